@@ -1,0 +1,38 @@
+//! Ids: plain numbers given out by a driver, meaningless outside its process.
+
+use core::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($repr:ty), $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $repr);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// One accepted request, unique for the life of a process.
+    RequestId(u64), "req-"
+}
+id! {
+    /// One replica's row in the tables of a region. Reused only after the replica is removed.
+    ReplicaId(u16), "r"
+}
+id! {
+    /// A model name, interned by the driver. Adapters (LoRA) are models of their own.
+    ModelId(u16), "m"
+}
+
+impl ReplicaId {
+    /// The row as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -1,0 +1,3 @@
+//! `meridian`: the one binary.
+
+fn main() {}

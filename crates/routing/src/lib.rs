@@ -1,0 +1,2 @@
+//! The routing machine: one region's decisions.
+#![no_std]
