@@ -156,7 +156,7 @@ impl Gorgo {
             0 => TOKENS_UNKNOWN,
             n => row.outstanding_tokens / n as f32,
         };
-        let queued = if self.queue { row.pending as f32 * mean } else { 0.0 };
+        let queued = if self.queue { row.reported_pending as f32 * mean } else { 0.0 };
         let target = Target { queued, running: row.outstanding_tokens, unmatched, rtt_ms: 0.0 };
         cost(target, self.ms_per_token.unwrap_or(row.ms_per_token), self.running_weight)
     }

@@ -9,9 +9,9 @@
 //! q is the engine's waiting requests (all candidates score 1 when equal), the prefix is counted
 //! in 64-byte blocks (16 pseudo-tokens of 4 bytes), at most 131,072 tokens of a prompt and 31,250
 //! blocks a replica. Ties are drawn. The queue term is relative to the fleet at the moment, so a
-//! queue of one against none weighs as much as a hundred against none. q here also counts our own
-//! dispatches since the report, which llm-d's 50 ms scrape makes up for. Its saturation detector
-//! and flow control are not part of the rule.
+//! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms and
+//! counts nothing of its own in between, and neither does q here. Its saturation detector and flow
+//! control are not part of the rule.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -83,15 +83,15 @@ impl Policy for LlmdDefault {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
         let (mut min, mut max) = (u32::MAX, 0);
         for &r in view.eligible {
-            let pending = view.replicas.row(r).pending;
-            (min, max) = (min.min(pending), max.max(pending));
+            let queue = view.replicas.row(r).reported_pending;
+            (min, max) = (min.min(queue), max.max(queue));
         }
         self.span = (min, max);
         let prompt = view.request.prompt_tokens as f32;
         let mut best = Least::new();
         for &r in view.eligible {
             let row = view.replicas.row(r);
-            let score = self.queue_term(row.pending)
+            let score = self.queue_term(row.reported_pending)
                 + self.kv_term(row.kv_used)
                 + self.prefix_term(view.matched_tokens(r), prompt);
             best.offer(Reverse(score), r, rng);
@@ -104,7 +104,7 @@ impl Policy for LlmdDefault {
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
         let prompt = c.prompt_tokens as f32;
         vec![
-            ("queue", f64::from(self.queue_term(c.row.pending))),
+            ("queue", f64::from(self.queue_term(c.row.reported_pending))),
             ("free_kv", f64::from(self.kv_term(c.row.kv_used))),
             ("prefix", f64::from(self.prefix_term(c.matched_tokens, prompt))),
         ]
@@ -113,9 +113,9 @@ impl Policy for LlmdDefault {
 
 impl LlmdDefault {
     #[inline]
-    fn queue_term(&self, pending: u32) -> f32 {
+    fn queue_term(&self, queue: u32) -> f32 {
         let (min, max) = self.span;
-        let free = max.saturating_sub(pending) as f32;
+        let free = max.saturating_sub(queue) as f32;
         self.queue * if max == min { 1.0 } else { free / (max - min) as f32 }
     }
 

@@ -15,7 +15,8 @@
 //! Eligible is who has KV for it (admission `pending_kv`). When a KV-full replica would score
 //! over 50 ms better than the best eligible one, the request waits for it, at most 10 s, rather
 //! than spill cold (delay scheduling, Zaharia et al. 2010). t_p is learned of each replica by
-//! the machine; both prompt and answer enter the index. Peers are not part of this file.
+//! the machine, and so is the trust that scales m where engines find less cached than the index
+//! predicts; both prompt and answer enter the index. Peers are not part of this file.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -99,7 +100,8 @@ impl Policy for Meridian {
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        let (row, unmatched) = (&c.row, c.prompt_tokens as f32 - c.matched_tokens);
+        let row = &c.row;
+        let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
         let own = row.ms_per_token * unmatched;
         let price = own * self.price * row.utilisation * row.utilisation;
         vec![
@@ -121,7 +123,7 @@ impl Meridian {
         let price = 1.0 + self.price * row.utilisation * row.utilisation;
         // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
         let running = row.running as i32 as f32;
-        row.ms_per_token * (row.front_tokens + (prompt - matched) * price)
+        row.ms_per_token * (row.front_tokens + (prompt - matched * row.trust) * price)
             + self.running_ms * running
     }
 

@@ -279,11 +279,6 @@ pub struct View<'a> {
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
     /// for policies without an index.
     pub matched: &'a [u32],
-    /// Replicas that only the admission mode keeps out, ascending: what delay scheduling may
-    /// wait for.
-    pub full: &'a [ReplicaId],
-    /// How long the request has been here already; zero when it is decided on arrival.
-    pub waited: Duration,
     /// The prefix index itself, for rules that weigh how much a replica holds.
     pub index: Option<&'a PrefixIndex>,
 }
