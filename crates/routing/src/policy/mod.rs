@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{Duration, ReplicaId, Rng, Time};
 
 use crate::admission::Admission;
 use crate::index::IndexSpec;
@@ -178,8 +178,12 @@ pub struct View<'a> {
     pub now: Time,
     /// The request.
     pub request: &'a Request,
+    /// How long the request has been held so far; zero on arrival.
+    pub waited: Duration,
     /// The candidates: eligible replicas in ascending id. Never empty.
     pub eligible: &'a [ReplicaId],
+    /// Replicas that could serve it but are full by the admission mode, in ascending id.
+    pub full: &'a [ReplicaId],
     /// Every replica of the region, by id.
     pub replicas: &'a Replicas,
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
