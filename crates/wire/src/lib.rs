@@ -5,3 +5,4 @@
 
 pub mod admin;
 pub mod config;
+pub mod openai;
