@@ -26,12 +26,12 @@ impl ProgramKey {
     #[must_use]
     pub fn id(self) -> u64 {
         let who = u64::from(self.region) << 32 | u64::from(self.client);
-        mix(mix(mix(self.seed, 0x50_524F_4752_414D), who), self.ordinal)
+        mix(mix(mix(self.seed, 0x0050_524F_4752_414D), who), self.ordinal)
     }
 
     /// An id for text that every program of the run shares, told apart by `tag`.
     #[must_use]
     pub fn shared(self, tag: u64) -> u64 {
-        mix(mix(self.seed, 0x53_4841_5245_44), tag)
+        mix(mix(self.seed, 0x5348_4152_4544), tag)
     }
 }

@@ -66,7 +66,7 @@ impl<R> Walk<R> {
 
     /// The next request that may be sent, if any may go now. It counts as sent from here on:
     /// answer it with [`answered`](Self::answered) or [`failed`](Self::failed).
-    pub fn next(&mut self) -> Option<usize> {
+    pub fn take(&mut self) -> Option<usize> {
         let node = self.ready.pop_front()?;
         self.states[node] = State::Sent;
         self.sent += 1;

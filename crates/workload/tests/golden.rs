@@ -17,7 +17,7 @@ fn check(generator: &dyn Generator, expected: Expect) {
         let mut walk = Walk::<String>::new(generator.program(key));
         writeln!(out, "session {:016x}", walk.program().session).expect("a String takes all");
         for _ in 0..3 {
-            let Some(node) = walk.next() else { break };
+            let Some(node) = walk.take() else { break };
             let mut text = String::new();
             for piece in walk.prompt(node) {
                 match piece {

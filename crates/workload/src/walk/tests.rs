@@ -21,8 +21,8 @@ fn a_path_is_walked_turn_by_turn() {
     let sessions = Sessions { turns: 3, ..Sessions::default() };
     let mut walk = Walk::new(sessions.program(KEY));
     let mut seen = Vec::new();
-    while let Some(node) = walk.next() {
-        assert_eq!(walk.next(), None, "one turn at a time");
+    while let Some(node) = walk.take() {
+        assert_eq!(walk.take(), None, "one turn at a time");
         seen.push(roles(&walk, node));
         walk.answered(node, "reply");
     }
@@ -34,15 +34,15 @@ fn a_path_is_walked_turn_by_turn() {
 #[test]
 fn a_level_waits_for_the_level_above() {
     let mut walk = Walk::new(Tree { branch: 2, depth: 3, ..Tree::default() }.program(KEY));
-    let root = walk.next().expect("a root");
-    assert_eq!(walk.next(), None);
+    let root = walk.take().expect("a root");
+    assert_eq!(walk.take(), None);
     walk.answered(root, "root");
-    let (a, b) = (walk.next().expect("left"), walk.next().expect("right"));
+    let (a, b) = (walk.take().expect("left"), walk.take().expect("right"));
     walk.answered(a, "left");
-    assert_eq!(walk.next(), None, "the level is not over");
+    assert_eq!(walk.take(), None, "the level is not over");
     assert!(!walk.is_over());
     walk.answered(b, "right");
-    let leaf = walk.next().expect("a leaf");
+    let leaf = walk.take().expect("a leaf");
     assert_eq!(roles(&walk, leaf).matches('a').count(), 2);
 }
 
@@ -50,13 +50,13 @@ fn a_level_waits_for_the_level_above() {
 #[test]
 fn a_failure_loses_what_is_below_it() {
     let mut walk = Walk::new(Tree { branch: 2, depth: 4, ..Tree::default() }.program(KEY));
-    let root = walk.next().expect("a root");
+    let root = walk.take().expect("a root");
     walk.answered(root, "");
-    let (a, b) = (walk.next().expect("left"), walk.next().expect("right"));
+    let (a, b) = (walk.take().expect("left"), walk.take().expect("right"));
     walk.failed(a);
     walk.answered(b, "");
     let mut more = 0;
-    while let Some(node) = walk.next() {
+    while let Some(node) = walk.take() {
         walk.answered(node, "");
         more += 1;
     }
@@ -64,7 +64,7 @@ fn a_failure_loses_what_is_below_it() {
     assert!(walk.is_over());
 
     let mut walk = Walk::<&str>::new(Sessions::default().program(KEY));
-    let first = walk.next().expect("a turn");
+    let first = walk.take().expect("a turn");
     walk.failed(first);
     assert!(walk.is_over());
     assert_eq!(walk.lost(), 7);
