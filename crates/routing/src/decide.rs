@@ -144,6 +144,7 @@ impl Routing {
             full: &scratch.full,
             replicas: &self.replicas,
             matched: &scratch.matched,
+            index: self.index.as_ref(),
         };
         match self.policy.pick(&view, &mut self.rng) {
             Pick::Replica(id, why) => {

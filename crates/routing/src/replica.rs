@@ -421,6 +421,20 @@ impl Replicas {
         Replicas { slots, rows: rows.to_vec(), ids }
     }
 
+    /// The same with what is configured of each; every engine tells its load.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_specs(of: &[(ReplicaSpec, Row)]) -> Replicas {
+        let rows: Vec<Row> = of.iter().map(|(_, row)| *row).collect();
+        let replica = |(spec, row): &(ReplicaSpec, Row)| {
+            let speed = f64::from(row.ms_per_token);
+            let mut replica = Replica::new(spec.clone(), BreakerConfig::default(), speed);
+            replica.load.pending = Some(row.reported_pending);
+            Some(replica)
+        };
+        Replicas { slots: of.iter().map(replica).collect(), ..Replicas::of_rows(&rows) }
+    }
+
     pub(crate) fn get(&self, id: ReplicaId) -> Option<&Replica> {
         self.slots.get(id.index()).and_then(Option::as_ref)
     }
