@@ -1,2 +1,48 @@
 //! The routing machine: one region's decisions.
+//!
+//! A pure state machine. A driver (the gateway with sockets, the simulator with a clock that it
+//! invents) hands in events with the time in them and polls for what to do, and why. Nothing here
+//! opens a socket, asks for the time, logs, or draws chance that is not seeded.
+//!
+//! It has five methods, as every machine of the house:
+//!
+//! - [`Routing::new`] takes a validated configuration and a seed;
+//! - [`Routing::handle`] takes one [`Input`] at a time `now`, never earlier than the last;
+//! - [`Routing::poll`] gives the next [`Output`]; call it until `None` after each input;
+//! - [`Routing::poll_timeout`] says when [`Routing::handle_timeout`] wants to be called next.
+//!
+//! A request enters with [`Input::Arrived`] and leaves exactly once: with [`Output::Reject`], or
+//! with the driver's [`Input::Finished`] or [`Input::Cancelled`].
 #![no_std]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+mod active;
+pub mod admission;
+mod breaker;
+mod cost;
+mod decide;
+mod explain;
+mod held;
+mod index;
+mod machine;
+pub mod policy;
+mod probe;
+mod replica;
+mod request;
+mod ring;
+mod why;
+
+pub use admission::Admission;
+pub use breaker::{BreakerConfig, BreakerState};
+pub use cost::{Ewma, PrefillSpeed};
+pub use explain::{CandidateRow, Decision};
+pub use held::HeldConfig;
+pub use index::{Evict, IndexSpec, Insert, PrefixIndex};
+pub use machine::{Config, Input, Output, Routing};
+pub use probe::ProbeConfig;
+pub use replica::{Load, ReplicaSpec, Replicas, Row, State, Status, Totals};
+pub use request::{Outcome, Request, Usage};
+pub use ring::Ring;
+pub use why::{Ineligible, RejectWhy, Why};

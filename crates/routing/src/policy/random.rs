@@ -1,0 +1,27 @@
+//! A uniform choice. The floor that every other policy is measured against.
+
+use alloc::boxed::Box;
+use meridian_base::Rng;
+
+use super::{Pick, Policy, Spec, View};
+use crate::admission::Admission;
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "random",
+    summary: "uniformly random",
+    source: "baseline",
+    params: &[],
+    admission: Admission::Blind,
+    index: |_| None,
+    head_bytes: |_| 0,
+    build: |_| Box::new(Random),
+};
+
+struct Random;
+
+impl Policy for Random {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        Pick::Replica(view.eligible[rng.below(view.eligible.len())], Why::Turn)
+    }
+}

@@ -1,0 +1,57 @@
+//! What the machine knows of a request: lengths, hashes and labels, never its text.
+
+use alloc::vec::Vec;
+use meridian_base::{ModelId, RequestId, Time};
+
+/// One request as it arrives.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its id, unique in this process.
+    pub id: RequestId,
+    /// The model asked for.
+    pub model: ModelId,
+    /// Hash of the tenant's name; 0 where there is none.
+    pub tenant: u64,
+    /// Hash of the affinity key (session header, body key, tenant or client address, first found).
+    pub key: u64,
+    /// Hash of the first bytes of the prompt, as many as the policy asks for (CHWBL).
+    pub head: u64,
+    /// Chained hashes of the prompt's whole blocks, in the policy's granularity.
+    pub blocks: Vec<u64>,
+    /// Prompt length in tokens, as well as the driver can tell (bytes / 4 without a tokenizer).
+    pub prompt_tokens: u32,
+    /// Prompt tokens one block stands for.
+    pub block_tokens: f32,
+    /// When the answer must have begun; `None` without an objective. Held requests of a tighter
+    /// laxity go first.
+    pub deadline: Option<Time>,
+    /// The one replica that may serve it: a stateful call stays where its state is.
+    pub pinned: Option<meridian_base::ReplicaId>,
+    /// Decide and explain, but send nothing and remember nothing.
+    pub dry_run: bool,
+}
+
+/// What an engine said of an answer (`usage`), where it said it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Prompt tokens as the engine counted them.
+    pub prompt_tokens: u32,
+    /// Of those, tokens found in its prefix cache; `None` where the engine does not tell.
+    pub cached_tokens: Option<u32>,
+    /// Tokens generated.
+    pub completion_tokens: u32,
+}
+
+/// How an attempt at a replica ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer is complete.
+    Done,
+    /// The engine refused the request as the client's mistake (4xx). Says nothing about the
+    /// replica's health: never opens a breaker, never retried.
+    ClientError,
+    /// The engine is full (429 or 503). Elsewhere; the breaker is untouched.
+    Full,
+    /// The replica failed: connection, 5xx, timeout, or a stream cut short.
+    ReplicaError,
+}

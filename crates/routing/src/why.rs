@@ -1,0 +1,145 @@
+//! Reasons, with their numbers. Every choice carries one: it feeds response headers, metrics, the
+//! journal, the explain endpoint and the tests.
+
+use core::fmt;
+use core::time::Duration;
+
+/// Why a replica was picked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// The policy does not look at load or prefixes (random, round robin).
+    Turn,
+    /// The least loaded; the number is the policy's load figure.
+    LeastLoaded(f64),
+    /// The key's place on the ring.
+    Ring {
+        /// Ineligible or overloaded virtual nodes walked past.
+        skipped: u32,
+    },
+    /// The longest prefix match.
+    LongestPrefix {
+        /// Matched prompt tokens.
+        tokens: u32,
+    },
+    /// Better matches were saturated or ineligible; this is the next best match.
+    Spilled {
+        /// Matched prompt tokens here.
+        tokens: u32,
+        /// Matched prompt tokens at the best match.
+        best: u32,
+    },
+    /// No match worth following; fell back to the least loaded.
+    NoMatch,
+    /// Load was too uneven to follow the prefix.
+    Imbalance,
+    /// The lowest score, in the policy's unit (ms for the cost policies).
+    LowestScore(f64),
+    /// The only replica that could serve it (pinned or alone).
+    Only,
+}
+
+impl Why {
+    /// A stable word for headers and metric labels: bounded cardinality, documented.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Why::Turn => "turn",
+            Why::LeastLoaded(_) => "least-loaded",
+            Why::Ring { .. } => "ring",
+            Why::LongestPrefix { .. } => "longest-prefix",
+            Why::Spilled { .. } => "spilled-from-saturated",
+            Why::NoMatch => "fallback-no-match",
+            Why::Imbalance => "fallback-imbalance",
+            Why::LowestScore(_) => "lowest-score",
+            Why::Only => "only",
+        }
+    }
+}
+
+/// Why a replica could not be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ineligible {
+    /// Does not serve the model.
+    Model,
+    /// Draining: finishes what it has, takes nothing new.
+    Draining,
+    /// Not answering its probes.
+    Down,
+    /// Its circuit breaker is open.
+    Breaker,
+    /// Already tried for this request.
+    Tried,
+    /// The admission mode says it is full.
+    Full,
+    /// The request is pinned elsewhere.
+    Pinned,
+}
+
+impl Ineligible {
+    /// A stable word for the explain endpoint.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Ineligible::Model => "other-model",
+            Ineligible::Draining => "draining",
+            Ineligible::Down => "down",
+            Ineligible::Breaker => "breaker-open",
+            Ineligible::Tried => "already-tried",
+            Ineligible::Full => "full",
+            Ineligible::Pinned => "pinned-elsewhere",
+        }
+    }
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectWhy {
+    /// No replica of this region serves the model.
+    UnknownModel,
+    /// Every replica of the model is down, draining, or has an open breaker.
+    NoReplica,
+    /// The replica that holds the session's state is gone.
+    PinnedGone,
+    /// The held queue is full.
+    HeldFull {
+        /// Its bound.
+        limit: u32,
+    },
+    /// The tenant's share of the held queue is full.
+    TenantHeldFull {
+        /// Its bound.
+        limit: u32,
+    },
+    /// Held for as long as allowed, and still no replica had room.
+    HeldTooLong {
+        /// The bound.
+        limit: Duration,
+    },
+    /// Every attempt failed by the replica's fault.
+    RetriesExhausted {
+        /// Attempts made.
+        attempts: u32,
+    },
+}
+
+impl RejectWhy {
+    /// A stable word for metrics and error codes.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            RejectWhy::UnknownModel => "unknown_model",
+            RejectWhy::NoReplica => "no_replica",
+            RejectWhy::PinnedGone => "pinned_gone",
+            RejectWhy::HeldFull { .. } => "held_full",
+            RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
+            RejectWhy::HeldTooLong { .. } => "held_too_long",
+            RejectWhy::RetriesExhausted { .. } => "retries_exhausted",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
