@@ -160,6 +160,8 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     schedule: Schedule,
     outputs: VecDeque<Output>,
+    /// Dispatches that the index does not know of yet.
+    unwritten: Vec<(RequestId, ReplicaId)>,
     last_arrival: Option<Time>,
     released: Vec<RequestId>,
     /// Rate of finished requests, for Retry-After.
@@ -195,6 +197,7 @@ impl Routing {
             scratch: Scratch::default(),
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
+            unwritten: Vec::new(),
             last_arrival: None,
             released: Vec::new(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
@@ -206,6 +209,7 @@ impl Routing {
 
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.write_dispatches();
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
@@ -225,7 +229,11 @@ impl Routing {
 
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            self.write_dispatches();
+        }
+        output
     }
 
     /// When [`Self::handle_timeout`] wants to be called.
@@ -486,12 +494,21 @@ impl Routing {
             attempt: active.attempt,
         });
         self.policy.dispatched(now, &active.request, replica);
-        if let Some(index) = &mut self.index
-            && self.insert != Insert::OnAnswer
-        {
-            index.insert(replica.0, &active.request.blocks);
+        if self.index.is_some() && self.insert != Insert::OnAnswer {
+            self.unwritten.push((id, replica));
         }
         self.book(now, active, replica);
+    }
+
+    /// Enters dispatches into the index. This costs more than deciding does, so it waits until
+    /// the driver has taken the dispatch out, and is done before anything else looks at the index.
+    pub(crate) fn write_dispatches(&mut self) {
+        let Some(index) = &mut self.index else { return };
+        for (id, replica) in self.unwritten.drain(..) {
+            if let Some(active) = self.actives.get_mut(id) {
+                index.insert(replica.0, &active.request.blocks);
+            }
+        }
     }
 
     /// Enters a dispatch into its replica's books.
