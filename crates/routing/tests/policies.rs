@@ -218,19 +218,23 @@ impl Bench {
         let args = Args::take(case);
         let mut out = String::new();
         for &replica in self.replicas.ids() {
-            let blocks = self.matched[replica.index()] as f32;
-            let terms = self.policy.terms(&CandidateRow {
-                replica,
-                ineligible: None,
-                matched_tokens: (blocks * BLOCK_TOKENS).min(args.prompt as f32),
-                prompt_tokens: args.prompt,
-                row: *self.replicas.row(replica),
-            });
+            let terms = self.terms_of(replica, args.prompt);
             let each: String = terms.iter().map(|(name, n)| format!(" {name}={n:.2}")).collect();
             let sum: f64 = terms.iter().map(|t| t.1).sum();
             out += &format!("{replica}{each} (sum {sum:.2})\n");
         }
         out
+    }
+
+    fn terms_of(&self, replica: ReplicaId, prompt: u32) -> Vec<(&'static str, f64)> {
+        let blocks = self.matched[replica.index()] as f32;
+        self.policy.terms(&CandidateRow {
+            replica,
+            ineligible: None,
+            matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
+            prompt_tokens: prompt,
+            row: *self.replicas.row(replica),
+        })
     }
 
     fn first_tokens(&mut self, case: &mut TestCase) -> String {
@@ -312,8 +316,8 @@ fn scenarios() {
     });
 }
 
-// Whatever the view, a policy picks a candidate or waits, and comes to the same choice from the
-// same seed.
+// Whatever the view, a policy picks a candidate or waits, comes to the same choice from the same
+// seed, and can say in terms that add up what its score was.
 #[test]
 fn every_policy_picks_among_the_eligible() {
     for spec in policy::ALL {
@@ -358,6 +362,12 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             Pick::Replica(r, _) => Some(r),
             Pick::Wait => None,
         };
+        if let Pick::Replica(r, Why::LowestScore(score)) = pick {
+            // What the explain endpoint shows adds up to what decided (a maximum is negated).
+            let sum: f64 = b.terms_of(r, request.prompt_tokens).iter().map(|t| t.1).sum();
+            let close = (sum - score.abs()).abs() <= 1e-4 * (1.0 + score.abs());
+            assert!(close, "{}: terms {sum}, score {score}, seed {seed}", spec.name);
+        }
         if let Some(r) = picked {
             assert!(eligible.contains(&r.0), "{} picked {r}, seed {seed}", spec.name);
             b.policy.dispatched(now, &request, r);
