@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::relay::Relay;
@@ -65,7 +65,9 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Body::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
             Body::Relay(_) | Body::Pass { .. } => SizeHint::default(),
         }
     }
@@ -98,8 +100,9 @@ impl http_body::Body for Parts {
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         while self.next < self.parts.len() {
-            let part = std::mem::take(&mut self.parts[self.next]);
+            let at = self.next;
             self.next += 1;
+            let part = std::mem::take(&mut self.parts[at]);
             if !part.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(part))));
             }

@@ -151,7 +151,9 @@ impl Inner {
                     self.attempts += 1;
                     (id, Decision::Dispatch { replica, why, matched_tokens, attempt })
                 }
-                Output::Reject { id, why, retry_after } => (id, Decision::Reject { why, retry_after }),
+                Output::Reject { id, why, retry_after } => {
+                    (id, Decision::Reject { why, retry_after })
+                }
                 Output::Held(_) => continue,
                 Output::Probe(id) => {
                     // The prober lives as long as the gateway.
@@ -196,9 +198,13 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn first_token(&self, ttft_ms: f64) {
+    /// The answer began; with its TTFT where it streams, since a whole answer's first byte says
+    /// nothing of its first token.
+    pub(crate) fn first_token(&self, ttft: Option<Duration>) {
         let mut inner = self.driver.lock();
-        inner.ttft.add(ttft_ms as f32);
+        if let Some(ttft) = ttft {
+            inner.ttft.add(ttft.as_secs_f32() * 1e3);
+        }
         let now = self.driver.clock.now();
         inner.routing.handle(now, Input::FirstToken(self.id));
         let _ = inner.carry_out(None);
@@ -207,7 +213,8 @@ impl Ticket {
 
     /// An attempt failed before a byte went out: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
-        let input = Input::Finished { id: self.id, outcome, retry: true, usage: None, extended: None };
+        let input =
+            Input::Finished { id: self.id, outcome, retry: true, usage: None, extended: None };
         let mut inner = self.driver.lock();
         let verdict = self.driver.turn(&mut inner, self.id, input);
         self.driver.rearm(inner);

@@ -68,7 +68,6 @@ pub(crate) struct Fleet {
 struct Inner {
     members: Vec<Option<Arc<Member>>>,
     models: HashMap<String, ModelId>,
-    names: Vec<String>,
 }
 
 /// Why a replica cannot join.
@@ -97,9 +96,11 @@ impl Fleet {
             return Err(JoinError::Full(usize::from(most)));
         }
         let id = ReplicaId(at as u16);
-        let label = HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+        let label =
+            HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
         let found = RwLock::new(Found::default());
-        let member = Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
+        let member =
+            Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
         match free {
             Some(at) => inner.members[at] = Some(member.clone()),
             None => inner.members.push(Some(member.clone())),
@@ -134,11 +135,6 @@ impl Fleet {
         self.inner.read().expect("no panic while held").models.get(name).copied()
     }
 
-    /// The name behind an id.
-    pub(crate) fn model_name(&self, id: ModelId) -> Option<String> {
-        self.inner.read().expect("no panic while held").names.get(usize::from(id.0)).cloned()
-    }
-
     /// Gives a model that a replica serves its id. Names come from engines, never from requests,
     /// so they are few.
     pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
@@ -146,8 +142,7 @@ impl Fleet {
         if let Some(id) = inner.models.get(name) {
             return Some(*id);
         }
-        let id = ModelId(u16::try_from(inner.names.len()).ok()?);
-        inner.names.push(name.to_owned());
+        let id = ModelId(u16::try_from(inner.models.len()).ok()?);
         inner.models.insert(name.to_owned(), id);
         Some(id)
     }
@@ -175,8 +170,14 @@ mod tests {
         for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
             assert_eq!(fleet.join(spec(url), 2).expect("joins").id.index(), i);
         }
-        assert!(fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already")));
-        assert!(fleet.join(spec("http://c:1"), 2).is_err_and(|e| e.to_string().contains("limits.replicas")));
+        assert!(
+            fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already"))
+        );
+        assert!(
+            fleet
+                .join(spec("http://c:1"), 2)
+                .is_err_and(|e| e.to_string().contains("limits.replicas"))
+        );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
         assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));

@@ -160,7 +160,7 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     schedule: Schedule,
     outputs: VecDeque<Output>,
-    last_arrival: Time,
+    last_arrival: Option<Time>,
     released: Vec<RequestId>,
     /// Rate of finished requests, for Retry-After.
     finished: crate::cost::Ewma,
@@ -195,7 +195,7 @@ impl Routing {
             scratch: Scratch::default(),
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
-            last_arrival: Time::ZERO,
+            last_arrival: None,
             released: Vec::new(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
             last_finish: Time::ZERO,
@@ -405,7 +405,7 @@ impl Routing {
     /// Whether a fresh report of this replica can change a choice.
     fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
         let outstanding = self.replicas.row(id).outstanding > 0;
-        let coming = now.since(self.last_arrival) < IDLE_AFTER;
+        let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);
         self.held.len() > 0 || outstanding || (coming && self.replicas.ids().len() > 1)
     }
 
@@ -432,7 +432,7 @@ impl Routing {
 
     fn arrived(&mut self, now: Time, request: Request) {
         debug_assert!(!self.actives.contains(request.id), "an id arrives once");
-        self.last_arrival = now;
+        self.last_arrival = Some(now);
         self.route(now, Box::new(Active::new(now, request)));
     }
 
@@ -471,7 +471,7 @@ impl Routing {
     fn dispatch(&mut self, now: Time, active: &mut Active, replica: ReplicaId, why: Why) {
         let id = active.request.id;
         let row = self.replicas.row(replica);
-        active.alone = row.front_tokens == 0.0 && row.pending == 0;
+        active.alone = active.request.streams && row.front_tokens == 0.0 && row.pending == 0;
         active.matched = self.scratch.matched_tokens(replica);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
