@@ -113,7 +113,8 @@ fn build(case: &mut TestCase) -> (Bench, String) {
                 let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
                 write!(out, "index of {}-byte blocks, {each} each", i.block_bytes).unwrap();
                 write!(out, ", {} in all, {:?}, {:?}", i.total_blocks, i.evict, i.insert).unwrap();
-                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"))).unwrap();
+                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}")))
+                    .unwrap();
             }
             if (spec.head_bytes)(&params) > 0 {
                 writeln!(out, "head of {} bytes", (spec.head_bytes)(&params)).unwrap();
@@ -164,6 +165,7 @@ impl Bench {
             block_tokens: BLOCK_TOKENS,
             deadline: None,
             pinned: None,
+            streams: true,
             dry_run: false,
         };
         let all: Vec<u16> = self.replicas.ids().iter().map(|r| r.0).collect();

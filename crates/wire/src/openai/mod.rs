@@ -23,6 +23,9 @@ mod splice;
 mod text;
 mod usage;
 
+#[cfg(test)]
+mod tests;
+
 pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
 pub use bad::BadRequest;
 pub use endpoint::Endpoint;
