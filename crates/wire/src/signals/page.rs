@@ -8,7 +8,7 @@
 //! Format: Prometheus text 0.0.4, and OpenMetrics as far as it differs on a sample line
 //! (timestamps, exemplars, `# EOF`). Types and help texts are not read.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memchr3};
 
 use super::Engine;
 use super::error::{Missing, SignalError, excerpt};
@@ -43,8 +43,8 @@ pub(super) fn walk<'a>(
 
 fn named<'a>(line: &'a [u8], prefixes: &[&[u8]]) -> Option<Line<'a>> {
     let after = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
-    let end = memchr2(b'{', b' ', after)?;
-    Some(Line { name: after[..end].trim_ascii_end(), rest: &after[end..] })
+    let end = memchr3(b'{', b' ', b'\t', after)?;
+    Some(Line { name: &after[..end], rest: &after[end..] })
 }
 
 impl<'a> Line<'a> {

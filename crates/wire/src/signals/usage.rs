@@ -49,10 +49,7 @@ pub struct Timings {
 impl Usage {
     /// Takes over what a later event of the same answer says.
     pub fn update(&mut self, later: &Usage) {
-        if later.prompt_tokens.is_some() {
-            // A later prompt count without cached tokens does not take back what was found.
-            self.prompt_tokens = later.prompt_tokens;
-        }
+        self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
         self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
         self.completion_tokens = later.completion_tokens.or(self.completion_tokens);
         self.timings = later.timings.or(self.timings);
