@@ -48,6 +48,8 @@ fn values_and_what_follows() {
         let load = vllm(&format!("vllm:num_requests_waiting {value}\n")).unwrap();
         assert_eq!(load.pending, Some(12), "{value}");
     }
+    let tabs = vllm("vllm:num_requests_waiting\t12\n").unwrap();
+    assert_eq!(tabs.pending, Some(12));
     // A count too large for its type stays at the largest.
     assert_eq!(vllm("vllm:num_requests_waiting 1e300\n").unwrap().pending, Some(u32::MAX));
 }
