@@ -89,6 +89,7 @@ impl Fleet {
             blocks,
             deadline: None,
             pinned: None,
+            streams: true,
             dry_run: false,
         }
     }
