@@ -133,8 +133,11 @@ impl<S: Sink> Writer<S> {
             let remedy = "an array of messages such as {\"role\": \"user\", \"content\": \"...\"}";
             return Err(BadRequest::missing("messages", remedy));
         };
-        for message in messages {
-            self.message(message)?;
+        for (n, message) in messages.iter().enumerate() {
+            self.message(message).map_err(|mut bad| {
+                bad.message.push_str(&format!(" (message {n}, counted from 0)"));
+                bad
+            })?;
         }
         Ok(())
     }
