@@ -147,7 +147,7 @@ fn fields() {
     check(
         Responses,
         br#"{"model":"m","input":5}"#,
-        expect!["input: `input` is a number: send an array"],
+        expect!["input: `input` is a number: send a string or an array of items"],
     );
     check(
         Embeddings,
