@@ -1,1 +1,11 @@
+//! Loads live endpoints and measures what comes back; races the gateway against others.
+//!
+//! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
+//! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 
+mod commit;
+pub mod load;
+pub mod mock;
+pub mod race;
+
+pub use commit::commit;

@@ -81,11 +81,6 @@ impl Breaker {
         }
     }
 
-    /// When an open breaker lets its probe through.
-    pub(crate) fn reopens(&self) -> Option<Time> {
-        self.open.map(|(until, _)| until)
-    }
-
     /// A request was let through.
     pub(crate) fn sent(&mut self, now: Time) {
         if self.state(now) == BreakerState::HalfOpen {

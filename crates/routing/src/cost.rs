@@ -31,6 +31,12 @@ impl Ewma {
         self.value = Some((next, now));
     }
 
+    /// The same mean standing at `value`.
+    #[must_use]
+    pub(crate) fn with(self, now: Time, value: f64) -> Ewma {
+        Ewma { value: Some((value, now)), ..self }
+    }
+
     /// The value, `None` before the first sample.
     #[must_use]
     pub fn get(&self) -> Option<f64> {

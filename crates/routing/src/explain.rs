@@ -38,7 +38,7 @@ pub struct Decision {
 }
 
 /// The last decisions, a bounded ring whose buffers are reused.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Journal {
     keep: usize,
     ring: VecDeque<Decision>,

@@ -18,14 +18,17 @@
 
 extern crate alloc;
 
+mod active;
 pub mod admission;
 mod breaker;
 mod cost;
+mod decide;
 mod explain;
 mod held;
 mod index;
 mod machine;
 pub mod policy;
+mod probe;
 mod replica;
 mod request;
 mod ring;
@@ -35,9 +38,11 @@ pub use admission::Admission;
 pub use breaker::{BreakerConfig, BreakerState};
 pub use cost::{Ewma, PrefillSpeed};
 pub use explain::{CandidateRow, Decision};
+pub use held::HeldConfig;
 pub use index::{Evict, IndexSpec, Insert, PrefixIndex};
 pub use machine::{Config, Input, Output, Routing};
-pub use replica::{Load, ReplicaSpec, Replicas, Row, State};
+pub use probe::ProbeConfig;
+pub use replica::{Load, ReplicaSpec, Replicas, Row, State, Status, Totals};
 pub use request::{Outcome, Request, Usage};
 pub use ring::Ring;
 pub use why::{Ineligible, RejectWhy, Why};

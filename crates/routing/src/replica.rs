@@ -4,11 +4,14 @@
 //! this gateway dispatched since then is new but only ours. Both count, always: choosing by the
 //! report alone sends every request of a probe interval to the same replica.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, ReplicaId, Time};
+use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
-use crate::breaker::Breaker;
-use crate::cost::Ewma;
+use crate::breaker::{Breaker, BreakerConfig, BreakerState};
+use crate::cost::{Ewma, PrefillSpeed};
+use crate::request::Usage;
+use crate::why::Ineligible;
 
 /// What the driver tells of a replica when it joins.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +75,27 @@ pub struct Row {
     pub utilisation: f32,
     /// Calibrated prefill time, ms a token.
     pub ms_per_token: f32,
+    /// Pending as the engine last reported it, nothing of ours added (SkyWalker's signal).
+    pub reported_pending: u32,
+    /// Free slots by the last report and our dispatches since; `u32::MAX` where not slot-bound.
+    pub free_slots: u32,
+    /// Weight of the inferred prefix matches here, 0 to 1: lowered when engines report fewer
+    /// cached tokens than were predicted.
+    pub trust: f32,
+    /// Why it takes nothing at all, whatever the request; `None` when it takes requests.
+    pub closed: Option<Ineligible>,
 }
+
+/// Reports whose drift is remembered: a correction needs this many in a row to agree.
+const DRIFT_MEMORY: usize = 4;
+/// Tokens of growth reserved for each outstanding request, beside its prompt.
+const GROWTH_TOKENS: f32 = 128.0;
+/// Predicted matches shorter than this say little of how well predictions hold, tokens.
+const TRUSTED_FROM: f32 = 64.0;
+/// Weight of one answer in the trust.
+const TRUST_GAIN: f32 = 0.05;
+/// Time constant of the utilisation u.
+const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
 /// Everything known of one replica.
 #[derive(Debug)]
@@ -81,25 +104,253 @@ pub(crate) struct Replica {
     pub(crate) state: State,
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
+    pub(crate) speed: PrefillSpeed,
     /// When the newest report was asked for: dispatches later than this are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
+    pub(crate) probing: bool,
     pub(crate) next_probe: Time,
-    pub(crate) probing: Option<Time>,
-    /// Own dispatches since the last report: how many, and their unmatched prompt tokens.
-    pub(crate) unreported: u32,
-    pub(crate) unreported_tokens: f32,
-    /// Requests of ours here that have shown their first token.
-    pub(crate) decoding: u32,
-    /// Predicted over reported cached tokens: trust in the inferred index.
-    pub(crate) trust: Ewma,
-    pub(crate) usage: Ewma,
+    /// Own dispatches that have not ended, and those of them without a first token.
+    pub(crate) outstanding: u32,
+    pub(crate) waiting: u32,
+    pub(crate) outstanding_tokens: f32,
+    pub(crate) front_tokens: f32,
+    /// Own dispatches since the newest report was asked for: when, and their unmatched tokens.
+    recent: VecDeque<(Time, f32)>,
+    /// Dispatches by the time their first token is due, and how many are past it (for engines
+    /// that tell nothing).
+    pub(crate) due: VecDeque<(Time, RequestId)>,
+    pub(crate) overdue: u32,
+    /// The engine answered 429 or 503 since its last report.
+    pub(crate) said_full: bool,
+    /// Reported running + pending minus ours, for the last reports.
+    drift: [i32; DRIFT_MEMORY],
+    /// Cached tokens reported over predicted.
+    pub(crate) trust: f32,
+    prefill_share: Ewma,
+    utilisation: Ewma,
+    pub(crate) totals: Totals,
 }
 
-/// The table. Rows are indexed by [`ReplicaId`]; an id without a replica has no entry in `ids`.
+/// Counts since the replica joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Attempts sent here.
+    pub dispatched: u64,
+    /// Attempts that ended well.
+    pub done: u64,
+    /// Attempts that failed by the replica's fault.
+    pub failed: u64,
+    /// Attempts the engine refused as full.
+    pub full: u64,
+    /// Prompt tokens, where the engine told.
+    pub prompt_tokens: u64,
+    /// Of those, tokens the engine found cached.
+    pub cached_tokens: u64,
+}
+
+/// What a status page shows of a replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Status {
+    /// Whether it takes requests.
+    pub state: State,
+    /// Its breaker.
+    pub breaker: BreakerState,
+    /// Its load figures.
+    pub row: Row,
+    /// The engine's newest report.
+    pub load: Load,
+    /// Counts.
+    pub totals: Totals,
+    /// Requests the engine has beyond ours (positive: other gateways; negative: it lost some).
+    pub drift: i32,
+}
+
+impl Replica {
+    pub(crate) fn new(spec: ReplicaSpec, breaker: BreakerConfig, ms_per_token: f64) -> Replica {
+        Replica {
+            load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
+            spec,
+            state: State::Unproven,
+            breaker: Breaker::new(breaker),
+            speed: PrefillSpeed::new(ms_per_token),
+            reported: None,
+            probe_misses: 0,
+            probing: false,
+            next_probe: Time::MAX,
+            outstanding: 0,
+            waiting: 0,
+            outstanding_tokens: 0.0,
+            front_tokens: 0.0,
+            recent: VecDeque::new(),
+            due: VecDeque::new(),
+            overdue: 0,
+            said_full: false,
+            drift: [0; DRIFT_MEMORY],
+            trust: 1.0,
+            prefill_share: Ewma::new(UTILISATION_TAU),
+            utilisation: Ewma::new(UTILISATION_TAU),
+            totals: Totals::default(),
+        }
+    }
+
+    /// A request of ours is on its way here.
+    pub(crate) fn sent(&mut self, now: Time, prompt_tokens: f32, unmatched: f32) {
+        self.outstanding += 1;
+        self.waiting += 1;
+        self.outstanding_tokens += prompt_tokens;
+        self.front_tokens += unmatched;
+        self.recent.push_back((now, unmatched));
+        self.totals.dispatched += 1;
+        self.breaker.sent(now);
+    }
+
+    /// When a first token of one more request would be late, for engines that tell nothing:
+    /// twice the prediction and a bit.
+    pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
+        let ms = 2.0 * self.speed.predict_ms(f64::from(self.front_tokens + unmatched)) + 50.0;
+        now + Duration::from_nanos((ms * 1e6) as u64)
+    }
+
+    /// It showed its first token.
+    pub(crate) fn first_token(&mut self, unmatched: f32) {
+        self.waiting -= 1;
+        self.front_tokens = (self.front_tokens - unmatched).max(0.0);
+    }
+
+    /// It ended.
+    pub(crate) fn ended(&mut self, prompt_tokens: f32) {
+        self.outstanding -= 1;
+        self.outstanding_tokens = (self.outstanding_tokens - prompt_tokens).max(0.0);
+        if self.outstanding == 0 {
+            // Sums of floats do not come back to zero by themselves.
+            self.outstanding_tokens = 0.0;
+            self.front_tokens = 0.0;
+        }
+    }
+
+    /// Counts what an engine said of an answer, and compares it with what was predicted.
+    pub(crate) fn account(&mut self, usage: Usage, predicted: f32) {
+        let Some(cached) = usage.cached_tokens else { return };
+        self.totals.prompt_tokens += u64::from(usage.prompt_tokens);
+        self.totals.cached_tokens += u64::from(cached);
+        // Short predictions are mostly rounding to whole blocks.
+        if predicted >= TRUSTED_FROM {
+            let share = (cached as f32 / predicted).min(1.0);
+            self.trust += TRUST_GAIN * (share - self.trust);
+        }
+    }
+
+    fn unreported(&self) -> u32 {
+        self.recent.len() as u32
+    }
+
+    fn unreported_tokens(&self) -> f32 {
+        self.recent.iter().map(|(_, tokens)| tokens).sum()
+    }
+
+    /// Takes an engine's report, asked for at `asked`.
+    pub(crate) fn report(&mut self, now: Time, asked: Time, load: Load) {
+        let size = load.kv_tokens.or(self.load.kv_tokens);
+        self.load = Load { kv_tokens: size, ..load };
+        self.reported = Some(asked);
+        self.probe_misses = 0;
+        self.said_full = false;
+        while self.recent.front().is_some_and(|(at, _)| *at <= asked) {
+            self.recent.pop_front();
+        }
+        if let (Some(running), Some(pending)) = (load.running, load.pending) {
+            let ours = i64::from(self.outstanding) - i64::from(self.unreported());
+            let drift = i64::from(running) + i64::from(pending) - ours;
+            self.drift.rotate_right(1);
+            self.drift[0] = i32::try_from(drift).unwrap_or(i32::MAX);
+        }
+        let share = self.prefill_share.get().unwrap_or(0.0);
+        let u = f64::from(load.kv_used.unwrap_or(0.0)).max(share).clamp(0.0, 1.0);
+        self.utilisation.add(now, u);
+    }
+
+    /// Forgets a report that became too old to steer by.
+    pub(crate) fn forget_report(&mut self) {
+        self.load = Load { kv_tokens: self.load.kv_tokens, ..Load::default() };
+        self.reported = None;
+        self.drift = [0; DRIFT_MEMORY];
+        self.recent.clear();
+    }
+
+    /// Prefill work of `ms` ended now: feeds the prefill share of utilisation.
+    pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
+        // Work per tau, decayed, is the share of time spent in prefill.
+        let per_tau = ms / (UTILISATION_TAU.as_secs_f64() * 1e3);
+        let old = self.prefill_share.get().unwrap_or(0.0);
+        self.prefill_share.add(now, old);
+        self.prefill_share = self.prefill_share.with(now, (old + per_tau).min(1.0));
+    }
+
+    /// A correction that all remembered reports agree on: others' requests, or lost ones of ours.
+    pub(crate) fn agreed_drift(&self) -> i32 {
+        let low = self.drift.iter().copied().min().unwrap_or(0);
+        let high = self.drift.iter().copied().max().unwrap_or(0);
+        if low > 0 { low } else { high.min(0) }
+    }
+
+    /// Recomputes the row that decisions read.
+    pub(crate) fn row(&self, now: Time) -> Row {
+        let drift = self.agreed_drift();
+        let plus = |n: u32| u32::try_from((i64::from(n) + i64::from(drift)).max(0)).unwrap_or(0);
+        let reported_pending = self.load.pending.unwrap_or(0);
+        let reports = self.load.pending.is_some();
+        Row {
+            outstanding: plus(self.outstanding),
+            pending: if reports { reported_pending + self.unreported() } else { self.overdue },
+            running: plus(self.outstanding - self.waiting),
+            front_tokens: self.front_tokens,
+            outstanding_tokens: self.outstanding_tokens,
+            kv_used: self.load.kv_used.unwrap_or(0.0),
+            kv_free: self.kv_free(),
+            utilisation: self.utilisation.get().unwrap_or(0.0) as f32,
+            ms_per_token: self.speed.ms_per_token() as f32,
+            reported_pending: if reports { reported_pending } else { self.overdue },
+            free_slots: self.free_slots(),
+            trust: self.trust,
+            closed: self.closed(now),
+        }
+    }
+
+    /// KV tokens left for new prompts; infinite where the size or use is unknown.
+    fn kv_free(&self) -> f32 {
+        let (Some(size), Some(used)) = (self.load.kv_tokens, self.load.kv_used) else {
+            return f32::INFINITY;
+        };
+        let size = size as f32;
+        size * (1.0 - used) - self.unreported_tokens() - GROWTH_TOKENS * self.outstanding as f32
+    }
+
+    fn free_slots(&self) -> u32 {
+        match (self.spec.slots, self.load.running) {
+            (Some(slots), Some(running)) => {
+                slots.saturating_sub(running + self.load.pending.unwrap_or(0) + self.unreported())
+            }
+            (Some(slots), None) => slots.saturating_sub(self.outstanding),
+            (None, _) => u32::MAX,
+        }
+    }
+
+    fn closed(&self, now: Time) -> Option<Ineligible> {
+        match self.state {
+            State::Draining => Some(Ineligible::Draining),
+            State::Down => Some(Ineligible::Down),
+            _ if self.said_full => Some(Ineligible::Full),
+            _ if !self.breaker.passes(now) => Some(Ineligible::Breaker),
+            _ => None,
+        }
+    }
+}
+
+/// The table. Rows are indexed by [`ReplicaId`].
 #[derive(Debug, Default)]
 pub struct Replicas {
-    pub(crate) slots: Vec<Option<Replica>>,
+    slots: Vec<Option<Replica>>,
     rows: Vec<Row>,
     ids: Vec<ReplicaId>,
 }
@@ -139,26 +390,88 @@ impl Replicas {
     /// The KV size in tokens that an engine reported or the config gave.
     #[must_use]
     pub fn kv_tokens(&self, id: ReplicaId) -> Option<u64> {
-        self.get(id).and_then(|r| r.load.kv_tokens.or(r.spec.kv_tokens))
+        self.get(id).and_then(|r| r.load.kv_tokens)
     }
 
-    /// Age of the newest report at `now`.
-    #[must_use]
-    pub fn report_age(&self, id: ReplicaId, now: Time) -> Option<Duration> {
-        self.get(id).and_then(|r| r.reported).map(|t| now.since(t))
-    }
-
-    /// Whether the engine tells its load (a report was ever read).
+    /// Whether the engine tells its load.
     #[must_use]
     pub fn reports(&self, id: ReplicaId) -> bool {
-        self.get(id).is_some_and(|r| r.reported.is_some() && r.load.pending.is_some())
+        self.get(id).is_some_and(|r| r.load.pending.is_some())
+    }
+
+    /// Everything a status page shows of a replica.
+    #[must_use]
+    pub fn status(&self, id: ReplicaId, now: Time) -> Option<Status> {
+        self.get(id).map(|r| Status {
+            state: r.state,
+            breaker: r.breaker.state(now),
+            row: self.rows[id.index()],
+            load: r.load,
+            totals: r.totals,
+            drift: r.agreed_drift(),
+        })
+    }
+
+    /// A table of bare rows, for tests and benchmarks of policies.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_rows(rows: &[Row]) -> Replicas {
+        let ids = (0..rows.len()).map(|i| ReplicaId(i as u16)).collect();
+        let slots = rows.iter().map(|_| None).collect();
+        Replicas { slots, rows: rows.to_vec(), ids }
+    }
+
+    /// The same with what is configured of each; every engine tells its load.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_specs(of: &[(ReplicaSpec, Row)]) -> Replicas {
+        let rows: Vec<Row> = of.iter().map(|(_, row)| *row).collect();
+        let replica = |(spec, row): &(ReplicaSpec, Row)| {
+            let speed = f64::from(row.ms_per_token);
+            let mut replica = Replica::new(spec.clone(), BreakerConfig::default(), speed);
+            replica.load.pending = Some(row.reported_pending);
+            Some(replica)
+        };
+        Replicas { slots: of.iter().map(replica).collect(), ..Replicas::of_rows(&rows) }
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<&Replica> {
         self.slots.get(id.index()).and_then(Option::as_ref)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ReplicaId) -> Option<&mut Replica> {
-        self.slots.get_mut(id.index()).and_then(Option::as_mut)
+    /// Changes a replica and brings its row up to date.
+    pub(crate) fn update<T>(
+        &mut self,
+        now: Time,
+        id: ReplicaId,
+        change: impl FnOnce(&mut Replica) -> T,
+    ) -> Option<T> {
+        let replica = self.slots.get_mut(id.index())?.as_mut()?;
+        let result = change(replica);
+        self.rows[id.index()] = replica.row(now);
+        Some(result)
+    }
+
+    pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+            self.rows.resize(id.index() + 1, Row::default());
+        }
+        self.rows[id.index()] = replica.row(now);
+        self.slots[id.index()] = Some(replica);
+        self.list();
+    }
+
+    pub(crate) fn leave(&mut self, id: ReplicaId) {
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            *slot = None;
+            self.rows[id.index()] = Row::default();
+        }
+        self.list();
+    }
+
+    fn list(&mut self) {
+        let present = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
+        self.ids = present.map(|(i, _)| ReplicaId(i as u16)).collect();
     }
 }

@@ -115,12 +115,10 @@ pub enum RejectWhy {
         /// The bound.
         limit: Duration,
     },
-    /// Tried as often as allowed; the last attempt ended like this.
+    /// Every attempt failed by the replica's fault.
     RetriesExhausted {
         /// Attempts made.
         attempts: u32,
-        /// The last attempt's outcome was a full engine rather than a failure.
-        full: bool,
     },
 }
 

@@ -1,1 +1,8 @@
+//! Everything that is serialized: the OpenAI API, engine signals, the admin API, configuration.
+//!
+//! Pure functions over bytes. The machines' own types are never serialized; what crosses a process
+//! has a type here and an explicit conversion.
 
+pub mod admin;
+pub mod config;
+pub mod openai;

@@ -1,1 +1,47 @@
+//! What clients ask: programs of dependent requests, and when they arrive.
+//!
+//! A [`Program`] is one conversation or one tree of thoughts: a tree of [`Node`]s, each a request
+//! whose prompt is everything on the path from the root, replies included. Lengths and shape are
+//! drawn when the program is made; only the replies come from outside, through a [`Walk`]. A load
+//! generator walks with text, a simulator with hash ids: the same programs, since a [`Segment`]
+//! is an id and a length, and its text follows from the id alone.
+//!
+//! Every program is drawn from its own [`ProgramKey`] (seed, region, client, ordinal) and every
+//! node from its own path, so that one draw never shifts another: two policies under test see the
+//! same requests even when one of them answers sooner.
+//!
+//! Nothing here opens a socket or reads a clock, and no data file is needed.
+#![deny(missing_docs)]
 
+mod arrivals;
+mod chat;
+mod key;
+mod mixed;
+mod program;
+mod sessions;
+mod text;
+mod tree;
+mod walk;
+
+pub use arrivals::Poisson;
+pub use chat::Chat;
+pub use key::ProgramKey;
+pub use mixed::Mixed;
+pub use program::{Node, Program, Role, Segment};
+pub use sessions::Sessions;
+pub use text::write_text;
+pub use tree::Tree;
+pub use walk::{Piece, Walk};
+
+/// Bytes that stand for one token where no tokenizer is at hand.
+pub const BYTES_PER_TOKEN: u32 = 4;
+
+/// Makes programs. One generator serves every client of a run.
+pub trait Generator: Send + Sync {
+    /// The program of `key`: the same for the same key, whatever else was drawn before.
+    fn program(&self, key: ProgramKey) -> Program;
+
+    /// The mean number of requests of a program, which turns a rate of requests into one of
+    /// programs.
+    fn mean_requests(&self) -> f64;
+}

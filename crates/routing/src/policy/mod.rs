@@ -8,19 +8,61 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{Duration, ReplicaId, Rng, Time};
 
 use crate::admission::Admission;
-use crate::index::IndexSpec;
+use crate::index::{IndexSpec, PrefixIndex};
 use crate::replica::Replicas;
 use crate::request::Request;
 use crate::why::Why;
 
+mod aibrix_prefix;
+mod choose;
+mod chwbl;
+mod consistent_hash;
+mod dynamo_kv;
+mod gorgo;
+mod least_outstanding;
+mod llmd_default;
+mod meridian;
+mod p2c;
+mod preble;
+mod prefix_aware;
+mod prefix_trie;
 mod random;
 mod round_robin;
+mod saturation;
+mod sglang_cache_aware;
+mod skywalker;
+mod skywalker_ch;
+mod stargate_wait_and_widen;
+mod window;
 
 /// Every policy, in the order the CLI lists them.
-pub static ALL: &[&Spec] = &[&random::SPEC, &round_robin::SPEC];
+pub static ALL: &[&Spec] = &[
+    &meridian::SPEC,
+    &random::SPEC,
+    &round_robin::SPEC,
+    &least_outstanding::SPEC,
+    &p2c::SPEC,
+    &consistent_hash::SPEC,
+    &chwbl::SPEC,
+    &prefix_aware::SPEC,
+    &prefix_trie::SPEC,
+    &sglang_cache_aware::SPEC,
+    &skywalker::SPEC,
+    &skywalker_ch::SPEC,
+    &gorgo::SPEC,
+    &preble::SPEC,
+    &aibrix_prefix::SPEC,
+    &dynamo_kv::SPEC,
+    &llmd_default::SPEC,
+    &stargate_wait_and_widen::SPEC,
+];
+
+/// Bound on all prefix indexes, in blocks times targets, where the published system has none:
+/// some hundred megabytes, and above what 100 replicas of 40,000 blocks (640,000 tokens) hold.
+const TOTAL_BLOCKS: usize = 1 << 22;
 
 /// The policy called `name`.
 #[must_use]
@@ -144,6 +186,26 @@ impl Params {
         found.expect("a policy reads only the knobs that it declares").1
     }
 
+    /// The number under `name`, for knobs that take no words.
+    fn f32(&self, name: &str) -> f32 {
+        self.number(name).expect("asked of a knob without words") as f32
+    }
+
+    /// The whole number under `name`, for knobs that count something and take no words.
+    fn count(&self, name: &str) -> u32 {
+        self.number(name).expect("asked of a knob without words") as u32
+    }
+
+    /// The time under `name`, given in seconds, for knobs that take no words.
+    fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs_f64(self.number(name).expect("asked of a knob without words"))
+    }
+
+    /// Whether `word` stands under `name`.
+    fn is(&self, name: &str, word: &str) -> bool {
+        matches!(self.value(name), Value::Word(w) if w == word)
+    }
+
     /// All names and values, in the order declared.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
         self.0.iter().copied()
@@ -162,6 +224,34 @@ impl Param {
         Param { name, doc, default: Value::Number(default), range, words: &[] }
     }
 
+    /// A knob that takes a number within a range or one of `words`, by default the number.
+    #[must_use]
+    pub const fn number_or(
+        name: &'static str,
+        default: f64,
+        range: (f64, f64),
+        words: &'static [&'static str],
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Number(default), range, words }
+    }
+
+    /// A knob that takes one of `words`, by default the first; its range is empty.
+    #[must_use]
+    pub const fn word(
+        name: &'static str,
+        words: &'static [&'static str],
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
+    }
+
+    /// Whether the knob takes numbers at all.
+    #[must_use]
+    pub fn takes_numbers(&self) -> bool {
+        self.range.0 <= self.range.1
+    }
+
     fn accept(&self, given: &Given) -> Option<Value> {
         match given {
             Given::Number(n) => {
@@ -178,13 +268,19 @@ pub struct View<'a> {
     pub now: Time,
     /// The request.
     pub request: &'a Request,
+    /// How long the request has been held so far; zero on arrival.
+    pub waited: Duration,
     /// The candidates: eligible replicas in ascending id. Never empty.
     pub eligible: &'a [ReplicaId],
+    /// Replicas that could serve it but are full by the admission mode, in ascending id.
+    pub full: &'a [ReplicaId],
     /// Every replica of the region, by id.
     pub replicas: &'a Replicas,
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
     /// for policies without an index.
     pub matched: &'a [u32],
+    /// The prefix index itself, for rules that weigh how much a replica holds.
+    pub index: Option<&'a PrefixIndex>,
 }
 
 impl View<'_> {
@@ -194,6 +290,20 @@ impl View<'_> {
     pub fn matched_tokens(&self, replica: ReplicaId) -> f32 {
         let tokens = self.matched[replica.index()] as f32 * self.request.block_tokens;
         tokens.min(self.request.prompt_tokens as f32)
+    }
+
+    /// Share of the prompt already cached at `replica`, 0 to 1; 0 for an empty prompt.
+    #[must_use]
+    #[inline]
+    pub fn match_ratio(&self, replica: ReplicaId) -> f32 {
+        self.matched_tokens(replica) / (self.request.prompt_tokens as f32).max(1.0)
+    }
+
+    /// Whether `replica` is a candidate.
+    #[must_use]
+    #[inline]
+    pub fn is_eligible(&self, replica: ReplicaId) -> bool {
+        self.eligible.binary_search(&replica).is_ok()
     }
 }
 

@@ -1,0 +1,30 @@
+//! The load generator: walks programs against an OpenAI endpoint and measures at the client.
+//!
+//! A closed loop has N clients, each with one program at a time; an open loop starts programs when
+//! a Poisson process says so, whatever the answers do, and reports how late it was itself.
+//! TTFT runs from the request (in an open loop: from the moment it was due) to the first bytes of
+//! the first token; TPOT is (E2E - TTFT) / (n - 1).
+//!
+//! It does not retry: what a client would see is what is counted. Nothing of a prompt or a reply
+//! is kept beyond its program or shown anywhere.
+
+mod body;
+mod drive;
+mod exchange;
+mod gateway;
+mod http;
+mod live;
+mod options;
+mod outcome;
+mod report;
+mod sse;
+mod table;
+mod tally;
+
+pub use drive::run;
+pub use gateway::{Check, CheckRow};
+pub use live::{Live, Progress, Quick};
+pub use options::{Arrivals, Options, Workload};
+pub use outcome::ErrorKind;
+pub use report::{Counts, Quantiles, ReplicaCounts, Report, Row};
+pub use table::render;

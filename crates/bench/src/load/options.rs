@@ -1,0 +1,225 @@
+//! What to send, where, how fast and for how long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use meridian_workload::{Chat, Generator, Mixed, Sessions, Tree};
+use serde::{Deserialize, Serialize};
+
+/// How programs start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// This many clients, each with one program at a time.
+    Closed {
+        /// Clients.
+        clients: u32,
+    },
+    /// A Poisson process of programs.
+    Programs {
+        /// Programs a second.
+        per_second: f64,
+    },
+    /// A Poisson process of programs, at the rate that makes this many requests.
+    Requests {
+        /// Requests a second.
+        per_second: f64,
+    },
+}
+
+/// The knobs of the workloads, one set for all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// One of [`Workload::NAMES`].
+    pub name: String,
+    /// Turns of a session.
+    pub turns: u32,
+    /// Bytes of the system prompt that sessions share.
+    pub system_bytes: u32,
+    /// Bytes of a question.
+    pub question_bytes: u32,
+    /// Levels of a tree.
+    pub depth: u32,
+    /// Most tokens of a reply.
+    pub max_tokens: u32,
+}
+
+impl Default for Workload {
+    fn default() -> Workload {
+        Workload {
+            name: "sessions".into(),
+            turns: 8,
+            system_bytes: 6 * 1024,
+            question_bytes: 160,
+            depth: 4,
+            max_tokens: 64,
+        }
+    }
+}
+
+impl Workload {
+    /// Every workload there is.
+    pub const NAMES: [&'static str; 5] = ["sessions", "tree2", "tree4", "chat", "mixed"];
+
+    /// The generator of the named workload.
+    pub fn generator(&self) -> anyhow::Result<Arc<dyn Generator>> {
+        ensure!(self.max_tokens > 0, "max_tokens is 0: a reply has at least one token");
+        ensure!(self.turns > 0, "turns is 0: a session has at least one turn");
+        ensure!((1..=6).contains(&self.depth), "depth is {}: use 1 to 6", self.depth);
+        Ok(match self.name.as_str() {
+            "sessions" => Arc::new(self.sessions()),
+            "tree2" => Arc::new(self.tree(2)),
+            "tree4" => Arc::new(self.tree(4)),
+            "chat" => Arc::new(self.chat()),
+            "mixed" => Arc::new(Mixed::new(vec![
+                Box::new(self.sessions()),
+                Box::new(self.tree(2)),
+                Box::new(self.tree(4)),
+                Box::new(self.chat()),
+            ])),
+            other => bail!("workload {other:?} is unknown: use one of {}", Self::NAMES.join(", ")),
+        })
+    }
+
+    fn sessions(&self) -> Sessions {
+        Sessions {
+            turns: self.turns,
+            system_bytes: self.system_bytes,
+            question_bytes: self.question_bytes.max(1),
+            max_tokens: self.max_tokens,
+        }
+    }
+
+    fn tree(&self, branch: u32) -> Tree {
+        Tree { branch, depth: self.depth, max_tokens: self.max_tokens, ..Tree::default() }
+    }
+
+    fn chat(&self) -> Chat {
+        Chat { max_tokens: self.max_tokens, ..Chat::default() }
+    }
+}
+
+/// A run of the load generator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Options {
+    /// The endpoint, without `/v1`.
+    pub url: String,
+    /// The model to ask for; None asks for the first of `/v1/models`.
+    pub model: Option<String>,
+    /// Sent as a bearer token.
+    #[serde(skip)]
+    pub api_key: Option<String>,
+    /// What stands in the report's `system` field.
+    pub system: String,
+    /// What is sent.
+    pub workload: Workload,
+    /// When it is sent.
+    pub arrivals: Arrivals,
+    /// The region that the clients stand for.
+    pub region: u32,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Stop starting requests after this long, warm-up included.
+    pub duration: Option<Duration>,
+    /// Stop after this many programs.
+    pub programs: Option<u64>,
+    /// Stop after this many requests.
+    pub requests: Option<u64>,
+    /// Requests started in the first part of the run are sent, counted, and not measured.
+    pub warmup: Duration,
+    /// Ask for server-sent events.
+    pub stream: bool,
+    /// Ask for the usage of a streamed answer.
+    pub include_usage: bool,
+    /// Ask the engine to generate `max_tokens` whatever it says (an extension of vLLM's API).
+    pub ignore_eos: bool,
+    /// Header that carries the program's session key; None sends none.
+    pub session_header: Option<String>,
+    /// Share of requests whose client hangs up in the middle.
+    pub abort_share: f64,
+    /// A client that hangs up does so within this time, uniformly.
+    pub abort_within: Duration,
+    /// Longest whole request.
+    pub timeout: Duration,
+    /// Longest connect.
+    pub connect_timeout: Duration,
+    /// Longest wait for the requests in flight after the end.
+    pub drain: Duration,
+    /// Most programs at a time in an open loop; arrivals beyond are shed, counted and shown.
+    pub max_programs: usize,
+    /// TTFT that a request must meet to count as goodput.
+    pub slo_ttft: Option<Duration>,
+    /// Admin address of the gateway whose counts must agree.
+    pub check_gateway: Option<String>,
+    /// Time between two calls of the progress.
+    pub tick: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            url: String::new(),
+            model: None,
+            api_key: None,
+            system: "live".into(),
+            workload: Workload::default(),
+            arrivals: Arrivals::Closed { clients: 8 },
+            region: 0,
+            seed: 1,
+            duration: None,
+            programs: None,
+            requests: None,
+            warmup: Duration::ZERO,
+            stream: true,
+            include_usage: true,
+            ignore_eos: false,
+            session_header: Some("x-session-id".into()),
+            abort_share: 0.0,
+            abort_within: Duration::from_secs(2),
+            timeout: Duration::from_secs(120),
+            connect_timeout: Duration::from_secs(5),
+            drain: Duration::from_secs(30),
+            max_programs: 10_000,
+            slo_ttft: None,
+            check_gateway: None,
+            tick: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Options {
+    /// Says what is wrong with the options, if anything is.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        ensure!(!self.url.is_empty(), "url is empty: give the endpoint, as http://host:port");
+        let share = self.abort_share;
+        ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");
+        ensure!(!self.timeout.is_zero(), "timeout is 0: every request would fail, use 1s or more");
+        ensure!(!self.tick.is_zero(), "tick is 0: use 100ms or more");
+        match self.arrivals {
+            Arrivals::Closed { clients } => {
+                ensure!(clients > 0, "clients is 0: nobody would ask, use 1 or more");
+            }
+            Arrivals::Programs { per_second } | Arrivals::Requests { per_second } => {
+                let ok = per_second > 0.0 && per_second <= 1e6;
+                ensure!(ok, "rate is {per_second}: use a number above 0 and at most 1e6");
+            }
+        }
+        if let Some(duration) = self.duration {
+            let warmup = self.warmup;
+            ensure!(
+                warmup < duration,
+                "warmup is {warmup:?} of a run of {duration:?}: nothing would be measured"
+            );
+        }
+        Ok(())
+    }
+
+    /// Programs that client `client` of `clients` runs: a fixed share, so that who answers sooner
+    /// does not change who asks what.
+    pub(super) fn share_of(&self, client: u32, clients: u32) -> u64 {
+        let Some(all) = self.programs else { return u64::MAX };
+        let (client, clients) = (u64::from(client), u64::from(clients));
+        all / clients + u64::from(client < all % clients)
+    }
+}

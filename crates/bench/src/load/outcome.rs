@@ -1,0 +1,118 @@
+//! How one request ended.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a request brought no whole answer, by what the client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// No connection.
+    Connect,
+    /// Not over in time.
+    Timeout,
+    /// A status that is neither 2xx nor one of those below.
+    #[serde(rename = "http_4xx")]
+    Http4xx,
+    /// Too many requests.
+    #[serde(rename = "http_429")]
+    Http429,
+    /// Unavailable.
+    #[serde(rename = "http_503")]
+    Http503,
+    /// Any other server error.
+    #[serde(rename = "http_5xx")]
+    Http5xx,
+    /// The connection ended before the answer did.
+    BrokenStream,
+    /// An error event within a stream.
+    ErrorEvent,
+    /// A body that is no answer of this API.
+    BadJson,
+    /// Cut off by the end of the run.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// All of them, in the order of reports.
+    pub const ALL: [ErrorKind; 10] = [
+        ErrorKind::Connect,
+        ErrorKind::Timeout,
+        ErrorKind::Http4xx,
+        ErrorKind::Http429,
+        ErrorKind::Http503,
+        ErrorKind::Http5xx,
+        ErrorKind::BrokenStream,
+        ErrorKind::ErrorEvent,
+        ErrorKind::BadJson,
+        ErrorKind::Cancelled,
+    ];
+
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Connect => "connect",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Http4xx => "http_4xx",
+            ErrorKind::Http429 => "http_429",
+            ErrorKind::Http503 => "http_503",
+            ErrorKind::Http5xx => "http_5xx",
+            ErrorKind::BrokenStream => "broken_stream",
+            ErrorKind::ErrorEvent => "error_event",
+            ErrorKind::BadJson => "bad_json",
+            ErrorKind::Cancelled => "cancelled",
+        }
+    }
+
+    /// The kind of an unwanted status.
+    pub(super) fn of_status(status: u16) -> ErrorKind {
+        match status {
+            429 => ErrorKind::Http429,
+            503 => ErrorKind::Http503,
+            500..=599 => ErrorKind::Http5xx,
+            _ => ErrorKind::Http4xx,
+        }
+    }
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// A whole answer.
+    Ok,
+    /// The client hung up on purpose.
+    Aborted,
+    /// Anything else.
+    Error(ErrorKind),
+}
+
+/// Tokens by the engine's own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) prompt: u64,
+    pub(super) completion: u64,
+    /// None where the engine does not say.
+    pub(super) cached: Option<u64>,
+}
+
+/// What the client saw of one request, filled in as it goes.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) replica: Option<http::HeaderValue>,
+    /// From the start to the first token.
+    pub(super) ttft: Option<Duration>,
+    /// Events that carried a piece of the answer.
+    pub(super) pieces: u64,
+    pub(super) usage: Option<Usage>,
+    /// The answer's text.
+    pub(super) reply: String,
+}
+
+impl Seen {
+    /// Tokens of the reply: the engine's count, or the pieces that came.
+    pub(super) fn tokens(&self) -> u64 {
+        self.usage.map_or(self.pieces, |u| u.completion)
+    }
+}

@@ -1,0 +1,153 @@
+//! The report of a run, in the form of every experiment's results, with what only a live run has.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, ErrorKind, Options};
+
+/// Quantiles in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Quantiles {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
+}
+
+/// What the client counted over the whole run, warm-up included.
+/// `sent == ok + aborted + errors`, once the run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests started.
+    pub sent: u64,
+    /// Whole answers.
+    pub ok: u64,
+    /// Requests whose client hung up on purpose.
+    pub aborted: u64,
+    /// All others.
+    pub errors: u64,
+    /// Programs started.
+    pub programs: u64,
+    /// Requests never sent because one above them in their program brought no answer.
+    pub lost_below: u64,
+    /// Programs that an open loop did not start because too many were on.
+    pub shed: u64,
+    /// Tokens of the replies.
+    pub output_tokens: u64,
+    /// Tokens of the prompts, by the engines' count.
+    pub prompt_tokens: u64,
+    /// Of those, tokens of prompts whose engine said how many were cached.
+    pub known_prompt_tokens: u64,
+    /// Cached tokens.
+    pub cached_tokens: u64,
+}
+
+impl Counts {
+    /// Requests that have ended, one way or another.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ok + self.aborted + self.errors
+    }
+
+    /// Cached share of the prompt tokens; None where no engine said.
+    #[must_use]
+    pub fn cached_share(&self) -> Option<f64> {
+        let known = self.known_prompt_tokens;
+        (known > 0).then(|| self.cached_tokens as f64 / known as f64)
+    }
+}
+
+/// What came from one replica, by the response header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaCounts {
+    /// Answers of any kind.
+    pub requests: u64,
+    /// Whole ones.
+    pub ok: u64,
+    /// Tokens of prompts whose cached share is known.
+    pub prompt_tokens: u64,
+    /// Cached ones among them.
+    pub cached_tokens: u64,
+    /// Tokens of replies.
+    pub output_tokens: u64,
+}
+
+/// One row of results; fields that do not apply to a live run are null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Row {
+    pub system: String,
+    pub workload: String,
+    pub topology: Option<String>,
+    pub admission: Option<String>,
+    /// Whole answers a second, between the warm-up and the last start.
+    pub throughput_rps: Option<f64>,
+    /// Their tokens a second.
+    pub output_tps: Option<f64>,
+    /// Those of them within the objective, a second; null without an objective.
+    pub goodput_rps: Option<f64>,
+    pub ttft_ms: Option<Quantiles>,
+    pub e2e_ms: Option<Quantiles>,
+    pub tpot_ms: Option<Quantiles>,
+    /// Cached share of the prompt tokens, by the engines' count.
+    pub prefix_hit_ratio: Option<f64>,
+    pub outstanding_spread: Option<f64>,
+    pub forwarded_ratio: Option<f64>,
+    pub forwarded_worse_ratio: Option<f64>,
+    /// Measured requests within the objective, of all measured ones.
+    pub slo_attainment: Option<f64>,
+    pub cct_ms: Option<f64>,
+    pub earliness_ms: Option<f64>,
+    pub usd_per_hour: Option<f64>,
+    /// Requests without an end: 0, or the generator is wrong.
+    pub lost: Option<u64>,
+    pub violations: Option<u64>,
+}
+
+/// The report of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Always `bench`.
+    pub experiment: String,
+    /// Commit of the working directory, or `unknown`.
+    pub commit: String,
+    /// The seed.
+    pub seeds: Vec<u64>,
+    /// One row.
+    pub rows: Vec<Row>,
+    /// Hash of the options.
+    pub params: String,
+    /// The options themselves.
+    pub options: Options,
+    /// Model asked for.
+    pub model: String,
+    /// Seconds between the end of the warm-up and the last start.
+    pub window_s: f64,
+    /// Counts of the whole run.
+    pub counts: Counts,
+    /// Errors by kind; every kind is named.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// What came from each replica.
+    pub replicas: BTreeMap<String, ReplicaCounts>,
+    /// How late the generator itself started programs; null in a closed loop.
+    pub lateness_ms: Option<Quantiles>,
+    /// Comparison with the gateway's counts, where one was asked for.
+    pub gateway: Option<Check>,
+}
+
+impl Report {
+    /// Errors of one kind.
+    #[must_use]
+    pub fn errors_of(&self, kind: ErrorKind) -> u64 {
+        self.errors.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// Whether every request that the client did not abort got a whole answer.
+    #[must_use]
+    pub fn all_well(&self) -> bool {
+        self.counts.errors == 0
+    }
+}

@@ -1,0 +1,108 @@
+//! The report as tables for a terminal.
+
+use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+
+use super::{Check, Quantiles, Report, Row};
+
+/// The whole report as text.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut out = Vec::new();
+    out.extend(report.rows.iter().map(|row| times(row, report)));
+    out.push(summary(report));
+    if !report.replicas.is_empty() {
+        out.push(replicas(report));
+    }
+    out.extend(report.gateway.as_ref().map(check));
+    out.join("\n\n")
+}
+
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn times(row: &Row, report: &Report) -> String {
+    let mut t = table(&["ms", "mean", "p50", "p90", "p95", "p99"]);
+    let mut line = |name: &str, q: &Option<Quantiles>| {
+        let cells = q.map_or([None; 5], |q| [q.mean, q.p50, q.p90, q.p95, q.p99].map(Some));
+        let mut line = vec![name.to_owned()];
+        line.extend(cells.map(|v| v.map_or("-".into(), |v| format!("{v:.2}"))));
+        t.add_row(line);
+    };
+    line("TTFT", &row.ttft_ms);
+    line("TPOT", &row.tpot_ms);
+    line("E2E", &row.e2e_ms);
+    if report.lateness_ms.is_some() {
+        line("lateness of the generator", &report.lateness_ms);
+    }
+    t.trim_fmt()
+}
+
+fn summary(report: &Report) -> String {
+    let (c, row) = (&report.counts, report.rows.first());
+    let number = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.1}"));
+    let percent = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{:.1} %", v * 100.0));
+    let mut lines = vec![format!(
+        "{} requests sent, {} ok, {} errors, {} hung up by the client; {} programs in {:.1} s",
+        c.sent, c.ok, c.errors, c.aborted, c.programs, report.window_s
+    )];
+    lines.push(format!(
+        "{} requests/s, {} output tokens/s, cached share {}",
+        number(row.and_then(|r| r.throughput_rps)),
+        number(row.and_then(|r| r.output_tps)),
+        percent(c.cached_share()),
+    ));
+    if let Some(slo) = report.options.slo_ttft {
+        lines.push(format!(
+            "goodput at TTFT <= {slo:?}: {} requests/s, {} of the requests met it",
+            number(row.and_then(|r| r.goodput_rps)),
+            percent(row.and_then(|r| r.slo_attainment)),
+        ));
+    }
+    if c.shed > 0 {
+        lines.push(format!("{} programs shed: too many were on (--max-programs)", c.shed));
+    }
+    if c.lost_below > 0 {
+        lines.push(format!("{} requests not sent: one above them had no answer", c.lost_below));
+    }
+    let errors = report.errors.iter().filter(|(_, n)| **n > 0);
+    let errors: Vec<String> = errors.map(|(kind, n)| format!("{} {n}", kind.name())).collect();
+    if !errors.is_empty() {
+        lines.push(format!("errors: {}", errors.join(", ")));
+    }
+    lines.join("\n")
+}
+
+fn replicas(report: &Report) -> String {
+    let mut t = table(&["replica", "requests", "ok", "cached share", "output tokens"]);
+    for (name, r) in &report.replicas {
+        let known = r.prompt_tokens > 0;
+        let share = known.then(|| r.cached_tokens as f64 / r.prompt_tokens as f64 * 100.0);
+        t.add_row([
+            name.clone(),
+            r.requests.to_string(),
+            r.ok.to_string(),
+            share.map_or("-".into(), |s| format!("{s:.1} %")),
+            r.output_tokens.to_string(),
+        ]);
+    }
+    t.trim_fmt()
+}
+
+fn check(check: &Check) -> String {
+    let mut t = table(&["counts", "client", "gateway", ""]);
+    for row in &check.rows {
+        let client = match row.least == row.most {
+            true => row.least.to_string(),
+            false => format!("{} to {}", row.least, row.most),
+        };
+        let verdict = if row.agrees() { "agrees" } else { "DISAGREES" };
+        t.add_row([row.name.clone(), client, row.gateway.to_string(), verdict.to_owned()]);
+    }
+    t.trim_fmt()
+}

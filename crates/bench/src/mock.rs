@@ -1,0 +1,250 @@
+//! A replica that answers at once: the far end of races between gateways.
+//!
+//! Written by hand on sockets, so that on a shared machine it takes as little as it can from the
+//! gateway under test. It knows just enough of HTTP/1.1 for that: keep-alive, bodies with a length
+//! or in chunks. A streamed answer has 8 tokens, each its own event, HTTP chunk and write, as an
+//! engine would send them. Model list, health and metrics are in vLLM's form, since routers look
+//! at them before they send anything.
+//!
+//! Not for the open: it trusts its clients, bounded only in the size of a request.
+
+use std::sync::LazyLock;
+
+use anyhow::Context;
+use memchr::memmem;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Largest request, head and body.
+const MAX_REQUEST: usize = 16 << 20;
+
+/// Tokens of an answer.
+pub const TOKENS: usize = 8;
+
+/// Listens on `addr`, prints where, and serves until the process ends.
+pub fn run(addr: &str) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener =
+            TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr}"))?;
+        println!("listening on http://{}", listener.local_addr()?);
+        serve(listener).await
+    })
+}
+
+/// Serves every connection of `listener`.
+pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
+    loop {
+        let (socket, _) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        // A client that goes away in the middle is no news.
+        tokio::spawn(async move { connection(socket).await.ok() });
+    }
+}
+
+async fn connection(mut socket: TcpStream) -> std::io::Result<()> {
+    let mut buffer = Vec::with_capacity(16 << 10);
+    loop {
+        let request = loop {
+            if let Some(request) = parse(&buffer) {
+                break request;
+            }
+            if buffer.len() > MAX_REQUEST || socket.read_buf(&mut buffer).await? == 0 {
+                return Ok(());
+            }
+        };
+        for write in answer(&request) {
+            socket.write_all(write).await?;
+        }
+        let (end, close) = (request.end, request.close);
+        if close {
+            return socket.shutdown().await;
+        }
+        buffer.drain(..end);
+    }
+}
+
+/// A whole request at the start of a buffer.
+struct Request<'a> {
+    path: &'a [u8],
+    body: &'a [u8],
+    /// Bytes that it takes.
+    end: usize,
+    close: bool,
+}
+
+/// The first request of `buffer`, once it is whole. A chunked body is left with its framing: all
+/// that is asked of it is whether it holds a few words.
+fn parse(buffer: &[u8]) -> Option<Request<'_>> {
+    let head = memmem::find(buffer, b"\r\n\r\n")? + 4;
+    let mut lines = buffer[..head].split(|b| *b == b'\n');
+    let path = lines.next()?.split(|b| *b == b' ').nth(1)?;
+    let (mut length, mut chunked, mut close) = (0, false, false);
+    for line in lines {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            length = std::str::from_utf8(value).ok()?.parse().ok()?;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            chunked = value.eq_ignore_ascii_case(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            close = value.eq_ignore_ascii_case(b"close");
+        }
+    }
+    let end = match chunked {
+        true => head + chunks_end(&buffer[head..])?,
+        false => head.checked_add(length)?,
+    };
+    Some(Request { path, body: buffer.get(head..end)?, end, close })
+}
+
+/// Where a chunked body ends.
+fn chunks_end(body: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let line = memmem::find(body.get(at..)?, b"\r\n")?;
+        let size = std::str::from_utf8(&body[at..at + line]).ok()?;
+        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
+        at = (at + line + 2).checked_add(size)?.checked_add(2)?;
+        if at > body.len() {
+            return None;
+        }
+        if size == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// The writes that answer `request`.
+fn answer(request: &Request<'_>) -> &'static [Vec<u8>] {
+    let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
+    match path {
+        b"/v1/chat/completions" | b"/v1/completions" => match asks(request.body, b"\"stream\"") {
+            false => &PAGES.whole,
+            true if asks(request.body, b"\"include_usage\"") => &PAGES.stream_usage,
+            true => &PAGES.stream,
+        },
+        b"/v1/models" => &PAGES.models,
+        b"/metrics" => &PAGES.metrics,
+        b"/health" | b"/health_generate" | b"/liveness" | b"/readiness" => &PAGES.health,
+        b"/get_server_info" | b"/server_info" | b"/get_model_info" | b"/model_info" => &PAGES.info,
+        _ => &PAGES.not_found,
+    }
+}
+
+/// Whether `body` has `key` with the value true. Text of a prompt cannot look like it: there the
+/// quotes are escaped.
+fn asks(body: &[u8], key: &[u8]) -> bool {
+    memmem::find(body, key).is_some_and(|at| {
+        let rest = body[at + key.len()..].trim_ascii_start();
+        rest.strip_prefix(b":").is_some_and(|r| r.trim_ascii_start().starts_with(b"true"))
+    })
+}
+
+struct Pages {
+    whole: Vec<Vec<u8>>,
+    stream: Vec<Vec<u8>>,
+    stream_usage: Vec<Vec<u8>>,
+    models: Vec<Vec<u8>>,
+    metrics: Vec<Vec<u8>>,
+    health: Vec<Vec<u8>>,
+    info: Vec<Vec<u8>>,
+    not_found: Vec<Vec<u8>>,
+}
+
+static PAGES: LazyLock<Pages> = LazyLock::new(|| Pages {
+    whole: page("200 OK", "application/json", &whole()),
+    stream: stream(false),
+    stream_usage: stream(true),
+    models: page("200 OK", "application/json", MODELS),
+    metrics: page("200 OK", "text/plain; version=0.0.4", METRICS),
+    health: page("200 OK", "text/plain", ""),
+    info: page("200 OK", "application/json", INFO),
+    not_found: page("404 Not Found", "application/json", NOT_FOUND),
+});
+
+const USAGE: &str = r#""usage":{"prompt_tokens":16,"completion_tokens":8,"total_tokens":24,"prompt_tokens_details":{"cached_tokens":0}}"#;
+const MODELS: &str = r#"{"object":"list","data":[{"id":"mock","object":"model","created":1700000000,"owned_by":"vllm","root":"mock","max_model_len":131072}]}"#;
+const INFO: &str = r#"{"model_path":"mock","tokenizer_path":"mock","served_model_name":"mock","is_generation":true,"dp_size":1,"tp_size":1,"version":"0.0.0"}"#;
+const NOT_FOUND: &str =
+    r#"{"error":{"message":"the mock has no such page","type":"not_found","code":404}}"#;
+const METRICS: &str = "# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine=\"0\",model_name=\"mock\"} 0.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine=\"0\",model_name=\"mock\"} 0.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"mock\"} 0.0
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine=\"0\",model_name=\"mock\"} 0.0
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"mock\"} 0.0
+";
+
+fn page(status: &str, kind: &str, body: &str) -> Vec<Vec<u8>> {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n");
+    vec![format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()]
+}
+
+fn whole() -> String {
+    let text = " token".repeat(TOKENS);
+    format!(
+        r#"{{"id":"chatcmpl-mock","object":"chat.completion","created":1700000000,"model":"mock","choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}"}},"finish_reason":"stop"}}],{USAGE}}}"#
+    )
+}
+
+/// One write a token; the last brings the end of the stream along.
+fn stream(usage: bool) -> Vec<Vec<u8>> {
+    let event = |choices: &str, more: &str| {
+        let data = format!(
+            r#"data: {{"id":"chatcmpl-mock","object":"chat.completion.chunk","created":1700000000,"model":"mock","choices":[{choices}]{more}}}"#
+        );
+        chunk(&format!("{data}\n\n"))
+    };
+    let token = r#"{"index":0,"delta":{"content":" token"},"finish_reason":null}"#;
+    let mut writes = vec![event(token, ""); TOKENS];
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+    writes[0].insert_str(0, head);
+    let last = &mut writes[TOKENS - 1];
+    last.push_str(&event(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#, ""));
+    if usage {
+        last.push_str(&event("", &format!(",{USAGE}")));
+    }
+    last.push_str(&chunk("data: [DONE]\n\n"));
+    last.push_str("0\r\n\r\n");
+    writes.into_iter().map(String::into_bytes).collect()
+}
+
+fn chunk(data: &str) -> String {
+    format!("{:x}\r\n{data}\r\n", data.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A request is taken whole or not at all, wherever the bytes are cut, and the next one begins
+    // where it ends: with a length and in chunks.
+    #[test]
+    fn requests_are_whole() {
+        let plain = b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
+        let chunks =
+            b"POST /x?y HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        for request in [&plain[..], &chunks[..]] {
+            for cut in 0..request.len() {
+                assert!(parse(&request[..cut]).is_none(), "cut at {cut}");
+            }
+            let twice = [request, request].concat();
+            assert_eq!(parse(&twice).map(|r| r.end), Some(request.len()));
+        }
+    }
+
+    // A body asks for a stream however it is spaced, and a prompt that talks of one does not.
+    #[test]
+    fn streams_are_asked_for() {
+        assert!(asks(br#"{"stream":true}"#, b"\"stream\""));
+        assert!(asks(br#"{"stream" : true}"#, b"\"stream\""));
+        assert!(!asks(br#"{"stream":false}"#, b"\"stream\""));
+        assert!(!asks(br#"{"content":"say \"stream\":true"}"#, b"\"stream\""));
+        assert_eq!(stream(true).len(), TOKENS);
+    }
+}

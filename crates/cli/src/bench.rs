@@ -1,0 +1,321 @@
+//! `meridian bench`: loads an OpenAI endpoint and says what came back.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
+use meridian_bench::{mock, race};
+
+/// Load an OpenAI endpoint and measure at the client
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    load: Load,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// A replica that answers at once
+    #[command(hide = true)]
+    Mock {
+        /// Where to listen
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: String,
+    },
+    /// Race this gateway against others, side by side
+    Gateway(Race),
+}
+
+#[derive(Debug, clap::Args)]
+struct Race {
+    /// Binary of the gateway under test [default: this one]
+    #[arg(long)]
+    meridian: Option<PathBuf>,
+    /// Rounds after the warm-up
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Length of a measurement
+    #[arg(long, default_value = "3s", value_parser = seconds)]
+    each: Duration,
+    /// Systems to race, of direct, nginx, sglang-router, smg, meridian [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/gateway.json")]
+    json: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct Load {
+    /// The endpoint, as http://host:port
+    #[arg(long, required = true)]
+    url: Option<String>,
+    /// Model to ask for [default: the first of /v1/models]
+    #[arg(long)]
+    model: Option<String>,
+    /// API key
+    #[arg(long, env = "OPENAI_API_KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// Name of what is measured, for the report
+    #[arg(long, default_value = "live")]
+    system: String,
+    /// What to send: sessions, tree2, tree4, chat, mixed
+    #[arg(long, default_value = "sessions")]
+    workload: String,
+    /// Turns of a session
+    #[arg(long, default_value_t = 8)]
+    turns: u32,
+    /// Bytes of the system prompt that sessions share
+    #[arg(long, default_value_t = 6144)]
+    system_bytes: u32,
+    /// Bytes of a question
+    #[arg(long, default_value_t = 160)]
+    question_bytes: u32,
+    /// Levels of a tree
+    #[arg(long, default_value_t = 4)]
+    depth: u32,
+    /// Most tokens of a reply
+    #[arg(long, default_value_t = 64)]
+    max_tokens: u32,
+    /// Clients of a closed loop
+    #[arg(long, default_value_t = 8)]
+    clients: u32,
+    /// Open loop instead: programs (sessions, trees) a second
+    #[arg(long, conflicts_with = "clients")]
+    program_rate: Option<f64>,
+    /// Open loop instead: requests a second
+    #[arg(long, conflicts_with_all = ["clients", "program_rate"])]
+    rate: Option<f64>,
+    /// Most programs at a time in an open loop
+    #[arg(long, default_value_t = 10_000)]
+    max_programs: usize,
+    /// Stop starting requests after this long [default: 30s, unless a count is given]
+    #[arg(long = "for", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Stop after this many programs
+    #[arg(long)]
+    programs: Option<u64>,
+    /// Stop after this many requests
+    #[arg(long)]
+    requests: Option<u64>,
+    /// Not measured at the start
+    #[arg(long, default_value = "0s", value_parser = seconds)]
+    warmup: Duration,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Region that the clients stand for
+    #[arg(long, default_value_t = 0)]
+    region: u32,
+    /// Ask for whole answers instead of streams
+    #[arg(long)]
+    no_stream: bool,
+    /// Do not ask for usage in streams
+    #[arg(long)]
+    no_usage: bool,
+    /// Ask the engine for exactly the most tokens
+    #[arg(long)]
+    ignore_eos: bool,
+    /// Header for the session's key; "none" sends none
+    #[arg(long, default_value = "x-session-id")]
+    session_header: String,
+    /// Share of requests whose client hangs up
+    #[arg(long, default_value_t = 0.0)]
+    abort_share: f64,
+    /// They hang up within this time
+    #[arg(long, default_value = "2s", value_parser = seconds)]
+    abort_within: Duration,
+    /// Longest request
+    #[arg(long, default_value = "120s", value_parser = seconds)]
+    timeout: Duration,
+    /// Longest connect
+    #[arg(long, default_value = "5s", value_parser = seconds)]
+    connect_timeout: Duration,
+    /// Longest wait for the requests in flight at the end
+    #[arg(long, default_value = "30s", value_parser = seconds)]
+    drain: Duration,
+    /// TTFT that counts as good
+    #[arg(long, value_parser = seconds)]
+    slo_ttft: Option<Duration>,
+    /// Compare counts with the gateway whose admin address this is
+    #[arg(long)]
+    check_gateway: Option<String>,
+    /// Write the report here
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Print running counts as a line of JSON a second, and no table
+    #[arg(long)]
+    live_json: bool,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        None => run_load(args.load),
+        Some(Command::Mock { listen }) => mock::run(&listen),
+        Some(Command::Gateway(race)) => race::run(race::Options {
+            meridian: match race.meridian {
+                Some(path) => path,
+                None => std::env::current_exe().context("this program's own path is unknown")?,
+            },
+            rounds: race.rounds,
+            each: race.each,
+            only: race.only,
+            json: race.json,
+        }),
+    }
+}
+
+fn run_load(load: Load) -> anyhow::Result<()> {
+    let (json, live_json) = (load.json.clone(), load.live_json);
+    let mut runtime = match load.threads {
+        0 | 1 => tokio::runtime::Builder::new_current_thread(),
+        n => {
+            let mut many = tokio::runtime::Builder::new_multi_thread();
+            many.worker_threads(n);
+            many
+        }
+    };
+    let options = load.into_options();
+    let progress = progress(&options, live_json);
+    let report = runtime
+        .enable_all()
+        .build()?
+        .block_on(async { load::run(options, progress, stop()?).await })?;
+    if !live_json {
+        // Nobody may be reading; the report file below is then still written.
+        writeln!(std::io::stdout(), "{}", load::render(&report)).ok();
+    }
+    if let Some(path) = json {
+        let text = serde_json::to_vec_pretty(&report)?;
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    verdict(&report)
+}
+
+/// Fails when nothing was answered, or when the gateway counted something else.
+fn verdict(report: &Report) -> anyhow::Result<()> {
+    let counts = &report.counts;
+    if counts.ok == 0 && counts.errors > 0 {
+        bail!("none of {} requests was answered by {}", counts.sent, report.options.url);
+    }
+    let Some(check) = report.gateway.as_ref().filter(|check| !check.agrees()) else {
+        return Ok(());
+    };
+    let rows = check.rows.iter().filter(|r| !r.agrees());
+    let names: Vec<&str> = rows.map(|r| r.name.as_str()).collect();
+    bail!(
+        "the gateway's counts disagree with the client's ({}): requests were lost or counted \
+         twice, or somebody else used the gateway during the run",
+        names.join(", ")
+    )
+}
+
+/// Resolves when somebody asks the run to end.
+fn stop() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn progress(options: &Options, live_json: bool) -> Option<Box<dyn Progress>> {
+    if live_json {
+        return Some(Box::new(|live: &Live| {
+            let line = serde_json::to_string(live).expect("counts are always JSON");
+            let mut out = std::io::stdout().lock();
+            // Whoever read the lines may be gone; the run and its report go on.
+            writeln!(out, "{line}").and_then(|()| out.flush()).ok();
+        }));
+    }
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::with_draw_target(
+        options.duration.map(|d| d.as_millis() as u64).or(options.requests),
+        ProgressDrawTarget::stderr(),
+    );
+    let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
+    bar.set_style(style.expect("the template is a constant"));
+    let timed = options.duration.is_some();
+    Some(Box::new(move |live: &Live| {
+        bar.set_position(if timed { (live.t_s * 1e3) as u64 } else { live.ok + live.errors });
+        let p50 = live.recent_ttft_ms.p50.map_or("-".into(), |ms| format!("{ms:.0} ms"));
+        bar.set_message(format!(
+            "{} ok, {} errors, {} on, {:.0}/s, TTFT p50 {p50}",
+            live.ok, live.errors, live.in_flight, live.rps
+        ));
+    }))
+}
+
+impl Load {
+    fn into_options(self) -> Options {
+        let counted = self.programs.is_some() || self.requests.is_some();
+        let half_a_minute = (!counted).then_some(Duration::from_secs(30));
+        Options {
+            url: self.url.unwrap_or_default(),
+            model: self.model,
+            api_key: self.api_key,
+            system: self.system,
+            workload: Workload {
+                name: self.workload,
+                turns: self.turns,
+                system_bytes: self.system_bytes,
+                question_bytes: self.question_bytes,
+                depth: self.depth,
+                max_tokens: self.max_tokens,
+            },
+            arrivals: match (self.program_rate, self.rate) {
+                (Some(per_second), _) => Arrivals::Programs { per_second },
+                (None, Some(per_second)) => Arrivals::Requests { per_second },
+                (None, None) => Arrivals::Closed { clients: self.clients },
+            },
+            region: self.region,
+            seed: self.seed,
+            duration: self.duration.or(half_a_minute),
+            programs: self.programs,
+            requests: self.requests,
+            warmup: self.warmup,
+            stream: !self.no_stream,
+            include_usage: !self.no_usage,
+            ignore_eos: self.ignore_eos,
+            session_header: Some(self.session_header).filter(|name| name != "none"),
+            abort_share: self.abort_share,
+            abort_within: self.abort_within,
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
+            drain: self.drain,
+            max_programs: self.max_programs,
+            slo_ttft: self.slo_ttft,
+            check_gateway: self.check_gateway,
+            tick: if self.live_json { Duration::from_secs(1) } else { Duration::from_millis(250) },
+        }
+    }
+}
+
+/// A duration with its unit: 250ms, 15s, 2m.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err(format!("{text:?} has no unit: write 250ms, 15s or 2m")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
+    Duration::try_from_secs_f64(number * scale).map_err(|_| format!("{text:?} is no duration"))
+}

@@ -1,0 +1,105 @@
+//! `meridian engine`: serves a model of an inference engine over vLLM's API.
+
+use anyhow::Context;
+use meridian_engined::Options;
+use meridian_engined::engine::{Config, Profile};
+use std::io::Write;
+use std::net::SocketAddr;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serve a model of an inference engine over vLLM's API.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Model: llama-3.1-8b, mistral-7b, qwen2.5-7b, qwen2.5-14b or qwen3-32b.
+    #[arg(long)]
+    model: String,
+    /// GPU: l4, a100 or h100.
+    #[arg(long)]
+    gpu: String,
+    /// Tensor parallel degree: GPUs of the replica.
+    #[arg(long, default_value_t = 1)]
+    tp: u32,
+    /// Where to listen; port 0 is any free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Name of the replica, given in the `server` header.
+    #[arg(long, default_value = "meridian-engine")]
+    name: String,
+    /// Name of the model in the API; the model's own by default.
+    #[arg(long)]
+    served_model_name: Option<String>,
+    /// How many times faster than real time the model runs.
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+    /// KV blocks of 16 tokens; by default what fits beside the weights.
+    #[arg(long)]
+    kv_blocks: Option<u32>,
+    /// Most sequences in a batch; vLLM's default for the GPU.
+    #[arg(long)]
+    max_num_seqs: Option<u32>,
+    /// Most tokens computed in a step; vLLM's default for the GPU.
+    #[arg(long, alias = "max-num-batched-tokens")]
+    max_batched_tokens: Option<u32>,
+    /// Longest sequence, reply included; by default the context window, or what the KV holds.
+    #[arg(long)]
+    max_model_len: Option<u32>,
+    /// Coefficient of variation of step times.
+    #[arg(long, default_value_t = 0.0)]
+    jitter: f64,
+    /// Seed of reply texts, reply lengths and jitter.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl Args {
+    fn options(self) -> anyhow::Result<Options> {
+        let profile = Profile::named(&self.model, &self.gpu, self.tp)?;
+        let mut config = Config::new(profile);
+        if let Some(blocks) = self.kv_blocks {
+            config = config.with_kv_blocks(blocks);
+        }
+        config.max_num_seqs = self.max_num_seqs.unwrap_or(config.max_num_seqs);
+        config.max_num_batched_tokens =
+            self.max_batched_tokens.unwrap_or(config.max_num_batched_tokens);
+        config.max_model_len = self.max_model_len.unwrap_or(config.max_model_len);
+        config.jitter = self.jitter;
+        config.validate()?;
+        let mut options = Options::new(config);
+        options.listen = self.listen;
+        options.name = self.name;
+        options.time_scale = self.time_scale;
+        options.seed = self.seed;
+        options.served_model = self.served_model_name.unwrap_or(options.served_model);
+        Ok(options)
+    }
+}
+
+/// Serves until SIGTERM or SIGINT, then lets running requests finish.
+///
+/// # Errors
+/// When the settings do not go together or the address cannot be listened on.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let options = args.options()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+        let shutdown = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        meridian_engined::serve(options, announce, shutdown).await?;
+        Ok(())
+    })
+}
+
+/// Tells whoever started us where we are. A closed stdout is no reason to stop serving.
+fn announce(address: SocketAddr) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "listening on http://{address}").and_then(|()| out.flush());
+}

@@ -1,0 +1,65 @@
+use super::*;
+
+fn filled(cache: &mut KvCache, hashes: &[u64]) -> Vec<u32> {
+    let mut table = Vec::new();
+    let shared = cache.matched(hashes) as usize;
+    cache.share(&hashes[..shared], &mut table);
+    assert!(cache.grow(&mut table, hashes.len() as u32));
+    for (block, hash) in table.iter().zip(hashes) {
+        cache.name(*block, *hash);
+    }
+    table
+}
+
+// What a sequence gives back is found again by the next with the same prefix, for no new block.
+#[test]
+fn released_blocks_are_found_again() {
+    let mut cache = KvCache::new(8);
+    let mut first = filled(&mut cache, &[1, 2, 3]);
+    cache.release(&mut first);
+    assert_eq!((cache.referenced(), cache.indexed()), (0, 3));
+    let second = filled(&mut cache, &[1, 2, 9]);
+    assert_eq!((cache.referenced(), cache.indexed()), (3, 4));
+    cache.check_invariants(second.into_iter());
+}
+
+// Under pressure the oldest prefix goes first, its tail before its head, and empty blocks before
+// any prefix.
+#[test]
+fn eviction_takes_the_oldest_tail_first() {
+    let mut cache = KvCache::new(4);
+    for hashes in [[1, 2], [3, 4]] {
+        let mut table = filled(&mut cache, &hashes);
+        cache.release(&mut table);
+    }
+    let mut unnamed = Vec::new();
+    assert!(cache.grow(&mut unnamed, 1));
+    assert_eq!((cache.matched(&[1, 2]), cache.matched(&[3, 4])), (1, 2));
+    cache.release(&mut unnamed);
+    assert!(cache.grow(&mut unnamed, 1), "the empty block is taken, not another prefix");
+    assert_eq!((cache.matched(&[1, 2]), cache.evictions()), (1, 1));
+}
+
+// Two copies of one block: the first is the one in the index, the second is empty when released.
+#[test]
+fn a_second_copy_is_not_indexed() {
+    let mut cache = KvCache::new(4);
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    assert!(cache.grow(&mut a, 1) && cache.grow(&mut b, 1));
+    cache.name(a[0], 7);
+    cache.name(b[0], 7);
+    cache.release(&mut b);
+    assert_eq!((cache.indexed(), cache.matched(&[7])), (1, 1));
+    cache.check_invariants(a.into_iter());
+}
+
+// A match that nobody references still costs a free block: fits counts it.
+#[test]
+fn fits_counts_idle_matches() {
+    let mut cache = KvCache::new(4);
+    let mut table = filled(&mut cache, &[1, 2]);
+    assert!(cache.fits(&[1, 2], 4));
+    cache.release(&mut table);
+    assert!(cache.fits(&[1, 2], 4));
+    assert!(!cache.fits(&[1, 2], 5));
+}

@@ -1,0 +1,294 @@
+//! The engine: five methods around a loop of steps.
+//!
+//! An engine alternates between deciding (which sequences advance by how many tokens) and computing
+//! (one step on the GPU). Deciding takes no time here, computing takes what the profile says. What
+//! arrives meanwhile waits for the next decision. So the whole state between two calls is a set of
+//! sequences, the KV blocks they hold, and the end of the step under way.
+//!
+//! Kinds of methods, as in every machine of this house:
+//! * [`handle`](Engine::handle) takes what happened outside.
+//! * [`poll_timeout`](Engine::poll_timeout) says when something will happen inside, and
+//!   [`handle_timeout`](Engine::handle_timeout) makes it happen.
+//! * [`poll`](Engine::poll) gives out what has happened; call it until `None` after each of the two.
+//!
+//! Times never go back: `now` is at least that of the call before. A late call does no harm, steps
+//! begin where the one before ended, and each output carries its exact time. All arrivals of one
+//! instant are seen by one schedule, provided they are handed in before `handle_timeout`.
+//!
+//! Cost: proportional to the batch for a step, to the matched blocks for an admission. Nothing is
+//! allocated in the steady state but what the driver brings along (the hashes).
+
+mod schedule;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use crate::config::{Config, ConfigError};
+use crate::hash::NumberMap;
+use crate::input::{Input, Submission};
+use crate::kv::KvCache;
+use crate::output::{Output, Refusal, StopReason};
+use crate::sequence::{Place, Sequence};
+use crate::stats::Stats;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use meridian_base::{Duration, RequestId, Rng, Time};
+use step::Step;
+
+/// A model of one inference engine. See the [crate documentation](crate).
+#[derive(Clone, Debug)]
+pub struct Engine {
+    config: Config,
+    rng: Rng,
+    kv: KvCache,
+    /// All sequences, by slot; empty slots are in `vacant`.
+    slots: Vec<Option<Sequence>>,
+    vacant: Vec<u32>,
+    by_id: NumberMap<u64, u32>,
+    arrived: VecDeque<u32>,
+    pending: VecDeque<u32>,
+    /// In order of admission, so that the last is the latest.
+    running: Vec<u32>,
+    step: Option<Step>,
+    /// What the step under way computes: slot and tokens.
+    batch: Vec<(u32, u32)>,
+    /// Emptied block tables, kept for their memory.
+    tables: Vec<Vec<u32>>,
+    /// When an idle engine may take its next decision.
+    wake: Time,
+    outputs: VecDeque<Output>,
+    counters: Stats,
+}
+
+impl Engine {
+    /// An idle engine with an empty cache. `seed` matters only with [`Config::jitter`].
+    ///
+    /// # Errors
+    /// When the settings do not go together.
+    pub fn new(config: Config, seed: u64) -> Result<Engine, ConfigError> {
+        config.validate()?;
+        Ok(Engine {
+            rng: Rng::new(seed),
+            kv: KvCache::new(config.kv_blocks),
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            by_id: NumberMap::default(),
+            arrived: VecDeque::new(),
+            pending: VecDeque::new(),
+            running: Vec::new(),
+            step: None,
+            batch: Vec::new(),
+            tables: Vec::new(),
+            wake: Time::ZERO,
+            outputs: VecDeque::new(),
+            counters: Stats::default(),
+            config,
+        })
+    }
+
+    /// Takes an input that happened at `now`.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        self.advance(now, false);
+        match input {
+            Input::Submit(submission) => self.submit(now, submission),
+            Input::Abort(id) => self.abort(now, id),
+        }
+    }
+
+    /// Gives the next output, in order of `at`.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due, if nothing is handed in before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.step {
+            Some(step) => Some(step.ends),
+            None if self.has_work() => Some(self.wake),
+            None => None,
+        }
+    }
+
+    /// Does all that is due at or before `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.advance(now, true);
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The numbers behind the metrics page, as of the last call.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            running: self.running.len() as u32,
+            pending: self.pending.len() as u32,
+            arrived: self.arrived.len() as u32,
+            kv_blocks: self.kv.total(),
+            kv_referenced: self.kv.referenced(),
+            kv_indexed: self.kv.indexed(),
+            evictions: self.kv.evictions(),
+            ..self.counters
+        }
+    }
+
+    /// Counts the leading blocks of `hashes` that the cache holds: the truth that a router guesses.
+    #[must_use]
+    pub fn matched_blocks(&self, hashes: &[u64]) -> u32 {
+        self.kv.matched(hashes)
+    }
+
+    /// Checks the whole state, in time proportional to its size.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check_invariants(&self) {
+        let live = || self.slots.iter().flatten();
+        self.kv.check_invariants(live().flat_map(|s| s.table.iter().copied()));
+        assert_eq!(live().count(), self.by_id.len(), "every sequence has an id");
+        let queued = self.arrived.len() + self.pending.len() + self.running.len();
+        assert_eq!(queued, self.by_id.len(), "every sequence stands in one queue");
+        let at = |place| live().filter(|s| s.place == place).count();
+        assert_eq!(at(Place::Pending), self.pending.len(), "pending");
+        assert_eq!(at(Place::Running), self.running.len(), "running");
+        assert!(self.running.len() <= self.config.max_num_seqs as usize, "max_num_seqs");
+        for sequence in live() {
+            let held = sequence.table.len() as u32 * crate::BLOCK_TOKENS;
+            assert!(sequence.computed <= held, "computed tokens are held");
+            assert!(sequence.generated <= sequence.limit, "no reply beyond its limit");
+            if sequence.place != Place::Running {
+                assert!(sequence.table.is_empty(), "who is not in the batch holds no KV");
+            }
+        }
+        assert!(self.step.is_some() || self.running.is_empty(), "a batch is in a step");
+        for (slot, _) in &self.batch {
+            assert!(self.running.contains(slot), "a step computes what is in the batch");
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        !(self.arrived.is_empty() && self.pending.is_empty())
+    }
+
+    /// Takes all steps that end before `now`, and with `inclusive` all that happens at `now` too:
+    /// while inputs of that instant may still come, no schedule of that instant is made.
+    fn advance(&mut self, now: Time, inclusive: bool) {
+        let due = |at: Time| at < now || (inclusive && at == now);
+        loop {
+            match &self.step {
+                Some(step) if due(step.ends) => {
+                    let ends = step.ends;
+                    self.complete(ends);
+                    self.begin(ends);
+                }
+                None if self.has_work() && due(self.wake) => self.begin(self.wake),
+                _ => return,
+            }
+        }
+    }
+
+    fn submit(&mut self, now: Time, s: Submission) {
+        if let Some(why) = self.refusal(&s) {
+            self.counters.refused += 1;
+            self.outputs.push_back(Output::Refused { id: s.id, at: now, why });
+            return;
+        }
+        let room = self.config.max_model_len - s.prompt_tokens;
+        let cap = s.max_tokens.min(room);
+        let sequence = Sequence {
+            id: s.id,
+            place: Place::Arrived,
+            prompt: s.prompt_tokens,
+            limit: s.reply_tokens.min(cap),
+            ending: if s.reply_tokens <= cap { StopReason::Stop } else { StopReason::Length },
+            generated: 0,
+            computed: 0,
+            hashes: s.blocks,
+            table: self.tables.pop().unwrap_or_default(),
+            named: 0,
+            arrived: now,
+            pending_since: now,
+            admitted: None,
+            first_token: None,
+            cached: 0,
+            preemptions: 0,
+        };
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.by_id.insert(sequence.id.0, slot);
+        self.slots[slot as usize] = Some(sequence);
+        self.arrived.push_back(slot);
+        self.wake = self.wake.max(now);
+        self.cut(now);
+    }
+
+    fn refusal(&self, s: &Submission) -> Option<Refusal> {
+        let waiting = (self.arrived.len() + self.pending.len()) as u32;
+        if self.by_id.contains_key(&s.id.0) {
+            return Some(Refusal::DuplicateId);
+        }
+        if s.prompt_tokens == 0 || s.reply_tokens == 0 || s.max_tokens == 0 {
+            return Some(Refusal::Empty);
+        }
+        if s.prompt_tokens >= self.config.max_model_len {
+            let (prompt_tokens, max_model_len) = (s.prompt_tokens, self.config.max_model_len);
+            return Some(Refusal::TooLong { prompt_tokens, max_model_len });
+        }
+        (waiting >= self.config.max_pending).then_some(Refusal::Full { pending: waiting })
+    }
+
+    /// Takes an aborted request out at once. The step under way lasts as long as it would have.
+    fn abort(&mut self, now: Time, id: RequestId) {
+        let Some(&slot) = self.by_id.get(&id.0) else { return };
+        match self.sequence(slot).place {
+            Place::Arrived => self.arrived.retain(|s| *s != slot),
+            Place::Pending => self.pending.retain(|s| *s != slot),
+            Place::Running => {
+                self.cut(now);
+                self.running.retain(|s| *s != slot);
+                self.batch.retain(|(s, _)| *s != slot);
+            }
+        }
+        self.retire(now, slot, StopReason::Abort);
+    }
+
+    /// Ends a sequence that stands in no queue any more.
+    fn retire(&mut self, at: Time, slot: u32, why: StopReason) {
+        let mut sequence =
+            self.slots[slot as usize].take().expect("a slot in use holds its sequence");
+        self.by_id.remove(&sequence.id.0);
+        self.vacant.push(slot);
+        self.kv.release(&mut sequence.table);
+        match why {
+            StopReason::Stop => self.counters.finished_stop += 1,
+            StopReason::Length => self.counters.finished_length += 1,
+            StopReason::Abort => self.counters.finished_abort += 1,
+        }
+        let (usage, timings) = (sequence.usage(), sequence.timings(at));
+        self.outputs.push_back(Output::Finished { id: sequence.id, at, why, usage, timings });
+        self.tables.push(sequence.table);
+    }
+
+    fn sequence(&self, slot: u32) -> &Sequence {
+        self.slots[slot as usize].as_ref().expect("a queue names slots in use")
+    }
+
+    fn sequence_mut(&mut self, slot: u32) -> &mut Sequence {
+        self.slots[slot as usize].as_mut().expect("a queue names slots in use")
+    }
+
+    /// The step time with jitter, at least a nanosecond.
+    fn jittered(&mut self, seconds: f64) -> Duration {
+        let factor = match self.config.jitter {
+            0.0 => 1.0,
+            cv => self.rng.lognormal(1.0, cv),
+        };
+        crate::cost::duration(seconds * factor)
+    }
+}

@@ -1,0 +1,208 @@
+//! The decision at the start of a step: who advances by how many tokens.
+//!
+//! vLLM v1's rule. There is no prefill phase and no decode phase; every sequence has tokens and
+//! computed tokens, and a step closes the gap within a budget. Sequences in the batch come first,
+//! in order of admission: a decode needs one token, a half-done prompt as many as the budget
+//! leaves. Then pending ones are admitted in order of arrival while budget, sequence slots and KV
+//! last. A long prompt so takes several steps and slows the decodes beside it without stopping
+//! them (chunked prefill; Sarathi-Serve, OSDI'24).
+//!
+//! KV is taken as sequences grow, not reserved for replies of unknown length. When it runs out the
+//! latest sequence gives way and is computed anew later (recompute preemption). Admission asks for
+//! room for the whole prompt, though only the first chunk is taken, so that one long prompt does
+//! not admit itself into a full cache just to be thrown out again.
+
+use super::{Engine, Step};
+use crate::cost::Work;
+use crate::kv::blocks_for;
+use crate::output::Output;
+use crate::sequence::Place;
+use meridian_base::{Duration, Time};
+
+impl Engine {
+    /// Decides and starts the next step, if there is anything to compute.
+    pub(super) fn begin(&mut self, now: Time) {
+        debug_assert!(self.step.is_none() && self.batch.is_empty());
+        while let Some(slot) = self.arrived.pop_front() {
+            self.sequence_mut(slot).place = Place::Pending;
+            self.pending.push_back(slot);
+        }
+        let mut budget = self.config.max_num_batched_tokens;
+        let preempted = self.advance_running(now, &mut budget);
+        if !preempted {
+            self.admit_pending(now, &mut budget);
+        }
+        if self.batch.is_empty() {
+            assert!(self.running.is_empty() && self.pending.is_empty(), "an idle engine has room");
+            return;
+        }
+        self.start_step(now);
+    }
+
+    /// Gives each running sequence its tokens. Returns whether any had to give way.
+    fn advance_running(&mut self, now: Time, budget: &mut u32) -> bool {
+        let mut preempted = false;
+        let mut index = 0;
+        while index < self.running.len() && *budget > 0 {
+            let slot = self.running[index];
+            let new = {
+                let s = self.sequence(slot);
+                (s.tokens() - s.computed).min(*budget)
+            };
+            while !self.take_blocks(slot, new) {
+                preempted = true;
+                self.preempt_latest(now, slot);
+                if self.running.len() <= index {
+                    return true;
+                }
+            }
+            self.schedule(slot, new);
+            *budget -= new;
+            index += 1;
+        }
+        preempted
+    }
+
+    /// Admits from pending, in order, until something runs out.
+    fn admit_pending(&mut self, now: Time, budget: &mut u32) {
+        while *budget > 0 && self.running.len() < self.config.max_num_seqs as usize {
+            let Some(&slot) = self.pending.front() else { return };
+            let Some(cached) = self.take_prefix(slot) else { return };
+            self.pending.pop_front();
+            self.running.push(slot);
+            let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+            s.place = Place::Running;
+            s.computed = cached;
+            let new = (s.tokens() - cached).min(*budget);
+            let waited = now.since(s.pending_since);
+            self.outputs.push_back(Output::Admitted {
+                id: s.id,
+                at: now,
+                waited,
+                cached_tokens: cached,
+            });
+            if s.admitted.is_none() {
+                s.admitted = Some(now);
+                s.cached = cached;
+                self.counters.prompt_tokens += u64::from(s.prompt);
+                self.counters.prefix_queries += u64::from(s.prompt);
+                self.counters.prefix_hits += u64::from(cached);
+            }
+            let taken = self.take_blocks(slot, new);
+            assert!(taken, "take_prefix made sure that the whole prompt fits");
+            self.schedule(slot, new);
+            *budget -= new;
+        }
+    }
+
+    /// References the cached prefix of a pending sequence, if the rest of it fits too. Returns the
+    /// tokens so found.
+    fn take_prefix(&mut self, slot: u32) -> Option<u32> {
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        let needed = blocks_for(s.tokens());
+        let shared = self.kv.matched(s.reusable());
+        if !self.kv.fits(&s.hashes[..shared as usize], needed) {
+            return None;
+        }
+        self.kv.share(&s.hashes[..shared as usize], &mut s.table);
+        s.named = shared;
+        Some(shared * crate::BLOCK_TOKENS)
+    }
+
+    /// Takes the blocks for `new` more tokens; false when there are too few.
+    fn take_blocks(&mut self, slot: u32, new: u32) -> bool {
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        self.kv.grow(&mut s.table, blocks_for(s.computed + new))
+    }
+
+    /// Puts a sequence into the step. The blocks of its prompt that the step fills can be matched
+    /// from now on: a sibling in the same step reads them after they are written.
+    fn schedule(&mut self, slot: u32, new: u32) {
+        self.batch.push((slot, new));
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        if !s.is_decoding() {
+            let filled = (s.computed + new) / crate::BLOCK_TOKENS;
+            self.kv_name(slot, filled);
+        }
+    }
+
+    /// Names the blocks of a sequence up to `filled`, as far as hashes are known.
+    pub(super) fn kv_name(&mut self, slot: u32, filled: u32) {
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        let until = filled.min(s.hashes.len() as u32);
+        for block in s.named..until {
+            self.kv.name(s.table[block as usize], s.hashes[block as usize]);
+        }
+        s.named = s.named.max(until);
+    }
+
+    fn preempt_latest(&mut self, now: Time, by: u32) {
+        let slot = self.running.pop().expect("the sequence that needs blocks is running");
+        let by_sequence = self.sequence(by);
+        let held = by_sequence.table.len() as u32;
+        let needed = blocks_for(by_sequence.tokens()).saturating_sub(held);
+        let short_blocks = needed.saturating_sub(self.kv.total() - self.kv.referenced());
+        let by = by_sequence.id;
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        self.kv.release(&mut s.table);
+        s.place = Place::Pending;
+        s.computed = 0;
+        s.named = 0;
+        s.preemptions += 1;
+        s.pending_since = now;
+        self.outputs.push_back(Output::Preempted { id: s.id, at: now, by, short_blocks });
+        self.counters.preemptions += 1;
+        self.pending.push_front(slot);
+    }
+
+    /// Times the step and sets its end.
+    fn start_step(&mut self, now: Time) {
+        let (mut work, mut decodes) = (Work::default(), Work::default());
+        let mut pure = true;
+        for &(slot, new) in &self.batch {
+            let s = self.sequence(slot);
+            if s.is_decoding() {
+                work.decode(s.tokens());
+                decodes.decode(s.tokens());
+            } else {
+                pure = false;
+                work.prefill(s.computed, new);
+            }
+        }
+        let repeats = if pure { self.stride() } else { 1 };
+        // The context of each decode grows by one a step: its mean stands for all of them.
+        work.context += work.sequences * f64::from(repeats - 1) / 2.0;
+        let terms = self.config.profile.terms;
+        let seconds = terms.seconds(&work);
+        let one = self.jittered(seconds);
+        let alone = if decodes.sequences > 0.0 { terms.seconds(&decodes) } else { 0.0 };
+        let prefill = if pure { 0.0 } else { 1.0 - alone / seconds };
+        let prefill = Duration::from_nanos((one.as_nanos() as f64 * prefill) as u64);
+        self.step = Some(Step { started: now, one, repeats, prefill, ends: now + one * repeats });
+    }
+
+    /// How many decode steps can be one event: nobody waits, nobody ends, KV lasts.
+    fn stride(&mut self) -> u32 {
+        let most = self.config.decode_stride;
+        if most == 1 || !self.pending.is_empty() || self.batch.len() < self.running.len() {
+            return 1;
+        }
+        let left = |slot: &u32| self.sequence(*slot).limit - self.sequence(*slot).generated;
+        let shortest = self.running.iter().map(left).min().unwrap_or(1);
+        let stride = shortest.min(most).max(1);
+        let blocks = |slot: &u32| {
+            let s = self.sequence(*slot);
+            blocks_for(s.computed + stride).saturating_sub(s.table.len() as u32)
+        };
+        let needed: u32 = self.running.iter().map(blocks).sum();
+        if stride == 1 || needed > self.kv.total() - self.kv.referenced() {
+            return 1;
+        }
+        for index in 0..self.batch.len() {
+            let (slot, _) = self.batch[index];
+            let taken = self.take_blocks(slot, stride);
+            debug_assert!(taken, "counted above");
+        }
+        stride
+    }
+}

@@ -1,0 +1,148 @@
+//! What the engine reports.
+//!
+//! Order: for one request `Admitted` comes first, then any number of `Tokens`, then exactly one of
+//! `Finished`; or `Refused` alone. `Preempted` and a second `Admitted` may stand between. An
+//! aborted request ends with `Finished` and [`StopReason::Abort`].
+
+use core::fmt;
+use meridian_base::{Duration, RequestId, Time};
+
+/// Something that happened inside. `at` is the exact model time, which may be earlier than the
+/// `now` of the call that made it known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A request left pending and entered the batch.
+    Admitted {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// How long it was pending, since its arrival or its preemption.
+        waited: Duration,
+        /// Tokens found in the prefix cache.
+        cached_tokens: u32,
+    },
+    /// A running request has new tokens. With [`TokenOutputs::First`](crate::TokenOutputs) only
+    /// the first is reported.
+    Tokens {
+        /// Which.
+        id: RequestId,
+        /// When the last of them was ready.
+        at: Time,
+        /// Tokens generated so far, these included.
+        total: u32,
+        /// How many of them are new: above 1 when several decode steps were taken as one event.
+        new: u32,
+    },
+    /// KV ran out and the latest request in the batch gave way: its blocks are released, and it is
+    /// pending again, in front, to be computed anew.
+    Preempted {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// Why: the request that needed blocks (perhaps itself).
+        by: RequestId,
+        /// Blocks that one needed beyond what was free.
+        short_blocks: u32,
+    },
+    /// A request has ended.
+    Finished {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// Why.
+        why: StopReason,
+        /// What it took.
+        usage: Usage,
+        /// How long the parts took.
+        timings: Timings,
+    },
+    /// A request was not accepted.
+    Refused {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Time,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Why a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopReason {
+    /// The reply came to its own end.
+    Stop,
+    /// The client's cap or the context window was reached.
+    Length,
+    /// The client went away.
+    Abort,
+}
+
+/// Token counts of a request that has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The prompt's tokens.
+    pub prompt_tokens: u32,
+    /// Those of them found in the prefix cache at first admission.
+    pub cached_tokens: u32,
+    /// Tokens generated.
+    pub reply_tokens: u32,
+    /// Times it was preempted.
+    pub preemptions: u32,
+}
+
+/// Durations of a request that has ended; zero for parts it did not reach. Their sum is `e2e`
+/// for a request that ran to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From arrival to first admission.
+    pub queued: Duration,
+    /// From first admission to first token.
+    pub prefill: Duration,
+    /// From first token to the end.
+    pub decode: Duration,
+    /// From arrival to the end.
+    pub e2e: Duration,
+}
+
+/// Why a request was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The prompt has no token, or no reply token is asked for.
+    Empty,
+    /// The prompt leaves no room for a reply token.
+    TooLong {
+        /// The prompt's tokens.
+        prompt_tokens: u32,
+        /// The longest sequence that the engine takes, reply included.
+        max_model_len: u32,
+    },
+    /// The bound on pending requests is reached.
+    Full {
+        /// Requests pending.
+        pending: u32,
+    },
+    /// A request with this id is still in the engine.
+    DuplicateId,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Empty => write!(f, "the prompt and the reply need at least one token each"),
+            Refusal::TooLong { prompt_tokens, max_model_len } => write!(
+                f,
+                "the prompt has {prompt_tokens} tokens and the context window {max_model_len}, \
+                 which leaves no room for a reply: shorten the prompt to {} tokens or fewer",
+                max_model_len - 1
+            ),
+            Refusal::Full { pending } => {
+                write!(f, "{pending} requests are pending, which is the bound: try again later")
+            }
+            Refusal::DuplicateId => write!(f, "a request with this id is still running"),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A profile: one model on some GPUs, as step-time terms and a KV size.
+
+use crate::config::ConfigError;
+use crate::cost::Terms;
+use crate::gpu::{Gpu, RESERVE, UTILIZATION};
+use crate::kv::BLOCK_TOKENS;
+use crate::model::Model;
+
+/// The roofline of one model on `tp` GPUs of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    /// The model.
+    pub model: Model,
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Tensor parallel degree: GPUs of the replica.
+    pub tp: u32,
+    /// Step-time terms. Public, so that a calibrated replica can have its own.
+    pub terms: Terms,
+    /// KV blocks that fit beside the weights.
+    pub kv_blocks: u32,
+}
+
+impl Profile {
+    /// Builds the profile of `model` on `tp` GPUs.
+    ///
+    /// # Errors
+    /// When the heads do not divide by `tp`, or the weights leave no room for KV.
+    pub fn new(model: Model, gpu: Gpu, tp: u32) -> Result<Profile, ConfigError> {
+        if tp == 0 || !model.heads.is_multiple_of(tp) {
+            return Err(ConfigError::TensorParallel { tp, heads: model.heads });
+        }
+        let kv_blocks = kv_blocks(&model, &gpu, tp);
+        if kv_blocks * BLOCK_TOKENS < MIN_KV_TOKENS {
+            let fits = |n: &u32| kv_blocks_suffice(&model, &gpu, *n);
+            return Err(ConfigError::DoesNotFit {
+                model: model.name,
+                gpu: gpu.name,
+                tp,
+                weights_gb: model.weight_bytes() / f64::from(tp) / 1e9,
+                memory_gb: (gpu.memory * UTILIZATION - RESERVE) / 1e9,
+                enough_tp: [1, 2, 4, 8].into_iter().filter(|n| model.heads % n == 0).find(fits),
+            });
+        }
+        Ok(Profile { model, gpu, tp, terms: terms(&model, &gpu, tp), kv_blocks })
+    }
+
+    /// Builds the profile from short names, such as `llama-3.1-8b` and `l4`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or when a name is not known.
+    pub fn named(model: &str, gpu: &str, tp: u32) -> Result<Profile, ConfigError> {
+        let model = Model::named(model).ok_or(ConfigError::UnknownModel)?;
+        let gpu = Gpu::named(gpu).ok_or(ConfigError::UnknownGpu)?;
+        Profile::new(model, gpu, tp)
+    }
+}
+
+/// A replica with room for fewer tokens of KV than this is refused: it could serve one request.
+const MIN_KV_TOKENS: u32 = 2048;
+
+fn kv_blocks(model: &Model, gpu: &Gpu, tp: u32) -> u32 {
+    let room = gpu.memory * UTILIZATION - RESERVE - model.weight_bytes() / f64::from(tp);
+    (room / (model.kv_bytes(tp) * f64::from(BLOCK_TOKENS))).max(0.0) as u32
+}
+
+fn kv_blocks_suffice(model: &Model, gpu: &Gpu, tp: u32) -> bool {
+    kv_blocks(model, gpu, tp) * BLOCK_TOKENS >= MIN_KV_TOKENS
+}
+
+fn terms(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
+    let gpus = f64::from(tp);
+    let bandwidth = gpu.bandwidth * gpu.memory_efficiency;
+    let flops = gpu.flops * gpu.compute_efficiency * gpus;
+    let reductions = if tp > 1 { 2.0 * f64::from(model.layers) } else { 0.0 };
+    // A ring moves each token's hidden state almost twice over every link.
+    let moved = reductions * 2.0 * f64::from(model.hidden) * 2.0 * (gpus - 1.0) / gpus;
+    Terms {
+        weights: model.read_bytes() / gpus / bandwidth,
+        token: 2.0 * model.linear_params() / flops,
+        head: 2.0 * model.head_params() / flops,
+        kv: model.kv_bytes(tp) / bandwidth,
+        pair: model.pair_flops() / (gpu.flops * gpu.attention_efficiency * gpus),
+        reduce: reductions * gpu.reduce,
+        token_reduce: moved / (gpu.link * LINK_EFFICIENCY),
+        step: gpu.step,
+        sequence: gpu.sequence,
+    }
+}
+
+/// Share of the link's bandwidth that an all-reduce gets (assumed).
+const LINK_EFFICIENCY: f64 = 0.7;

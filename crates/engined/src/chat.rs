@@ -1,0 +1,149 @@
+//! One completion request, from parsed body to response: /v1/chat/completions and /v1/completions.
+
+use crate::api::{BadRequest, Common};
+use crate::body::{Events, ReplyBody};
+use crate::mailbox::{Mailbox, Progress};
+use crate::prompt::Prompt;
+use crate::pump::Command;
+use crate::render::{Kind, Shape};
+use crate::reply::Reply;
+use meridian_base::{RequestId, mix};
+use meridian_engine::{Refusal, StopReason, Submission, Usage};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// A request in the engine. Dropped before its end, it is aborted.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    id: RequestId,
+    mailbox: Arc<Mailbox>,
+    commands: UnboundedSender<Command>,
+}
+
+impl Ticket {
+    pub(crate) fn submit(
+        submission: Submission,
+        tokens: bool,
+        commands: &UnboundedSender<Command>,
+    ) -> Ticket {
+        let (id, mailbox) = (submission.id, Arc::new(Mailbox::new(tokens)));
+        if commands.send(Command::Submit(submission, mailbox.clone())).is_err() {
+            mailbox.update(|progress| progress.closed = true);
+        }
+        Ticket { id, mailbox, commands: commands.clone() }
+    }
+
+    pub(crate) fn poll_until(
+        &self,
+        cx: &mut Context<'_>,
+        ready: impl FnOnce(&Progress) -> bool,
+    ) -> Poll<Progress> {
+        self.mailbox.poll_until(cx, ready)
+    }
+
+    async fn accepted(&self) -> Progress {
+        poll_fn(|cx| self.poll_until(cx, |progress| progress.accepted)).await
+    }
+
+    async fn over(&self) -> Progress {
+        poll_fn(|cx| self.poll_until(cx, Progress::is_over)).await
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.mailbox.progress().is_over() {
+            // Without a pump there is nothing to abort.
+            let _ = self.commands.send(Command::Abort(self.id));
+        }
+    }
+}
+
+/// A request that is ready for the engine.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    shape: Shape,
+    reply: Reply,
+    submission: Submission,
+    stream: bool,
+    usage: bool,
+}
+
+/// Why a completion came to nothing.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(Refusal),
+    /// The engine is shutting down.
+    Closed,
+}
+
+/// What a server adds to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Server {
+    pub(crate) number: u64,
+    pub(crate) seed: u64,
+    pub(crate) created: u64,
+    pub(crate) max_model_len: u32,
+}
+
+impl Completion {
+    /// Checks a parsed body and works out the reply.
+    pub(crate) fn new(
+        kind: Kind,
+        body: &Common<'_>,
+        prompt: Prompt,
+        model: &str,
+        context: Server,
+    ) -> Result<Completion, BadRequest> {
+        if body.n.is_some_and(|n| n != 1) {
+            return Err("n is not 1: this engine gives one choice a request".to_owned());
+        }
+        let seed = body.seed.map_or(context.seed, |seed| mix(context.seed, seed as u64));
+        let reply = prompt.reply(seed);
+        // OpenAI's default cap for text completions is 16 tokens; a chat has none.
+        let default = (kind == Kind::Text).then_some(16);
+        let cap = body.cap()?.or(default);
+        let prompt_tokens = prompt.tokens();
+        let room = context.max_model_len.saturating_sub(prompt_tokens);
+        let (reply_tokens, max_tokens) = match cap {
+            Some(cap) => (u32::MAX, cap),
+            None => (reply.natural_tokens(), u32::MAX),
+        };
+        let ahead = reply_tokens.min(max_tokens).min(room);
+        let submission = Submission {
+            id: RequestId(context.number),
+            prompt_tokens,
+            reply_tokens,
+            max_tokens,
+            blocks: prompt.blocks(&reply, ahead),
+        };
+        let shape = Shape::new(kind, context.number, model, context.created);
+        let (stream, usage) = (body.stream.unwrap_or(false), body.wants_usage());
+        Ok(Completion { shape, reply, submission, stream, usage })
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.stream
+    }
+
+    /// Runs it: a stream is returned once the engine has accepted, a whole answer at the end.
+    pub(crate) async fn run(
+        self,
+        commands: &UnboundedSender<Command>,
+    ) -> Result<ReplyBody, Failure> {
+        let ticket = Ticket::submit(self.submission, self.stream, commands);
+        if let Some(why) = ticket.accepted().await.refused {
+            return Err(Failure::Refused(why));
+        }
+        if self.stream {
+            let (shape, reply, usage) = (self.shape, self.reply, self.usage);
+            let events = Events { ticket, shape, reply, usage, written: 0, over: false };
+            return Ok(ReplyBody::Stream(Box::new(events)));
+        }
+        let (why, usage): (StopReason, Usage) =
+            ticket.over().await.finished.ok_or(Failure::Closed)?;
+        Ok(ReplyBody::whole(self.shape.whole(&self.reply, why, &usage)))
+    }
+}

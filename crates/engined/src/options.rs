@@ -1,0 +1,46 @@
+//! What a served engine needs to know.
+
+use meridian_engine::Config;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Settings of one served engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The engine's own settings.
+    pub engine: Config,
+    /// Name of the model in the API.
+    pub served_model: String,
+    /// Name of this replica, in the `server` header; for people.
+    pub name: String,
+    /// Where to listen; port 0 is any free one.
+    pub listen: SocketAddr,
+    /// How many times faster than real time the model runs; above 0.
+    pub time_scale: f64,
+    /// Seed of reply texts, reply lengths and jitter.
+    pub seed: u64,
+    /// Largest request body, in bytes.
+    pub max_body: usize,
+    /// Most connections at a time; further ones wait in the listen queue.
+    pub max_connections: usize,
+    /// How long requests may go on after a shutdown was asked for.
+    pub drain: Duration,
+}
+
+impl Options {
+    /// An engine on any free loopback port, in real time.
+    #[must_use]
+    pub fn new(engine: Config) -> Options {
+        Options {
+            engine,
+            served_model: engine.profile.model.name.to_owned(),
+            name: "meridian-engine".to_owned(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            time_scale: 1.0,
+            seed: 0,
+            max_body: 64 << 20,
+            max_connections: 8192,
+            drain: Duration::from_secs(60),
+        }
+    }
+}

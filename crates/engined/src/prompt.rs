@@ -1,0 +1,91 @@
+//! A prompt as the engine sees it: so many tokens, and the hashes of its blocks.
+//!
+//! The canonical text is what a chat template would make of the messages: role, newline, content,
+//! newline, and at the end the role of the reply. A reply appended to it is a prefix of the next
+//! turn's canonical text, as with a real template, so a follow-up hits the blocks of both. Four
+//! bytes are a token and 64 bytes a block of 16.
+
+use crate::reply::{Reply, TOKEN_BYTES};
+use meridian_base::{Fingerprinter, keyed, mix};
+use meridian_engine::BLOCK_TOKENS;
+
+const BLOCK_BYTES: usize = BLOCK_TOKENS as usize * TOKEN_BYTES;
+
+/// A prompt under construction, then its fingerprint.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    fingerprint: Fingerprinter,
+    /// Digest of all bytes, the last incomplete block included.
+    digest: u64,
+}
+
+impl Prompt {
+    /// An empty prompt. Prompts of different salts share nothing.
+    pub(crate) fn new(salt: &str) -> Prompt {
+        let scope = keyed(0, salt.as_bytes());
+        Prompt { fingerprint: Fingerprinter::new(0, scope, BLOCK_BYTES), digest: scope }
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.push_bytes(text.as_bytes());
+    }
+
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        self.fingerprint.push(bytes);
+        self.digest = mix(self.digest, keyed(1, bytes));
+    }
+
+    /// Its length in tokens, at least 1.
+    pub(crate) fn tokens(&self) -> u32 {
+        let tokens = self.fingerprint.bytes() / TOKEN_BYTES as u64;
+        u32::try_from(tokens).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The reply to it, under the engine's seed and the client's.
+    pub(crate) fn reply(&self, seed: u64) -> Reply {
+        Reply::new(seed, self.digest)
+    }
+
+    /// The hashes of its blocks and of those that `tokens` tokens of `reply` will fill.
+    pub(crate) fn blocks(mut self, reply: &Reply, tokens: u32) -> Vec<u64> {
+        let mut text = String::with_capacity(tokens as usize * TOKEN_BYTES);
+        reply.write(0, tokens, &mut text);
+        self.fingerprint.push(text.as_bytes());
+        self.fingerprint.into_blocks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A turn's prompt and reply are a prefix of the next turn's prompt.
+    #[test]
+    fn a_follow_up_begins_with_prompt_and_reply() {
+        let mut first = Prompt::new("");
+        first.push(&"question ".repeat(40));
+        let mut second = Prompt::new("");
+        second.push(&"question ".repeat(40));
+        let reply = first.reply(7);
+        let blocks = first.blocks(&reply, 64);
+        let mut text = String::new();
+        reply.write(0, 64, &mut text);
+        second.push(&text);
+        second.push("and then?");
+        let next = second.blocks(&reply, 0);
+        assert_eq!(blocks.len(), (360 + 256) / 64);
+        assert_eq!(blocks[..], next[..blocks.len()]);
+    }
+
+    // A salt keeps equal prompts apart.
+    #[test]
+    fn salts_separate() {
+        let blocks = |salt| {
+            let mut prompt = Prompt::new(salt);
+            prompt.push(&"x".repeat(64));
+            let reply = prompt.reply(0);
+            prompt.blocks(&reply, 0)
+        };
+        assert_ne!(blocks("a"), blocks("b"));
+    }
+}

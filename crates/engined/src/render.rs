@@ -1,0 +1,137 @@
+//! Response bodies: answers, stream events and errors in the shapes that vLLM gives them.
+//!
+//! Reply words are plain letters, and ids and model names are escaped once in [`Shape::new`], so
+//! events are put together as text: a stream writes one for every token.
+
+use crate::reply::Reply;
+use bytes::Bytes;
+use meridian_engine::{StopReason, Usage};
+use serde_json::json;
+use std::fmt::Write;
+
+/// Chat or text completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Chat,
+    Text,
+}
+
+/// What all events of one response have in common.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    kind: Kind,
+    id: String,
+    model: String,
+    created: u64,
+    /// `{"id":…,"object":…,"created":…,"model":…` of a stream event.
+    head: String,
+}
+
+impl Shape {
+    pub(crate) fn new(kind: Kind, number: u64, model: &str, created: u64) -> Shape {
+        let (prefix, object) = match kind {
+            Kind::Chat => ("chatcmpl", "chat.completion.chunk"),
+            Kind::Text => ("cmpl", "text_completion"),
+        };
+        let id = format!("{prefix}-{number:016x}");
+        let head = format!(
+            "data: {{\"id\":\"{id}\",\"object\":\"{object}\",\"created\":{created},\"model\":{}",
+            json!(model)
+        );
+        Shape { kind, id, model: model.to_owned(), created, head }
+    }
+
+    /// The whole answer of a request that did not stream.
+    pub(crate) fn whole(&self, reply: &Reply, why: StopReason, usage: &Usage) -> Bytes {
+        let mut text = String::new();
+        reply.write(0, usage.reply_tokens, &mut text);
+        let reason = reason(why);
+        let (object, choice) = match self.kind {
+            Kind::Chat => (
+                "chat.completion",
+                json!({"index": 0, "message": {"role": "assistant", "content": text},
+                       "logprobs": null, "finish_reason": reason}),
+            ),
+            Kind::Text => (
+                "text_completion",
+                json!({"index": 0, "text": text, "logprobs": null, "finish_reason": reason}),
+            ),
+        };
+        let body = json!({
+            "id": self.id, "object": object, "created": self.created, "model": self.model,
+            "choices": [choice], "usage": usage_json(usage),
+        });
+        Bytes::from(body.to_string())
+    }
+
+    /// The event that opens a chat: the role alone.
+    pub(crate) fn opening(&self, out: &mut String) {
+        if self.kind == Kind::Chat {
+            out.push_str(&self.head);
+            out.push_str(
+                ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\
+                 \"logprobs\":null,\"finish_reason\":null}]}\n\n",
+            );
+        }
+    }
+
+    /// An event with the tokens from `from` up to `until`, and the end if it is reached.
+    pub(crate) fn tokens(
+        &self,
+        reply: &Reply,
+        (from, until): (u32, u32),
+        why: Option<StopReason>,
+        out: &mut String,
+    ) {
+        out.push_str(&self.head);
+        out.push_str(match self.kind {
+            Kind::Chat => ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
+            Kind::Text => ",\"choices\":[{\"index\":0,\"text\":\"",
+        });
+        reply.write(from, until, out);
+        out.push_str(match self.kind {
+            Kind::Chat => "\"},\"logprobs\":null,\"finish_reason\":",
+            Kind::Text => "\",\"logprobs\":null,\"finish_reason\":",
+        });
+        match why {
+            // Writing to a string does not fail.
+            Some(why) => {
+                let _ = write!(out, "\"{}\"", reason(why));
+            }
+            None => out.push_str("null"),
+        }
+        out.push_str("}]}\n\n");
+    }
+
+    /// The event with the usage.
+    pub(crate) fn usage(&self, usage: &Usage, out: &mut String) {
+        out.push_str(&self.head);
+        let _ = write!(out, ",\"choices\":[],\"usage\":{}}}\n\n", usage_json(usage));
+    }
+}
+
+/// The event that ends every stream.
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
+
+fn reason(why: StopReason) -> &'static str {
+    match why {
+        StopReason::Stop => "stop",
+        StopReason::Length => "length",
+        StopReason::Abort => "abort",
+    }
+}
+
+fn usage_json(usage: &Usage) -> serde_json::Value {
+    json!({
+        "prompt_tokens": usage.prompt_tokens,
+        "total_tokens": usage.prompt_tokens + usage.reply_tokens,
+        "completion_tokens": usage.reply_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    })
+}
+
+/// An error in OpenAI's form.
+pub(crate) fn error(code: u16, kind: &str, message: &str) -> Bytes {
+    let error = json!({"message": message, "type": kind, "param": null, "code": code});
+    Bytes::from(json!({ "error": error }).to_string())
+}

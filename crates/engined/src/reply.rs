@@ -1,0 +1,74 @@
+//! The text of a reply: one word of three letters and a space a token, from a seed.
+//!
+//! Four bytes a token, so that whoever estimates tokens as bytes over four is right, and plain
+//! letters, so that nothing needs escaping in JSON.
+
+use meridian_base::mix;
+
+/// Bytes of one token's text.
+pub(crate) const TOKEN_BYTES: usize = 4;
+
+const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
+const VOWELS: &[u8; 4] = b"aeio";
+
+/// A reply that is known before it is generated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    seed: u64,
+}
+
+impl Reply {
+    /// The reply to the prompt of this fingerprint.
+    pub(crate) fn new(seed: u64, prompt: u64) -> Reply {
+        Reply { seed: mix(seed, prompt) }
+    }
+
+    /// The length at which it would end by itself: mean 220 tokens, coefficient of variation 0.8,
+    /// about what chat traces show.
+    pub(crate) fn natural_tokens(&self) -> u32 {
+        let mut rng = meridian_base::Rng::new(self.seed);
+        rng.lognormal(220.0, 0.8).clamp(1.0, 4096.0) as u32
+    }
+
+    /// Appends the text of the tokens from `from` up to, not including, `until`.
+    pub(crate) fn write(&self, from: u32, until: u32, text: &mut String) {
+        for token in from..until {
+            let draw = mix(self.seed, u64::from(token)) as usize;
+            text.push(char::from(CONSONANTS[draw & 15]));
+            text.push(char::from(VOWELS[(draw >> 4) & 3]));
+            text.push(char::from(CONSONANTS[(draw >> 6) & 15]));
+            text.push(' ');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // In whatever pieces a reply is written, it is the same text, of four bytes a token.
+    #[test]
+    fn pieces_leave_no_trace() {
+        let reply = Reply::new(1, 2);
+        let (mut whole, mut pieces) = (String::new(), String::new());
+        reply.write(0, 50, &mut whole);
+        for at in 0..10 {
+            reply.write(at * 5, at * 5 + 5, &mut pieces);
+        }
+        assert_eq!(whole, pieces);
+        assert_eq!(whole.len(), 50 * TOKEN_BYTES);
+        assert_eq!(whole.split_whitespace().count(), 50);
+    }
+
+    // Seed and prompt both matter.
+    #[test]
+    fn replies_differ_by_seed_and_prompt() {
+        let text = |seed, prompt| {
+            let mut text = String::new();
+            Reply::new(seed, prompt).write(0, 20, &mut text);
+            text
+        };
+        assert_ne!(text(1, 2), text(1, 3));
+        assert_ne!(text(1, 2), text(2, 2));
+    }
+}

@@ -1,0 +1,230 @@
+//! Paths to answers.
+
+use crate::api::{self, BadRequest, Common};
+use crate::body::ReplyBody;
+use crate::chat::{Completion, Failure, Server};
+use crate::clock::Clock;
+use crate::options::Options;
+use crate::orca::{self, Form};
+use crate::pump::{Command, Pump};
+use crate::render::{self, Kind};
+use crate::{Error, server};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, SERVER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
+use meridian_engine::{Engine, Refusal, Stats};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, oneshot};
+
+/// The API of one engine, apart from sockets: clones share the engine.
+#[derive(Clone, Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    server: HeaderValue,
+    created: u64,
+    numbers: AtomicU64,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+impl Service {
+    /// Starts the engine's task on the current runtime. It ends when the last clone is dropped.
+    ///
+    /// # Errors
+    /// When the options do not go together.
+    pub fn start(options: Options) -> Result<Service, Error> {
+        if !(options.time_scale.is_finite() && options.time_scale > 0.0) {
+            return Err(Error::TimeScale(options.time_scale));
+        }
+        let server = HeaderValue::try_from(options.name.as_str())
+            .map_err(|_| Error::Name(options.name.clone()))?;
+        let engine = Engine::new(options.engine, options.seed)?;
+        let pump = Pump::new(engine, Clock::new(options.time_scale), &options.served_model);
+        let (commands, receiver) = mpsc::unbounded_channel();
+        tokio::spawn(pump.run(receiver));
+        let created = server::unix_seconds();
+        let numbers = AtomicU64::new(1);
+        Ok(Service { shared: Arc::new(Shared { options, server, created, numbers, commands }) })
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<ReplyBody>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let form = Form::asked(request.headers());
+        let mut response = self.route(request).await;
+        if let Some(form) = form
+            && let Some(stats) = self.load().await
+        {
+            response.headers_mut().insert(orca::RESPONSE_HEADER, form.render(&stats));
+        }
+        response.headers_mut().insert(SERVER, self.shared.server.clone());
+        response
+    }
+
+    async fn route<B>(&self, request: Request<B>) -> Response<ReplyBody>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        match (&head.method, head.uri.path()) {
+            (&Method::GET, "/health" | "/ping") => answer(JSON, Bytes::new()),
+            (&Method::GET, "/metrics") => self.metrics().await,
+            (&Method::GET, "/v1/models") => answer(JSON, self.models()),
+            (&Method::GET, "/version") => {
+                answer(JSON, json!({"version": env!("CARGO_PKG_VERSION")}).to_string())
+            }
+            (
+                &Method::POST,
+                path @ ("/v1/chat/completions" | "/v1/completions" | "/v1/embeddings"),
+            ) => {
+                let limit = self.shared.options.max_body;
+                let Ok(body) = Limited::new(body, limit).collect().await else {
+                    let message = format!("the body is unreadable or larger than {limit} bytes");
+                    return failure(StatusCode::PAYLOAD_TOO_LARGE, &message);
+                };
+                self.post(path, &body.to_bytes()).await
+            }
+            (
+                _,
+                "/health"
+                | "/ping"
+                | "/metrics"
+                | "/v1/models"
+                | "/version"
+                | "/v1/chat/completions"
+                | "/v1/completions"
+                | "/v1/embeddings",
+            ) => failure(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method"),
+            _ => failure(StatusCode::NOT_FOUND, "no such path: see /v1/models for what is served"),
+        }
+    }
+
+    async fn post(&self, path: &str, body: &[u8]) -> Response<ReplyBody> {
+        let request = match api::parse(body) {
+            Ok(request) => request,
+            Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+        };
+        let served = &self.shared.options.served_model;
+        if request.model.as_ref().is_some_and(|model| model != served) {
+            let message = format!("the model does not exist here: this engine serves {served}");
+            return failure(StatusCode::NOT_FOUND, &message);
+        }
+        let completion = match path {
+            "/v1/embeddings" => return self.embedding(&request),
+            "/v1/completions" => self.completion(Kind::Text, &request),
+            _ => self.completion(Kind::Chat, &request),
+        };
+        let completion = match completion {
+            Ok(completion) => completion,
+            Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+        };
+        let kind = if completion.is_stream() { EVENTS } else { JSON };
+        match completion.run(&self.shared.commands).await {
+            Ok(body) => {
+                let mut response = Response::new(body);
+                if kind == EVENTS {
+                    let value = HeaderValue::from_static("no-cache");
+                    response.headers_mut().insert(CACHE_CONTROL, value);
+                }
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            Err(Failure::Closed) => {
+                failure(StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down")
+            }
+            Err(Failure::Refused(why @ Refusal::Full { .. })) => {
+                failure(StatusCode::SERVICE_UNAVAILABLE, &why.to_string())
+            }
+            Err(Failure::Refused(why)) => failure(StatusCode::BAD_REQUEST, &why.to_string()),
+        }
+    }
+
+    fn completion(&self, kind: Kind, request: &Common<'_>) -> Result<Completion, BadRequest> {
+        let prompt = match kind {
+            Kind::Chat => request.chat_prompt()?,
+            Kind::Text => request.text_prompt("prompt")?,
+        };
+        let options = &self.shared.options;
+        let server = Server {
+            number: self.shared.numbers.fetch_add(1, Ordering::Relaxed),
+            seed: options.seed,
+            created: self.shared.created,
+            max_model_len: options.engine.max_model_len,
+        };
+        Completion::new(kind, request, prompt, &options.served_model, server)
+    }
+
+    /// A fixed vector: enough for a gateway to carry, of no meaning.
+    fn embedding(&self, request: &Common<'_>) -> Response<ReplyBody> {
+        let prompt = match request.text_prompt("input") {
+            Ok(prompt) => prompt,
+            Err(message) => return failure(StatusCode::BAD_REQUEST, &message),
+        };
+        let tokens = prompt.tokens();
+        let body = json!({
+            "object": "list", "model": self.shared.options.served_model,
+            "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -0.5, 0.5, -0.5]}],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        });
+        answer(JSON, body.to_string())
+    }
+
+    fn models(&self) -> String {
+        let options = &self.shared.options;
+        let model = json!({
+            "id": options.served_model, "object": "model", "created": self.shared.created,
+            "owned_by": "vllm", "root": options.engine.profile.model.name, "parent": null,
+            "max_model_len": options.engine.max_model_len,
+        });
+        json!({"object": "list", "data": [model]}).to_string()
+    }
+
+    async fn metrics(&self) -> Response<ReplyBody> {
+        let (sender, receiver) = oneshot::channel();
+        let sent = self.shared.commands.send(Command::Metrics(sender));
+        match (sent, receiver.await) {
+            (Ok(()), Ok(page)) => answer(METRICS, page),
+            _ => failure(StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down"),
+        }
+    }
+
+    async fn load(&self) -> Option<Stats> {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.commands.send(Command::Load(sender)).ok()?;
+        receiver.await.ok()
+    }
+}
+
+fn answer(kind: HeaderValue, body: impl Into<Bytes>) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::whole(body));
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// An error answer; the type's name is vLLM's for the status.
+fn failure(status: StatusCode, message: &str) -> Response<ReplyBody> {
+    let kind = match status {
+        StatusCode::NOT_FOUND => "NotFoundError",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailableError",
+        _ => "BadRequestError",
+    };
+    let mut response = answer(JSON, render::error(status.as_u16(), kind, message));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,115 @@
+//! Requests that entered and have not left.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hash::{BuildHasherDefault, Hasher};
+use hashbrown::HashMap;
+use meridian_base::{ReplicaId, RequestId, Time, mix};
+
+use crate::request::Request;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Between two places.
+    Nowhere,
+    /// In the held queue.
+    Held,
+    /// Sent to a replica.
+    At(ReplicaId),
+}
+
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) request: Request,
+    pub(crate) arrived: Time,
+    pub(crate) place: Place,
+    pub(crate) attempt: u32,
+    /// Replicas that failed it.
+    pub(crate) tried: Vec<ReplicaId>,
+    pub(crate) dispatched: Time,
+    /// Prompt tokens matched and not matched at the replica it was sent to.
+    pub(crate) matched: f32,
+    pub(crate) unmatched: f32,
+    /// Nothing was in front of it: its TTFT teaches the prefill speed.
+    pub(crate) alone: bool,
+    pub(crate) first_token: bool,
+    /// Past its predicted first token, and counted so.
+    pub(crate) overdue: bool,
+}
+
+impl Active {
+    pub(crate) fn new(now: Time, request: Request) -> Active {
+        Active {
+            request,
+            arrived: now,
+            place: Place::Nowhere,
+            attempt: 0,
+            tried: Vec::new(),
+            dispatched: now,
+            matched: 0.0,
+            unmatched: 0.0,
+            alone: false,
+            first_token: false,
+            overdue: false,
+        }
+    }
+}
+
+/// Ids are counters: one mix spreads them. Fixed, so that runs repeat.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = mix(self.0, u64::from(*b));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = mix(0x1F83_D9AB_FB41_BD6B, n);
+    }
+}
+
+/// The table. Rows are boxed: taking one out to decide about it and putting it back moves a
+/// pointer.
+#[derive(Default)]
+pub(crate) struct Actives {
+    map: HashMap<RequestId, Box<Active>, BuildHasherDefault<IdHasher>>,
+}
+
+impl Actives {
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub(crate) fn contains(&self, id: RequestId) -> bool {
+        self.map.contains_key(&id)
+    }
+
+    pub(crate) fn insert(&mut self, active: Box<Active>) {
+        self.map.insert(active.request.id, active);
+    }
+
+    pub(crate) fn take(&mut self, id: RequestId) -> Option<Box<Active>> {
+        self.map.remove(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Active> {
+        self.map.get_mut(&id).map(|a| &mut **a)
+    }
+
+    /// Marks a request as overdue at `replica`; false when it is no longer waiting there.
+    pub(crate) fn mark_overdue(&mut self, id: RequestId, replica: ReplicaId) -> bool {
+        match self.get_mut(id) {
+            Some(a) if a.place == Place::At(replica) && !a.first_token && !a.overdue => {
+                a.overdue = true;
+                true
+            }
+            _ => false,
+        }
+    }
+}

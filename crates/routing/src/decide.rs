@@ -1,0 +1,191 @@
+//! Hop 4: the only place where a choice is made.
+//!
+//! Builds what the policy may see (prefix matches, the eligible, the full), asks it, and writes
+//! the decision down. One pass over the model's replicas; the buffers are kept between decisions.
+
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Time};
+
+use crate::active::Active;
+use crate::explain::CandidateRow;
+use crate::machine::Routing;
+use crate::policy::{Pick, View};
+use crate::replica::Row;
+use crate::why::{Ineligible, RejectWhy, Why};
+
+/// What was decided about a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Choice {
+    Send(ReplicaId, Why),
+    Hold,
+    Refuse(RejectWhy),
+}
+
+/// Whether a decision goes to the journal: looking over the held queue would drown it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    Yes,
+    No,
+}
+
+/// Buffers of a decision.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    eligible: Vec<ReplicaId>,
+    full: Vec<ReplicaId>,
+    matched: Vec<u32>,
+    block_tokens: f32,
+    prompt_tokens: f32,
+}
+
+impl Scratch {
+    /// Prompt tokens matched at `replica` in the newest decision.
+    pub(crate) fn matched_tokens(&self, replica: ReplicaId) -> f32 {
+        let blocks = self.matched.get(replica.index()).copied().unwrap_or(0);
+        (blocks as f32 * self.block_tokens).min(self.prompt_tokens)
+    }
+}
+
+impl Routing {
+    /// Decides about one request, changing nothing but the policy's own turn and the journal.
+    pub(crate) fn choose(&mut self, now: Time, active: &Active, record: Record) -> Choice {
+        let mut scratch = core::mem::take(&mut self.scratch);
+        self.match_prefix(active, &mut scratch);
+        let choice = match self.sort_out(active, &mut scratch) {
+            Err(choice) => choice,
+            Ok(()) => self.ask(now, active, &scratch),
+        };
+        if record == Record::Yes {
+            self.write_down(now, active, &scratch, choice);
+        }
+        self.scratch = scratch;
+        choice
+    }
+
+    fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
+        scratch.block_tokens = active.request.block_tokens;
+        scratch.prompt_tokens = active.request.prompt_tokens as f32;
+        scratch.matched.resize(self.replicas.width(), 0);
+        match &self.index {
+            Some(index) => index.matches(&active.request.blocks, &mut scratch.matched),
+            None => scratch.matched.fill(0),
+        }
+    }
+
+    /// Sorts the model's replicas into eligible and full; an early choice when there is nothing
+    /// to choose from.
+    fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
+        scratch.eligible.clear();
+        scratch.full.clear();
+        let request = &active.request;
+        let Some(candidates) = self.serves.get(&request.model) else {
+            return Err(Choice::Refuse(self.nobody_serves()));
+        };
+        if let Some(pin) = request.pinned
+            && !candidates.contains(&pin)
+        {
+            return Err(Choice::Refuse(RejectWhy::PinnedGone));
+        }
+        let mut untried = 0;
+        for id in candidates.iter().copied() {
+            match self.standing(active, id, scratch) {
+                None => scratch.eligible.push(id),
+                Some(Ineligible::Full) => scratch.full.push(id),
+                Some(Ineligible::Tried | Ineligible::Pinned) => continue,
+                Some(_) => {}
+            }
+            untried += 1;
+        }
+        match (scratch.eligible.is_empty(), untried) {
+            (false, _) => Ok(()),
+            (true, 0) => {
+                Err(Choice::Refuse(RejectWhy::RetriesExhausted { attempts: active.attempt }))
+            }
+            // Full, or briefly closed (breaker, restart): worth the bounded wait.
+            (true, _) => Err(Choice::Hold),
+        }
+    }
+
+    /// Why `id` may not be picked for this request; `None` when it may.
+    #[inline]
+    fn standing(&self, active: &Active, id: ReplicaId, scratch: &Scratch) -> Option<Ineligible> {
+        let row: &Row = self.replicas.row(id);
+        if active.request.pinned.is_some_and(|pin| pin != id) {
+            return Some(Ineligible::Pinned);
+        }
+        match row.closed {
+            // What is already there is finished, and a pinned session is there.
+            Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
+            None => {}
+            closed => return closed,
+        }
+        if active.tried.contains(&id) {
+            return Some(Ineligible::Tried);
+        }
+        let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
+        (!self.config.admission.has_room(row, unmatched)).then_some(Ineligible::Full)
+    }
+
+    fn nobody_serves(&self) -> RejectWhy {
+        // A replica whose models are not known yet may turn out to serve it.
+        let unknown = |id: &ReplicaId| self.replicas.spec(*id).is_some_and(|s| s.models.is_empty());
+        match self.replicas.ids().is_empty() || self.replicas.ids().iter().any(unknown) {
+            true => RejectWhy::NoReplica,
+            false => RejectWhy::UnknownModel,
+        }
+    }
+
+    fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Choice {
+        let view = View {
+            now,
+            request: &active.request,
+            waited: now.since(active.arrived),
+            eligible: &scratch.eligible,
+            full: &scratch.full,
+            replicas: &self.replicas,
+            matched: &scratch.matched,
+            index: self.index.as_ref(),
+        };
+        match self.policy.pick(&view, &mut self.rng) {
+            Pick::Replica(id, why) => {
+                debug_assert!(scratch.eligible.contains(&id), "a policy picks among the eligible");
+                Choice::Send(id, why)
+            }
+            Pick::Wait => Choice::Hold,
+        }
+    }
+
+    /// Writes the decision and its candidates down: all of them in an ordinary region, the picked
+    /// one and the first `explain_candidates` in a huge one.
+    fn write_down(&mut self, now: Time, active: &Active, scratch: &Scratch, choice: Choice) {
+        let pick = match choice {
+            Choice::Send(id, why) => Some((id, why)),
+            Choice::Hold | Choice::Refuse(_) => None,
+        };
+        let mut journal = core::mem::take(&mut self.journal);
+        let most = match active.request.dry_run {
+            true => usize::MAX,
+            false => self.config.explain_candidates,
+        };
+        journal.record(active.request.id, now, active.attempt + 1, pick, |rows| {
+            let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
+            rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id, scratch)));
+            if let Some((id, _)) = pick
+                && !rows.iter().any(|r| r.replica == id)
+            {
+                rows.push(self.candidate(active, id, scratch));
+            }
+        });
+        self.journal = journal;
+    }
+
+    fn candidate(&self, active: &Active, id: ReplicaId, scratch: &Scratch) -> CandidateRow {
+        CandidateRow {
+            replica: id,
+            ineligible: self.standing(active, id, scratch),
+            matched_tokens: scratch.matched_tokens(id),
+            prompt_tokens: active.request.prompt_tokens,
+            row: *self.replicas.row(id),
+        }
+    }
+}

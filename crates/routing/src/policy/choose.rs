@@ -1,0 +1,97 @@
+//! What the rules share: the least of a scan with fair ties, and a walk along the ring.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Rng, mix};
+
+use super::View;
+use crate::explain::CandidateRow;
+use crate::ring::Ring;
+use crate::why::Why;
+
+/// The smallest key of a scan. Equal keys are drawn among evenly, in one pass: the n-th equal one
+/// replaces the others with probability 1/n.
+pub(super) struct Least<K> {
+    best: Option<(K, ReplicaId)>,
+    ties: usize,
+}
+
+impl<K: PartialOrd + Copy> Least<K> {
+    pub(super) fn new() -> Least<K> {
+        Least { best: None, ties: 0 }
+    }
+
+    #[inline]
+    pub(super) fn offer(&mut self, key: K, replica: ReplicaId, rng: &mut Rng) {
+        match self.best {
+            Some((best, _)) if key > best => {}
+            Some((best, _)) if key == best => {
+                self.ties += 1;
+                if rng.below(self.ties) == 0 {
+                    self.best = Some((key, replica));
+                }
+            }
+            _ => {
+                self.best = Some((key, replica));
+                self.ties = 1;
+            }
+        }
+    }
+
+    /// The key and its replica; `None` when nothing was offered.
+    pub(super) fn get(&self) -> Option<(K, ReplicaId)> {
+        self.best
+    }
+}
+
+/// The candidate with the fewest outstanding requests, and that number; ties drawn.
+pub(super) fn least_outstanding(view: &View<'_>, rng: &mut Rng) -> (u32, ReplicaId) {
+    let mut least = Least::new();
+    for &r in view.eligible {
+        least.offer(view.replicas.row(r).outstanding, r, rng);
+    }
+    least.get().expect("a view has at least one candidate")
+}
+
+/// The first candidate along the ring from `key` that `accept` takes, with the members passed on
+/// the way; else the first candidate.
+pub(super) fn along(
+    ring: &Ring,
+    key: u64,
+    view: &View<'_>,
+    mut accept: impl FnMut(ReplicaId) -> bool,
+) -> (ReplicaId, Why) {
+    let mut skipped = 0;
+    let mut first = None;
+    for r in ring.walk(key) {
+        if view.is_eligible(r) {
+            if accept(r) {
+                return (r, Why::Ring { skipped });
+            }
+            first = first.or(Some((r, Why::Ring { skipped })));
+        }
+        skipped += 1;
+    }
+    // A candidate that the ring does not know yet is still reachable, and by key.
+    let turn = (mix(key, 0) % view.eligible.len() as u64) as usize;
+    first.unwrap_or((view.eligible[turn], Why::Ring { skipped }))
+}
+
+/// The members of a ring over every replica, by weight.
+pub(super) fn members(replicas: &crate::replica::Replicas) -> Vec<(ReplicaId, u32)> {
+    let weight = |r: ReplicaId| replicas.spec(r).map_or(1, |s| s.weight.max(1));
+    replicas.ids().iter().map(|&r| (r, weight(r))).collect()
+}
+
+/// The terms of rules that order by match and then by load: no sum, the two figures.
+pub(super) fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    vec![
+        ("matched_tokens", f64::from(c.matched_tokens)),
+        ("outstanding", f64::from(c.row.outstanding)),
+    ]
+}
+
+/// `Why` for a pick that follows a prefix.
+pub(super) fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
+    Why::LongestPrefix { tokens: view.matched_tokens(replica) as u32 }
+}

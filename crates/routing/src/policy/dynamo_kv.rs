@@ -1,0 +1,123 @@
+//! NVIDIA Dynamo's KV router: blocks to prefill plus blocks in use.
+//!
+//! `lib/kv-router` of Dynamo 1.6.1, defaults of its frontend:
+//!
+//! ```text
+//! cost = prefill_load_scale * max(prefill blocks in front + request blocks
+//!                                 - overlap_credit * overlap blocks, 0)
+//!      + blocks of the requests being served
+//! ```
+//!
+//! The least cost wins; at a temperature above 0 the replica is drawn by softmax over costs
+//! scaled by their spread. Without KV events a block counts as resident for 120 s after it was
+//! sent, which is the mode here. Dynamo counts a block shared by two requests once; our figure of
+//! blocks in use adds up prompts, so sharing makes it larger than theirs.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use meridian_base::Rng;
+
+use super::choose::Least;
+use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::index::{Evict, IndexSpec, Insert};
+use crate::why::Why;
+
+/// Tokens of a block: `--kv-cache-block-size 16`.
+const BLOCK_TOKENS: f32 = 16.0;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "dynamo_kv",
+    summary: "least blocks to prefill plus blocks in use",
+    source: "Dynamo 1.6.1, lib/kv-router",
+    params: &[
+        Param::number("prefill_load_scale", 1.0, (0.0, 1000.0), "weight of blocks to prefill"),
+        Param::number("overlap_credit", 1.0, (0.0, 1000.0), "weight of blocks already cached"),
+        Param::number("ttl_s", 120.0, (1.0, 86400.0), "seconds a sent block counts as resident"),
+        Param::number("temperature", 0.0, (0.0, 100.0), "0: the least cost; above: softmax"),
+    ],
+    admission: Admission::Blind,
+    index: |p| {
+        Some(IndexSpec {
+            block_bytes: 64,
+            per_target_blocks: None,
+            total_blocks: TOTAL_BLOCKS,
+            evict: Evict::LeastRecent,
+            insert: Insert::OnDispatch,
+            ttl: Some(p.seconds("ttl_s")),
+        })
+    },
+    head_bytes: |_| 0,
+    build: |p| {
+        Box::new(DynamoKv {
+            scale: p.f32("prefill_load_scale"),
+            credit: p.f32("overlap_credit"),
+            temperature: p.f32("temperature"),
+            costs: Vec::new(),
+        })
+    },
+};
+
+struct DynamoKv {
+    scale: f32,
+    credit: f32,
+    temperature: f32,
+    costs: Vec<f32>,
+}
+
+impl Policy for DynamoKv {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        let prompt = view.request.prompt_tokens as f32;
+        self.costs.clear();
+        let mut least = Least::new();
+        let mut most = f32::NEG_INFINITY;
+        for &r in view.eligible {
+            let row = view.replicas.row(r);
+            let cost = self.prefill(row.front_tokens, prompt, view.matched_tokens(r))
+                + row.outstanding_tokens / BLOCK_TOKENS;
+            self.costs.push(cost);
+            least.offer(cost, r, rng);
+            most = most.max(cost);
+        }
+        let (cost, replica) = least.get().expect("a view has at least one candidate");
+        if self.temperature == 0.0 || cost == most {
+            return Pick::Replica(replica, Why::LowestScore(f64::from(cost)));
+        }
+        let i = self.draw(cost, most, rng);
+        Pick::Replica(view.eligible[i], Why::LowestScore(f64::from(self.costs[i])))
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        let prompt = c.prompt_tokens as f32;
+        let prefill = self.prefill(c.row.front_tokens, prompt, c.matched_tokens);
+        vec![
+            ("prefill_blocks", f64::from(prefill)),
+            ("active_blocks", f64::from(c.row.outstanding_tokens / BLOCK_TOKENS)),
+        ]
+    }
+}
+
+impl DynamoKv {
+    #[inline]
+    fn prefill(&self, front: f32, prompt: f32, matched: f32) -> f32 {
+        self.scale * ((front + prompt - self.credit * matched) / BLOCK_TOKENS).max(0.0)
+    }
+
+    /// Draws by exp(-(cost - least) / (spread * temperature)); overwrites nothing but is off the
+    /// default path, since it computes each weight twice instead of storing it.
+    fn draw(&self, least: f32, most: f32, rng: &mut Rng) -> usize {
+        let scale = (most - least) * self.temperature;
+        let weight = |cost: &f32| f64::from(libm::expf(-(cost - least) / scale));
+        let total: f64 = self.costs.iter().map(weight).sum();
+        let mut left = rng.unit() * total;
+        for (i, cost) in self.costs.iter().enumerate() {
+            left -= weight(cost);
+            if left < 0.0 {
+                return i;
+            }
+        }
+        self.costs.len() - 1
+    }
+}

@@ -1,0 +1,38 @@
+//! The fewest requests of ours that have not ended.
+//!
+//! SkyServe's `least_load` and the least-load baseline of every paper here. It sees neither
+//! prompt lengths nor prefixes: two long prompts weigh as much as two short ones.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use meridian_base::Rng;
+
+use super::{Pick, Policy, Spec, View, choose};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "least_outstanding",
+    summary: "fewest outstanding requests, ties at random",
+    source: "baseline; SkyServe least_load",
+    params: &[],
+    admission: Admission::Blind,
+    index: |_| None,
+    head_bytes: |_| 0,
+    build: |_| Box::new(LeastOutstanding),
+};
+
+struct LeastOutstanding;
+
+impl Policy for LeastOutstanding {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        let (load, replica) = choose::least_outstanding(view, rng);
+        Pick::Replica(replica, Why::LeastLoaded(f64::from(load)))
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        vec![("outstanding", f64::from(c.row.outstanding))]
+    }
+}

@@ -1,0 +1,131 @@
+//! llm-d's default scorers: queue, KV use and prefix, weighed 2 / 2 / 3.
+//!
+//! `pkg/epp/config/loader/defaults.go` of llm-d-router (August 2026):
+//!
+//! ```text
+//! score = 2 (maxq - q) / (maxq - minq) + 2 (1 - kv) + 3 matched / prompt        most wins
+//! ```
+//!
+//! q is the engine's waiting requests (all candidates score 1 when equal), the prefix is counted
+//! in 64-byte blocks (16 pseudo-tokens of 4 bytes), at most 131,072 tokens of a prompt and 31,250
+//! blocks a replica. Ties are drawn. The queue term is relative to the fleet at the moment, so a
+//! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms and
+//! counts nothing of its own in between, and neither does q here. Its saturation detector and flow
+//! control are not part of the rule.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use meridian_base::Rng;
+
+use super::choose::Least;
+use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::index::{Evict, IndexSpec, Insert};
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "llmd_default",
+    summary: "weighed sum of queue, KV use and prefix match",
+    source: "llm-d-router, pkg/epp/config/loader/defaults.go, August 2026",
+    params: &[
+        Param::number("queue_weight", 2.0, (0.0, 1000.0), "weight of the queue term"),
+        Param::number("kv_weight", 2.0, (0.0, 1000.0), "weight of free KV"),
+        Param::number("prefix_weight", 3.0, (0.0, 1000.0), "weight of the prefix match"),
+        Param::number(
+            "lru_blocks",
+            31250.0,
+            (1.0, 4_194_304.0),
+            "64-byte blocks remembered of a replica",
+        ),
+        Param::number(
+            "max_prefix_tokens",
+            131_072.0,
+            (16.0, 16_777_216.0),
+            "tokens of a prompt that the prefix term looks at",
+        ),
+    ],
+    admission: Admission::Blind,
+    index: |p| {
+        Some(IndexSpec {
+            block_bytes: 64,
+            per_target_blocks: Some(p.count("lru_blocks") as usize),
+            total_blocks: TOTAL_BLOCKS,
+            evict: Evict::LeastRecent,
+            insert: Insert::OnDispatch,
+            ttl: None,
+        })
+    },
+    head_bytes: |_| 0,
+    build: |p| {
+        Box::new(LlmdDefault {
+            queue: p.f32("queue_weight"),
+            kv: p.f32("kv_weight"),
+            prefix: p.f32("prefix_weight"),
+            cap: p.f32("max_prefix_tokens"),
+            span: (0, 0),
+        })
+    },
+};
+
+struct LlmdDefault {
+    queue: f32,
+    kv: f32,
+    prefix: f32,
+    cap: f32,
+    /// Shortest and longest queue at the last decision, for its terms.
+    span: (u32, u32),
+}
+
+impl Policy for LlmdDefault {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        let (mut min, mut max) = (u32::MAX, 0);
+        for &r in view.eligible {
+            let queue = view.replicas.row(r).reported_pending;
+            (min, max) = (min.min(queue), max.max(queue));
+        }
+        self.span = (min, max);
+        let prompt = view.request.prompt_tokens as f32;
+        let mut best = Least::new();
+        for &r in view.eligible {
+            let row = view.replicas.row(r);
+            let score = self.queue_term(row.reported_pending)
+                + self.kv_term(row.kv_used)
+                + self.prefix_term(view.matched_tokens(r), prompt);
+            best.offer(Reverse(score), r, rng);
+        }
+        let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
+        // The rule maximises; the reason carries what it thereby minimised.
+        Pick::Replica(replica, Why::LowestScore(-f64::from(score)))
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        let prompt = c.prompt_tokens as f32;
+        vec![
+            ("queue", f64::from(self.queue_term(c.row.reported_pending))),
+            ("free_kv", f64::from(self.kv_term(c.row.kv_used))),
+            ("prefix", f64::from(self.prefix_term(c.matched_tokens, prompt))),
+        ]
+    }
+}
+
+impl LlmdDefault {
+    #[inline]
+    fn queue_term(&self, queue: u32) -> f32 {
+        let (min, max) = self.span;
+        let free = max.saturating_sub(queue) as f32;
+        self.queue * if max == min { 1.0 } else { free / (max - min) as f32 }
+    }
+
+    #[inline]
+    fn kv_term(&self, used: f32) -> f32 {
+        self.kv * (1.0 - used)
+    }
+
+    #[inline]
+    fn prefix_term(&self, matched: f32, prompt: f32) -> f32 {
+        self.prefix * matched.min(self.cap) / prompt.min(self.cap).max(1.0)
+    }
+}

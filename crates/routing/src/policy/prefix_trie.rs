@@ -1,0 +1,57 @@
+//! The longest prefix match, whatever the load.
+//!
+//! GORGO's baseline PREFIXTRIE (section 4.4): it maximises overlap and looks at neither latency
+//! nor availability. Shown for what it costs: one warm replica draws everything that begins like
+//! its first request. Prompts enter the trie when their answer succeeds, as in GORGO's code
+//! (gotoni, `pkg/proxy/proxy.go`); where nothing matches the choice is uniform.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use meridian_base::Rng;
+
+use super::choose::{self, Least};
+use super::{Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::index::{Evict, IndexSpec, Insert};
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "prefix_trie",
+    summary: "longest prefix match, blind to load",
+    source: "GORGO section 4.4, baseline PREFIXTRIE",
+    params: &[],
+    admission: Admission::Blind,
+    index: |_| {
+        Some(IndexSpec {
+            block_bytes: 64,
+            per_target_blocks: Some(TOTAL_BLOCKS),
+            total_blocks: TOTAL_BLOCKS,
+            evict: Evict::LeastRecent,
+            insert: Insert::OnAnswer,
+            ttl: None,
+        })
+    },
+    head_bytes: |_| 0,
+    build: |_| Box::new(PrefixTrie),
+};
+
+struct PrefixTrie;
+
+impl Policy for PrefixTrie {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        let mut best = Least::new();
+        for &r in view.eligible {
+            best.offer(Reverse(view.matched[r.index()]), r, rng);
+        }
+        let (Reverse(blocks), replica) = best.get().expect("a view has at least one candidate");
+        let why = if blocks == 0 { Why::NoMatch } else { choose::longest(view, replica) };
+        Pick::Replica(replica, why)
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        vec![("matched_tokens", f64::from(c.matched_tokens))]
+    }
+}

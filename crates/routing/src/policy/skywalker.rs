@@ -1,0 +1,76 @@
+//! SkyWalker: the longest prefix match among replicas with nothing pending, else explore.
+//!
+//! SkyWalker sections 3.2 and 3.3, Listing 1 line 21. The trie holds what this gateway sent, at
+//! most 2^24 characters in all, and forgets the earliest inserted first. The match is taken over
+//! available replicas only: a better match that is busy does not hold the request. A match of
+//! less than half of the prompt is not worth a hot spot, and the least loaded gets it. Selective
+//! pushing is the admission mode `pending`; forwarding to other regions is not part of this file.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use meridian_base::Rng;
+
+use super::choose::{self, Least};
+use super::{Param, Pick, Policy, Spec, View};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::index::{Evict, IndexSpec, Insert};
+use crate::why::Why;
+
+const BLOCK_BYTES: usize = 64;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "skywalker",
+    summary: "longest prefix match among replicas with nothing pending; under half, least loaded",
+    source: "SkyWalker sections 3.2-3.3, Listing 1",
+    params: &[
+        Param::number(
+            "match_ratio",
+            0.5,
+            (0.0, 1.0),
+            "share of the prompt that must match for the match to be followed",
+        ),
+        Param::number(
+            "max_tree_bytes",
+            16_777_216.0,
+            (65536.0, 4_294_967_296.0),
+            "bytes of prompts that the trie holds in all",
+        ),
+    ],
+    admission: Admission::Pending,
+    index: |p| {
+        let blocks = p.count("max_tree_bytes") as usize / BLOCK_BYTES;
+        Some(IndexSpec {
+            block_bytes: BLOCK_BYTES,
+            per_target_blocks: Some(blocks),
+            total_blocks: blocks,
+            evict: Evict::EarliestInserted,
+            insert: Insert::OnDispatch,
+            ttl: None,
+        })
+    },
+    head_bytes: |_| 0,
+    build: |p| Box::new(Skywalker { match_ratio: p.f32("match_ratio") }),
+};
+
+struct Skywalker {
+    match_ratio: f32,
+}
+
+impl Policy for Skywalker {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        let mut best = Least::new();
+        for &r in view.eligible {
+            best.offer(core::cmp::Reverse(view.matched[r.index()]), r, rng);
+        }
+        let (_, replica) = best.get().expect("a view has at least one candidate");
+        if view.matched[replica.index()] > 0 && view.match_ratio(replica) >= self.match_ratio {
+            return Pick::Replica(replica, choose::longest(view, replica));
+        }
+        Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch)
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        choose::match_and_load(c)
+    }
+}

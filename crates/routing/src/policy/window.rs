@@ -1,0 +1,100 @@
+//! Sums per replica over the last minutes, for rules that weigh recent work.
+//!
+//! A window of w is kept as 36 slices; the oldest goes as a whole, so the window is exact to
+//! w / 36. Memory is bounded by replicas, not by requests.
+
+use alloc::vec::Vec;
+use meridian_base::{Duration, ReplicaId, Time};
+
+const SLICES: usize = 36;
+
+/// What one replica was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Work {
+    pub(super) requests: f32,
+    pub(super) cost_ms: f32,
+}
+
+/// A sliding window of work.
+pub(super) struct Window {
+    slice: Duration,
+    /// Number of the newest slice since the epoch.
+    newest: u64,
+    slices: Vec<[Work; SLICES]>,
+}
+
+impl Window {
+    pub(super) fn new(length: Duration) -> Window {
+        let slice = (length / SLICES as u32).max(Duration::from_nanos(1));
+        Window { slice, newest: 0, slices: Vec::new() }
+    }
+
+    /// Moves to `now`: what is older than the window is dropped.
+    pub(super) fn advance(&mut self, now: Time) {
+        let at = now.as_nanos() / self.slice.as_nanos() as u64;
+        // After a silence longer than the window, 36 steps have cleared every slice already.
+        for gone in (self.newest + 1..=at).take(SLICES) {
+            let i = (gone % SLICES as u64) as usize;
+            self.slices.iter_mut().for_each(|s| s[i] = Work::default());
+        }
+        self.newest = self.newest.max(at);
+    }
+
+    /// Adds a request of `cost_ms` for `replica` now.
+    pub(super) fn add(&mut self, replica: ReplicaId, cost_ms: f32) {
+        if self.slices.len() <= replica.index() {
+            self.slices.resize(replica.index() + 1, [Work::default(); SLICES]);
+        }
+        let work = &mut self.slices[replica.index()][(self.newest % SLICES as u64) as usize];
+        work.requests += 1.0;
+        work.cost_ms += cost_ms;
+    }
+
+    /// The work given to `replica` within the window.
+    pub(super) fn sum(&self, replica: ReplicaId) -> Work {
+        let slices = self.slices.get(replica.index()).into_iter().flatten();
+        slices.fold(Work::default(), |a, b| Work {
+            requests: a.requests + b.requests,
+            cost_ms: a.cost_ms + b.cost_ms,
+        })
+    }
+
+    /// Forgets replicas that are gone.
+    pub(super) fn keep(&mut self, present: &[ReplicaId]) {
+        for (i, s) in self.slices.iter_mut().enumerate() {
+            if present.binary_search_by_key(&i, |r| r.index()).is_err() {
+                *s = [Work::default(); SLICES];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Work counts until it is a window old, also over long silences.
+    #[test]
+    fn forgets_after_the_window() {
+        let mut w = Window::new(Duration::from_secs(180));
+        let at = |s: u64| Time::from_millis(s * 1000);
+        w.advance(at(10));
+        w.add(ReplicaId(2), 5.0);
+        w.advance(at(100));
+        w.add(ReplicaId(2), 7.0);
+        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 2.0, cost_ms: 12.0 });
+        w.advance(at(189));
+        assert_eq!(w.sum(ReplicaId(2)).requests, 2.0);
+        w.advance(at(191));
+        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 1.0, cost_ms: 7.0 });
+        w.advance(at(100_000));
+        assert_eq!(w.sum(ReplicaId(2)), Work::default());
+    }
+
+    // A replica that was never given anything has done nothing.
+    #[test]
+    fn unknown_replicas_are_idle() {
+        let w = Window::new(Duration::from_secs(180));
+        assert_eq!(w.sum(ReplicaId(9)), Work::default());
+    }
+}

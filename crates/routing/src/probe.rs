@@ -1,0 +1,80 @@
+//! When to ask each replica how it is.
+//!
+//! Fast where the answer can change a choice (requests are there or coming, and there is more than
+//! one replica to choose from), slow where nothing happens. The first probes are spread over one
+//! interval by a golden-ratio step, and each next one is timed from the last, so a thousand
+//! replicas are never asked at the same instant.
+
+use alloc::collections::BTreeSet;
+use meridian_base::{Duration, ReplicaId, Time};
+
+/// Pace of probes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbeConfig {
+    /// Between probes of a replica in use (SkyWalker section 4.1: 100 ms).
+    pub busy: Duration,
+    /// Between probes of an idle one.
+    pub idle: Duration,
+    /// Misses in a row after which a replica is down.
+    pub down_after: u32,
+    /// A report older than this is not steered by any more.
+    pub stale: Duration,
+}
+
+impl Default for ProbeConfig {
+    fn default() -> Self {
+        ProbeConfig {
+            busy: Duration::from_millis(100),
+            idle: Duration::from_secs(1),
+            down_after: 3,
+            stale: Duration::from_secs(2),
+        }
+    }
+}
+
+/// The schedule: one entry a replica, ordered by time.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    due: BTreeSet<(Time, ReplicaId)>,
+}
+
+impl Schedule {
+    /// Enters a new replica, its first probe somewhere in the coming interval.
+    pub(crate) fn enter(&mut self, now: Time, id: ReplicaId, interval: Duration) {
+        let spread = u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let offset = (interval.as_nanos() as u64 * spread) >> 32;
+        self.due.insert((now + Duration::from_nanos(offset), id));
+    }
+
+    /// Asks for a probe of `id`, which has no entry now, at `at`.
+    pub(crate) fn set(&mut self, at: Time, id: ReplicaId) {
+        self.due.insert((at, id));
+    }
+
+    /// Brings an idle replica's probe forward, now that it is in use. O(log n) when it is due
+    /// soon anyway.
+    pub(crate) fn hasten(&mut self, present: Time, wanted: Time, id: ReplicaId) -> Time {
+        if wanted < present && self.due.remove(&(present, id)) {
+            self.due.insert((wanted, id));
+            return wanted;
+        }
+        present
+    }
+
+    pub(crate) fn leave(&mut self, id: ReplicaId) {
+        self.due.retain(|(_, r)| *r != id);
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.due.first().map(|(t, _)| *t)
+    }
+
+    /// Takes out a replica whose probe is due.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<ReplicaId> {
+        let first = *self.due.first()?;
+        (first.0 <= now).then(|| {
+            self.due.remove(&first);
+            first.1
+        })
+    }
+}

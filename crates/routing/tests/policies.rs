@@ -1,0 +1,443 @@
+//! Scenarios of the policies: what each picks, and why, in text that a reader can judge.
+//!
+//! `REWRITE=1 cargo test -p meridian-routing --test policies` rewrites the outputs; read the diff
+//! before you commit it. Commands:
+//!
+//! - `policy NAME [knob=value ...] [seed=N]` builds one and prints what it declares;
+//! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched`
+//!   blocks of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
+//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]`
+//!   decides once, with blocks of 16 tokens, and with `dispatch` tells the policy it was sent;
+//! - `spread times=N ...` decides N times and counts, which shows how ties fall;
+//! - `terms [prompt=N]` prints what the explain endpoint would show;
+//! - `first_tokens replica=N ms=X times=N` reports latencies.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use datadriven::TestCase;
+use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
+use meridian_routing::policy::{self, Given, Params, Pick, Policy, Spec, Value, View};
+use meridian_routing::{
+    CandidateRow, Evict, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
+};
+
+const BLOCK_TOKENS: f32 = 16.0;
+
+struct Bench {
+    policy: Box<dyn Policy>,
+    rng: Rng,
+    replicas: Replicas,
+    matched: Vec<u32>,
+    index: PrefixIndex,
+    requests: u64,
+}
+
+/// One line of `replicas`.
+struct Line {
+    spec: ReplicaSpec,
+    row: Row,
+    matched: u32,
+    tree: usize,
+}
+
+/// A row as an idle, trusted replica has it.
+fn idle() -> Row {
+    Row {
+        ms_per_token: 0.1,
+        trust: 1.0,
+        kv_free: f32::INFINITY,
+        free_slots: u32::MAX,
+        ..Row::default()
+    }
+}
+
+fn spec() -> ReplicaSpec {
+    ReplicaSpec { models: vec![ModelId(0)], kv_tokens: None, slots: None, weight: 1 }
+}
+
+fn line(text: &str) -> Line {
+    let mut line = Line { spec: spec(), row: idle(), matched: 0, tree: 0 };
+    for field in text.split_whitespace() {
+        let (name, value) = field.split_once('=').expect("FIELD=NUMBER");
+        let number: f32 = value.parse().expect("a number");
+        let count = number as u32;
+        match name {
+            "outstanding" => line.row.outstanding = count,
+            "pending" => line.row.pending = count,
+            "reported_pending" => line.row.reported_pending = count,
+            "running" => line.row.running = count,
+            "front_tokens" => line.row.front_tokens = number,
+            "outstanding_tokens" => line.row.outstanding_tokens = number,
+            "kv_used" => line.row.kv_used = number,
+            "utilisation" => line.row.utilisation = number,
+            "ms_per_token" => line.row.ms_per_token = number,
+            "trust" => line.row.trust = number,
+            "matched" => line.matched = count,
+            "slots" => line.spec.slots = Some(count),
+            "weight" => line.spec.weight = count,
+            "tree" => line.tree = count as usize,
+            _ => panic!("no such field: {name}"),
+        }
+    }
+    line
+}
+
+fn bench(spec: &'static Spec, params: &Params, seed: u64) -> Bench {
+    Bench {
+        policy: (spec.build)(params),
+        rng: Rng::new(seed),
+        replicas: Replicas::default(),
+        matched: Vec::new(),
+        index: PrefixIndex::new(1 << 16, 64, Evict::LeastRecent),
+        requests: 0,
+    }
+}
+
+fn build(case: &mut TestCase) -> (Bench, String) {
+    let seed = case.try_take_arg("seed").expect("a number").unwrap_or(1);
+    let name = case.args.iter().find(|(_, v)| v.is_empty()).map(|(n, _)| n.clone());
+    let name = name.expect("a policy's name");
+    case.take_flag(&name).expect("a flag");
+    let given: Vec<(String, Given)> = case
+        .args
+        .drain()
+        .map(|(knob, v)| (knob, v[0].parse().map_or(Given::Word(v[0].clone()), Given::Number)))
+        .collect();
+    let spec = policy::find(&name).expect("a policy of the registry");
+    let mut out = String::new();
+    match Params::complete(spec, &given) {
+        Ok(params) => {
+            writeln!(out, "admission {}", spec.admission.name()).unwrap();
+            if let Some(i) = (spec.index)(&params) {
+                let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
+                write!(out, "index of {}-byte blocks, {each} each", i.block_bytes).unwrap();
+                write!(out, ", {} in all, {:?}, {:?}", i.total_blocks, i.evict, i.insert).unwrap();
+                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"))).unwrap();
+            }
+            if (spec.head_bytes)(&params) > 0 {
+                writeln!(out, "head of {} bytes", (spec.head_bytes)(&params)).unwrap();
+            }
+            for (name, value) in params.iter() {
+                match value {
+                    Value::Number(n) => writeln!(out, "{name} {n}").unwrap(),
+                    Value::Word(w) => writeln!(out, "{name} {w}").unwrap(),
+                }
+            }
+            (bench(spec, &params, seed), out)
+        }
+        Err(errors) => {
+            errors.iter().for_each(|e| writeln!(out, "{e:?}").unwrap());
+            (bench(spec, &Params::defaults(spec), seed), out)
+        }
+    }
+}
+
+impl Bench {
+    fn set(&mut self, text: &str) {
+        let lines: Vec<Line> = text.lines().map(line).collect();
+        let of: Vec<_> = lines.iter().map(|l| (l.spec.clone(), l.row)).collect();
+        // A new table of the same replicas is no change of membership.
+        let joined = self.replicas.ids().len() != lines.len();
+        self.replicas = Replicas::of_specs(&of);
+        self.matched = lines.iter().map(|l| l.matched).collect();
+        if joined {
+            self.policy.replicas_changed(&self.replicas);
+        }
+        for (i, l) in lines.iter().enumerate().filter(|(_, l)| l.tree > 0) {
+            let chain: Vec<u64> = (0..l.tree).map(|b| (i as u64 + 1) << 32 | b as u64).collect();
+            self.index.insert(i as u16, &chain);
+        }
+    }
+
+    fn decide(&mut self, case: &mut Args) -> (Pick, Time, Request) {
+        self.requests += 1;
+        let now = Time::ZERO + Duration::from_secs_f64(case.at);
+        let request = Request {
+            id: RequestId(self.requests),
+            model: ModelId(0),
+            tenant: 0,
+            key: case.key,
+            head: case.head,
+            blocks: Vec::new(),
+            prompt_tokens: case.prompt,
+            block_tokens: BLOCK_TOKENS,
+            deadline: None,
+            pinned: None,
+            dry_run: false,
+        };
+        let all: Vec<u16> = self.replicas.ids().iter().map(|r| r.0).collect();
+        let full: Vec<ReplicaId> = case.full.iter().map(|r| ReplicaId(*r)).collect();
+        let eligible = case.eligible.as_ref().unwrap_or(&all);
+        let eligible: Vec<ReplicaId> =
+            eligible.iter().map(|r| ReplicaId(*r)).filter(|r| !full.contains(r)).collect();
+        let view = View {
+            now,
+            request: &request,
+            waited: Duration::from_secs_f64(case.waited_ms / 1000.0),
+            eligible: &eligible,
+            full: &full,
+            replicas: &self.replicas,
+            matched: &self.matched,
+            index: Some(&self.index),
+        };
+        let pick = self.policy.pick(&view, &mut self.rng);
+        (pick, now, request)
+    }
+
+    fn pick(&mut self, case: &mut TestCase) -> String {
+        let mut args = Args::take(case);
+        let (pick, now, request) = self.decide(&mut args);
+        if args.dispatch
+            && let Pick::Replica(r, _) = pick
+        {
+            self.policy.dispatched(now, &request, r);
+        }
+        format!("{}\n", show(pick))
+    }
+
+    fn spread(&mut self, case: &mut TestCase) -> String {
+        let times: u32 = case.take_arg("times").expect("times=N");
+        let mut args = Args::take(case);
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for i in 0..times {
+            args.key = u64::from(i);
+            args.head = u64::from(i);
+            let (pick, _, _) = self.decide(&mut args);
+            let name = match pick {
+                Pick::Replica(r, why) => format!("{r} {}", why.word()),
+                Pick::Wait => "wait".into(),
+            };
+            *counts.entry(name).or_default() += 1;
+        }
+        counts.iter().map(|(name, n)| format!("{name}: {n}\n")).collect()
+    }
+
+    fn terms(&self, case: &mut TestCase) -> String {
+        let args = Args::take(case);
+        let mut out = String::new();
+        for &replica in self.replicas.ids() {
+            let blocks = self.matched[replica.index()] as f32;
+            let terms = self.policy.terms(&CandidateRow {
+                replica,
+                ineligible: None,
+                matched_tokens: (blocks * BLOCK_TOKENS).min(args.prompt as f32),
+                prompt_tokens: args.prompt,
+                row: *self.replicas.row(replica),
+            });
+            write!(out, "{replica}").unwrap();
+            terms.iter().for_each(|(name, n)| write!(out, " {name}={n:.2}").unwrap());
+            let sum: f64 = terms.iter().map(|t| t.1).sum();
+            writeln!(out, " (sum {sum:.2})").unwrap();
+        }
+        out
+    }
+
+    fn first_tokens(&mut self, case: &mut TestCase) -> String {
+        let replica = ReplicaId(case.take_arg("replica").expect("replica=N"));
+        let ms: f64 = case.take_arg("ms").expect("ms=X");
+        let times: u32 = case.take_arg("times").expect("times=N");
+        (0..times).for_each(|_| self.policy.first_token(Time::ZERO, replica, ms));
+        String::new()
+    }
+}
+
+/// What a decision is asked with.
+struct Args {
+    prompt: u32,
+    key: u64,
+    head: u64,
+    at: f64,
+    waited_ms: f64,
+    eligible: Option<Vec<u16>>,
+    full: Vec<u16>,
+    dispatch: bool,
+}
+
+impl Args {
+    fn take(case: &mut TestCase) -> Args {
+        let eligible = case.args.contains_key("eligible");
+        Args {
+            prompt: case.try_take_arg("prompt").expect("a number").unwrap_or(1000),
+            key: case.try_take_arg("key").expect("a number").unwrap_or(0),
+            head: case.try_take_arg("head").expect("a number").unwrap_or(0),
+            at: case.try_take_arg("at").expect("a number").unwrap_or(0.0),
+            waited_ms: case.try_take_arg("waited").expect("a number").unwrap_or(0.0),
+            eligible: eligible.then(|| case.take_args("eligible").expect("ids")),
+            full: case.try_take_args("full").expect("ids").unwrap_or_default(),
+            dispatch: case.take_flag("dispatch").expect("a flag"),
+        }
+    }
+}
+
+fn show(pick: Pick) -> String {
+    let Pick::Replica(r, why) = pick else { return "wait".into() };
+    let numbers = match why {
+        Why::LeastLoaded(n) | Why::LowestScore(n) => format!(" {n:.2}"),
+        Why::Ring { skipped } => format!(" skipped={skipped}"),
+        Why::LongestPrefix { tokens } => format!(" tokens={tokens}"),
+        Why::Spilled { tokens, best } => format!(" tokens={tokens} best={best}"),
+        _ => String::new(),
+    };
+    format!("{r} {}{numbers}", why.word())
+}
+
+// Each file narrates one policy: its rule, its ties, its thresholds exactly at the bound, and
+// what it does with a single candidate.
+#[test]
+fn scenarios() {
+    datadriven::walk("tests/scenarios/policies", |file| {
+        let mut bench: Option<Bench> = None;
+        file.run(|case| {
+            if case.directive == "policy" {
+                let (built, out) = build(case);
+                bench = Some(built);
+                return out;
+            }
+            let bench = bench.as_mut().expect("a file begins with `policy`");
+            let out = match case.directive.as_str() {
+                "replicas" => {
+                    bench.set(&case.input.clone());
+                    String::new()
+                }
+                "pick" => bench.pick(case),
+                "spread" => bench.spread(case),
+                "terms" => bench.terms(case),
+                "first_tokens" => bench.first_tokens(case),
+                other => panic!("no such command: {other}"),
+            };
+            case.expect_empty().expect("every argument is used");
+            out
+        });
+    });
+}
+
+// Whatever the view, a policy picks a candidate or waits, and comes to the same choice from the
+// same seed.
+#[test]
+fn every_policy_picks_among_the_eligible() {
+    for spec in policy::ALL {
+        for seed in 0..300 {
+            let [a, b] = [(); 2].map(|()| random_run(spec, seed));
+            assert_eq!(a, b, "{} is not a function of its seed {seed}", spec.name);
+        }
+    }
+}
+
+fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
+    let mut draw = Rng::new(seed);
+    let mut b = bench(spec, &Params::defaults(spec), seed);
+    let mut picks = Vec::new();
+    let n = 1 + draw.below(20);
+    for step in 0..10 {
+        let (rows, matched) = random_rows(&mut draw, n);
+        let joined = b.replicas.ids().is_empty();
+        b.replicas = Replicas::of_specs(&rows);
+        b.matched = matched;
+        if joined {
+            b.policy.replicas_changed(&b.replicas);
+        }
+        let all: Vec<u16> = (0..n as u16).collect();
+        let mut eligible: Vec<u16> = all.iter().copied().filter(|_| draw.below(3) > 0).collect();
+        if eligible.is_empty() {
+            eligible.push(draw.below(n) as u16);
+        }
+        let full = all.iter().copied().filter(|r| !eligible.contains(r)).collect();
+        let mut args = Args {
+            prompt: [0, 1, 40, 3000, 2_000_000][draw.below(5)],
+            key: draw.next_u64(),
+            head: draw.next_u64(),
+            at: f64::from(step) * draw.unit() * 100.0,
+            waited_ms: [0.0, 7.0, 1e6][draw.below(3)],
+            eligible: Some(eligible.clone()),
+            full,
+            dispatch: true,
+        };
+        let (pick, now, request) = b.decide(&mut args);
+        let picked = match pick {
+            Pick::Replica(r, _) => Some(r),
+            Pick::Wait => None,
+        };
+        if let Some(r) = picked {
+            assert!(eligible.contains(&r.0), "{} picked {r}, seed {seed}", spec.name);
+            b.policy.dispatched(now, &request, r);
+            b.policy.first_token(now, r, draw.unit() * 1e4);
+        }
+        picks.push(picked);
+    }
+    picks
+}
+
+fn random_rows(draw: &mut Rng, n: usize) -> (Vec<(ReplicaSpec, Row)>, Vec<u32>) {
+    let row = |draw: &mut Rng| Row {
+        outstanding: draw.below(30) as u32,
+        pending: draw.below(4) as u32,
+        reported_pending: draw.below(3) as u32,
+        running: draw.below(30) as u32,
+        front_tokens: draw.below(9000) as f32,
+        outstanding_tokens: draw.below(90_000) as f32,
+        kv_used: draw.unit() as f32,
+        utilisation: draw.unit() as f32,
+        trust: draw.unit() as f32,
+        ms_per_token: [0.02, 0.1, 0.6][draw.below(3)],
+        ..idle()
+    };
+    let of = |draw: &mut Rng| {
+        let slots = (draw.below(2) == 0).then(|| 1 + draw.below(40) as u32);
+        (ReplicaSpec { slots, weight: 1 + draw.below(3) as u32, ..spec() }, row(draw))
+    };
+    let rows = (0..n).map(|_| of(draw)).collect();
+    (rows, (0..n).map(|_| [0, 0, 1, 2, 60, 500][draw.below(6)]).collect())
+}
+
+// Names are keys of configs and labels of metrics: unique, snake_case, and every default a value
+// that a config could give.
+#[test]
+fn the_registry_is_well_formed() {
+    let snake = |s: &str| {
+        let inner = s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        inner && s.starts_with(|c: char| c.is_ascii_lowercase()) && !s.ends_with('_')
+    };
+    let mut names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
+    assert_eq!(names.first(), Some(&"meridian"), "the default leads the list");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), policy::ALL.len(), "names are unique");
+    for spec in policy::ALL {
+        assert!(snake(spec.name), "{}", spec.name);
+        assert!(!spec.summary.is_empty() && !spec.source.is_empty(), "{}", spec.name);
+        let mut knobs: Vec<_> = spec.params.iter().map(|p| p.name).collect();
+        knobs.sort_unstable();
+        knobs.dedup();
+        assert_eq!(knobs.len(), spec.params.len(), "{}: knobs are unique", spec.name);
+        for p in spec.params {
+            assert!(snake(p.name), "{}.{}", spec.name, p.name);
+            let given = match p.default {
+                Value::Number(n) => Given::Number(n),
+                Value::Word(w) => Given::Word(w.into()),
+            };
+            let complete = Params::complete(spec, &[(p.name.into(), given)]);
+            assert!(complete.is_ok(), "{}.{}: its default is not allowed", spec.name, p.name);
+            let ends = [p.range.0, p.range.1].map(Given::Number);
+            for end in ends.into_iter().filter(|_| p.takes_numbers()) {
+                let params = Params::complete(spec, &[(p.name.into(), end)]);
+                let params = params.expect("the ends of a range are within it");
+                let _ = (spec.build)(&params);
+                let _ = (spec.index)(&params);
+            }
+        }
+    }
+}
+
+// Unknown names and values out of range are told all at once.
+#[test]
+fn wrong_knobs_are_all_named() {
+    let spec = policy::find("prefix_aware").expect("registered");
+    let given = [
+        ("saturaton".to_owned(), Given::Number(4.0)),
+        ("saturation".to_owned(), Given::Word("sometimes".into())),
+        ("min_match".to_owned(), Given::Number(0.0)),
+    ];
+    let errors = Params::complete(spec, &given).expect_err("three mistakes");
+    assert_eq!(errors.len(), 3, "{errors:?}");
+}

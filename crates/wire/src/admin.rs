@@ -1,0 +1,222 @@
+//! The admin API of a gateway: what `/admin/*` answers and takes.
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /admin/status`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The region's name.
+    pub region: String,
+    /// The policy in force.
+    pub policy: String,
+    /// The admission mode in force.
+    pub admission: String,
+    /// Seconds since the gateway started.
+    pub uptime_s: f64,
+    /// How requests ended.
+    pub requests: Requests,
+    /// Requests held now.
+    pub held: u32,
+    /// TTFT at the gateway: from a request's first byte in to its answer's first token.
+    pub ttft_ms: Quantiles,
+    /// Prefix matches, predicted and as the engines told.
+    pub prefix: Prefix,
+    /// The replicas, by id.
+    pub replicas: Vec<Replica>,
+}
+
+/// Every request that was read whole is in exactly one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Read whole and understood.
+    pub accepted: u64,
+    /// Answered whole.
+    pub done: u64,
+    /// Refused by the engine as the client's mistake.
+    pub client_error: u64,
+    /// Refused here: no room, no replica, unknown model.
+    pub rejected: u64,
+    /// Lost to a replica's failure after retries, or after bytes had gone out.
+    pub failed: u64,
+    /// Ended by the client.
+    pub cancelled: u64,
+    /// Not ended yet.
+    pub in_flight: u64,
+}
+
+/// Quantiles over a recent window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Samples since the start.
+    pub count: u64,
+}
+
+/// Prefix matches in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// Prompt tokens dispatched, as estimated here.
+    pub prompt_tokens: u64,
+    /// Of those, expected in the picked replica's cache.
+    pub matched_tokens: u64,
+    /// Prompt tokens of answers whose engine told what was cached.
+    pub known_prompt_tokens: u64,
+    /// Of those, cached.
+    pub cached_tokens: u64,
+}
+
+/// One replica.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Replica {
+    /// Its id in this gateway.
+    pub id: u16,
+    /// Its base address.
+    pub url: String,
+    /// The engine, as configured or detected.
+    pub engine: String,
+    /// `unproven`, `up`, `down` or `draining`.
+    pub state: String,
+    /// The models it serves.
+    pub models: Vec<String>,
+    /// Reported pending plus dispatches since.
+    pub pending: u32,
+    /// In the batch, as counted here.
+    pub running: u32,
+    /// Dispatched here and not ended.
+    pub outstanding: u32,
+    /// Reported share of KV in use.
+    pub kv_used: f32,
+    /// Attempts sent, done, failed, refused as full.
+    pub dispatched: u64,
+    /// Attempts that ended well.
+    pub done: u64,
+    /// Attempts that failed by its fault.
+    pub failed: u64,
+    /// Attempts it refused as full.
+    pub full: u64,
+    /// Prompt tokens where it told.
+    pub prompt_tokens: u64,
+    /// Of those, cached.
+    pub cached_tokens: u64,
+    /// `closed`, `open` or `half_open`.
+    pub breaker: String,
+    /// Requests the engine has beyond ours: other gateways' (positive) or lost ones (negative).
+    pub drift: i32,
+    /// Learned prefill time, ms a token.
+    pub ms_per_token: f32,
+    /// Weight of the inferred prefix matches, 0 to 1.
+    pub trust: f32,
+}
+
+/// `POST /admin/replicas`; the same form stands in the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddReplica {
+    /// Base address, `http://host:port`.
+    pub url: String,
+    /// The engine behind it.
+    #[serde(default)]
+    pub engine: EngineName,
+    /// The models it serves; asked of `/v1/models` when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// KV cache size in tokens, where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_tokens: Option<u64>,
+    /// Most requests it runs at once, where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    /// Relative capacity, 1 by default.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub weight: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// The engine behind a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// Found out from what it answers.
+    #[default]
+    Auto,
+    /// vLLM, or anything with its metric names.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// llama.cpp's server.
+    Llamacpp,
+    /// Text Generation Inference.
+    Tgi,
+    /// Tells nothing but that it lives.
+    None,
+}
+
+impl EngineName {
+    /// Its name in configuration and status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineName::Auto => "auto",
+            EngineName::Vllm => "vllm",
+            EngineName::Sglang => "sglang",
+            EngineName::Llamacpp => "llamacpp",
+            EngineName::Tgi => "tgi",
+            EngineName::None => "none",
+        }
+    }
+}
+
+/// `GET /admin/explain/ID`, and a dry run's answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The request, as in `x-request-id`.
+    pub id: String,
+    /// The policy that decided.
+    pub policy: String,
+    /// Which attempt this was.
+    pub attempt: u32,
+    /// The picked replica's address; none when held or refused.
+    pub picked: Option<String>,
+    /// Why it was picked, or why nothing was.
+    pub reason: String,
+    /// Every candidate as it stood then.
+    pub candidates: Vec<Candidate>,
+}
+
+/// One candidate of a decision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its id.
+    pub id: u16,
+    /// Its address.
+    pub url: String,
+    /// Why it could not be picked; none when it was eligible.
+    pub ineligible: Option<String>,
+    /// Prompt tokens expected in its cache.
+    pub matched_tokens: f32,
+    /// Prompt tokens of the request.
+    pub prompt_tokens: u32,
+    /// Load as it stood.
+    pub pending: u32,
+    /// In the batch.
+    pub running: u32,
+    /// Dispatched and not ended.
+    pub outstanding: u32,
+    /// Prefill tokens in front.
+    pub front_tokens: f32,
+    /// Share of KV in use.
+    pub kv_used: f32,
+    /// The policy's terms, by name.
+    pub terms: Vec<(String, f64)>,
+}

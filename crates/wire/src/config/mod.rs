@@ -1,0 +1,505 @@
+//! A gateway's configuration: one YAML file, strict, versioned, with units in the values.
+//!
+//! Reading fails at the first thing that is no configuration at all (syntax, an unknown key, a
+//! wrong type) with its line; checking finds everything else at once.
+
+mod policy;
+mod units;
+
+use std::net::SocketAddr;
+
+use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
+use serde::{Deserialize, Serialize};
+
+pub use policy::{Policy, Scalar};
+pub use units::{Size, Span};
+
+pub use crate::admin::AddReplica;
+
+/// The schema version that this program reads.
+pub const VERSION: u32 = 1;
+
+/// One gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Schema version: 1.
+    pub version: u32,
+    /// The region's name, in metrics and status.
+    #[serde(default = "defaults::region")]
+    pub region: String,
+    /// Where clients connect. Port 0: any free one.
+    #[serde(default = "defaults::listen")]
+    pub listen: SocketAddr,
+    /// Where operators and scrapers connect. Keep it off the public network.
+    #[serde(default = "defaults::admin")]
+    pub admin: SocketAddr,
+    /// The policy.
+    #[serde(default)]
+    pub policy: Policy,
+    /// When a replica may be given another request; the policy's own mode by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionMode>,
+    /// Replicas known from the start.
+    #[serde(default)]
+    pub replicas: Vec<AddReplica>,
+    /// Engine paths passed through beside the OpenAI ones, as exact paths (`/tokenize`).
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Affinity and tenants.
+    #[serde(default)]
+    pub keys: Keys,
+    /// Prefix sharing between tenants.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// The fleet's secret, which keys the fingerprints; random at each start when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Bounds in time.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// Bounds in size and number.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The held queue.
+    #[serde(default)]
+    pub held: Held,
+    /// Attempts a request gets, the first included.
+    #[serde(default = "defaults::attempts")]
+    pub attempts: u32,
+    /// Circuit breakers.
+    #[serde(default)]
+    pub breaker: Breaker,
+    /// Probes.
+    #[serde(default)]
+    pub probe: Probe,
+    /// Prefill time to start from, ms a token; answers teach better.
+    #[serde(default = "defaults::ms_per_token")]
+    pub ms_per_token: f64,
+    /// Decisions kept for `meridian explain`.
+    #[serde(default = "defaults::explain_keep")]
+    pub explain_keep: usize,
+    /// Threads that serve; 0 for one a core.
+    #[serde(default)]
+    pub threads: usize,
+}
+
+/// `blind`, `{outstanding: 24}`, `pending` or `pending_kv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdmissionMode {
+    /// Push on arrival.
+    Blind,
+    /// At most so many outstanding requests a replica.
+    Outstanding(u32),
+    /// Nothing pending by the engine's report.
+    Pending,
+    /// The prompt fits the KV that is free.
+    PendingKv,
+}
+
+/// Where affinity and tenant come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Keys {
+    /// Request headers tried for the affinity key, in order, before the body's own keys.
+    pub headers: Vec<String>,
+    /// Request header that names the tenant.
+    pub tenant_header: String,
+}
+
+/// Who may share cached prefixes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// Everybody with everybody.
+    #[default]
+    Shared,
+    /// Nobody with another tenant, in this gateway's matches.
+    Tenant,
+}
+
+/// Bounds in time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// To connect to a replica.
+    pub connect: Span,
+    /// From a request sent to the first byte of its answer.
+    pub first_byte: Span,
+    /// Between two bytes of an answer.
+    pub idle: Span,
+    /// For a client to send its headers and its body.
+    pub client: Span,
+    /// For requests in flight to end after SIGTERM.
+    pub drain: Span,
+    /// For a probe.
+    pub probe: Span,
+}
+
+/// Bounds in size and number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// A request's body.
+    pub body: Size,
+    /// All headers of a request.
+    pub headers: Size,
+    /// Clients' connections.
+    pub connections: usize,
+    /// Requests in the gateway at once, held ones included.
+    pub requests: usize,
+    /// Bytes of bodies in the gateway at once.
+    pub bodies: Size,
+    /// Replicas.
+    pub replicas: u16,
+}
+
+/// The held queue.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Held {
+    /// Most requests held.
+    pub max: u32,
+    /// Most requests held for one tenant.
+    pub max_per_tenant: u32,
+    /// Longest time held.
+    pub max_wait: Span,
+    /// How many from the front are looked at when room appears.
+    pub look_ahead: u32,
+    /// After this long the oldest goes before better fits.
+    pub patience: Span,
+}
+
+/// Circuit breakers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Breaker {
+    /// Failures in a row that open one.
+    pub failures: u32,
+    /// How long it stays open at first.
+    pub open: Span,
+    /// And at most.
+    pub open_max: Span,
+}
+
+/// Probes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Probe {
+    /// Between probes of a replica in use.
+    pub busy: Span,
+    /// Between probes of an idle one.
+    pub idle: Span,
+    /// Misses in a row after which a replica is down.
+    pub down_after: u32,
+    /// A report older than this is not steered by.
+    pub stale: Span,
+}
+
+mod defaults {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    pub(super) fn region() -> String {
+        "local".to_owned()
+    }
+    pub(super) fn listen() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 8080).into()
+    }
+    pub(super) fn admin() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 8081).into()
+    }
+    pub(super) fn attempts() -> u32 {
+        3
+    }
+    pub(super) fn ms_per_token() -> f64 {
+        0.1
+    }
+    pub(super) fn explain_keep() -> usize {
+        1024
+    }
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Keys {
+            headers: vec!["x-session-id".to_owned(), "x-hash-key".to_owned()],
+            tenant_header: "x-tenant-id".to_owned(),
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            connect: Span::secs(1),
+            first_byte: Span::secs(300),
+            idle: Span::secs(120),
+            client: Span::secs(30),
+            drain: Span::secs(30),
+            probe: Span::secs(1),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            body: Size::mib(32),
+            headers: Size::kib(64),
+            connections: 8192,
+            requests: 8192,
+            bodies: Size::mib(1024),
+            replicas: 1024,
+        }
+    }
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        let h = HeldConfig::default();
+        Held {
+            max: h.max,
+            max_per_tenant: h.max_per_tenant,
+            max_wait: Span(h.max_wait),
+            look_ahead: h.look_ahead,
+            patience: Span(h.patience),
+        }
+    }
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        let b = BreakerConfig::default();
+        Breaker { failures: b.failures, open: Span(b.open), open_max: Span(b.open_max) }
+    }
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        let p = ProbeConfig::default();
+        Probe {
+            busy: Span(p.busy),
+            idle: Span(p.idle),
+            down_after: p.down_after,
+            stale: Span(p.stale),
+        }
+    }
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not a configuration: syntax, an unknown key, a wrong type.
+    #[error("{0}")]
+    Unreadable(String),
+    /// Read, but cannot work; every reason, each with its field and remedy.
+    #[error("{}", .0.join("\n"))]
+    Invalid(Vec<String>),
+}
+
+impl Gateway {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn read(yaml: &str) -> Result<Gateway, ConfigError> {
+        let config: Gateway =
+            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
+        let problems = config.problems();
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    /// The whole configuration as it is in force, defaults written out.
+    ///
+    /// # Errors
+    /// Never for a configuration that was read; the serializer's own otherwise.
+    pub fn print(&self) -> Result<String, ConfigError> {
+        serde_saphyr::to_string(self).map_err(|e| ConfigError::Unreadable(e.to_string()))
+    }
+
+    /// Everything that keeps it from working.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut check = |ok: bool, text: String| {
+            if !ok {
+                found.push(text);
+            }
+        };
+        check(
+            self.version == VERSION,
+            format!("version: {} is not known; use {VERSION}", self.version),
+        );
+        check(self.attempts >= 1, "attempts: 0 would send nothing; use 1 or more".to_owned());
+        check(
+            self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
+            format!("ms_per_token: {} is no prefill time; use a number above 0", self.ms_per_token),
+        );
+        let same = self.listen == self.admin && self.listen.port() != 0;
+        check(!same, format!("admin: {} is listen's address too; use another port", self.admin));
+        for (i, path) in self.paths.iter().enumerate() {
+            check(
+                path.starts_with('/'),
+                format!("paths[{i}]: `{path}` is no path; begin it with /"),
+            );
+        }
+        self.check_bounds(&mut check);
+        self.check_replicas(&mut check);
+        if let Err(errors) = self.policy.resolve() {
+            found.extend(errors);
+        }
+        found
+    }
+
+    fn check_bounds(&self, check: &mut impl FnMut(bool, String)) {
+        let spans = [
+            ("timeouts.connect", self.timeouts.connect),
+            ("timeouts.first_byte", self.timeouts.first_byte),
+            ("timeouts.idle", self.timeouts.idle),
+            ("timeouts.client", self.timeouts.client),
+            ("timeouts.probe", self.timeouts.probe),
+            ("held.max_wait", self.held.max_wait),
+            ("breaker.open", self.breaker.open),
+            ("probe.busy", self.probe.busy),
+            ("probe.idle", self.probe.idle),
+            ("probe.stale", self.probe.stale),
+        ];
+        for (name, span) in spans {
+            check(
+                !span.0.is_zero(),
+                format!("{name}: 0 would end everything at once; use a time above 0"),
+            );
+        }
+        let counts = [
+            ("limits.connections", self.limits.connections),
+            ("limits.requests", self.limits.requests),
+            ("limits.body", self.limits.body.bytes()),
+            ("limits.headers", self.limits.headers.bytes()),
+            ("limits.bodies", self.limits.bodies.bytes()),
+            ("limits.replicas", usize::from(self.limits.replicas)),
+            ("breaker.failures", self.breaker.failures as usize),
+            ("probe.down_after", self.probe.down_after as usize),
+            ("held.look_ahead", self.held.look_ahead as usize),
+        ];
+        for (name, n) in counts {
+            check(n > 0, format!("{name}: 0 would admit nothing; use 1 or more"));
+        }
+        check(
+            self.limits.headers.bytes() >= 8192,
+            format!(
+                "limits.headers: {} bytes is too small to serve; use 8KiB or more",
+                self.limits.headers.0
+            ),
+        );
+        check(
+            self.breaker.open <= self.breaker.open_max,
+            "breaker.open_max: is below breaker.open; use at least as much".to_owned(),
+        );
+        if self.admission == Some(AdmissionMode::Outstanding(0)) {
+            check(false, "admission.outstanding: 0 would admit nothing; use 1 or more".to_owned());
+        }
+    }
+
+    fn check_replicas(&self, check: &mut impl FnMut(bool, String)) {
+        let limit = usize::from(self.limits.replicas);
+        check(
+            self.replicas.len() <= limit,
+            format!(
+                "replicas: {} is more than limits.replicas ({limit}); raise it",
+                self.replicas.len()
+            ),
+        );
+        for (i, replica) in self.replicas.iter().enumerate() {
+            if let Err(problem) = base_url(&replica.url) {
+                check(false, format!("replicas[{i}].url: {problem}"));
+            }
+            check(
+                replica.weight > 0,
+                format!("replicas[{i}].weight: 0 would never be picked; use 1 or more"),
+            );
+            let twin = self.replicas[..i].iter().position(|r| r.url == replica.url);
+            if let Some(j) = twin {
+                check(
+                    false,
+                    format!(
+                        "replicas[{i}].url: `{}` is replicas[{j}] already; remove one",
+                        replica.url
+                    ),
+                );
+            }
+        }
+    }
+
+    /// The machine's configuration.
+    ///
+    /// # Errors
+    /// The policy's problems; none for a configuration that was read.
+    pub fn routing(&self) -> Result<Config, ConfigError> {
+        let (policy, params) = self.policy.resolve().map_err(ConfigError::Invalid)?;
+        let mode = self.admission.map(Admission::from);
+        Ok(Config {
+            admission: mode.unwrap_or(policy.admission),
+            params,
+            held: HeldConfig {
+                max: self.held.max,
+                max_per_tenant: self.held.max_per_tenant,
+                max_wait: self.held.max_wait.0,
+                look_ahead: self.held.look_ahead,
+                patience: self.held.patience.0,
+            },
+            attempts: self.attempts,
+            breaker: BreakerConfig {
+                failures: self.breaker.failures,
+                open: self.breaker.open.0,
+                open_max: self.breaker.open_max.0,
+            },
+            probe: ProbeConfig {
+                busy: self.probe.busy.0,
+                idle: self.probe.idle.0,
+                down_after: self.probe.down_after,
+                stale: self.probe.stale.0,
+            },
+            ms_per_token: self.ms_per_token,
+            max_replicas: self.limits.replicas,
+            explain_keep: self.explain_keep,
+            ..Config::new(policy)
+        })
+    }
+}
+
+impl From<AdmissionMode> for Admission {
+    fn from(mode: AdmissionMode) -> Admission {
+        match mode {
+            AdmissionMode::Blind => Admission::Blind,
+            AdmissionMode::Outstanding(max) => Admission::Outstanding { max },
+            AdmissionMode::Pending => Admission::Pending,
+            AdmissionMode::PendingKv => Admission::PendingKv,
+        }
+    }
+}
+
+/// Checks a replica's base address.
+///
+/// # Errors
+/// What is wrong with it, and the remedy.
+pub fn base_url(url: &str) -> Result<http::Uri, String> {
+    let uri: http::Uri =
+        url.parse().map_err(|_| format!("`{url}` is no URL; write http://host:port"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some(other) => {
+            return Err(format!(
+                "`{url}`: {other} is not spoken to replicas; write http://host:port"
+            ));
+        }
+        None => return Err(format!("`{url}` has no scheme; write http://host:port")),
+    }
+    if uri.path() != "/" || uri.query().is_some() {
+        return Err(format!("`{url}`: give the base address only, without a path"));
+    }
+    Ok(uri)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The policy in a configuration: a name, or a name with its knobs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use meridian_routing::policy::{self, Given, ParamError, Params, Spec, Value};
+use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// `policy: meridian` or `policy: {name: chwbl, load_factor: 1.25}`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// A name that `meridian policies` lists.
+    pub name: String,
+    /// Knobs that differ from their published defaults.
+    pub params: BTreeMap<String, Scalar>,
+}
+
+/// A knob's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// A number.
+    Number(f64),
+    /// YAML reads `off` and `on` as truth values in places; both spellings serve.
+    Flag(bool),
+    /// A word.
+    Word(String),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let name =
+            if policy::find("meridian").is_some() { "meridian" } else { policy::ALL[0].name };
+        Policy { name: name.to_owned(), params: BTreeMap::new() }
+    }
+}
+
+impl Policy {
+    /// The policy's declaration and complete parameters.
+    ///
+    /// # Errors
+    /// What is wrong with the name or any knob, with the remedy, all at once.
+    pub fn resolve(&self) -> Result<(&'static Spec, Params), Vec<String>> {
+        let Some(spec) = policy::find(&self.name) else {
+            let names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
+            return Err(vec![format!(
+                "policy: `{}` is unknown; use one of {}",
+                self.name,
+                names.join(", ")
+            )]);
+        };
+        let given: Vec<_> = self.params.iter().map(|(k, v)| (k.clone(), v.given())).collect();
+        let params = Params::complete(spec, &given);
+        params
+            .map(|p| (spec, p))
+            .map_err(|errors| errors.iter().map(|e| self.describe(spec, e)).collect())
+    }
+
+    fn describe(&self, spec: &Spec, error: &ParamError) -> String {
+        match error {
+            ParamError::Unknown(name) => {
+                let known: Vec<_> = spec.params.iter().map(|p| p.name).collect();
+                let known =
+                    if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
+                format!("policy.{name}: {} has no such knob; knobs: {known}", spec.name)
+            }
+            ParamError::Invalid(name) => {
+                let param = spec.params.iter().find(|p| p.name == *name);
+                let given = self.params.get(*name).map(|v| format!("{v}")).unwrap_or_default();
+                let allowed = param.map(allowed).unwrap_or_default();
+                format!("policy.{name}: {given} is not allowed; {allowed}")
+            }
+        }
+    }
+}
+
+fn allowed(param: &policy::Param) -> String {
+    let range = format!("use a number from {} to {}", param.range.0, param.range.1);
+    match param.words {
+        [] => range,
+        words => format!("{range}, or one of {}", words.join(", ")),
+    }
+}
+
+impl Scalar {
+    fn given(&self) -> Given {
+        match self {
+            Scalar::Number(n) => Given::Number(*n),
+            Scalar::Flag(b) => Given::Word(if *b { "on" } else { "off" }.to_owned()),
+            Scalar::Word(w) => Given::Word(w.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Number(n) => write!(f, "{n}"),
+            Scalar::Flag(b) => write!(f, "{b}"),
+            Scalar::Word(w) => write!(f, "`{w}`"),
+        }
+    }
+}
+
+impl From<Value> for Scalar {
+    fn from(value: Value) -> Scalar {
+        match value {
+            Value::Number(n) => Scalar::Number(n),
+            Value::Word(w) => Scalar::Word(w.to_owned()),
+        }
+    }
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if self.params.is_empty() {
+            return s.serialize_str(&self.name);
+        }
+        let mut map = s.serialize_map(Some(1 + self.params.len()))?;
+        map.serialize_entry("name", &self.name)?;
+        for (k, v) in &self.params {
+            map.serialize_entry(k, v)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Policy, D::Error> {
+        #[derive(Deserialize)]
+        struct Map {
+            name: String,
+            #[serde(flatten)]
+            params: BTreeMap<String, Scalar>,
+        }
+        struct NameOrMap;
+        impl<'de> Visitor<'de> for NameOrMap {
+            type Value = Policy;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a policy's name, or a map with `name` and its knobs")
+            }
+            fn visit_str<E>(self, name: &str) -> Result<Policy, E> {
+                Ok(Policy { name: name.to_owned(), params: BTreeMap::new() })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Policy, A::Error> {
+                let Map { name, params } = Map::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Policy { name, params })
+            }
+        }
+        d.deserialize_any(NameOrMap)
+    }
+}

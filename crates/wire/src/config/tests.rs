@@ -1,0 +1,89 @@
+use super::*;
+
+// The shortest configuration works, and what is printed reads back as the same.
+#[test]
+fn short_config_prints_whole_and_reads_back() {
+    let config =
+        Gateway::read("version: 1\nreplicas:\n  - url: http://127.0.0.1:9001\n").expect("is valid");
+    let printed = config.print().expect("prints");
+    assert!(printed.contains("first_byte: 5m"), "{printed}");
+    assert_eq!(Gateway::read(&printed).expect("reads back"), config);
+}
+
+// A policy is a name, or a name with knobs; a wrong knob is named with what is allowed.
+#[test]
+fn policy_forms() {
+    let read = |policy: &str| Gateway::read(&format!("version: 1\npolicy: {policy}\n"));
+    assert_eq!(read("round_robin").expect("is valid").policy.name, "round_robin");
+    assert_eq!(read("{name: random}").expect("is valid").policy.name, "random");
+    let error = read("fastest").expect_err("is unknown").to_string();
+    assert!(error.contains("`fastest` is unknown; use one of random, round_robin"), "{error}");
+    let error = read("{name: random, speed: 9}").expect_err("has no knobs").to_string();
+    assert!(error.contains("policy.speed: random has no such knob"), "{error}");
+}
+
+// Admission modes in the forms of the documentation.
+#[test]
+fn admission_forms() {
+    let read = |mode: &str| {
+        Gateway::read(&format!("version: 1\nadmission: {mode}\n")).expect("is valid").admission
+    };
+    assert_eq!(read("pending_kv"), Some(AdmissionMode::PendingKv));
+    assert_eq!(read("{outstanding: 24}"), Some(AdmissionMode::Outstanding(24)));
+}
+
+// An unknown key is an error that names it, with its line.
+#[test]
+fn unknown_keys_are_errors() {
+    let error =
+        Gateway::read("version: 1\nlistne: 127.0.0.1:1\n").expect_err("is misspelt").to_string();
+    assert!(error.contains("listne"), "{error}");
+    assert!(error.contains("line 2"), "{error}");
+}
+
+// Everything that cannot work is told at once, each with field, value and remedy.
+#[test]
+fn all_problems_at_once() {
+    let yaml = "
+version: 2
+attempts: 0
+listen: 127.0.0.1:9
+admin: 127.0.0.1:9
+paths: [tokenize]
+timeouts: {connect: 0s}
+replicas:
+  - url: https://a:1
+  - url: http://b:1/v1
+  - url: http://c:1
+    weight: 0
+  - url: http://c:1
+";
+    let ConfigError::Invalid(problems) = Gateway::read(yaml).expect_err("cannot work") else {
+        panic!("is readable");
+    };
+    for part in [
+        "version: 2",
+        "attempts: 0",
+        "admin: 127.0.0.1:9",
+        "paths[0]: `tokenize`",
+        "timeouts.connect: 0",
+        "replicas[0].url: `https://a:1`: https is not spoken",
+        "replicas[1].url: `http://b:1/v1`: give the base address only",
+        "replicas[2].weight: 0",
+        "replicas[3].url: `http://c:1` is replicas[2] already",
+    ] {
+        assert!(problems.iter().any(|p| p.contains(part)), "{part} is missing in {problems:#?}");
+    }
+}
+
+// Units are part of values; a bare number is refused with the remedy.
+#[test]
+fn units() {
+    let read = |yaml: &str| Gateway::read(&format!("version: 1\n{yaml}\n"));
+    assert_eq!(read("limits: {body: 64KiB}").expect("is valid").limits.body, Size::kib(64));
+    let error = read("timeouts: {connect: 250}").expect_err("has no unit").to_string();
+    assert!(
+        error.contains("250ms") || error.contains("unit") || error.contains("string"),
+        "{error}"
+    );
+}

@@ -1,0 +1,81 @@
+//! Units in values: `250ms`, `64MiB`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// A length of time, written with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// So many milliseconds.
+    #[must_use]
+    pub const fn millis(ms: u64) -> Span {
+        Span(Duration::from_millis(ms))
+    }
+
+    /// So many seconds.
+    #[must_use]
+    pub const fn secs(s: u64) -> Span {
+        Span(Duration::from_secs(s))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&humantime::format_duration(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Span, D::Error> {
+        let text = String::deserialize(d)?;
+        humantime::parse_duration(&text).map(Span).map_err(|_| {
+            D::Error::custom(format!(
+                "`{text}` is no length of time; write it with a unit, as in 250ms, 10s, 2m"
+            ))
+        })
+    }
+}
+
+/// A number of bytes, written with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    /// So many mebibytes.
+    #[must_use]
+    pub const fn mib(n: u64) -> Size {
+        Size(n << 20)
+    }
+
+    /// So many kibibytes.
+    #[must_use]
+    pub const fn kib(n: u64) -> Size {
+        Size(n << 10)
+    }
+
+    /// As a length in memory.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&bytesize::ByteSize(self.0).display().iec())
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Size, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse::<bytesize::ByteSize>().map(|b| Size(b.0)).map_err(|_| {
+            D::Error::custom(format!(
+                "`{text}` is no size; write it with a unit, as in 64KiB, 16MiB"
+            ))
+        })
+    }
+}

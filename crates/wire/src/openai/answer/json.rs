@@ -1,0 +1,153 @@
+//! An answer in one JSON object: passed on as it comes, its usage found near its end.
+//!
+//! Engines put `usage` behind the text, so the last [`TAIL`] bytes are kept and searched backwards
+//! instead of parsing an answer of any size. Only where the reply is wanted is the whole kept, up
+//! to [`WHOLE`].
+
+use bytes::Bytes;
+use memchr::memmem::FinderRev;
+use memchr::{memchr2, memchr3};
+
+use super::reply::string_after;
+use super::{Feed, MAX_REPLY, Summary};
+use crate::openai::endpoint::Endpoint;
+use crate::openai::prompt::answer_reply;
+use crate::openai::text::decoded;
+use crate::openai::usage::Gathered;
+
+/// Bytes kept of the end of an answer.
+const TAIL: usize = 16 << 10;
+
+/// Bytes kept of an answer whose reply is wanted.
+const WHOLE: usize = 1 << 20;
+
+/// Bytes in which the id of a response is looked for.
+const HEAD: usize = 1 << 10;
+
+pub(super) struct Json {
+    endpoint: Endpoint,
+    collect: bool,
+    /// The whole answer, or its end once it is too long.
+    kept: Vec<u8>,
+    whole: bool,
+    head: Vec<u8>,
+    first: bool,
+    nesting: Nesting,
+}
+
+impl Json {
+    pub(super) fn new(endpoint: Endpoint, collect: bool) -> Json {
+        Json {
+            endpoint,
+            collect,
+            kept: Vec::new(),
+            whole: true,
+            head: Vec::new(),
+            first: false,
+            nesting: Nesting::default(),
+        }
+    }
+
+    pub(super) fn feed(&mut self, chunk: Bytes) -> Feed {
+        let first_token = !self.first && !chunk.is_empty();
+        self.first |= first_token;
+        if self.endpoint == Endpoint::Responses && self.head.len() < HEAD {
+            let room = (HEAD - self.head.len()).min(chunk.len());
+            self.head.extend_from_slice(&chunk[..room]);
+        }
+        self.keep(&chunk);
+        let ended = self.nesting.closes(&chunk);
+        Feed { pass: chunk, first_token, ended }
+    }
+
+    fn keep(&mut self, chunk: &[u8]) {
+        let limit = if self.collect && self.whole { WHOLE } else { 2 * TAIL };
+        if self.kept.len() + chunk.len() > limit {
+            self.whole = false;
+            let gone = (self.kept.len() + chunk.len()).saturating_sub(TAIL);
+            self.kept.drain(..gone.min(self.kept.len()));
+        }
+        let from = if self.whole { 0 } else { chunk.len().saturating_sub(TAIL) };
+        self.kept.extend_from_slice(&chunk[from..]);
+    }
+
+    pub(super) fn finish(self) -> Summary {
+        let mut usage = Gathered::default();
+        if let Some(at) = last_object(&self.kept, b"\"usage\"") {
+            usage.add(&self.kept[at..]);
+        }
+        let id = memchr::memmem::Finder::new(b"\"id\"");
+        let mut reply = None;
+        if self.collect {
+            let text = if self.whole { std::str::from_utf8(&self.kept).ok() } else { None };
+            let mut bytes = text.and_then(|t| answer_reply(self.endpoint, t)).unwrap_or_default();
+            bytes.truncate(MAX_REPLY);
+            reply = Some(bytes);
+        }
+        Summary {
+            rest: Bytes::new(),
+            usage: usage.usage(),
+            response_id: string_after(&id, &self.head).map(decoded),
+            complete: self.nesting.closed,
+            reply,
+        }
+    }
+}
+
+/// Where the object begins that is the value of the last `key`.
+fn last_object(json: &[u8], key: &[u8]) -> Option<usize> {
+    let finder = FinderRev::new(key);
+    let mut before = json;
+    loop {
+        let at = finder.rfind(before)?;
+        let after = json[at + key.len()..].trim_ascii_start();
+        let value = after.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        if let Some(value) = value.filter(|v| v.first() == Some(&b'{')) {
+            return Some(json.len() - value.len());
+        }
+        before = &json[..at];
+    }
+}
+
+/// Whether the outermost object has been closed, over chunks cut anywhere. Arrays need no count:
+/// the object around them closes last.
+#[derive(Default)]
+struct Nesting {
+    depth: u32,
+    in_string: bool,
+    escaped: bool,
+    closed: bool,
+}
+
+impl Nesting {
+    /// Reads on; true when the end is in `bytes`.
+    fn closes(&mut self, bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        while !self.closed && !rest.is_empty() {
+            if std::mem::take(&mut self.escaped) {
+                rest = &rest[1..];
+                continue;
+            }
+            let found = if self.in_string {
+                memchr2(b'"', b'\\', rest)
+            } else {
+                memchr3(b'"', b'{', b'}', rest)
+            };
+            let Some(at) = found else { return false };
+            match rest[at] {
+                b'"' => self.in_string = !self.in_string,
+                b'\\' => self.escaped = true,
+                b'{' => self.depth += 1,
+                _ => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.closed = self.depth == 0;
+                }
+            }
+            rest = &rest[at + 1..];
+            if self.closed {
+                return true;
+            }
+        }
+        false
+    }
+}

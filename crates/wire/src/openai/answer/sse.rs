@@ -1,0 +1,90 @@
+//! Server-sent events as bytes: where one ends, and its name and data.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr_iter};
+
+/// One event's fields that matter here.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    /// The `event:` field, empty when there is none.
+    pub(super) name: &'a [u8],
+    /// The `data:` field; several are joined by line feeds.
+    pub(super) data: Option<Cow<'a, [u8]>>,
+    /// Where the data lies in the event, when it is in one piece.
+    pub(super) data_at: Option<usize>,
+}
+
+/// The length of the event at the start of `bytes`, its blank line included. The first `scanned`
+/// bytes are known to hold no end.
+pub(super) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize> {
+    let rest = bytes.get(scanned..)?;
+    memchr_iter(b'\n', rest).map(|i| scanned + i).find_map(|newline| {
+        let line = &bytes[..newline];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        (line.is_empty() || line.ends_with(b"\n")).then_some(newline + 1)
+    })
+}
+
+/// Reads an event.
+pub(super) fn parse(bytes: &[u8]) -> Event<'_> {
+    let mut event = Event::default();
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |i| at + i);
+        let line = &bytes[at..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(value) = line.strip_prefix(b"data:") {
+            let value = value.strip_prefix(b" ").unwrap_or(value);
+            match &mut event.data {
+                None => {
+                    event.data_at = Some(at + line.len() - value.len());
+                    event.data = Some(Cow::Borrowed(value));
+                }
+                Some(data) => {
+                    event.data_at = None;
+                    data.to_mut().push(b'\n');
+                    data.to_mut().extend_from_slice(value);
+                }
+            }
+        } else if let Some(value) = line.strip_prefix(b"event:") {
+            event.name = value.strip_prefix(b" ").unwrap_or(value);
+        }
+        at = end + 1;
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Ends by LF and CRLF, a blank line at the start, and no end yet.
+    #[test]
+    fn ends() {
+        let table: [(&[u8], Option<usize>); 7] = [
+            (b"data: a\n\ndata: b\n\n", Some(9)),
+            (b"data: a\r\n\r\nx", Some(11)),
+            (b"data: a\n\r\n", Some(10)),
+            (b"\n", Some(1)),
+            (b"\r\n", Some(2)),
+            (b"data: a\n", None),
+            (b"", None),
+        ];
+        for (bytes, end) in table {
+            assert_eq!(event_end(bytes, 0), end, "{bytes:?}");
+        }
+    }
+
+    // Comments are skipped, the name is kept, data lines are joined.
+    #[test]
+    fn fields() {
+        let event = parse(b": ping\nevent: x\ndata: {\ndata:}\n\n");
+        assert_eq!(event.name, b"x");
+        assert_eq!(event.data.as_deref(), Some(&b"{\n}"[..]));
+        assert_eq!(event.data_at, None);
+        let one = parse(b"data: [DONE]\r\n\r\n");
+        assert_eq!(one.data.as_deref(), Some(&b"[DONE]"[..]));
+        assert_eq!(one.data_at, Some(6));
+    }
+}

@@ -1,0 +1,87 @@
+//! The endpoints by path, and the few ways in which they differ.
+
+/// What a path of the API asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `/v1/chat/completions`
+    ChatCompletions,
+    /// `/v1/completions`
+    Completions,
+    /// `/v1/responses`
+    Responses,
+    /// `/v1/embeddings`
+    Embeddings,
+    /// `/v1/messages`, Anthropic's form
+    Messages,
+    /// `/v1/models` and `/v1/models/{id}`
+    Models,
+    /// Any other path: passed through without a look at the body.
+    #[default]
+    Other,
+}
+
+impl Endpoint {
+    /// The endpoint of a request path, with or without a query and a trailing slash.
+    #[must_use]
+    pub fn of(path: &str) -> Endpoint {
+        let path = path.split(['?', '#']).next().unwrap_or(path);
+        match path.strip_suffix('/').unwrap_or(path) {
+            "/v1/chat/completions" => Endpoint::ChatCompletions,
+            "/v1/completions" => Endpoint::Completions,
+            "/v1/responses" => Endpoint::Responses,
+            "/v1/embeddings" => Endpoint::Embeddings,
+            "/v1/messages" => Endpoint::Messages,
+            "/v1/models" => Endpoint::Models,
+            other if other.starts_with("/v1/models/") => Endpoint::Models,
+            _ => Endpoint::Other,
+        }
+    }
+
+    /// Whether the answer is generated token by token.
+    #[must_use]
+    pub fn is_generation(self) -> bool {
+        use Endpoint::*;
+        matches!(self, ChatCompletions | Completions | Responses | Messages)
+    }
+
+    /// Whether a stream reports usage only when `stream_options.include_usage` asks for it.
+    pub(crate) fn usage_on_request(self) -> bool {
+        matches!(self, Endpoint::ChatCompletions | Endpoint::Completions)
+    }
+
+    /// The field that holds the prompt.
+    pub(crate) fn prompt_field(self) -> &'static str {
+        match self {
+            Endpoint::ChatCompletions | Endpoint::Messages => "messages",
+            Endpoint::Completions => "prompt",
+            _ => "input",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Paths as clients send them: with a query, with a trailing slash, and near misses.
+    #[test]
+    fn paths() {
+        let table = [
+            ("/v1/chat/completions", Endpoint::ChatCompletions),
+            ("/v1/chat/completions?beta=true", Endpoint::ChatCompletions),
+            ("/v1/completions/", Endpoint::Completions),
+            ("/v1/responses", Endpoint::Responses),
+            ("/v1/responses/resp_1", Endpoint::Other),
+            ("/v1/embeddings", Endpoint::Embeddings),
+            ("/v1/messages", Endpoint::Messages),
+            ("/v1/messages/count_tokens", Endpoint::Other),
+            ("/v1/models", Endpoint::Models),
+            ("/v1/models/meta/llama", Endpoint::Models),
+            ("/v1/modelsx", Endpoint::Other),
+            ("", Endpoint::Other),
+        ];
+        for (path, endpoint) in table {
+            assert_eq!(Endpoint::of(path), endpoint, "{path}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a gateway has to know of an OpenAI-compatible request and of its answer.
+//!
+//! Requests and answers travel unchanged, byte for byte. Beside them the gateway needs a handful
+//! of facts: the model, a fingerprint of the prompt, whether the answer streams, how many tokens
+//! it took. The functions here read those facts from bytes and own no socket, no clock and no
+//! buffer that is not bounded. What they change is one named splice, asking for usage
+//! ([`Splice`]), which [`Answer`] takes out again on the way back.
+//!
+//! They do not validate a request for the engine: unknown fields pass, and what only the engine
+//! cares about is left to it.
+
+mod answer;
+mod bad;
+mod body;
+mod endpoint;
+mod error;
+mod models;
+mod prompt;
+mod raw;
+mod refuse;
+mod request;
+mod splice;
+mod text;
+mod usage;
+
+pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
+pub use bad::BadRequest;
+pub use endpoint::Endpoint;
+pub use error::{anthropic_error_json, error_body, error_event, error_json};
+pub use models::{BadModels, Model, merge_models, model_ids, model_list};
+pub use prompt::push_reply;
+pub use request::{Reading, RequestInfo, read};
+pub use splice::Splice;
+pub use usage::Usage;

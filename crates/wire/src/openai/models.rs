@@ -1,0 +1,87 @@
+//! `/v1/models`: the lists of several replicas as one.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// One model of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The name that requests use.
+    pub id: String,
+    /// The longest context in tokens, where the engine tells it (vLLM, SGLang: `max_model_len`;
+    /// llama.cpp: `meta.n_ctx`).
+    pub max_model_len: Option<u64>,
+}
+
+/// An answer that is no list of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a list of models: expected {{\"data\": [{{\"id\": ...}}]}} from /v1/models")]
+pub struct BadModels;
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    data: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+    max_model_len: Option<u64>,
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    n_ctx: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Merged<'a> {
+    object: &'static str,
+    data: Vec<&'a RawValue>,
+}
+
+/// The models of one list, in its order.
+///
+/// # Errors
+/// When `body` is no list of models.
+pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
+    let list: List<'_> = serde_json::from_slice(body).map_err(|_| BadModels)?;
+    list.data.into_iter().map(|raw| entry(raw).ok_or(BadModels)).collect()
+}
+
+/// The names of one list, in its order.
+///
+/// # Errors
+/// When `body` is no list of models.
+pub fn model_ids(body: &[u8]) -> Result<Vec<String>, BadModels> {
+    Ok(model_list(body)?.into_iter().map(|model| model.id).collect())
+}
+
+/// One list of all models, each as the first list that has it describes it, unknown members and
+/// all. Lists that cannot be read are left out.
+#[must_use]
+pub fn merge_models(bodies: &[&[u8]]) -> Bytes {
+    let mut seen = BTreeSet::new();
+    let mut data = Vec::new();
+    for body in bodies {
+        let Ok(list) = serde_json::from_slice::<List<'_>>(body) else { continue };
+        for raw in list.data {
+            if entry(raw).is_some_and(|model| seen.insert(model.id)) {
+                data.push(raw);
+            }
+        }
+    }
+    let merged = Merged { object: "list", data };
+    Bytes::from(serde_json::to_vec(&merged).expect("raw values always serialize"))
+}
+
+fn entry(raw: &RawValue) -> Option<Model> {
+    let entry: Entry = serde_json::from_str(raw.get()).ok()?;
+    let context = entry.meta.and_then(|meta| meta.n_ctx);
+    Some(Model { id: entry.id, max_model_len: entry.max_model_len.or(context) })
+}

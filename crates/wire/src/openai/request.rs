@@ -1,0 +1,205 @@
+//! Reading a request: one pass over its body, nothing of it copied but small facts.
+
+use meridian_base::{Fingerprinter, keyed, mix};
+use serde_json::value::RawValue;
+
+use super::bad::BadRequest;
+use super::body::Body;
+use super::endpoint::Endpoint;
+use super::prompt::Writer;
+use super::raw::{Object, kind, owned, string};
+use super::splice::{Splice, usage_asked};
+use super::text::decode;
+
+/// How prompts are fingerprinted: the same for every request of a fleet.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The fleet's secret.
+    pub seed: u64,
+    /// Bytes of a block, at least 1.
+    pub block_bytes: usize,
+    /// Bytes of the first user message that make the head.
+    pub head_bytes: usize,
+    /// The tenant, where tenants are kept apart.
+    pub tenant_scope: Option<u64>,
+}
+
+/// What a gateway has to know of a request.
+#[derive(Clone, Debug)]
+pub struct RequestInfo {
+    /// The model, or the adapter, that the request names.
+    pub model: String,
+    /// Whether the answer is to come as a stream of events.
+    pub stream: bool,
+    /// Whether the client itself asked for usage in the stream.
+    pub include_usage: bool,
+    /// The most tokens that the answer may have, where the request bounds them.
+    pub max_tokens: Option<u32>,
+    /// The session, hashed: the first of `session_id`, `session_params.session_id` (or `.id`),
+    /// `prompt_cache_key`, `user`, `metadata.user_id`.
+    pub session: Option<u64>,
+    /// The response that this one continues: it must go where that one was made.
+    pub previous_response_id: Option<String>,
+    /// The head, hashed within the scope: the first bytes of the first user message, or of the
+    /// prompt. KubeAI's key for consistent hashing.
+    pub head: u64,
+    /// The prompt's fingerprint. Cloned and extended by [`push_reply`](super::push_reply), it is
+    /// what the next turn begins with.
+    pub fingerprint: Fingerprinter,
+    /// Bytes of the prompt as fingerprinted; an image counts as 9.
+    pub prompt_bytes: u64,
+    /// How to ask for usage. `None` where it is asked for already or told unasked.
+    pub usage_splice: Option<Splice>,
+}
+
+/// Reads the body of a request to `endpoint`. Bodies of [`Endpoint::Models`] and
+/// [`Endpoint::Other`] are never refused: what cannot be read there stays empty.
+///
+/// # Errors
+/// A body that the engine could not read either, with the field and the remedy.
+pub fn read(endpoint: Endpoint, body: &[u8], reading: &Reading) -> Result<RequestInfo, BadRequest> {
+    let lenient = matches!(endpoint, Endpoint::Models | Endpoint::Other);
+    match strict(endpoint, body, reading, lenient) {
+        Err(_) if lenient => Ok(nothing(reading)),
+        result => result,
+    }
+}
+
+fn strict(
+    endpoint: Endpoint,
+    body: &[u8],
+    reading: &Reading,
+    lenient: bool,
+) -> Result<RequestInfo, BadRequest> {
+    if body.is_empty() {
+        let what = format!(
+            "the body is empty: send a JSON object with `model` and `{}`",
+            endpoint.prompt_field()
+        );
+        return Err(BadRequest::new(None, what));
+    }
+    let json = std::str::from_utf8(body).map_err(|e| {
+        let at = e.valid_up_to();
+        BadRequest::new(
+            None,
+            format_args!("the body is not UTF-8 at byte {at}: encode it as UTF-8"),
+        )
+    })?;
+    let body = Body::parse(endpoint, json)?;
+    let model = match text(&body, "model")? {
+        Some(model) => model,
+        None if lenient => String::new(),
+        None => return Err(BadRequest::missing("model", "the name of a model of /v1/models")),
+    };
+    let stream = flag(&body, "stream")?;
+    let asked = usage_asked(json, &body)?;
+    let scope = scope(&model, text(&body, "cache_salt")?, reading);
+    let fingerprint = Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1));
+    let mut writer = Writer::new(fingerprint, reading.head_bytes, reading.seed);
+    if !lenient {
+        writer.fingerprint.reserve(json.len());
+        writer.prompt(endpoint, &body)?;
+    }
+    Ok(RequestInfo {
+        stream,
+        include_usage: asked.include_usage,
+        max_tokens: max_tokens(&body)?,
+        session: session(&body, reading.seed),
+        previous_response_id: text(&body, "previous_response_id")?,
+        head: mix(scope, keyed(reading.seed, &writer.head)),
+        prompt_bytes: writer.fingerprint.bytes(),
+        fingerprint: writer.fingerprint,
+        usage_splice: (stream && !asked.include_usage && endpoint.usage_on_request())
+            .then_some(asked.splice),
+        model,
+    })
+}
+
+/// What is known of a body that is not read.
+fn nothing(reading: &Reading) -> RequestInfo {
+    let scope = scope("", None, reading);
+    RequestInfo {
+        model: String::new(),
+        stream: false,
+        include_usage: false,
+        max_tokens: None,
+        session: None,
+        previous_response_id: None,
+        head: mix(scope, keyed(reading.seed, b"")),
+        fingerprint: Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1)),
+        prompt_bytes: 0,
+        usage_splice: None,
+    }
+}
+
+/// Prompts of different models, salts or tenants share no block.
+fn scope(model: &str, salt: Option<String>, reading: &Reading) -> u64 {
+    let mut scope = keyed(reading.seed, model.as_bytes());
+    if let Some(salt) = salt {
+        scope = mix(mix(scope, 1), keyed(reading.seed, salt.as_bytes()));
+    }
+    if let Some(tenant) = reading.tenant_scope {
+        scope = mix(mix(scope, 2), tenant);
+    }
+    scope
+}
+
+fn text(body: &Body<'_>, name: &'static str) -> Result<Option<String>, BadRequest> {
+    let Some(raw) = body.get(name) else { return Ok(None) };
+    match owned(raw) {
+        Some(text) if text.is_empty() => Ok(None),
+        Some(text) => Ok(Some(text)),
+        None => Err(BadRequest::kind(name, kind(raw), "a string")),
+    }
+}
+
+fn flag(body: &Body<'_>, name: &'static str) -> Result<bool, BadRequest> {
+    match body.get(name).map(|raw| (raw.get(), kind(raw))) {
+        None | Some(("false", _)) => Ok(false),
+        Some(("true", _)) => Ok(true),
+        Some((_, found)) => Err(BadRequest::kind(name, found, "true or false")),
+    }
+}
+
+/// Negative bounds mean none to some engines.
+fn max_tokens(body: &Body<'_>) -> Result<Option<u32>, BadRequest> {
+    for name in ["max_completion_tokens", "max_tokens", "max_output_tokens"] {
+        let Some(raw) = body.get(name) else { continue };
+        let Ok(number) = raw.get().parse::<f64>() else {
+            return Err(BadRequest::kind(name, kind(raw), "a whole number"));
+        };
+        return Ok((number >= 0.0).then_some(number as u32));
+    }
+    Ok(None)
+}
+
+const PARAMS: [&str; 2] = ["session_id", "id"];
+const METADATA: [&str; 1] = ["user_id"];
+
+/// A session is a hint: a value that is no name is passed over, not refused.
+fn session(body: &Body<'_>, seed: u64) -> Option<u64> {
+    let inside = |name| body.get(name).filter(|raw| kind(raw) == "an object");
+    let params = inside("session_params")
+        .and_then(|raw| Object::open(&PARAMS, "session_params", raw).ok())
+        .unwrap_or_default();
+    let metadata = inside("metadata")
+        .and_then(|raw| Object::open(&METADATA, "metadata", raw).ok())
+        .unwrap_or_default();
+    let named = [
+        body.get("session_id"),
+        params[0].or(params[1]),
+        body.get("prompt_cache_key"),
+        body.get("user"),
+        metadata[0],
+    ];
+    named.into_iter().flatten().find_map(|raw| name_hash(raw, seed))
+}
+
+fn name_hash(raw: &RawValue, seed: u64) -> Option<u64> {
+    if kind(raw) == "a number" {
+        return Some(keyed(seed, raw.get().as_bytes()));
+    }
+    let mut name = Vec::new();
+    decode(string(raw)?, &mut name);
+    (!name.is_empty()).then(|| keyed(seed, &name))
+}

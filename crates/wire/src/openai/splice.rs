@@ -1,0 +1,86 @@
+//! Asking for usage where the client did not: one insertion, every other byte as it was.
+//!
+//! OpenAI's streams tell their usage only when `stream_options.include_usage` is true. The gateway
+//! wants it for every request, to compare what it predicted with what was cached; it puts the
+//! member in and [`Answer`](super::Answer) takes its consequences out.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::bad::BadRequest;
+use super::body::Body;
+use super::raw::{Object, is_null, kind};
+
+/// A change of a body: `remove` bytes at `at` give way to `insert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Splice {
+    /// Where, in bytes from the start of the body.
+    pub at: usize,
+    /// How many bytes go.
+    pub remove: usize,
+    /// What comes.
+    pub insert: &'static str,
+}
+
+impl Splice {
+    /// The changed body in three pieces, none of them copied. The body is the one that was read.
+    #[must_use]
+    pub fn apply(&self, body: &Bytes) -> [Bytes; 3] {
+        let at = self.at.min(body.len());
+        let end = (at + self.remove).min(body.len());
+        [body.slice(..at), Bytes::from_static(self.insert.as_bytes()), body.slice(end..)]
+    }
+
+    /// How many bytes the changed body has, for its `content-length`.
+    #[must_use]
+    pub fn changed_len(&self, len: usize) -> usize {
+        (len + self.insert.len()).saturating_sub(self.remove)
+    }
+}
+
+/// What a body says about usage.
+pub(crate) struct Asked {
+    pub(crate) include_usage: bool,
+    /// How to ask, where it does not.
+    pub(crate) splice: Splice,
+}
+
+const OPTIONS: [&str; 1] = ["include_usage"];
+
+/// Reads `stream_options` of a body whose text is `json`.
+pub(crate) fn usage_asked(json: &str, body: &Body<'_>) -> Result<Asked, BadRequest> {
+    let wanted = "an object such as {\"include_usage\": true}";
+    let ask =
+        |at, remove, insert| Asked { include_usage: false, splice: Splice { at, remove, insert } };
+    let Some(options) = body.raw("stream_options") else {
+        let brace = json.find('{').unwrap_or_default();
+        return Ok(ask(brace + 1, 0, "\"stream_options\":{\"include_usage\":true},"));
+    };
+    let at = offset(json, options);
+    if is_null(options) {
+        return Ok(ask(at, "null".len(), "{\"include_usage\":true}"));
+    }
+    if kind(options) != "an object" {
+        return Err(BadRequest::kind("stream_options", kind(options), wanted));
+    }
+    let [include] = Object::open(&OPTIONS, "stream_options", options)?;
+    match include {
+        None if options.get()[1..].trim_ascii_start() == "}" => {
+            Ok(ask(at + 1, 0, "\"include_usage\":true"))
+        }
+        None => Ok(ask(at + 1, 0, "\"include_usage\":true,")),
+        Some(value) => match value.get() {
+            "true" => Ok(Asked { include_usage: true, ..ask(at, 0, "") }),
+            "false" | "null" => Ok(ask(offset(json, value), value.get().len(), "true")),
+            _ => {
+                let what = format!("`include_usage` is {}: send true or false", kind(value));
+                Err(BadRequest::inside("stream_options", what))
+            }
+        },
+    }
+}
+
+/// Where in `json` a value lies that borrows from it.
+fn offset(json: &str, value: &RawValue) -> usize {
+    value.get().as_ptr() as usize - json.as_ptr() as usize
+}

@@ -1,0 +1,73 @@
+//! What an answer says about its own size, in the three dialects: OpenAI's chat and completions,
+//! OpenAI's responses, Anthropic's messages.
+
+use serde::Deserialize;
+
+/// Tokens of one request, as the engine counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt, cached ones among them.
+    pub prompt_tokens: u64,
+    /// Tokens of the prompt that the engine had cached, where it says so.
+    pub cached_tokens: Option<u64>,
+    /// Tokens of the answer.
+    pub completion_tokens: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+/// The members of a usage object in every dialect; a part of them is there.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Wire {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    input_tokens_details: Option<Details>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+}
+
+/// Usage gathered over an answer; a later report overrides an earlier one number by number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gathered {
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    cached: Option<u64>,
+    read: Option<u64>,
+    created: Option<u64>,
+}
+
+impl Gathered {
+    /// Adds the usage object that `json` begins with. Anything else changes nothing.
+    pub(crate) fn add(&mut self, json: &[u8]) {
+        let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Option<Wire>>();
+        let Some(Ok(Some(usage))) = values.next() else { return };
+        let details = usage.prompt_tokens_details.or(usage.input_tokens_details);
+        let keep = |slot: &mut Option<u64>, new: Option<u64>| *slot = new.or(*slot);
+        keep(&mut self.prompt, usage.prompt_tokens.or(usage.input_tokens));
+        keep(&mut self.completion, usage.completion_tokens.or(usage.output_tokens));
+        keep(&mut self.cached, details.and_then(|d| d.cached_tokens));
+        keep(&mut self.read, usage.cache_read_input_tokens);
+        keep(&mut self.created, usage.cache_creation_input_tokens);
+    }
+
+    /// The sum. Anthropic's `input_tokens` leaves out what was cached or is being cached.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        if self.prompt.is_none() && self.completion.is_none() {
+            return None;
+        }
+        let beside = self.read.unwrap_or(0).saturating_add(self.created.unwrap_or(0));
+        Some(Usage {
+            prompt_tokens: self.prompt.unwrap_or(0).saturating_add(beside),
+            cached_tokens: self.cached.or(self.read),
+            completion_tokens: self.completion.unwrap_or(0),
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! A walk through a program: which requests may go now, and what their prompts are.
+//!
+//! A level starts when every node of the level above has ended, as in a tree-of-thoughts search
+//! that looks at all thoughts of a step before it takes the next; on a path that is simply one
+//! turn after the other. A failed node takes the nodes below it along: a prompt with a hole in it
+//! would no longer share its prefix with anything, and all policies would look the same.
+
+use std::collections::VecDeque;
+
+use crate::{Program, Role, Segment};
+
+/// A piece of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a, R> {
+    /// Text that the program brings.
+    Text(Segment),
+    /// The reply to an earlier request.
+    Reply(&'a R),
+}
+
+impl<R> Piece<'_, R> {
+    /// Who speaks the piece.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self {
+            Piece::Text(segment) => segment.role,
+            Piece::Reply(_) => Role::Assistant,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum State<R> {
+    Waiting,
+    Sent,
+    Answered(R),
+    Lost,
+}
+
+/// The state of one program: replies `R` so far, and what may be sent next.
+#[derive(Clone, Debug)]
+pub struct Walk<R> {
+    program: Program,
+    states: Vec<State<R>>,
+    ready: VecDeque<usize>,
+    level: u32,
+    sent: usize,
+    lost: usize,
+}
+
+impl<R> Walk<R> {
+    /// A walk at the roots of `program`.
+    #[must_use]
+    pub fn new(program: Program) -> Walk<R> {
+        let states = program.nodes.iter().map(|_| State::Waiting).collect();
+        let mut walk = Walk { program, states, ready: VecDeque::new(), level: 0, sent: 0, lost: 0 };
+        walk.open_level();
+        walk
+    }
+
+    /// The program walked.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The next request that may be sent, if any may go now. It counts as sent from here on:
+    /// answer it with [`answered`](Self::answered) or [`failed`](Self::failed).
+    pub fn take(&mut self) -> Option<usize> {
+        let node = self.ready.pop_front()?;
+        self.states[node] = State::Sent;
+        self.sent += 1;
+        Some(node)
+    }
+
+    /// Records the reply to `node`.
+    pub fn answered(&mut self, node: usize, reply: R) {
+        self.end(node, State::Answered(reply));
+    }
+
+    /// Records that `node` brought no reply. The nodes below it are lost with it.
+    pub fn failed(&mut self, node: usize) {
+        self.end(node, State::Lost);
+    }
+
+    /// Whether nothing is left to send or to wait for.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.sent == 0 && self.ready.is_empty()
+    }
+
+    /// Requests that were never sent because one above them failed.
+    #[must_use]
+    pub fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// The prompt of `node`: what every node from the root down to it adds, replies in between.
+    #[must_use]
+    pub fn prompt(&self, node: usize) -> Vec<Piece<'_, R>> {
+        let mut path = vec![node];
+        while let Some(parent) = self.program.nodes[path[path.len() - 1]].parent {
+            path.push(parent);
+        }
+        let mut pieces = Vec::new();
+        for &at in path.iter().rev() {
+            pieces.extend(self.program.nodes[at].adds.iter().map(|s| Piece::Text(*s)));
+            if let State::Answered(reply) = &self.states[at] {
+                pieces.push(Piece::Reply(reply));
+            }
+        }
+        pieces
+    }
+
+    fn end(&mut self, node: usize, state: State<R>) {
+        assert!(matches!(self.states[node], State::Sent), "node {node} is not on its way");
+        self.states[node] = state;
+        self.sent -= 1;
+        if self.is_over() {
+            self.level += 1;
+            self.open_level();
+        }
+    }
+
+    /// Makes the nodes of the current level ready, and loses those whose parent is lost.
+    fn open_level(&mut self) {
+        for (i, node) in self.program.nodes.iter().enumerate() {
+            if node.level != self.level {
+                continue;
+            }
+            if node.parent.is_some_and(|p| matches!(self.states[p], State::Lost)) {
+                self.states[i] = State::Lost;
+                self.lost += 1;
+            } else {
+                self.ready.push_back(i);
+            }
+        }
+        let deepest = self.program.nodes.last().map_or(0, |n| n.level);
+        if self.ready.is_empty() && self.level < deepest {
+            self.level += 1;
+            self.open_level();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
