@@ -302,7 +302,8 @@ impl Load {
             max_programs: self.max_programs,
             slo_ttft: self.slo_ttft,
             check_gateway: self.check_gateway,
-            tick: if self.live_json { Duration::from_secs(1) } else { Duration::from_millis(250) },
+            tick: Duration::from_millis(if self.live_json { 1000 } else { 250 }),
+            ..Options::default()
         }
     }
 }

@@ -13,9 +13,6 @@ use super::http::{Http, get_json, join};
 use super::report::{Counts, Report};
 use super::{ErrorKind, Options};
 
-/// How long the gateway may take to record the last end.
-const SETTLE: Duration = Duration::from_secs(5);
-
 /// One line of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRow {
@@ -75,7 +72,7 @@ pub(super) async fn status(http: &Http, admin: &str) -> anyhow::Result<Status> {
     Ok(serde_json::from_value::<Page>(page)?.requests)
 }
 
-/// Asks again and again until nothing is in flight and the counts agree, at most [`SETTLE`].
+/// Asks again and again until nothing is in flight and the counts agree, for a bounded time.
 pub(super) async fn check(
     http: &Http,
     options: &Options,
@@ -83,7 +80,7 @@ pub(super) async fn check(
     report: &Report,
 ) -> anyhow::Result<Option<Check>> {
     let (Some(admin), Some(before)) = (&options.check_gateway, before) else { return Ok(None) };
-    let deadline = tokio::time::Instant::now() + SETTLE;
+    let deadline = tokio::time::Instant::now() + options.settle;
     loop {
         let check = compare(&before, &status(http, admin).await?, report);
         if check.agrees() || tokio::time::Instant::now() >= deadline {
@@ -125,3 +122,6 @@ fn compare(before: &Status, after: &Status, report: &Report) -> Check {
     ];
     Check { rows }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,9 @@ pub(super) fn client(connect_timeout: Duration) -> Http {
 /// The address of `path` below `base`.
 pub(super) fn join(base: &str, path: &str) -> anyhow::Result<Uri> {
     let full = format!("{}{path}", base.trim_end_matches('/'));
-    let uri: Uri = full.parse().with_context(|| format!("{base:?} is not a URL"))?;
+    let uri: Uri = full
+        .parse()
+        .with_context(|| format!("{base:?} is not a URL: give it as http://host:port"))?;
     if uri.scheme().is_none() || uri.host().is_none() {
         bail!("{base:?} is not a whole URL: give it as http://host:port");
     }

@@ -152,6 +152,8 @@ pub struct Options {
     pub slo_ttft: Option<Duration>,
     /// Admin address of the gateway whose counts must agree.
     pub check_gateway: Option<String>,
+    /// How long the gateway may take to record the last end before its counts are judged.
+    pub settle: Duration,
     /// Time between two calls of the progress.
     pub tick: Duration,
 }
@@ -183,6 +185,7 @@ impl Default for Options {
             max_programs: 10_000,
             slo_ttft: None,
             check_gateway: None,
+            settle: Duration::from_secs(5),
             tick: Duration::from_secs(1),
         }
     }

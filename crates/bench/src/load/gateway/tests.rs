@@ -1,0 +1,58 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::load::Row;
+
+fn status(done: u64, cancelled: u64) -> Status {
+    Status {
+        accepted: done + cancelled,
+        done,
+        client_error: 0,
+        rejected: 0,
+        failed: 0,
+        cancelled,
+        in_flight: 0,
+    }
+}
+
+fn report(ok: u64, aborted: u64) -> Report {
+    Report {
+        experiment: String::new(),
+        commit: String::new(),
+        seeds: vec![],
+        rows: vec![Row::default()],
+        params: String::new(),
+        options: Options::default(),
+        model: String::new(),
+        window_s: 1.0,
+        counts: Counts { sent: ok + aborted, ok, aborted, ..Counts::default() },
+        errors: BTreeMap::new(),
+        replicas: BTreeMap::new(),
+        lateness_ms: None,
+        gateway: None,
+    }
+}
+
+fn agrees(report: &Report, after: Status) -> bool {
+    compare(&status(100, 10), &after, report).agrees()
+}
+
+// What was there before the run does not count; without clients that hang up the counts must be
+// equal.
+#[test]
+fn counts_are_of_this_run() {
+    assert!(agrees(&report(5, 0), status(105, 10)));
+    assert!(!agrees(&report(5, 0), status(104, 10)));
+    assert!(!agrees(&report(5, 0), status(106, 10)));
+    assert!(!agrees(&report(5, 0), status(105, 11)));
+}
+
+// A client that hung up may be counted as cancelled, as done, or not at all, but only once.
+#[test]
+fn a_client_that_hung_up() {
+    assert!(agrees(&report(5, 2), status(105, 12)));
+    assert!(agrees(&report(5, 2), status(107, 10)));
+    assert!(agrees(&report(5, 2), status(105, 10)));
+    assert!(!agrees(&report(5, 2), status(107, 12)));
+    assert!(!agrees(&report(5, 2), status(104, 12)));
+}

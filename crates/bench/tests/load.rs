@@ -1,0 +1,276 @@
+//! The load generator against an endpoint that misbehaves on purpose: every count is exact.
+
+#![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use meridian_bench::load::{Arrivals, ErrorKind, Options, Report, Workload, run};
+use support::{Act, Endpoint};
+
+fn options(endpoint: &Endpoint, clients: u32, turns: u32) -> Options {
+    Options {
+        url: endpoint.url.clone(),
+        workload: Workload { turns, system_bytes: 64, ..Workload::default() },
+        arrivals: Arrivals::Closed { clients },
+        ..Options::default()
+    }
+}
+
+async fn load(options: Options) -> Report {
+    run(options, None, std::future::pending()).await.unwrap()
+}
+
+/// The errors that happened, by name.
+fn errors(report: &Report) -> BTreeMap<&'static str, u64> {
+    report.errors.iter().filter(|(_, n)| **n > 0).map(|(kind, n)| (kind.name(), *n)).collect()
+}
+
+// A run without trouble: 4 clients, 10 sessions of 3 turns are 30 requests, and every number of
+// the report follows from that.
+#[tokio::test]
+async fn exact_counts() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let report = load(Options { programs: Some(10), ..options(&endpoint, 4, 3) }).await;
+    let c = report.counts;
+    assert_eq!((c.sent, c.ok, c.errors, c.aborted, c.programs), (30, 30, 0, 0, 10));
+    assert_eq!((c.output_tokens, c.prompt_tokens, c.cached_tokens), (90, 3000, 1200));
+    assert_eq!(c.cached_share(), Some(0.4));
+    assert_eq!(report.model, "first");
+    let split: Vec<_> = report.replicas.iter().map(|(k, v)| (k.as_str(), v.requests)).collect();
+    assert_eq!(split, [("even", 15), ("odd", 15)]);
+    let row = &report.rows[0];
+    assert!(row.ttft_ms.is_some() && row.tpot_ms.is_some() && row.e2e_ms.is_some());
+    assert_eq!((row.lost, row.goodput_rps, row.prefix_hit_ratio), (Some(0), None, Some(0.4)));
+    assert!(report.all_well());
+}
+
+// Each way to fail is counted under its own name, once.
+#[tokio::test]
+async fn errors_by_kind() {
+    let script = [
+        Act::Status(429),
+        Act::Status(503),
+        Act::Status(500),
+        Act::Status(400),
+        Act::Break,
+        Act::EndEarly,
+        Act::ErrorEvent,
+        Act::Nonsense,
+        Act::Silence,
+        Act::Answer,
+    ];
+    let endpoint = Endpoint::start(&script, Act::Answer).await;
+    let timeout = Duration::from_millis(200);
+    let report = load(Options { programs: Some(10), timeout, ..options(&endpoint, 1, 1) }).await;
+    let want = [
+        ("bad_json", 1),
+        ("broken_stream", 2),
+        ("error_event", 1),
+        ("http_429", 1),
+        ("http_4xx", 1),
+        ("http_503", 1),
+        ("http_5xx", 1),
+        ("timeout", 1),
+    ];
+    assert_eq!(errors(&report), want.into());
+    assert_eq!((report.counts.sent, report.counts.ok, report.counts.errors), (10, 1, 9));
+    assert_eq!(report.errors.len(), ErrorKind::ALL.len(), "every kind is named");
+}
+
+// Nobody listens: connect errors, counted exactly, and no panic of clients asking in vain.
+#[tokio::test]
+async fn nobody_listens() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
+    drop(taken);
+    let model = Some("m".to_owned());
+    let report = load(Options { url, model, requests: Some(3), ..Options::default() }).await;
+    assert_eq!(errors(&report), [("connect", 3)].into());
+}
+
+// A failed turn ends its session: the turns below are not sent, and are counted as such.
+#[tokio::test]
+async fn a_failed_turn_ends_its_session() {
+    let endpoint = Endpoint::start(&[Act::Answer, Act::Status(500)], Act::Answer).await;
+    let report = load(Options { programs: Some(1), ..options(&endpoint, 1, 8) }).await;
+    assert_eq!((report.counts.sent, report.counts.ok, report.counts.lost_below), (2, 1, 6));
+}
+
+// A client that hangs up is no error, and is counted apart.
+#[tokio::test]
+async fn clients_hang_up() {
+    let endpoint = Endpoint::start(&[], Act::Silence).await;
+    let report = load(Options {
+        programs: Some(6),
+        abort_share: 1.0,
+        abort_within: Duration::from_millis(20),
+        ..options(&endpoint, 2, 1)
+    })
+    .await;
+    assert_eq!((report.counts.sent, report.counts.aborted, report.counts.errors), (6, 6, 0));
+}
+
+// Who hangs up follows from the seed: two runs agree, and the share is near the one asked for.
+#[tokio::test]
+async fn aborts_follow_from_the_seed() {
+    let mut aborted = BTreeSet::new();
+    for _ in 0..2 {
+        let endpoint = Endpoint::start(&[], Act::Silence).await;
+        let report = load(Options {
+            programs: Some(200),
+            abort_share: 0.5,
+            abort_within: Duration::ZERO,
+            timeout: Duration::from_millis(50),
+            ..options(&endpoint, 50, 1)
+        })
+        .await;
+        assert_eq!(report.counts.aborted + report.errors_of(ErrorKind::Timeout), 200);
+        aborted.insert(report.counts.aborted);
+    }
+    assert_eq!(aborted.len(), 1, "{aborted:?}");
+    assert!((80..=120).contains(aborted.first().unwrap()), "{aborted:?}");
+}
+
+// A run that is told to stop sends nothing more, waits for what is on its way no longer than the
+// drain, and counts what it cuts off.
+#[tokio::test]
+async fn stopping_cuts_off_what_hangs() {
+    let endpoint = Endpoint::start(&[Act::Answer], Act::Silence).await;
+    let options = Options { drain: Duration::from_millis(50), ..options(&endpoint, 1, 8) };
+    let seen = endpoint.clone();
+    let stop = async move {
+        while seen.bodies().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let report = run(options, None, stop).await.unwrap();
+    assert_eq!((report.counts.sent, report.counts.ok), (2, 1));
+    assert_eq!(errors(&report), [("cancelled", 1)].into());
+    assert_eq!(report.rows[0].lost, Some(0));
+}
+
+// Each turn's prompt begins with the last turn's, word for word, and the reply stands between:
+// lost text would make every policy look the same. The session's key comes along.
+#[tokio::test]
+async fn turns_grow_from_replies() {
+    for stream in [true, false] {
+        let endpoint = Endpoint::start(&[], Act::Answer).await;
+        let report = load(Options { programs: Some(1), stream, ..options(&endpoint, 1, 3) }).await;
+        assert_eq!(report.counts.ok, 3);
+        let bodies = endpoint.bodies();
+        for (n, pair) in bodies.windows(2).enumerate() {
+            let [before, after] = [&pair[0], &pair[1]].map(|b| b["messages"].as_array().unwrap());
+            assert_eq!(before[..], after[..before.len()]);
+            assert_eq!(after[before.len()]["content"], format!("one two {n}"));
+            assert_eq!(after[before.len()]["role"], "assistant");
+        }
+        let sessions: BTreeSet<String> = endpoint.sessions().into_iter().collect();
+        assert_eq!((endpoint.sessions().len(), sessions.len()), (3, 1));
+        assert_eq!(report.rows[0].ttft_ms.is_some(), stream, "no first token without a stream");
+    }
+}
+
+// A bound on requests is exact, with many clients too.
+#[tokio::test]
+async fn requests_are_bounded() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let report = load(Options { requests: Some(17), ..options(&endpoint, 5, 4) }).await;
+    assert_eq!((report.counts.sent, endpoint.bodies().len()), (17, 17));
+}
+
+// An open loop starts every program that is due, says how late it was itself, and sheds what its
+// bound does not let in.
+#[tokio::test]
+async fn open_loops() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let open = Options {
+        arrivals: Arrivals::Programs { per_second: 2000.0 },
+        programs: Some(50),
+        ..options(&endpoint, 1, 2)
+    };
+    let report = load(open.clone()).await;
+    assert_eq!((report.counts.programs, report.counts.ok), (50, 100));
+    assert!(report.lateness_ms.is_some());
+
+    let silent = Endpoint::start(&[], Act::Silence).await;
+    let timeout = Duration::from_millis(300);
+    let url = silent.url.clone();
+    let report = load(Options { url, timeout, max_programs: 10, ..open }).await;
+    let c = report.counts;
+    assert_eq!(c.programs + c.shed, 50);
+    assert!(c.shed > 0 && c.programs >= 10);
+}
+
+// The warm-up is counted but not measured.
+#[tokio::test]
+async fn warm_up() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let warmup = Duration::from_secs(3600);
+    let report = load(Options { programs: Some(4), warmup, ..options(&endpoint, 2, 2) }).await;
+    assert_eq!(report.counts.ok, 8);
+    assert_eq!(report.rows[0].ttft_ms, None);
+}
+
+// The client's counts agree with a gateway that counts right, failures included, and disagree
+// with one that loses a request.
+#[tokio::test]
+async fn the_gateways_counts() {
+    let endpoint = Endpoint::start(&[Act::Status(503)], Act::Answer).await;
+    let check_gateway = Some(endpoint.url.clone());
+    let settle = Duration::from_millis(200);
+    let options = Options { programs: Some(5), check_gateway, settle, ..options(&endpoint, 2, 2) };
+    let report = load(options.clone()).await;
+    let check = report.gateway.expect("a check was asked for");
+    assert!(check.agrees(), "{check:?}");
+    let done = check.rows.iter().find(|r| r.name == "done").unwrap();
+    assert_eq!((done.least, done.most, done.gateway), (8, 8, 8));
+    endpoint.lose(1);
+    let check = load(options).await.gateway.expect("a check was asked for");
+    let wrong: Vec<&str> =
+        check.rows.iter().filter(|r| !r.agrees()).map(|r| r.name.as_str()).collect();
+    assert_eq!(wrong, ["done"]);
+}
+
+// The report's row has exactly the fields of every experiment's results, and reads back.
+#[tokio::test]
+async fn the_report_is_json() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let slo_ttft = Some(Duration::from_secs(60));
+    let report = load(Options { programs: Some(2), slo_ttft, ..options(&endpoint, 1, 1) }).await;
+    assert_eq!(report.rows[0].slo_attainment, Some(1.0));
+    let json = serde_json::to_value(&report).unwrap();
+    let mut fields: Vec<&str> =
+        json["rows"][0].as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    let mut want: Vec<&str> = "system workload topology admission throughput_rps output_tps \
+        goodput_rps ttft_ms e2e_ms tpot_ms prefix_hit_ratio outstanding_spread forwarded_ratio \
+        forwarded_worse_ratio slo_attainment cct_ms earliness_ms usd_per_hour lost violations"
+        .split_whitespace()
+        .collect();
+    want.sort_unstable();
+    assert_eq!(fields, want);
+    let back: Report = serde_json::from_value(json).unwrap();
+    assert_eq!((back.counts, back.rows), (report.counts, report.rows));
+}
+
+// Options that would measure nothing are refused, with the field and the remedy.
+#[tokio::test]
+async fn bad_options_are_refused() {
+    let endpoint = Endpoint::start(&[], Act::Answer).await;
+    let good = options(&endpoint, 1, 1);
+    let unknown = Workload { name: "nope".into(), ..Workload::default() };
+    let bad = [
+        (Options { abort_share: 2.0, ..good.clone() }, "abort_share is 2"),
+        (options(&endpoint, 0, 1), "clients is 0"),
+        (options(&endpoint, 1, 0), "turns is 0"),
+        (Options { workload: unknown, ..good.clone() }, "sessions, tree2, tree4, chat, mixed"),
+        (Options { url: "localhost:80".into(), model: Some("m".into()), ..good }, "http://"),
+    ];
+    for (options, say) in bad {
+        let error = run(options, None, std::future::pending()).await.unwrap_err();
+        assert!(format!("{error:#}").contains(say), "{error:#}");
+    }
+}
