@@ -39,7 +39,10 @@ impl Profile {
                 tp,
                 weights_gb: model.weight_bytes() / f64::from(tp) / 1e9,
                 memory_gb: (gpu.memory * UTILIZATION - RESERVE) / 1e9,
-                enough_tp: [1, 2, 4, 8].into_iter().filter(|n| model.heads % n == 0).find(fits),
+                enough_tp: [1, 2, 4, 8]
+                    .into_iter()
+                    .filter(|n| model.heads.is_multiple_of(*n))
+                    .find(fits),
             });
         }
         Ok(Profile { model, gpu, tp, terms: terms(&model, &gpu, tp), kv_blocks })
