@@ -1,1 +1,49 @@
-fn main() {}
+//! The project's own commands, behind `./x`: what CI runs and what a change is checked against.
+//!
+//! `check` holds the rules that a compiler does not know, one file a rule, each with a test that
+//! shows it a bad input. `test` runs everything in parts and says how long each took. Nothing
+//! here is part of the product.
+
+mod check;
+mod cmd;
+mod house;
+mod md;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "x", about = "Checks and tests Meridian")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Format, lints, imports, documents, house rules
+    Check(check::Args),
+    /// Everything CI runs, in parts
+    Test(test::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("x: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<bool> {
+    let house = house::House::open()?;
+    match command {
+        Command::Check(args) => check::run(&house, &args),
+        Command::Test(args) => test::run(&house, &args),
+    }
+}

@@ -1,3 +1,57 @@
 //! `meridian`: the one binary.
 
-fn main() {}
+mod bench;
+mod check;
+mod engine;
+mod explain;
+mod gateway;
+mod logs;
+mod policies;
+
+use clap::{Parser, Subcommand};
+
+/// The network layer of LLM serving.
+#[derive(Parser)]
+#[command(name = "meridian", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
+    Gateway(gateway::Args),
+    /// Checks a gateway's configuration and names everything wrong with it
+    Check(check::Args),
+    /// Shows a gateway's configuration
+    #[command(subcommand)]
+    Config(check::Show),
+    /// Runs a model of an inference engine behind vLLM's API
+    Engine(engine::Args),
+    /// Puts load on a live endpoint and measures it at the client
+    Bench(bench::Args),
+    /// Lists the routing policies
+    Policies(policies::Args),
+    /// Tells why a request went where it did
+    Explain(explain::Args),
+}
+
+fn main() -> std::process::ExitCode {
+    let result = match Cli::parse().command {
+        Command::Gateway(args) => gateway::run(args),
+        Command::Check(args) => check::run(&args),
+        Command::Config(show) => check::show(&show),
+        Command::Engine(args) => engine::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Policies(args) => policies::run(&args),
+        Command::Explain(args) => explain::run(&args),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

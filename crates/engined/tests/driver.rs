@@ -1,4 +1,5 @@
 //! The served engine under paused time: the API's shapes, prefix hits, cancellation, limits.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The served engine over real sockets: what paused time and pipes do not show.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,74 +1,215 @@
-//! Stub until the index lands.
-use alloc::vec::Vec;
-use meridian_base::Duration;
-/// Order of eviction within a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evict {
-    /// Least recently used first.
-    LeastRecent,
-    /// Earliest inserted first.
-    EarliestInserted,
-}
-/// When the machine inserts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Insert {
-    /// At dispatch.
-    OnDispatch,
-    /// After the answer.
-    OnAnswer,
-    /// Both: siblings match what is being prefilled, and the reply is added.
-    Both,
-}
-/// The index a policy wants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IndexSpec {
-    /// Bytes a block.
-    pub block_bytes: usize,
-    /// Cap per target in blocks; `None`: the replica's KV size.
-    pub per_target_blocks: Option<usize>,
-    /// Cap in all, in blocks times targets.
-    pub total_blocks: usize,
-    /// Eviction order.
-    pub evict: Evict,
-    /// When to insert.
-    pub insert: Insert,
-    /// Entries older than this do not match.
-    pub ttl: Option<Duration>,
-}
-/// The index.
+//! The prefix index: which targets hold which block of a prompt.
+//!
+//! A prompt is a chain of block hashes, each naming the whole prefix up to it, so the targets that
+//! hold a block are always a subset of those that hold its parent (SkyWalker, section 3.2, keeps a
+//! trie for the same purpose). That property replaces the trie: one flat table of (block, target)
+//! entries is enough, and the depth each target reaches is found by comparing the *number* of
+//! holders at a few places of the chain instead of walking it, because equal numbers mean equal
+//! sets.
+//!
+//! Every target has its own order of eviction. A chain is placed in it from root to leaf, each
+//! block right behind its parent, so that the oldest entry is always a leaf and evicting it keeps
+//! the property without child lists.
+//!
+//! Memory is bounded and reserved at the start: 24 bytes an entry, 5 1/3 for its place in the
+//! table, 2 for sets. Nothing allocates, rehashes or shifts more than a few words afterwards.
+//!
+//! Deliberately not here: time (entries carry none), the text of prompts, and what a match is
+//! worth, which is the policy's business.
+
+mod check;
+mod entries;
+mod holders;
+mod matching;
+mod order;
+mod sets;
+mod spec;
+mod table;
+
+use entries::{Entries, NONE};
+use order::Orders;
+use sets::Sets;
+pub use spec::{Evict, IndexSpec, Insert};
+use table::Table;
+
+/// Targets that the choice of a victim looks at when the whole index is full.
+const VICTIMS: usize = 8;
+
+/// Maps chained block hashes to the set of targets that hold each block.
 #[derive(Debug)]
-pub struct PrefixIndex(Vec<u64>);
+pub struct PrefixIndex {
+    entries: Entries,
+    table: Table,
+    orders: Orders,
+    sets: Sets,
+    evict: Evict,
+}
+
 impl PrefixIndex {
-    /// New.
+    /// An empty index of at most `total_entries` (blocks times the targets that hold them) for
+    /// the targets `0..max_targets`.
+    ///
+    /// `total_entries` is brought into 1..=67,108,862 (2 GiB). Every target's cap is the total
+    /// until [`set_cap`](Self::set_cap).
     #[must_use]
-    pub fn new(_total: usize, _targets: usize, _evict: Evict) -> Self {
-        PrefixIndex(Vec::new())
+    pub fn new(total_entries: usize, max_targets: usize, evict: Evict) -> Self {
+        let total = total_entries.clamp(1, table::MOST);
+        let targets = max_targets.min(usize::from(u16::MAX));
+        PrefixIndex {
+            entries: Entries::new(total),
+            table: Table::new(total),
+            orders: Orders::new(targets, total),
+            sets: Sets::new(total, targets),
+            evict,
+        }
     }
-    /// Cap.
-    pub fn set_cap(&mut self, _t: u16, _b: usize) {}
-    /// Insert.
-    pub fn insert(&mut self, _t: u16, _b: &[u64]) {}
-    /// Matches.
-    pub fn matches(&self, _b: &[u64], depth: &mut [u32]) {
-        depth.fill(0)
+
+    /// Sets the blocks that `target` may hold, evicting its oldest leaves beyond that at once.
+    pub fn set_cap(&mut self, target: u16, blocks: usize) {
+        if usize::from(target) >= self.orders.targets() {
+            return;
+        }
+        self.orders.set_cap(target, blocks.min(self.entries.capacity()));
+        while self.orders.held(target) > self.orders.cap(target) {
+            let Some(oldest) = self.orders.oldest(target) else { return };
+            self.remove(oldest);
+        }
     }
-    /// Truncate.
-    pub fn truncate(&mut self, _t: u16, _b: &[u64], _keep: u32) {}
-    /// Remove.
-    pub fn remove_target(&mut self, _t: u16) {}
-    /// Held.
-    #[must_use]
-    pub fn held_by(&self, _t: u16) -> usize {
-        0
+
+    /// Notes that `target` holds the chain `blocks`, given from its root.
+    ///
+    /// With [`Evict::LeastRecent`] the whole chain becomes the target's most recent; with
+    /// [`Evict::EarliestInserted`] only when something is new, which leaves the leaf inserted
+    /// first as the next victim. Beyond its cap the target's own oldest leaves go; beyond the
+    /// total, the oldest leaf of the fullest (held relative to cap) of 8 targets in turn. A
+    /// chain longer than the cap is held up to the cap.
+    pub fn insert(&mut self, target: u16, blocks: &[u64]) {
+        if usize::from(target) >= self.orders.targets() {
+            return;
+        }
+        let most = self.orders.cap(target).min(self.entries.capacity());
+        let blocks = &blocks[..blocks.len().min(most)];
+        let Some(&last) = blocks.last() else { return };
+        if self.evict == Evict::EarliestInserted && self.find(last, target).is_some() {
+            return;
+        }
+        let (mut parent, mut guess, mut fresh) = (NONE, NONE, false);
+        for (placed, &hash) in blocks.iter().enumerate() {
+            // A chain inserted at once stands together in the order: the next block is most
+            // often the next entry there, and the table need not be asked.
+            let known = match guess != NONE && self.entries[guess].hash == hash {
+                true => Some(guess),
+                false if fresh => None,
+                false => self.find(hash, target),
+            };
+            if let Some(entry) = known {
+                guess = self.entries[entry].older;
+                self.orders.place(&mut self.entries, entry, parent);
+                parent = entry;
+                continue;
+            }
+            (fresh, guess) = (true, NONE);
+            if !self.make_room(target, placed) {
+                return;
+            }
+            let Some(entry) = self.add(hash, target, parent) else { continue };
+            parent = entry;
+        }
     }
-    /// Len.
+
+    /// Forgets the blocks of a chain deeper than `keep` that `target` was thought to hold, from
+    /// the deepest up; returns how many. Stops below a block that other chains may hang from:
+    /// those entries age out by the order of eviction.
+    pub fn truncate(&mut self, target: u16, blocks: &[u64], keep: u32) -> u32 {
+        let mut depth = self.longest(blocks, target);
+        let mut forgotten = 0;
+        while depth > keep {
+            let Some(entry) = self.find(blocks[depth as usize - 1], target) else { break };
+            if self.entries[entry].has_child() {
+                break;
+            }
+            self.remove(entry);
+            (depth, forgotten) = (depth - 1, forgotten + 1);
+            let parent = depth.checked_sub(1).and_then(|d| self.find(blocks[d as usize], target));
+            if let Some(parent) = parent {
+                self.entries[parent].lost_child();
+            }
+        }
+        forgotten
+    }
+
+    /// Forgets all that `target` holds and lifts its cap, in time proportional to what it holds.
+    pub fn remove_target(&mut self, target: u16) {
+        if usize::from(target) >= self.orders.targets() {
+            return;
+        }
+        while let Some(oldest) = self.orders.oldest(target) {
+            self.remove(oldest);
+        }
+        self.orders.set_cap(target, self.entries.capacity());
+    }
+
+    /// Entries: blocks times the targets that hold them.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
-    /// Empty.
+
+    /// Whether nothing is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+
+    /// Blocks that `target` holds.
+    #[must_use]
+    pub fn held_by(&self, target: u16) -> usize {
+        match usize::from(target) < self.orders.targets() {
+            true => self.orders.held(target),
+            false => 0,
+        }
+    }
+
+    /// Bytes reserved for the whole index. Pages never used are never touched.
+    #[must_use]
+    pub fn bytes_allocated(&self) -> usize {
+        self.entries.bytes() + self.table.bytes() + self.orders.bytes() + self.sets.bytes()
+    }
+
+    /// Makes room for one more entry of `target`, sparing the `placed` newest of its chain in
+    /// hand. False when only those are left, which takes a chain that repeats itself.
+    fn make_room(&mut self, target: u16, placed: usize) -> bool {
+        if self.orders.held(target) >= self.orders.cap(target) {
+            let oldest = match self.orders.held(target) > placed {
+                true => self.orders.oldest(target),
+                false => None,
+            };
+            let Some(oldest) = oldest else { return false };
+            self.remove(oldest);
+        }
+        if self.entries.len() >= self.entries.capacity() {
+            let spare = (target, placed);
+            let victim = self.orders.victim(VICTIMS, spare).and_then(|v| self.orders.oldest(v));
+            let Some(oldest) = victim else { return false };
+            self.remove(oldest);
+        }
+        true
+    }
+
+    /// Adds an entry right behind its `parent`. `None` when it is there already, which takes a
+    /// chain that repeats itself.
+    fn add(&mut self, hash: u64, target: u16, parent: u32) -> Option<u32> {
+        let entry = self.join(hash, target)?;
+        self.orders.enter(&mut self.entries, entry, parent);
+        if parent != NONE {
+            self.entries[parent].gained_child();
+        }
+        Some(entry)
+    }
+
+    fn remove(&mut self, entry: u32) {
+        self.leave(entry);
+        self.orders.exit(&mut self.entries, entry);
+        self.entries.free(entry);
     }
 }

@@ -162,6 +162,8 @@ pub struct Status {
     pub load: Load,
     /// Counts.
     pub totals: Totals,
+    /// Our own dispatches that have not ended, exactly.
+    pub own_outstanding: u32,
     /// Requests the engine has beyond ours (positive: other gateways; negative: it lost some).
     pub drift: i32,
 }
@@ -408,6 +410,7 @@ impl Replicas {
             row: self.rows[id.index()],
             load: r.load,
             totals: r.totals,
+            own_outstanding: r.outstanding,
             drift: r.agreed_drift(),
         })
     }

@@ -113,7 +113,8 @@ fn build(case: &mut TestCase) -> (Bench, String) {
                 let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
                 write!(out, "index of {}-byte blocks, {each} each", i.block_bytes).unwrap();
                 write!(out, ", {} in all, {:?}, {:?}", i.total_blocks, i.evict, i.insert).unwrap();
-                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"))).unwrap();
+                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}")))
+                    .unwrap();
             }
             if (spec.head_bytes)(&params) > 0 {
                 writeln!(out, "head of {} bytes", (spec.head_bytes)(&params)).unwrap();

@@ -16,7 +16,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::Rng;
+use meridian_base::{ReplicaId, Rng};
 
 use super::choose::Least;
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
@@ -64,29 +64,21 @@ struct DynamoKv {
     scale: f32,
     credit: f32,
     temperature: f32,
+    /// Buffer of a draw.
     costs: Vec<f32>,
 }
 
 impl Policy for DynamoKv {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        let prompt = view.request.prompt_tokens as f32;
-        self.costs.clear();
         let mut least = Least::new();
-        let mut most = f32::NEG_INFINITY;
         for &r in view.eligible {
-            let row = view.replicas.row(r);
-            let cost = self.prefill(row.front_tokens, prompt, view.matched_tokens(r))
-                + row.outstanding_tokens / BLOCK_TOKENS;
-            self.costs.push(cost);
-            least.offer(cost, r, rng);
-            most = most.max(cost);
+            least.offer(self.cost(view, r), r, rng);
         }
         let (cost, replica) = least.get().expect("a view has at least one candidate");
-        if self.temperature == 0.0 || cost == most {
+        if self.temperature == 0.0 {
             return Pick::Replica(replica, Why::LowestScore(f64::from(cost)));
         }
-        let i = self.draw(cost, most, rng);
-        Pick::Replica(view.eligible[i], Why::LowestScore(f64::from(self.costs[i])))
+        self.draw(view, cost, rng)
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
@@ -105,19 +97,31 @@ impl DynamoKv {
         self.scale * ((front + prompt - self.credit * matched) / BLOCK_TOKENS).max(0.0)
     }
 
-    /// Draws by exp(-(cost - least) / (spread * temperature)); overwrites nothing but is off the
-    /// default path, since it computes each weight twice instead of storing it.
-    fn draw(&self, least: f32, most: f32, rng: &mut Rng) -> usize {
-        let scale = (most - least) * self.temperature;
+    #[inline]
+    fn cost(&self, view: &View<'_>, replica: ReplicaId) -> f32 {
+        let row = view.replicas.row(replica);
+        let prompt = view.request.prompt_tokens as f32;
+        self.prefill(row.front_tokens, prompt, view.matched_tokens(replica))
+            + row.outstanding_tokens / BLOCK_TOKENS
+    }
+
+    /// Draws by exp(-(cost - least) / (spread * temperature)); without a spread, evenly.
+    fn draw(&mut self, view: &View<'_>, least: f32, rng: &mut Rng) -> Pick {
+        let mut costs = core::mem::take(&mut self.costs);
+        costs.clear();
+        costs.extend(view.eligible.iter().map(|&r| self.cost(view, r)));
+        let most = costs.iter().copied().fold(least, f32::max);
+        let scale = ((most - least) * self.temperature).max(f32::MIN_POSITIVE);
         let weight = |cost: &f32| f64::from(libm::expf(-(cost - least) / scale));
-        let total: f64 = self.costs.iter().map(weight).sum();
+        let total: f64 = costs.iter().map(weight).sum();
         let mut left = rng.unit() * total;
-        for (i, cost) in self.costs.iter().enumerate() {
+        let drawn = costs.iter().position(|cost| {
             left -= weight(cost);
-            if left < 0.0 {
-                return i;
-            }
-        }
-        self.costs.len() - 1
+            left < 0.0
+        });
+        let i = drawn.unwrap_or(costs.len() - 1);
+        let pick = Pick::Replica(view.eligible[i], Why::LowestScore(f64::from(costs[i])));
+        self.costs = costs;
+        pick
     }
 }

@@ -87,13 +87,13 @@ impl Policy for LlmdDefault {
             (min, max) = (min.min(queue), max.max(queue));
         }
         self.span = (min, max);
-        let prompt = view.request.prompt_tokens as f32;
+        let (queue, prefix) = (self.queue_weight(), self.prefix_weight(view.request.prompt_tokens));
         let mut best = Least::new();
         for &r in view.eligible {
             let row = view.replicas.row(r);
-            let score = self.queue_term(row.reported_pending)
-                + self.kv_term(row.kv_used)
-                + self.prefix_term(view.matched_tokens(r), prompt);
+            let score = self.queue_term(row.reported_pending, queue)
+                + self.kv * (1.0 - row.kv_used)
+                + view.matched_tokens(r).min(self.cap) * prefix;
             best.offer(Reverse(score), r, rng);
         }
         let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
@@ -102,30 +102,30 @@ impl Policy for LlmdDefault {
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        let prompt = c.prompt_tokens as f32;
+        let queue = self.queue_term(c.row.reported_pending, self.queue_weight());
+        let prefix = c.matched_tokens.min(self.cap) * self.prefix_weight(c.prompt_tokens);
         vec![
-            ("queue", f64::from(self.queue_term(c.row.reported_pending))),
-            ("free_kv", f64::from(self.kv_term(c.row.kv_used))),
-            ("prefix", f64::from(self.prefix_term(c.matched_tokens, prompt))),
+            ("queue", f64::from(queue)),
+            ("free_kv", f64::from(self.kv * (1.0 - c.row.kv_used))),
+            ("prefix", f64::from(prefix)),
         ]
     }
 }
 
 impl LlmdDefault {
+    /// 2 / (maxq - minq), so that the scan divides once; equal queues all get the full 2.
+    fn queue_weight(&self) -> f32 {
+        self.queue / (self.span.1 - self.span.0).max(1) as f32
+    }
+
     #[inline]
-    fn queue_term(&self, queue: u32) -> f32 {
+    fn queue_term(&self, queue: u32, weight: f32) -> f32 {
         let (min, max) = self.span;
-        let free = max.saturating_sub(queue) as f32;
-        self.queue * if max == min { 1.0 } else { free / (max - min) as f32 }
+        if max == min { weight } else { max.saturating_sub(queue) as f32 * weight }
     }
 
-    #[inline]
-    fn kv_term(&self, used: f32) -> f32 {
-        self.kv * (1.0 - used)
-    }
-
-    #[inline]
-    fn prefix_term(&self, matched: f32, prompt: f32) -> f32 {
-        self.prefix * matched.min(self.cap) / prompt.min(self.cap).max(1.0)
+    /// 3 / prompt.
+    fn prefix_weight(&self, prompt: u32) -> f32 {
+        self.prefix / (prompt as f32).min(self.cap).max(1.0)
     }
 }

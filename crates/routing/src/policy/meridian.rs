@@ -21,8 +21,9 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{Duration, Rng};
+use meridian_base::{Duration, ReplicaId, Rng};
 
+use super::choose::Least;
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
@@ -69,34 +70,31 @@ pub(super) static SPEC: Spec = Spec {
             running_ms: p.f32("running_ms"),
             wait_gain_ms: p.number("wait_gain_ms").map_or(f32::INFINITY, |n| n as f32),
             wait_max: p.seconds("wait_max_s"),
-            scores: Vec::new(),
         })
     },
 };
+
+/// Replicas scored at once.
+const LANES: usize = 4;
 
 struct Meridian {
     price: f32,
     running_ms: f32,
     wait_gain_ms: f32,
     wait_max: Duration,
-    scores: Vec<f32>,
 }
 
 impl Policy for Meridian {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        self.fill(view);
-        let best = least(&self.scores);
+        let best = self.least(view, view.eligible, rng);
+        let (best, replica) = best.expect("a view has at least one candidate");
         if !view.full.is_empty() && view.waited < self.wait_max {
-            let full = view
-                .full
-                .iter()
-                .map(|&r| self.score(view.replicas.row(r), view.matched_tokens(r), prompt(view)));
-            if best - full.fold(f32::INFINITY, f32::min) > self.wait_gain_ms {
+            let full = self.least(view, view.full, rng);
+            if full.is_some_and(|(score, _)| best - score > self.wait_gain_ms) {
                 return Pick::Wait;
             }
         }
-        let i = position(&self.scores, best, rng);
-        Pick::Replica(view.eligible[i], Why::LowestScore(f64::from(best)))
+        Pick::Replica(replica, Why::LowestScore(f64::from(best)))
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
@@ -113,58 +111,66 @@ impl Policy for Meridian {
     }
 }
 
-fn prompt(view: &View<'_>) -> f32 {
-    view.request.prompt_tokens as f32
+/// What the score needs of the request.
+#[derive(Clone, Copy)]
+struct Asked {
+    prompt: f32,
+    block: f32,
 }
 
 impl Meridian {
+    /// The scores of some replicas. Their fields are laid side by side first, which is what makes
+    /// the arithmetic vectorise.
     #[inline(always)]
-    fn score(&self, row: &Row, matched: f32, prompt: f32) -> f32 {
-        let price = 1.0 + self.price * row.utilisation * row.utilisation;
+    fn scores<const N: usize>(&self, of: [(&Row, u32); N], asked: Asked) -> [f32; N] {
+        let front = of.map(|(row, _)| row.front_tokens);
+        let used = of.map(|(row, _)| row.utilisation);
+        let trust = of.map(|(row, _)| row.trust);
+        let speed = of.map(|(row, _)| row.ms_per_token);
         // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
-        let running = row.running as i32 as f32;
-        row.ms_per_token * (row.front_tokens + (prompt - matched * row.trust) * price)
-            + self.running_ms * running
+        let running = of.map(|(row, _)| row.running as i32);
+        let blocks = of.map(|(_, blocks)| blocks as i32);
+        let mut scores = [0.0; N];
+        for i in 0..N {
+            let matched = blocks[i] as f32 * asked.block;
+            let matched = if matched < asked.prompt { matched } else { asked.prompt };
+            let price = 1.0 + self.price * used[i] * used[i];
+            scores[i] = speed[i] * (front[i] + (asked.prompt - matched * trust[i]) * price)
+                + self.running_ms * running[i] as f32;
+        }
+        scores
     }
 
-    /// Scores of the candidates, in their order.
-    fn fill(&mut self, view: &View<'_>) {
-        let (prompt, block) = (prompt(view), view.request.block_tokens);
-        let mut scores = core::mem::take(&mut self.scores);
-        scores.clear();
-        let (rows, matched) = (view.replicas.rows(), view.matched);
-        let one = |row: &Row, blocks: u32| {
-            self.score(row, (blocks as i32 as f32 * block).min(prompt), prompt)
-        };
-        if view.eligible.len() == rows.len() {
-            // Everybody is eligible, the common case: a straight run over the table.
-            scores.extend(rows.iter().zip(matched).map(|(row, &b)| one(row, b)));
-        } else {
-            let of = |r: &meridian_base::ReplicaId| one(&rows[r.index()], matched[r.index()]);
-            scores.extend(view.eligible.iter().map(of));
+    /// The least score among `ids` and who has it; `None` when `ids` is empty.
+    fn least(&self, view: &View<'_>, ids: &[ReplicaId], rng: &mut Rng) -> Option<(f32, ReplicaId)> {
+        let request = view.request;
+        let asked = Asked { prompt: request.prompt_tokens as f32, block: request.block_tokens };
+        let rows = view.replicas.rows();
+        // One length for both tables, so that one bounds check serves both.
+        let matched = &view.matched[..rows.len()];
+        let of = |r: ReplicaId| (&rows[r.index()], matched[r.index()]);
+        let mut least = Least::new();
+        let mut low = f32::INFINITY;
+        let (chunks, rest) = ids.as_chunks::<LANES>();
+        for chunk in chunks {
+            // Spelt out: an array's `map` over something that may panic is not inlined.
+            let [a, b, c, d] = *chunk;
+            let scores = self.scores([of(a), of(b), of(c), of(d)], asked);
+            // Few hold a new least one; the others cost one comparison of all lanes.
+            if scores.iter().fold(false, |any, s| any | (*s <= low)) {
+                low = offer(&mut least, &scores, chunk, rng);
+            }
         }
-        self.scores = scores;
+        for &r in rest {
+            offer(&mut least, &self.scores([of(r)], asked), &[r], rng);
+        }
+        least.get()
     }
 }
 
-/// The least score. Eight running minima instead of one: a lone one is a chain of dependent
-/// comparisons, which does not vectorise.
-fn least(scores: &[f32]) -> f32 {
-    let mut lanes = [f32::INFINITY; 8];
-    let chunks = scores.chunks_exact(8);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &s) in lanes.iter_mut().zip(chunk) {
-            *lane = if s < *lane { s } else { *lane };
-        }
-    }
-    lanes.iter().chain(rest).fold(f32::INFINITY, |a, &b| if b < a { b } else { a })
-}
-
-/// Where the least score stands; drawn where it stands more than once.
-fn position(scores: &[f32], least: f32, rng: &mut Rng) -> usize {
-    let ties = scores.iter().filter(|&&s| s == least).count();
-    let turn = if ties > 1 { rng.below(ties) } else { 0 };
-    let mut equal = scores.iter().enumerate().filter(|(_, s)| **s == least);
-    equal.nth(turn).map_or(0, |(i, _)| i)
+/// Offers some scores and tells the least so far. Kept out of the scan, which stays vectorised so.
+#[inline(never)]
+fn offer(least: &mut Least<f32>, scores: &[f32], ids: &[ReplicaId], rng: &mut Rng) -> f32 {
+    scores.iter().zip(ids).for_each(|(s, r)| least.offer(*s, *r, rng));
+    least.get().map_or(f32::INFINITY, |l| l.0)
 }

@@ -1,7 +1,7 @@
 //! Sums per replica over the last minutes, for rules that weigh recent work.
 //!
 //! A window of w is kept as 36 slices; the oldest goes as a whole, so the window is exact to
-//! w / 36. Memory is bounded by replicas, not by requests.
+//! w / 36. Memory is bounded by replicas, not by requests, and a sum is one look-up.
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, ReplicaId, Time};
@@ -9,9 +9,9 @@ use meridian_base::{Duration, ReplicaId, Time};
 const SLICES: usize = 36;
 
 /// What one replica was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Work {
-    pub(super) requests: f32,
+    pub(super) requests: u32,
     pub(super) cost_ms: f32,
 }
 
@@ -20,13 +20,19 @@ pub(super) struct Window {
     slice: Duration,
     /// Number of the newest slice since the epoch.
     newest: u64,
-    slices: Vec<[Work; SLICES]>,
+    replicas: Vec<Recent>,
+}
+
+#[derive(Clone)]
+struct Recent {
+    sum: Work,
+    slices: [Work; SLICES],
 }
 
 impl Window {
     pub(super) fn new(length: Duration) -> Window {
         let slice = (length / SLICES as u32).max(Duration::from_nanos(1));
-        Window { slice, newest: 0, slices: Vec::new() }
+        Window { slice, newest: 0, replicas: Vec::new() }
     }
 
     /// Moves to `now`: what is older than the window is dropped.
@@ -35,36 +41,57 @@ impl Window {
         // After a silence longer than the window, 36 steps have cleared every slice already.
         for gone in (self.newest + 1..=at).take(SLICES) {
             let i = (gone % SLICES as u64) as usize;
-            self.slices.iter_mut().for_each(|s| s[i] = Work::default());
+            self.replicas.iter_mut().for_each(|r| r.drop(i));
         }
         self.newest = self.newest.max(at);
     }
 
     /// Adds a request of `cost_ms` for `replica` now.
     pub(super) fn add(&mut self, replica: ReplicaId, cost_ms: f32) {
-        if self.slices.len() <= replica.index() {
-            self.slices.resize(replica.index() + 1, [Work::default(); SLICES]);
+        if self.replicas.len() <= replica.index() {
+            self.replicas.resize(replica.index() + 1, Recent::NONE);
         }
-        let work = &mut self.slices[replica.index()][(self.newest % SLICES as u64) as usize];
-        work.requests += 1.0;
-        work.cost_ms += cost_ms;
+        let recent = &mut self.replicas[replica.index()];
+        recent.slices[(self.newest % SLICES as u64) as usize].add(cost_ms);
+        recent.sum.add(cost_ms);
     }
 
     /// The work given to `replica` within the window.
+    #[inline]
     pub(super) fn sum(&self, replica: ReplicaId) -> Work {
-        let slices = self.slices.get(replica.index()).into_iter().flatten();
-        slices.fold(Work::default(), |a, b| Work {
-            requests: a.requests + b.requests,
-            cost_ms: a.cost_ms + b.cost_ms,
-        })
+        self.replicas.get(replica.index()).map_or(Work::NONE, |r| r.sum)
     }
 
     /// Forgets replicas that are gone.
     pub(super) fn keep(&mut self, present: &[ReplicaId]) {
-        for (i, s) in self.slices.iter_mut().enumerate() {
+        for (i, recent) in self.replicas.iter_mut().enumerate() {
             if present.binary_search_by_key(&i, |r| r.index()).is_err() {
-                *s = [Work::default(); SLICES];
+                *recent = Recent::NONE;
             }
+        }
+    }
+}
+
+impl Work {
+    const NONE: Work = Work { requests: 0, cost_ms: 0.0 };
+
+    fn add(&mut self, cost_ms: f32) {
+        self.requests += 1;
+        self.cost_ms += cost_ms;
+    }
+}
+
+impl Recent {
+    const NONE: Recent = Recent { sum: Work::NONE, slices: [Work::NONE; SLICES] };
+
+    /// Drops slice `i`. The sum is taken anew: differences of floats would drift.
+    fn drop(&mut self, i: usize) {
+        if self.slices[i].requests > 0 {
+            self.slices[i] = Work::NONE;
+            self.sum = self.slices.iter().fold(Work::NONE, |a, b| Work {
+                requests: a.requests + b.requests,
+                cost_ms: a.cost_ms + b.cost_ms,
+            });
         }
     }
 }
@@ -82,19 +109,19 @@ mod tests {
         w.add(ReplicaId(2), 5.0);
         w.advance(at(100));
         w.add(ReplicaId(2), 7.0);
-        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 2.0, cost_ms: 12.0 });
+        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 2, cost_ms: 12.0 });
         w.advance(at(189));
-        assert_eq!(w.sum(ReplicaId(2)).requests, 2.0);
+        assert_eq!(w.sum(ReplicaId(2)).requests, 2);
         w.advance(at(191));
-        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 1.0, cost_ms: 7.0 });
+        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 1, cost_ms: 7.0 });
         w.advance(at(100_000));
-        assert_eq!(w.sum(ReplicaId(2)), Work::default());
+        assert_eq!(w.sum(ReplicaId(2)), Work::NONE);
     }
 
     // A replica that was never given anything has done nothing.
     #[test]
     fn unknown_replicas_are_idle() {
         let w = Window::new(Duration::from_secs(180));
-        assert_eq!(w.sum(ReplicaId(9)), Work::default());
+        assert_eq!(w.sum(ReplicaId(9)), Work::NONE);
     }
 }

@@ -23,11 +23,14 @@ mod splice;
 mod text;
 mod usage;
 
+#[cfg(test)]
+mod tests;
+
 pub use answer::{Answer, Feed, MAX_EVENT, MAX_REPLY, Summary};
 pub use bad::BadRequest;
 pub use endpoint::Endpoint;
 pub use error::{anthropic_error_json, error_body, error_event, error_json};
-pub use models::{BadModels, Model, merge_models, model_ids, model_list};
+pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_list};
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read};
 pub use splice::Splice;

@@ -80,6 +80,14 @@ pub fn merge_models(bodies: &[&[u8]]) -> Bytes {
     Bytes::from(serde_json::to_vec(&merged).expect("raw values always serialize"))
 }
 
+/// The entry of one model in a list, as the list has it.
+#[must_use]
+pub fn find_model(list: &[u8], id: &str) -> Option<Bytes> {
+    let list: List<'_> = serde_json::from_slice(list).ok()?;
+    let raw = list.data.into_iter().find(|raw| entry(raw).is_some_and(|model| model.id == id))?;
+    Some(Bytes::copy_from_slice(raw.get().as_bytes()))
+}
+
 fn entry(raw: &RawValue) -> Option<Model> {
     let entry: Entry = serde_json::from_str(raw.get()).ok()?;
     let context = entry.meta.and_then(|meta| meta.n_ctx);

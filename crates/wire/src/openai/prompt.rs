@@ -168,7 +168,8 @@ impl<S: Sink> Writer<S> {
             let what = format!("a `role` is {}: send a string", kind(role));
             return Err(BadRequest::inside(self.param, what));
         };
-        self.in_user = name == b"user" && self.head.is_empty();
+        let is_user = name == b"user" || raw::owned(role).is_some_and(|role| role == "user");
+        self.in_user = is_user && self.head.is_empty();
         begin(&mut self.fingerprint, name);
         Ok(())
     }

@@ -45,7 +45,7 @@ pub(crate) struct Asked {
     pub(crate) splice: Splice,
 }
 
-const OPTIONS: [&str; 1] = ["include_usage"];
+const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
 
 /// Reads `stream_options` of a body whose text is `json`.
 pub(crate) fn usage_asked(json: &str, body: &Body<'_>) -> Result<Asked, BadRequest> {
@@ -63,7 +63,7 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>) -> Result<Asked, BadReque
     if kind(options) != "an object" {
         return Err(BadRequest::kind("stream_options", kind(options), wanted));
     }
-    let [include] = Object::open(&OPTIONS, "stream_options", options)?;
+    let [include, _] = Object::open(&OPTIONS, "stream_options", options)?;
     match include {
         None if options.get()[1..].trim_ascii_start() == "}" => {
             Ok(ask(at + 1, 0, "\"include_usage\":true"))

@@ -34,6 +34,14 @@ struct Wire {
     cache_creation_input_tokens: Option<u64>,
 }
 
+/// llama.cpp's `timings`: tokens taken from the cache, prefilled and generated.
+#[derive(Deserialize)]
+struct Timings {
+    cache_n: u64,
+    prompt_n: u64,
+    predicted_n: u64,
+}
+
 /// Usage gathered over an answer; a later report overrides an earlier one number by number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gathered {
@@ -56,6 +64,15 @@ impl Gathered {
         keep(&mut self.cached, details.and_then(|d| d.cached_tokens));
         keep(&mut self.read, usage.cache_read_input_tokens);
         keep(&mut self.created, usage.cache_creation_input_tokens);
+    }
+
+    /// Adds llama.cpp's `timings`, unless usage was told.
+    pub(crate) fn add_timings(&mut self, json: &[u8]) {
+        let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Timings>();
+        let Some(Ok(timings)) = values.next() else { return };
+        self.prompt = self.prompt.or(Some(timings.cache_n.saturating_add(timings.prompt_n)));
+        self.cached = self.cached.or(Some(timings.cache_n));
+        self.completion = self.completion.or(Some(timings.predicted_n));
     }
 
     /// The sum. Anthropic's `input_tokens` leaves out what was cached or is being cached.

@@ -14,6 +14,9 @@ use crate::openai::raw::{Object, owned};
 use crate::openai::usage::Gathered;
 
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
+/// A member of SGLang's choices that no other engine sends.
+static SGLANG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"matched_stop\""));
 static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
 
 /// Bytes kept of an event that is too long, enough to see its end.
@@ -84,7 +87,7 @@ impl Stream {
         let mut start = 0;
         while let Some(len) = sse::event_end(&bytes[start..], scanned - start) {
             let event = start..start + len;
-            if !std::mem::take(&mut self.skipping) {
+            if !std::mem::take(&mut self.skipping) && len <= MAX_EVENT {
                 let cut = self.reader.event(&bytes[event.clone()], self.undo);
                 cuts.extend(cut.map(|c| start + c.start..start + c.end));
             }
@@ -191,23 +194,47 @@ impl Reader {
         if let Some(reply) = &mut self.reply {
             reply.chunk(self.endpoint, data);
         }
-        USAGE.find(data)?;
+        if USAGE.find(data).is_none() {
+            if TIMINGS.find(data).is_some() {
+                self.timings(data);
+            }
+            return None;
+        }
+        self.usage(event, data, len, undo)
+    }
+
+    /// A chunk that speaks of usage: reads it, and says what of it the splice has added.
+    fn usage(
+        &mut self,
+        event: &Event<'_>,
+        data: &[u8],
+        len: usize,
+        undo: bool,
+    ) -> Option<Range<usize>> {
         let json = std::str::from_utf8(data).ok()?;
         let [usage, choices, _] = Object::parse(&CHUNK, json).ok()?;
         let usage = usage?.get();
         if usage != "null" {
             self.usage.add(usage.as_bytes());
+            // Usage beside a choice comes unasked: llama.cpp's last chunk of a completion.
+            let empty = choices.is_some_and(|c| c.get()[1..].trim_ascii_start() == "]");
+            return (undo && empty).then_some(0..len);
         }
-        if !undo {
+        // OpenAI sends nulls when asked for usage, SGLang always.
+        if !undo || SGLANG.find(data).is_some() {
             return None;
-        }
-        let empty = choices.is_some_and(|c| c.get()[1..].trim_ascii_start() == "]");
-        if empty && usage != "null" {
-            return Some(0..len);
         }
         let member = member(json, usage, "\"usage\"")?;
         let at = event.data_at?;
         Some(at + member.start..at + member.end)
+    }
+
+    /// llama.cpp's timings tell the same as usage, unasked.
+    fn timings(&mut self, data: &[u8]) {
+        let Ok(json) = std::str::from_utf8(data) else { return };
+        if let Ok([_, _, Some(timings)]) = Object::parse(&CHUNK, json) {
+            self.usage.add_timings(timings.get().as_bytes());
+        }
     }
 
     fn response(&mut self, event: &Event<'_>) {

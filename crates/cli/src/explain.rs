@@ -1,0 +1,55 @@
+//! `meridian explain ID`
+
+use anyhow::{Context, bail};
+use meridian_wire::admin::{Candidate, Explanation};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The request's id, from its x-request-id header
+    id: String,
+    /// The gateway's admin address
+    #[arg(long, default_value = "http://127.0.0.1:8081", value_name = "URL")]
+    admin: String,
+    /// Prints the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let url = format!("{}/admin/explain/{}", args.admin.trim_end_matches('/'), args.id);
+    let (status, body) = meridian_bench::http::get(&url).with_context(|| format!("cannot ask {url}"))?;
+    if status != 200 {
+        bail!("{}", message(&body));
+    }
+    if args.json {
+        println!("{body}");
+        return Ok(());
+    }
+    let explanation: Explanation = serde_json::from_str(&body).context("the gateway's answer is no explanation")?;
+    print(&explanation);
+    Ok(())
+}
+
+/// The message of an error in OpenAI's form.
+fn message(body: &str) -> String {
+    let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    value["error"]["message"].as_str().unwrap_or(body).to_owned()
+}
+
+fn print(e: &Explanation) {
+    let picked = e.picked.as_deref().unwrap_or("nothing");
+    println!("{}: {} picked {picked} ({}), attempt {}", e.id, e.policy, e.reason, e.attempt);
+    for c in &e.candidates {
+        println!("  {}", line(c));
+    }
+}
+
+fn line(c: &Candidate) -> String {
+    let standing = c.ineligible.as_deref().unwrap_or("eligible");
+    let terms: Vec<_> = c.terms.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
+    format!(
+        "r{} {} {standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} % {}",
+        c.id, c.url, c.matched_tokens, c.prompt_tokens, c.pending, c.running, c.outstanding, c.front_tokens,
+        c.kv_used * 100.0, terms.join(", ")
+    )
+}

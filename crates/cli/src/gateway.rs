@@ -1,0 +1,54 @@
+//! `meridian gateway`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use meridian_wire::config::Gateway;
+
+use crate::logs;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t)]
+    log_format: logs::Format,
+}
+
+pub(crate) fn read(path: &PathBuf) -> anyhow::Result<Gateway> {
+    let yaml = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Gateway::read(&yaml).with_context(|| format!("{} is no working configuration", path.display()))
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let config = read(&args.config)?;
+    logs::start(args.log_format);
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if config.threads > 0 {
+        runtime.worker_threads(config.threads);
+    }
+    runtime.enable_all().build()?.block_on(async {
+        meridian_gateway::serve(config, announce, stopped()).await.map_err(Into::into)
+    })
+}
+
+/// Two lines that programs wait for.
+fn announce(ready: meridian_gateway::Ready) {
+    let mut out = std::io::stdout().lock();
+    // Nobody may be reading any more; serving goes on.
+    let _ = writeln!(out, "listening on http://{}\nadmin on http://{}", ready.listen, ready.admin);
+    let _ = out.flush();
+}
+
+/// SIGTERM or Ctrl-C.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate()).expect("a runtime with signals is running");
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

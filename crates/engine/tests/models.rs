@@ -1,0 +1,261 @@
+//! Structures against naive twins, and the engine against its contract, on random events from
+//! seeds. A failing seed is printed; put it into the loop's range start to see it alone.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use meridian_base::{RequestId, Rng, Time, mix};
+use meridian_engine::{
+    BLOCK_TOKENS, Config, Engine, Input, KvCache, Output, Profile, StopReason, Submission,
+    TokenOutputs,
+};
+use std::collections::BTreeMap;
+
+/// The KV cache as one would write it on a blackboard: one list of free blocks, searched from end
+/// to end, and no index.
+struct Twin {
+    references: Vec<u32>,
+    hashes: Vec<Option<u64>>,
+    free: Vec<usize>,
+    evictions: u64,
+}
+
+impl Twin {
+    fn new(blocks: usize) -> Twin {
+        let (references, hashes) = (vec![0; blocks], vec![None; blocks]);
+        Twin { references, hashes, free: (0..blocks).collect(), evictions: 0 }
+    }
+
+    fn find(&self, hash: u64) -> Option<usize> {
+        self.hashes.iter().position(|h| *h == Some(hash))
+    }
+
+    fn matched(&self, hashes: &[u64]) -> usize {
+        hashes.iter().take_while(|h| self.find(**h).is_some()).count()
+    }
+
+    fn share(&mut self, hashes: &[u64], table: &mut Vec<usize>) {
+        for hash in hashes {
+            let block = self.find(*hash).unwrap();
+            self.free.retain(|b| *b != block);
+            self.references[block] += 1;
+            table.push(block);
+        }
+    }
+
+    fn grow(&mut self, table: &mut Vec<usize>, blocks: usize) -> bool {
+        let fresh = blocks.saturating_sub(table.len());
+        if fresh > self.free.len() {
+            return false;
+        }
+        for block in self.free.drain(..fresh) {
+            self.evictions += u64::from(self.hashes[block].take().is_some());
+            self.references[block] = 1;
+            table.push(block);
+        }
+        true
+    }
+
+    fn name(&mut self, block: usize, hash: u64) {
+        if self.hashes[block].is_none() && self.find(hash).is_none() {
+            self.hashes[block] = Some(hash);
+        }
+    }
+
+    fn release(&mut self, table: Vec<usize>) {
+        for block in table.into_iter().rev() {
+            self.references[block] -= 1;
+            if self.references[block] == 0 {
+                let at = if self.hashes[block].is_some() { self.free.len() } else { 0 };
+                self.free.insert(at, block);
+            }
+        }
+    }
+}
+
+/// A prompt from a small tree of texts, so that prefixes are shared often.
+fn text(rng: &mut Rng, blocks: usize) -> Vec<u64> {
+    let mut hash = rng.below(3) as u64;
+    let mut next = || {
+        hash = mix(hash, if rng.below(4) == 0 { rng.below(3) as u64 } else { 9 });
+        hash
+    };
+    (0..blocks).map(|_| next()).collect()
+}
+
+// The cache and its naive twin agree on every answer, whatever is shared, grown, named and
+// released in whatever order.
+#[test]
+fn kv_blocks_agree_with_a_naive_twin() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let blocks = 1 + rng.below(24);
+        let (mut cache, mut twin) = (KvCache::new(blocks as u32), Twin::new(blocks));
+        let mut live: Vec<(Vec<u32>, Vec<usize>, Vec<u64>)> = Vec::new();
+        for _ in 0..300 {
+            if !live.is_empty() && rng.below(3) == 0 {
+                let (mut table, twins, _) = live.swap_remove(rng.below(live.len()));
+                cache.release(&mut table);
+                twin.release(twins);
+            } else if !live.is_empty() && rng.below(3) == 0 {
+                let index = rng.below(live.len());
+                let (table, twins, _) = &mut live[index];
+                let size = table.len() + rng.below(3);
+                assert_eq!(cache.grow(table, size as u32), twin.grow(twins, size), "seed {seed}");
+            } else {
+                let length = rng.below(10);
+                let hashes = text(&mut rng, length);
+                let shared = cache.matched(&hashes) as usize;
+                assert_eq!(shared, twin.matched(&hashes), "seed {seed}");
+                let (mut table, mut twins) = (Vec::new(), Vec::new());
+                let fits = cache.fits(&hashes[..shared], length as u32);
+                cache.share(&hashes[..shared], &mut table);
+                twin.share(&hashes[..shared], &mut twins);
+                let grown = cache.grow(&mut table, length as u32);
+                assert_eq!(grown, fits, "fits foretells grow, seed {seed}");
+                assert_eq!(grown, twin.grow(&mut twins, length), "seed {seed}");
+                live.push((table, twins, hashes));
+            }
+            if let Some((table, twins, hashes)) = live.last() {
+                let named = rng.below(table.len().min(hashes.len()) + 1);
+                for at in 0..named {
+                    cache.name(table[at], hashes[at]);
+                    twin.name(twins[at], hashes[at]);
+                }
+            }
+            cache.check_invariants(live.iter().flat_map(|(table, ..)| table.iter().copied()));
+            assert_eq!(cache.referenced() as usize, blocks - twin.free.len(), "seed {seed}");
+            let indexed = twin.hashes.iter().flatten().count();
+            assert_eq!(cache.indexed() as usize, indexed, "seed {seed}");
+            assert_eq!(cache.evictions(), twin.evictions, "seed {seed}");
+        }
+    }
+}
+
+fn random_config(rng: &mut Rng) -> Config {
+    let profile = Profile::named("llama-3.1-8b", "l4", 1).unwrap();
+    let mut config = Config::new(profile).with_kv_blocks(4 + rng.below(60) as u32);
+    config.max_num_seqs = 1 + rng.below(12) as u32;
+    config.max_num_batched_tokens = 1 + rng.below(300) as u32;
+    config.max_pending = 1 + rng.below(20) as u32;
+    config.decode_stride = 1 + rng.below(20) as u32;
+    config.jitter = [0.0, 0.3][rng.below(2)];
+    config
+}
+
+fn random_submission(rng: &mut Rng, id: u64) -> Submission {
+    let prompt_tokens = rng.below(400) as u32;
+    let reply_tokens = rng.below(80) as u32;
+    let whole = ((prompt_tokens + reply_tokens) / BLOCK_TOKENS) as usize;
+    let length = [whole, (prompt_tokens / BLOCK_TOKENS) as usize, 0][rng.below(3)];
+    let blocks = text(rng, length);
+    let max_tokens = rng.below(100) as u32;
+    Submission { id: RequestId(id), prompt_tokens, reply_tokens, max_tokens, blocks }
+}
+
+/// What has been heard of a request.
+#[derive(Debug, Default)]
+struct Heard {
+    tokens: u32,
+    admitted: u32,
+    preempted: u32,
+    ended: u32,
+}
+
+fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time, now: Time) {
+    while let Some(output) = engine.poll() {
+        let (id, at) = match output {
+            Output::Admitted { id, at, .. }
+            | Output::Tokens { id, at, .. }
+            | Output::Preempted { id, at, .. }
+            | Output::Finished { id, at, .. }
+            | Output::Refused { id, at, .. } => (id, at),
+        };
+        assert!(*last <= at && at <= now, "outputs come in order, none from the future");
+        *last = at;
+        let h = heard.get_mut(&id.0).expect("no output of an unknown request");
+        assert_eq!(h.ended, 0, "nothing after the end");
+        match output {
+            Output::Admitted { .. } => h.admitted += 1,
+            Output::Preempted { .. } => h.preempted += 1,
+            Output::Tokens { total, new, .. } => {
+                assert_eq!(h.tokens + new, total, "no token is lost or said twice");
+                h.tokens = total;
+            }
+            Output::Finished { why, usage, timings, .. } => {
+                assert_eq!((h.tokens, h.preempted), (usage.reply_tokens, usage.preemptions));
+                assert!(usage.cached_tokens < usage.prompt_tokens, "the last token is computed");
+                assert_eq!(timings.queued + timings.prefill + timings.decode, timings.e2e);
+                assert!(why == StopReason::Abort || h.tokens > 0);
+                h.ended += 1;
+            }
+            Output::Refused { .. } => {
+                assert_eq!(h.admitted, 0);
+                h.ended += 1;
+            }
+        }
+    }
+}
+
+// Whatever is submitted and aborted, however late the driver calls: every request ends exactly
+// once, outputs are in order, nothing is left behind, and the counters agree with the outputs.
+#[test]
+fn every_request_ends_once() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut engine = Engine::new(random_config(&mut rng), seed).unwrap();
+        let (mut heard, mut last, mut now) = (BTreeMap::new(), Time::ZERO, Time::ZERO);
+        for id in 0..60 {
+            now = now + meridian_base::Duration::from_millis(rng.below(400) as u64);
+            let input = if rng.below(5) == 0 {
+                Input::Abort(RequestId(rng.below(id as usize + 1) as u64))
+            } else {
+                heard.insert(id, Heard::default());
+                Input::Submit(random_submission(&mut rng, id))
+            };
+            engine.handle(now, input);
+            engine.check_invariants();
+            if rng.below(3) > 0 {
+                engine.handle_timeout(now);
+                engine.check_invariants();
+            }
+            listen(&mut engine, &mut heard, &mut last, now);
+        }
+        while let Some(due) = engine.poll_timeout() {
+            now = now.max(due);
+            engine.handle_timeout(now);
+            engine.check_invariants();
+            listen(&mut engine, &mut heard, &mut last, now);
+        }
+        let stats = engine.stats();
+        assert!(heard.values().all(|h| h.ended == 1), "seed {seed}");
+        assert_eq!((stats.outstanding(), stats.kv_referenced), (0, 0), "seed {seed}");
+        assert_eq!(stats.finished() + stats.refused, heard.len() as u64, "seed {seed}");
+        let tokens: u32 = heard.values().map(|h| h.tokens).sum();
+        assert_eq!(stats.reply_tokens, u64::from(tokens), "seed {seed}");
+        let preempted: u32 = heard.values().map(|h| h.preempted).sum();
+        assert_eq!(stats.preemptions, u64::from(preempted), "seed {seed}");
+    }
+}
+
+// Reporting first tokens alone changes nothing but the reports.
+#[test]
+fn reports_do_not_change_the_engine() {
+    for seed in 0..50 {
+        let run = |outputs| {
+            let mut rng = Rng::new(seed);
+            let mut config = random_config(&mut rng);
+            config.token_outputs = outputs;
+            let mut engine = Engine::new(config, seed).unwrap();
+            for id in 0..30 {
+                engine.handle(
+                    Time::from_millis(id * 50),
+                    Input::Submit(random_submission(&mut rng, id)),
+                );
+            }
+            while let Some(due) = engine.poll_timeout() {
+                engine.handle_timeout(due);
+            }
+            engine.stats()
+        };
+        assert_eq!(run(TokenOutputs::Each), run(TokenOutputs::First), "seed {seed}");
+    }
+}

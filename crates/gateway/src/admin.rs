@@ -1,0 +1,183 @@
+//! The admin port: status, metrics, replicas, explanations.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use meridian_base::ReplicaId;
+use meridian_routing::{Input, State};
+use meridian_wire::admin::{AddReplica, Replica, Status};
+use meridian_wire::openai::Endpoint;
+
+use crate::body::Body;
+use crate::discover;
+use crate::fleet::Member;
+use crate::refuse::{Refusal, json};
+use crate::shared::Shared;
+
+/// Largest admin request, bytes.
+const MOST_BODY: usize = 64 << 10;
+
+/// Answers one request to the admin port.
+pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let method = request.method().clone();
+    let result = match (&method, path.as_str()) {
+        (&Method::GET, "/metrics") => Ok(metrics(&shared)),
+        (&Method::GET, "/health") => Ok(text(StatusCode::OK, "ok")),
+        (&Method::GET, "/ready") => Ok(ready(&shared)),
+        (&Method::GET, "/admin/status") => Ok(page(&status(&shared))),
+        (&Method::GET, "/admin/replicas") => Ok(page(&status(&shared).replicas)),
+        (&Method::POST, "/admin/replicas") => add(&shared, request).await,
+        (&Method::GET, "/admin/config") => Ok(config(&shared)),
+        _ => by_id(&shared, &method, &path, request.uri().query()),
+    };
+    result.unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
+}
+
+fn by_id(shared: &Shared, method: &Method, path: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
+    if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/explain/"), method) {
+        let found = crate::explain::find(shared, id);
+        return found.map(|e| page(&e)).ok_or_else(|| {
+            missing("unknown_request", "no decision about this request is kept; ask sooner, or raise explain_keep")
+        });
+    }
+    if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
+        return remove(shared, id, query);
+    }
+    Err(missing(
+        "unknown_path",
+        "served here: GET /metrics /health /ready /admin/status /admin/replicas /admin/config /admin/explain/ID, POST /admin/replicas, DELETE /admin/replicas/ID",
+    ))
+}
+
+fn missing(code: &'static str, message: &'static str) -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, code, message)
+}
+
+async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let bad = |message: String| Refusal::new(StatusCode::BAD_REQUEST, "invalid_replica", message);
+    let body = Limited::new(request.into_body(), MOST_BODY).collect().await;
+    let body = body.map_err(|e| bad(format!("the body cannot be read: {e}")))?.to_bytes();
+    let spec: AddReplica = serde_json::from_slice(&body)
+        .map_err(|e| bad(format!("{e}; send {{\"url\": \"http://host:port\"}}, with engine, models, kv_tokens, slots or weight where wanted")))?;
+    let member = discover::join(shared, spec).map_err(|e| bad(e.to_string()))?;
+    tracing::info!(replica = %member.id, url = %member.spec.url, "replica added");
+    let added = status(shared).replicas.into_iter().find(|r| r.id == member.id.0);
+    Ok(json(StatusCode::CREATED, to_json(&added)))
+}
+
+fn remove(shared: &Shared, id: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
+    let number = id.strip_prefix('r').unwrap_or(id).parse().ok().map(ReplicaId);
+    let member = number.and_then(|id| shared.fleet.get(id));
+    let member = member.ok_or_else(|| missing("unknown_replica", "no such replica; GET /admin/replicas lists them"))?;
+    if query.is_some_and(|q| q.split('&').any(|p| p == "drain=true")) {
+        shared.driver.tell(Input::Draining(member.id));
+        tracing::info!(replica = %member.id, "replica drains");
+        return Ok(text(StatusCode::ACCEPTED, "draining"));
+    }
+    discover::leave(shared, &member);
+    tracing::info!(replica = %member.id, "replica removed");
+    Ok(text(StatusCode::OK, "removed"))
+}
+
+fn ready(shared: &Shared) -> Response<Body> {
+    if shared.is_draining() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
+    }
+    let now = shared.driver.clock.now();
+    let inner = shared.driver.lock();
+    let table = inner.routing.replicas();
+    let takes = |id: &ReplicaId| table.row(*id).closed.is_none() && table.status(*id, now).is_some_and(|s| s.state == State::Up);
+    match table.ids().iter().any(takes) {
+        true => text(StatusCode::OK, "ready"),
+        false => text(StatusCode::SERVICE_UNAVAILABLE, "no replica takes requests; GET /admin/replicas tells why"),
+    }
+}
+
+/// The status page.
+pub(crate) fn status(shared: &Shared) -> Status {
+    let members = shared.fleet.all();
+    let now = shared.driver.clock.now();
+    let inner = shared.driver.lock();
+    let routing = &inner.routing;
+    let one = |member: &Arc<Member>| replica(member, routing.replicas().status(member.id, now)?);
+    Status {
+        region: shared.config.region.clone(),
+        policy: routing.config().policy.name.to_owned(),
+        admission: routing.config().admission.name().to_owned(),
+        uptime_s: now.as_secs_f64(),
+        requests: inner.requests,
+        held: routing.held_len(),
+        ttft_ms: inner.ttft.quantiles(),
+        prefix: inner.prefix,
+        replicas: members.iter().filter_map(|m| one(m)).collect(),
+    }
+}
+
+fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica> {
+    let found = member.found();
+    let engine = found.engine.unwrap_or(member.spec.engine);
+    Some(Replica {
+        id: member.id.0,
+        url: member.spec.url.clone(),
+        engine: engine.name().to_owned(),
+        state: state(status.state).to_owned(),
+        models: found.models,
+        pending: status.row.pending,
+        running: status.row.running,
+        outstanding: status.own_outstanding,
+        kv_used: status.row.kv_used,
+        dispatched: status.totals.dispatched,
+        done: status.totals.done,
+        failed: status.totals.failed,
+        full: status.totals.full,
+        prompt_tokens: status.totals.prompt_tokens,
+        cached_tokens: status.totals.cached_tokens,
+        breaker: status.breaker.name().to_owned(),
+        drift: status.drift,
+        ms_per_token: status.row.ms_per_token,
+        trust: status.row.trust,
+    })
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Unproven => "unproven",
+        State::Up => "up",
+        State::Down => "down",
+        State::Draining => "draining",
+    }
+}
+
+fn config(shared: &Shared) -> Response<Body> {
+    let mut config = shared.config.clone();
+    if let Some(secret) = &mut config.secret {
+        "(set)".clone_into(secret);
+    }
+    page(&config)
+}
+
+fn metrics(shared: &Shared) -> Response<Body> {
+    let mut response = text(StatusCode::OK, shared.metrics.page(&status(shared), shared));
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn page(value: &impl serde::Serialize) -> Response<Body> {
+    json(StatusCode::OK, to_json(value))
+}
+
+fn to_json(value: &impl serde::Serialize) -> bytes::Bytes {
+    serde_json::to_vec_pretty(value).expect("status types always serialize").into()
+}
+
+fn text(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(body.into()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,117 @@
+//! The two bodies of the data plane: what goes to a replica and what goes to a client. Concrete
+//! types, so that a chunk costs no virtual call and no box.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::relay::Relay;
+
+/// What goes to a client.
+pub(crate) enum Body {
+    /// The gateway's own answer.
+    Whole(Option<Bytes>),
+    /// A replica's answer, as it comes.
+    Relay(Box<Relay>),
+    /// A replica's refusal, which nobody follows.
+    Pass {
+        /// A piece that is here already.
+        first: Option<Bytes>,
+        /// The rest of it.
+        rest: Incoming,
+    },
+}
+
+impl Body {
+    pub(crate) fn whole(bytes: Bytes) -> Body {
+        Body::Whole(Some(bytes))
+    }
+}
+
+/// The answer was cut short after bytes had gone out; the connection is closed to say so.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the replica's answer was cut short")]
+pub(crate) struct CutShort;
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = CutShort;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        match self.get_mut() {
+            Body::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            Body::Relay(relay) => relay.poll(cx),
+            Body::Pass { first, rest } => match first.take() {
+                Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
+                None => Pin::new(rest).poll_frame(cx).map_err(|_| CutShort),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Body::Whole(bytes) => bytes.is_none(),
+            Body::Relay(relay) => relay.is_over(),
+            Body::Pass { first, rest } => first.is_none() && rest.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Body::Relay(_) | Body::Pass { .. } => SizeHint::default(),
+        }
+    }
+}
+
+/// What goes to a replica: a client's bytes, around a splice where there is one. Cheap to make
+/// anew for another attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    parts: [Bytes; 3],
+    next: usize,
+}
+
+impl Parts {
+    pub(crate) fn new(parts: [Bytes; 3]) -> Parts {
+        Parts { parts, next: 0 }
+    }
+
+    fn left(&self) -> u64 {
+        self.parts[self.next..].iter().map(|p| p.len() as u64).sum()
+    }
+}
+
+impl http_body::Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while self.next < self.parts.len() {
+            let part = std::mem::take(&mut self.parts[self.next]);
+            self.next += 1;
+            if !part.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(part))));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left())
+    }
+}

@@ -1,0 +1,156 @@
+//! Finds out what a new replica is: its engine, its models, its capacity.
+//!
+//! Tried until it answers: a replica that is still loading its weights joins when it is ready.
+//! Looked at again now and then, because adapters come and go.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use meridian_base::Duration;
+use meridian_routing::{Input, ReplicaSpec};
+use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::openai;
+use meridian_wire::signals::{self, Answers};
+
+use crate::error::AttemptError;
+use crate::fleet::{Found, JoinError, Member};
+use crate::probe::engine;
+use crate::shared::Shared;
+
+/// Between two tries at a replica that does not answer yet.
+const RETRY: Duration = Duration::from_millis(250);
+/// Between two looks at one that did.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// Takes a replica into the region. It is sent requests once it said what it serves.
+pub(crate) fn join(shared: &Arc<Shared>, spec: AddReplica) -> Result<Arc<Member>, JoinError> {
+    let member = shared.fleet.join(spec, shared.config.limits.replicas)?;
+    announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
+    let (shared, found) = (shared.clone(), member.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = found.gone.cancelled() => {}
+            () = watch(&shared, &found) => {}
+        }
+    });
+    Ok(member)
+}
+
+/// Takes a replica out at once. Its requests in flight run on until they end.
+pub(crate) fn leave(shared: &Shared, member: &Member) {
+    shared.fleet.leave(member.id);
+    shared.pins.forget(member.id);
+    shared.driver.tell(Input::Left(member.id));
+}
+
+/// Tells the machine what a replica serves and holds.
+fn announce(shared: &Shared, member: &Member, found: &Found) {
+    let models = found.models.iter().filter_map(|name| shared.fleet.intern(name)).collect();
+    let spec = ReplicaSpec {
+        models,
+        kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
+        slots: member.spec.slots.or(found.slots),
+        weight: member.spec.weight,
+    };
+    shared.driver.tell(Input::Joined { id: member.id, spec });
+}
+
+async fn watch(shared: &Shared, member: &Member) {
+    let mut told = false;
+    loop {
+        match look(shared, member).await {
+            Ok(found) => {
+                let known = member.found();
+                if known.models != found.models || known.engine != found.engine {
+                    tracing::info!(
+                        replica = %member.id, url = %member.spec.url,
+                        engine = found.engine.map_or("?", EngineName::name),
+                        models = ?found.models, "replica found"
+                    );
+                }
+                *member.found.write().expect("no panic while held") = found.clone();
+                announce(shared, member, &found);
+                tokio::time::sleep(REFRESH).await;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!(
+                        replica = %member.id, url = %member.spec.url, error = %error,
+                        "replica does not answer yet; trying on"
+                    );
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// One look at a replica.
+async fn look(shared: &Shared, member: &Member) -> Result<Found, AttemptError> {
+    let page = page(shared, member, "/v1/models").await;
+    let models = match (&page, member.spec.models.is_empty()) {
+        (_, false) => member.spec.models.clone(),
+        (Some(page), true) => {
+            openai::model_ids(page).map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?
+        }
+        (None, true) => {
+            return Err(AttemptError::replica(
+                "GET /v1/models: no list; name the replica's `models` if its server has none",
+            ));
+        }
+    };
+    let name = detect(shared, member).await;
+    let capacity = capacity(shared, member, name).await;
+    Ok(Found {
+        engine: Some(name),
+        page: page.unwrap_or_else(|| listed(&models)),
+        models,
+        kv_tokens: capacity.kv_tokens,
+        slots: capacity.slots,
+    })
+}
+
+/// A model list for a server that has none.
+fn listed(models: &[String]) -> Bytes {
+    let data: Vec<_> =
+        models.iter().map(|id| serde_json::json!({"id": id, "object": "model"})).collect();
+    serde_json::json!({"object": "list", "data": data}).to_string().into()
+}
+
+async fn detect(shared: &Shared, member: &Member) -> EngineName {
+    if member.spec.engine != EngineName::Auto {
+        return member.spec.engine;
+    }
+    let metrics = page(shared, member, "/metrics").await;
+    let props = page(shared, member, "/props").await;
+    let info = page(shared, member, "/info").await;
+    let answers = Answers {
+        metrics: metrics.as_deref(),
+        props: props.as_deref(),
+        info: info.as_deref(),
+        ..Answers::default()
+    };
+    match signals::detect(&answers) {
+        signals::Engine::Vllm => EngineName::Vllm,
+        signals::Engine::Sglang => EngineName::Sglang,
+        signals::Engine::LlamaCpp => EngineName::Llamacpp,
+        signals::Engine::Tgi => EngineName::Tgi,
+        signals::Engine::None => EngineName::None,
+    }
+}
+
+async fn capacity(shared: &Shared, member: &Member, name: EngineName) -> signals::Load {
+    let Some(engine) = engine(name) else { return signals::Load::default() };
+    let Some(path) = engine.capacity_path() else { return signals::Load::default() };
+    match page(shared, member, path).await {
+        Some(page) => signals::capacity(engine, &page).unwrap_or_default(),
+        None => signals::Load::default(),
+    }
+}
+
+/// A page that was answered with success.
+async fn page(shared: &Shared, member: &Member, path: &str) -> Option<Bytes> {
+    let limit = shared.config.timeouts.probe.0;
+    let page = shared.upstream.get(&member.authority, path, limit).await.ok()?;
+    page.status.is_success().then_some(page.body)
+}

@@ -1,0 +1,66 @@
+//! Errors of the gateway, with the two questions that decide what to do about one: whose fault,
+//! and is it worth another try.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// What keeps a gateway from starting or serving.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration cannot work.
+    #[error("{0}")]
+    Config(#[from] meridian_wire::config::ConfigError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it")]
+    Listen {
+        /// The configuration's field.
+        field: &'static str,
+        /// The address.
+        addr: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Too few file descriptors for the configured limits.
+    #[error("limits.connections: {connections} connections need {need} file descriptors, {have} are allowed; raise `ulimit -n` or lower limits.connections to {fits}")]
+    Descriptors {
+        /// Configured.
+        connections: usize,
+        /// Needed.
+        need: u64,
+        /// Allowed.
+        have: u64,
+        /// Connections that would fit.
+        fits: u64,
+    },
+    /// The operating system refused something else.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// Whose fault a failed attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The engine refuses: full.
+    Full,
+    /// The replica's.
+    Replica,
+}
+
+/// A failed attempt at a replica.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct AttemptError {
+    pub(crate) source: Source,
+    pub(crate) message: String,
+}
+
+impl AttemptError {
+    pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
+        AttemptError { source: Source::Replica, message: message.into() }
+    }
+}

@@ -1,0 +1,184 @@
+//! The region's replicas as the driver knows them: addresses, engines, model names.
+//!
+//! The machine speaks of ids; this file is where they get their meaning. Readers take a shared
+//! lock for as long as it takes to clone an `Arc`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::uri::Authority;
+use meridian_base::{ModelId, ReplicaId};
+use meridian_wire::admin::{AddReplica, EngineName};
+use tokio_util::sync::CancellationToken;
+
+/// One replica.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) id: ReplicaId,
+    pub(crate) authority: Authority,
+    pub(crate) spec: AddReplica,
+    /// Its id as a header value.
+    pub(crate) label: HeaderValue,
+    /// What it turned out to be.
+    pub(crate) found: RwLock<Found>,
+    /// Ends its discovery and probes.
+    pub(crate) gone: CancellationToken,
+}
+
+/// What discovery found out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) engine: Option<EngineName>,
+    pub(crate) models: Vec<String>,
+    pub(crate) kv_tokens: Option<u64>,
+    pub(crate) slots: Option<u32>,
+    /// Its `/v1/models`, as it answered.
+    pub(crate) page: Bytes,
+}
+
+impl Member {
+    pub(crate) fn found(&self) -> Found {
+        self.found.read().expect("no panic while held").clone()
+    }
+
+    pub(crate) fn engine(&self) -> Option<EngineName> {
+        self.found.read().expect("no panic while held").engine
+    }
+
+    /// Its model list; none before discovery.
+    pub(crate) fn models_page(&self) -> Option<Bytes> {
+        let page = self.found.read().expect("no panic while held").page.clone();
+        (!page.is_empty()).then_some(page)
+    }
+
+    /// Whether it answers with its load in a header when asked to.
+    pub(crate) fn speaks_orca(&self) -> bool {
+        self.engine() == Some(EngineName::Vllm)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    members: Vec<Option<Arc<Member>>>,
+    models: HashMap<String, ModelId>,
+    names: Vec<String>,
+}
+
+/// Why a replica cannot join.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    #[error("url: {0}")]
+    Url(String),
+    #[error("url: `{0}` is a replica of this region already; remove it first")]
+    Twin(String),
+    #[error("limits.replicas: {0} replicas are there already; raise the limit or remove one")]
+    Full(usize),
+}
+
+impl Fleet {
+    /// Enters a replica under the lowest free id.
+    pub(crate) fn join(&self, spec: AddReplica, most: u16) -> Result<Arc<Member>, JoinError> {
+        let uri = meridian_wire::config::base_url(&spec.url).map_err(JoinError::Url)?;
+        let authority = uri.authority().cloned().ok_or_else(|| JoinError::Url(spec.url.clone()))?;
+        let mut inner = self.inner.write().expect("no panic while held");
+        if inner.members.iter().flatten().any(|m| m.authority == authority) {
+            return Err(JoinError::Twin(spec.url));
+        }
+        let free = inner.members.iter().position(Option::is_none);
+        let at = free.unwrap_or(inner.members.len());
+        if at >= usize::from(most) {
+            return Err(JoinError::Full(usize::from(most)));
+        }
+        let id = ReplicaId(at as u16);
+        let label = HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+        let found = RwLock::new(Found::default());
+        let member = Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
+        match free {
+            Some(at) => inner.members[at] = Some(member.clone()),
+            None => inner.members.push(Some(member.clone())),
+        }
+        Ok(member)
+    }
+
+    /// Takes a replica out.
+    pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
+        let mut inner = self.inner.write().expect("no panic while held");
+        let member = inner.members.get_mut(id.index())?.take()?;
+        member.gone.cancel();
+        Some(member)
+    }
+
+    pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
+        self.inner.read().expect("no panic while held").members.get(id.index())?.clone()
+    }
+
+    /// Whether some replica has not said yet what it serves, or none is there.
+    pub(crate) fn is_unknown(&self) -> bool {
+        let all = self.all();
+        all.is_empty() || all.iter().any(|m| m.engine().is_none())
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Member>> {
+        self.inner.read().expect("no panic while held").members.iter().flatten().cloned().collect()
+    }
+
+    /// The id of a model that some replica serves or served.
+    pub(crate) fn model(&self, name: &str) -> Option<ModelId> {
+        self.inner.read().expect("no panic while held").models.get(name).copied()
+    }
+
+    /// The name behind an id.
+    pub(crate) fn model_name(&self, id: ModelId) -> Option<String> {
+        self.inner.read().expect("no panic while held").names.get(usize::from(id.0)).cloned()
+    }
+
+    /// Gives a model that a replica serves its id. Names come from engines, never from requests,
+    /// so they are few.
+    pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
+        let mut inner = self.inner.write().expect("no panic while held");
+        if let Some(id) = inner.models.get(name) {
+            return Some(*id);
+        }
+        let id = ModelId(u16::try_from(inner.names.len()).ok()?);
+        inner.names.push(name.to_owned());
+        inner.models.insert(name.to_owned(), id);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(url: &str) -> AddReplica {
+        AddReplica {
+            url: url.to_owned(),
+            engine: EngineName::Auto,
+            models: vec![],
+            kv_tokens: None,
+            slots: None,
+            weight: 1,
+        }
+    }
+
+    // Ids are the lowest free ones; twins and a full region are refused with the remedy.
+    #[test]
+    fn join_and_leave() {
+        let fleet = Fleet::default();
+        for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
+            assert_eq!(fleet.join(spec(url), 2).expect("joins").id.index(), i);
+        }
+        assert!(fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already")));
+        assert!(fleet.join(spec("http://c:1"), 2).is_err_and(|e| e.to_string().contains("limits.replicas")));
+        assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
+        assert!(fleet.leave(ReplicaId(0)).is_none());
+        assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));
+    }
+}

@@ -1,0 +1,114 @@
+//! Headers on the way through: all pass, but the hop's own.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use meridian_base::RequestId;
+
+use crate::shared::Shared;
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
+pub(crate) const REASON: HeaderName = HeaderName::from_static("x-meridian-reason");
+pub(crate) const PREFIX_MATCH: HeaderName = HeaderName::from_static("x-meridian-prefix-match");
+pub(crate) const DRY_RUN: HeaderName = HeaderName::from_static("x-meridian-dry-run");
+pub(crate) const TTFT_SLO: HeaderName = HeaderName::from_static("x-slo-ttft-ms");
+pub(crate) const ORCA_ASK: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
+pub(crate) const ORCA: HeaderName = HeaderName::from_static("endpoint-load-metrics");
+
+/// RFC 9110 section 7.6.1, and what proxies must not pass.
+static HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+fn strip_hop(headers: &mut HeaderMap) {
+    // Headers named by Connection are the hop's own too.
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP) {
+        headers.remove(name);
+    }
+}
+
+/// Makes a client's headers fit for a replica.
+pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
+    strip_hop(headers);
+    headers.remove(header::HOST);
+    // The length is set anew: a splice may change it.
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::EXPECT);
+    // Answers are read on the way back, so they must come as they are.
+    headers.remove(header::ACCEPT_ENCODING);
+    if !headers.contains_key(&REQUEST_ID) {
+        headers.insert(REQUEST_ID, id.clone());
+    }
+}
+
+/// Makes a replica's headers fit for a client.
+pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_changes: bool) {
+    strip_hop(headers);
+    if !asked_orca {
+        headers.remove(ORCA);
+    }
+    if length_changes {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+}
+
+/// The id a client sees: its own, or ours.
+pub(crate) fn request_id(shared: &Shared, headers: &HeaderMap, id: RequestId) -> HeaderValue {
+    let ours = || HeaderValue::from_str(&shared.ids.show(id)).expect("hex digits are a header value");
+    headers.get(REQUEST_ID).cloned().unwrap_or_else(ours)
+}
+
+/// Matched over prompt tokens, two decimals.
+pub(crate) fn prefix_match(matched: u32, prompt: u32) -> HeaderValue {
+    let percent = (u64::from(matched) * 100).checked_div(u64::from(prompt)).unwrap_or(0).min(100);
+    let text = format!("{}.{:02}", percent / 100, percent % 100);
+    HeaderValue::from_str(&text).expect("digits are a header value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The hop's own headers stay behind, also those that Connection names; the rest passes.
+    #[test]
+    fn hop_headers_stay() {
+        let mut h = HeaderMap::new();
+        for (k, v) in [
+            ("connection", "close, x-hop"),
+            ("x-hop", "1"),
+            ("te", "trailers"),
+            ("authorization", "Bearer k"),
+            ("host", "gateway"),
+            ("content-length", "9"),
+            ("x-anything", "stays"),
+        ] {
+            h.insert(HeaderName::from_static(k), HeaderValue::from_static(v));
+        }
+        to_replica(&mut h, &HeaderValue::from_static("req-1"));
+        let mut names: Vec<_> = h.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["authorization", "x-anything", "x-request-id"]);
+    }
+
+    #[test]
+    fn ratios_have_two_decimals() {
+        // Matched over prompt, never above one, zero for an empty prompt.
+        assert_eq!(prefix_match(50, 200), "0.25");
+        assert_eq!(prefix_match(7, 7), "1.00");
+        assert_eq!(prefix_match(9, 7), "1.00");
+        assert_eq!(prefix_match(0, 0), "0.00");
+    }
+}

@@ -1,0 +1,91 @@
+//! Bounds that are checked or counted: file descriptors, requests, bytes of bodies, connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::Error;
+
+/// Descriptors beside connections: listeners, probes, logs, the runtime.
+const SPARE: u64 = 64;
+
+/// Makes sure that every connection allowed can be had: one descriptor for the client, one for
+/// its replica. Raises the soft limit as far as the hard one lets it.
+pub(crate) fn check_descriptors(connections: usize, replicas: u16) -> Result<(), Error> {
+    let need = connections as u64 * 2 + u64::from(replicas) + SPARE;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|n| n >= need) {
+        return Ok(());
+    }
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let raised = Rlimit { current: Some(need.min(most)), maximum: limit.maximum };
+    let have = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => need.min(most),
+        Err(_) => limit.current.unwrap_or(0),
+    };
+    if have >= need {
+        return Ok(());
+    }
+    let fits = have.saturating_sub(SPARE + u64::from(replicas)) / 2;
+    Err(Error::Descriptors { connections, need, have, fits })
+}
+
+/// A bounded count whose permits give themselves back.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// Part of a [`Bound`], given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    used: Arc<AtomicUsize>,
+    amount: usize,
+}
+
+impl Bound {
+    pub(crate) fn new(most: usize) -> Bound {
+        Bound { used: Arc::new(AtomicUsize::new(0)), most }
+    }
+
+    /// Takes `amount`, unless that would pass the bound.
+    pub(crate) fn take(&self, amount: usize) -> Option<Permit> {
+        let before = self.used.fetch_add(amount, Ordering::Relaxed);
+        let permit = Permit { used: self.used.clone(), amount };
+        // A permit that does not fit gives itself back here.
+        (before + amount <= self.most).then_some(permit)
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.amount, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The bound holds, a refused permit costs nothing, and a dropped one comes back.
+    #[test]
+    fn permits_come_back() {
+        let bound = Bound::new(10);
+        let six = bound.take(6).expect("fits");
+        assert!(bound.take(5).is_none());
+        assert_eq!(bound.used(), 6);
+        drop(six);
+        assert_eq!(bound.used(), 0);
+        assert!(bound.take(10).is_some());
+    }
+}

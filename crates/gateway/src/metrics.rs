@@ -1,0 +1,221 @@
+//! Prometheus metrics. Every label has few values by construction: reasons and outcomes are words
+//! of fixed lists, replicas are bounded by `limits.replicas`; nothing a client sends is a label.
+
+use std::time::Duration;
+
+use meridian_routing::{Outcome, Why};
+use meridian_wire::admin::Status;
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::error::Source;
+use crate::refuse::Refusal;
+use crate::shared::Shared;
+
+type Float = Gauge<f64, std::sync::atomic::AtomicU64>;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndedAs {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReplicaLabel {
+    replica: String,
+}
+
+pub(crate) struct Metrics {
+    registry: Registry,
+    decisions: Family<Reason, Counter>,
+    refusals: Family<Reason, Counter>,
+    retries: Family<Reason, Counter>,
+    probe_failures: Counter,
+    ttft: Histogram,
+    e2e: Histogram,
+    upstream: Histogram,
+    page: Page,
+}
+
+/// What is copied from the status page at each scrape.
+#[derive(Default)]
+struct Page {
+    requests: Family<EndedAs, Float>,
+    in_flight: Float,
+    held: Float,
+    connections: Float,
+    body_bytes: Float,
+    prompt_tokens: Float,
+    matched_tokens: Float,
+    known_prompt_tokens: Float,
+    cached_tokens: Float,
+    up: Family<ReplicaLabel, Float>,
+    breaker_open: Family<ReplicaLabel, Float>,
+    pending: Family<ReplicaLabel, Float>,
+    running: Family<ReplicaLabel, Float>,
+    outstanding: Family<ReplicaLabel, Float>,
+    kv_used: Family<ReplicaLabel, Float>,
+    dispatched: Family<ReplicaLabel, Float>,
+    failed: Family<ReplicaLabel, Float>,
+    drift: Family<ReplicaLabel, Float>,
+    trust: Family<ReplicaLabel, Float>,
+    ms_per_token: Family<ReplicaLabel, Float>,
+}
+
+fn seconds() -> Histogram {
+    // 1 ms to 131 s by doubling.
+    Histogram::new(exponential_buckets(0.001, 2.0, 18))
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::with_prefix("meridian"),
+            decisions: Family::default(),
+            refusals: Family::default(),
+            retries: Family::default(),
+            probe_failures: Counter::default(),
+            ttft: seconds(),
+            e2e: seconds(),
+            upstream: seconds(),
+            page: Page::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let r = &mut self.registry;
+        r.register("decisions", "Dispatches by the policy's reason", self.decisions.clone());
+        r.register("refusals", "Requests the gateway refused, by cause", self.refusals.clone());
+        r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
+        r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
+        let s = || Unit::Seconds;
+        r.register_with_unit("ttft_gateway", "Request's first byte in to first token", s(), self.ttft.clone());
+        r.register_with_unit("e2e_gateway", "Request's first byte in to its end", s(), self.e2e.clone());
+        r.register_with_unit("upstream", "Last attempt sent to its end", s(), self.upstream.clone());
+        self.page.register(&mut self.registry);
+        self
+    }
+
+    pub(crate) fn decided(&self, why: &Why) {
+        self.decisions.get_or_create(&Reason { reason: why.word() }).inc();
+    }
+
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        self.refusals.get_or_create(&Reason { reason: refusal.code }).inc();
+    }
+
+    pub(crate) fn retried(&self, source: Source) {
+        let reason = match source {
+            Source::Full => "engine_full",
+            Source::Replica => "replica_failed",
+        };
+        self.retries.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(crate) fn probe_failed(&self) {
+        self.probe_failures.inc();
+    }
+
+    pub(crate) fn first_token(&self, ttft_ms: f64) {
+        self.ttft.observe(ttft_ms / 1e3);
+    }
+
+    pub(crate) fn ended(&self, outcome: Outcome, e2e: Duration, upstream: Duration) {
+        if outcome == Outcome::Done {
+            self.e2e.observe(e2e.as_secs_f64());
+            self.upstream.observe(upstream.as_secs_f64());
+        }
+    }
+
+    /// The page for a scraper.
+    pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
+        self.page.copy(status);
+        self.page.connections.set(shared.connections.used() as f64);
+        self.page.body_bytes.set(shared.bodies.used() as f64);
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}
+
+impl Page {
+    fn register(&self, r: &mut Registry) {
+        r.register("requests", "Requests read whole, by how they ended", self.requests.clone());
+        r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
+        r.register("held", "Requests held for want of room", self.held.clone());
+        r.register("connections", "Client connections", self.connections.clone());
+        r.register("body_bytes", "Bytes of request bodies in memory", self.body_bytes.clone());
+        r.register("prompt_tokens", "Prompt tokens dispatched, estimated", self.prompt_tokens.clone());
+        r.register("matched_tokens", "Of those, expected in cache", self.matched_tokens.clone());
+        r.register("known_prompt_tokens", "Prompt tokens engines counted", self.known_prompt_tokens.clone());
+        r.register("cached_tokens", "Of those, found in cache", self.cached_tokens.clone());
+        r.register("replica_up", "1 when the replica answers its probes", self.up.clone());
+        r.register("replica_breaker_open", "1 when its breaker is not closed", self.breaker_open.clone());
+        r.register("replica_pending", "Reported pending and dispatches since", self.pending.clone());
+        r.register("replica_running", "In the replica's batch", self.running.clone());
+        r.register("replica_outstanding", "Dispatched there and not ended", self.outstanding.clone());
+        r.register("replica_kv_used_ratio", "Reported share of KV in use", self.kv_used.clone());
+        r.register("replica_dispatched", "Attempts sent", self.dispatched.clone());
+        r.register("replica_failed", "Attempts that failed by its fault", self.failed.clone());
+        r.register("replica_drift", "Requests it has beyond ours", self.drift.clone());
+        r.register("replica_index_trust_ratio", "Weight of inferred prefix matches", self.trust.clone());
+        r.register("replica_ms_per_prefill_token", "Learned prefill time", self.ms_per_token.clone());
+    }
+
+    fn copy(&self, status: &Status) {
+        let q = &status.requests;
+        for (outcome, n) in [
+            ("done", q.done),
+            ("client_error", q.client_error),
+            ("rejected", q.rejected),
+            ("failed", q.failed),
+            ("cancelled", q.cancelled),
+        ] {
+            self.requests.get_or_create(&EndedAs { outcome }).set(n as f64);
+        }
+        self.in_flight.set(q.in_flight as f64);
+        self.held.set(f64::from(status.held));
+        self.prompt_tokens.set(status.prefix.prompt_tokens as f64);
+        self.matched_tokens.set(status.prefix.matched_tokens as f64);
+        self.known_prompt_tokens.set(status.prefix.known_prompt_tokens as f64);
+        self.cached_tokens.set(status.prefix.cached_tokens as f64);
+        self.copy_replicas(status);
+    }
+
+    fn copy_replicas(&self, status: &Status) {
+        let families = [
+            &self.up, &self.breaker_open, &self.pending, &self.running, &self.outstanding, &self.kv_used,
+            &self.dispatched, &self.failed, &self.drift, &self.trust, &self.ms_per_token,
+        ];
+        // Replicas that left shall not linger.
+        families.iter().for_each(|f| f.clear());
+        for r in &status.replicas {
+            let label = ReplicaLabel { replica: format!("r{}", r.id) };
+            let values = [
+                f64::from(u8::from(r.state == "up")),
+                f64::from(u8::from(r.breaker != "closed")),
+                f64::from(r.pending),
+                f64::from(r.running),
+                f64::from(r.outstanding),
+                f64::from(r.kv_used),
+                r.dispatched as f64,
+                r.failed as f64,
+                f64::from(r.drift),
+                f64::from(r.trust),
+                f64::from(r.ms_per_token),
+            ];
+            for (family, value) in families.iter().zip(values) {
+                family.get_or_create(&label).set(value);
+            }
+        }
+    }
+}

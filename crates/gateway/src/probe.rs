@@ -1,0 +1,95 @@
+//! Asks replicas how they are, when the machine wants to know.
+//!
+//! One task takes the machine's wishes and starts a short task for each; a probe that does not
+//! come back in time is a miss. What an engine tells unasked, in an answer's headers, is read here
+//! too.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use meridian_base::{ReplicaId, Time};
+use meridian_routing::{Input, Load};
+use meridian_wire::admin::EngineName;
+use meridian_wire::signals::{self, Engine};
+use tokio::sync::mpsc;
+
+use crate::error::AttemptError;
+use crate::fleet::Member;
+use crate::headers;
+use crate::shared::Shared;
+
+/// Carries out probes until the gateway ends.
+pub(crate) async fn run(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<ReplicaId>) {
+    while let Some(id) = wishes.recv().await {
+        let Some(member) = shared.fleet.get(id) else { continue };
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = member.gone.cancelled() => {}
+                () = probe(&shared, &member) => {}
+            }
+        });
+    }
+}
+
+async fn probe(shared: &Shared, member: &Member) {
+    let asked = shared.driver.clock.now();
+    let id = member.id;
+    let input = match ask(shared, member).await {
+        Ok(load) => Input::Reported { id, asked, load },
+        Err(error) => {
+            shared.metrics.probe_failed();
+            tracing::debug!(replica = %id, error = %error, "probe failed");
+            Input::ProbeFailed(id)
+        }
+    };
+    shared.driver.tell(input);
+}
+
+/// One probe: the engine's metrics page, or a sign of life where it has none.
+async fn ask(shared: &Shared, member: &Member) -> Result<Load, AttemptError> {
+    let limit = shared.config.timeouts.probe.0;
+    let found = member.found();
+    let engine = found.engine.and_then(engine);
+    let Some((engine, path)) = engine.and_then(|e| e.probe_path().map(|p| (e, p))) else {
+        let page = shared.upstream.get(&member.authority, "/health", limit).await?;
+        // A server without /health that answers is alive all the same.
+        return match page.status.is_server_error() {
+            true => Err(AttemptError::replica(format!("GET /health: {}", page.status))),
+            false => Ok(Load::default()),
+        };
+    };
+    let page = shared.upstream.get(&member.authority, path, limit).await?;
+    if !page.status.is_success() {
+        return Err(AttemptError::replica(format!("GET {path}: {}", page.status)));
+    }
+    let load = signals::read(engine, &page.body).map_err(|e| AttemptError::replica(e.to_string()))?;
+    Ok(load_of(&load, found.kv_tokens))
+}
+
+/// What the machine steers by, of what an engine told.
+pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
+    Load {
+        pending: load.pending,
+        running: load.running,
+        kv_used: load.kv_used,
+        kv_tokens: load.kv_tokens.or(kv_tokens),
+    }
+}
+
+/// The signals' name of a configured engine.
+pub(crate) fn engine(name: EngineName) -> Option<Engine> {
+    Engine::from_name(name.name())
+}
+
+/// A load report that came in an answer's header (ORCA): fresher than any probe, and free.
+pub(crate) fn piggyback(shared: &Shared, member: &Member, headers: &HeaderMap) {
+    let Some(value) = headers.get(headers::ORCA) else { return };
+    let Ok(load) = signals::orca(value.as_bytes()) else { return };
+    // It says pending and KV use, not running: a report of its own only where both were said.
+    if let (Some(_), Some(_)) = (load.pending, load.running) {
+        let asked: Time = shared.driver.clock.now();
+        let load = load_of(&load, member.found().kv_tokens);
+        shared.driver.tell(Input::Reported { id: member.id, asked, load });
+    }
+}

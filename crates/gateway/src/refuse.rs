@@ -1,0 +1,151 @@
+//! Refusals: OpenAI's error form, a status that fits, the cause and the remedy, Retry-After where
+//! waiting helps.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use meridian_routing::RejectWhy;
+use meridian_wire::openai::{BadRequest, Endpoint, error_body};
+
+use crate::body::Body;
+
+/// One refusal, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: Cow<'static, str>,
+    pub(crate) param: Option<&'static str>,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { status, code, message: message.into(), param: None, retry_after: None }
+    }
+
+    pub(crate) fn retry_after(mut self, wait: Duration) -> Refusal {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    pub(crate) fn bad_request(bad: BadRequest) -> Refusal {
+        let param = bad.param;
+        Refusal { param, ..Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", bad.message) }
+    }
+
+    pub(crate) fn not_found(path_is_known: bool) -> Refusal {
+        if path_is_known {
+            return Refusal::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "this path takes another method: POST for requests, GET for /v1/models",
+            );
+        }
+        Refusal::new(
+            StatusCode::NOT_FOUND,
+            "unknown_path",
+            "this path is not served here; engine paths beside the OpenAI ones are allowed by `paths` in the gateway's configuration",
+        )
+    }
+
+    pub(crate) fn too_large(limit: u64) -> Refusal {
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("the body is larger than {limit} bytes; send less, or raise limits.body in the gateway's configuration"),
+        )
+    }
+
+    pub(crate) fn busy(what: &'static str) -> Refusal {
+        Refusal::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "gateway_full",
+            format!("the gateway holds as much as {what} allows; try again, or raise the limit"),
+        )
+        .retry_after(Duration::from_secs(1))
+    }
+
+    pub(crate) fn draining() -> Refusal {
+        Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "this gateway is shutting down; send the request again, it will reach another",
+        )
+        .retry_after(Duration::from_secs(1))
+    }
+
+    pub(crate) fn unknown_model() -> Refusal {
+        Refusal {
+            param: Some("model"),
+            ..Refusal::new(
+                StatusCode::NOT_FOUND,
+                "model_not_found",
+                "no replica of this region serves the model asked for; GET /v1/models lists those that are served",
+            )
+        }
+    }
+
+    /// The machine's refusal. `last` is what the last attempt failed of.
+    pub(crate) fn of(why: RejectWhy, retry_after: Duration, last: Option<&str>) -> Refusal {
+        let code = why.word();
+        let wait = |r: Refusal| r.retry_after(retry_after);
+        match why {
+            RejectWhy::UnknownModel => Refusal::unknown_model(),
+            RejectWhy::NoReplica => wait(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                code,
+                "no replica is known to serve this model yet; check the replicas at the gateway's /admin/status",
+            )),
+            RejectWhy::PinnedGone => Refusal {
+                param: Some("previous_response_id"),
+                ..Refusal::new(
+                    StatusCode::NOT_FOUND,
+                    code,
+                    "the replica that held this response is gone; send the conversation anew",
+                )
+            },
+            RejectWhy::HeldFull { limit } => wait(Refusal::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                code,
+                format!("every replica is full and {limit} requests are held already; slow down, or add replicas"),
+            )),
+            RejectWhy::TenantHeldFull { limit } => wait(Refusal::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                code,
+                format!("every replica is full and {limit} requests of this tenant are held already; slow down"),
+            )),
+            RejectWhy::HeldTooLong { limit } => wait(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                code,
+                format!("no replica had room within {} ms; try again later, or add replicas", limit.as_millis()),
+            )),
+            RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                code,
+                format!("{attempts} attempts failed, the last one: {}", last.unwrap_or("no replica left to try")),
+            )),
+        }
+    }
+
+    pub(crate) fn response(self, endpoint: Endpoint) -> Response<Body> {
+        let body = error_body(endpoint, self.status.as_u16(), self.code, &self.message, self.param);
+        let mut response = json(self.status, body);
+        if let Some(wait) = self.retry_after {
+            let seconds = wait.as_secs().max(1);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// A JSON answer of the gateway's own.
+pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,197 @@
+//! Hops 7 and 8: an answer on its way to the client.
+//!
+//! Bytes go out as they come. On the side the relay notices the first token, the end, the usage
+//! and (where the policy learns from it) the reply, and tells the machine. It ends in exactly one
+//! of three ways: whole, cut short by the replica, or dropped by the client.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
+use meridian_base::{Fingerprinter, ModelId, ReplicaId};
+use meridian_routing::{Outcome, Usage};
+use meridian_wire::openai::{Answer, Endpoint, Summary, error_event};
+use tokio::time::Sleep;
+
+use crate::body::CutShort;
+use crate::driver::{Ticket, Told};
+use crate::limits::Permit;
+use crate::proxy::extended;
+use crate::shared::Shared;
+
+/// What the relay needs to know of the request.
+pub(crate) struct Follow {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) streams: bool,
+    pub(crate) model: ModelId,
+    pub(crate) replica: ReplicaId,
+    /// The prompt's fingerprint, where the reply is to be added to it.
+    pub(crate) prompt: Option<Fingerprinter>,
+    pub(crate) prompt_bytes: u64,
+    /// When the request came, and when this attempt was sent.
+    pub(crate) began: Instant,
+    pub(crate) sent: Instant,
+    /// Given back when the answer is out.
+    pub(crate) permits: Vec<Permit>,
+}
+
+pub(crate) struct Relay {
+    /// The replica's answer; none once it has ended.
+    upstream: Option<Incoming>,
+    /// A piece that is here already.
+    ready: Option<Bytes>,
+    /// None once the answer's own end was seen.
+    open: Option<(Answer, Ticket)>,
+    follow: Follow,
+    idle: Pin<Box<Sleep>>,
+    last: tokio::time::Instant,
+    saw_first: bool,
+}
+
+type Piece = Option<Result<Frame<Bytes>, CutShort>>;
+
+impl Relay {
+    pub(crate) fn new(
+        upstream: Incoming,
+        first: Option<Bytes>,
+        answer: Answer,
+        ticket: Ticket,
+        follow: Follow,
+    ) -> Relay {
+        let last = tokio::time::Instant::now();
+        let idle = Box::pin(tokio::time::sleep_until(last + follow.patience()));
+        let upstream = Some(upstream);
+        Relay { upstream, ready: first, open: Some((answer, ticket)), follow, idle, last, saw_first: false }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.upstream.is_none() && self.ready.is_none()
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
+        loop {
+            if let Some(piece) = self.ready.take() {
+                let pass = self.pass(piece);
+                if !pass.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(pass))));
+                }
+            }
+            let Some(upstream) = &mut self.upstream else { return Poll::Ready(None) };
+            match Pin::new(upstream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.ready = Some(data),
+                    // Trailers end an answer; none of the engines sends any.
+                    Err(_trailers) => {}
+                },
+                Poll::Ready(None) => return Poll::Ready(self.upstream_ended()),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(self.broken("the replica's answer broke off")),
+                Poll::Pending => match self.is_idle_too_long(cx) {
+                    true => return Poll::Ready(self.broken("the replica fell silent (timeouts.idle)")),
+                    false => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    /// Looks at a piece on its way through; what is returned goes out.
+    fn pass(&mut self, piece: Bytes) -> Bytes {
+        self.last = tokio::time::Instant::now();
+        let Some((answer, ticket)) = &mut self.open else { return piece };
+        let feed = answer.feed(piece);
+        if feed.first_token || (!self.saw_first && !self.follow.streams) {
+            self.saw_first = true;
+            let ttft_ms = self.follow.began.elapsed().as_secs_f64() * 1e3;
+            self.follow.shared.metrics.first_token(ttft_ms);
+            ticket.first_token(ttft_ms);
+        }
+        // A body of known length may never be asked for its end.
+        let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);
+        if feed.ended || (whole && !self.follow.streams) {
+            let rest = self.close(Outcome::Done);
+            if !rest.is_empty() {
+                return [feed.pass, rest].concat().into();
+            }
+        }
+        feed.pass
+    }
+
+    /// Tells the machine how it ended; returns bytes that were still held back.
+    fn close(&mut self, outcome: Outcome) -> Bytes {
+        let Some((answer, ticket)) = self.open.take() else { return Bytes::new() };
+        let summary = answer.finish();
+        let follow = &mut self.follow;
+        let usage = summary.usage.map(usage);
+        if let Some(usage) = usage {
+            follow.shared.ratios.learn(follow.model, follow.prompt_bytes, usage.prompt_tokens);
+        }
+        if let Some(id) = &summary.response_id {
+            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.replica);
+        }
+        let Summary { reply, rest, .. } = summary;
+        let extended = extended(follow.endpoint, follow.prompt.take(), reply.as_deref());
+        follow.shared.metrics.ended(outcome, follow.began.elapsed(), follow.sent.elapsed());
+        follow.permits.clear();
+        ticket.finish(outcome, Told { usage, extended });
+        rest
+    }
+
+    fn upstream_ended(&mut self) -> Piece {
+        if self.follow.streams && self.open.is_some() {
+            return self.broken("the replica ended the stream before its end marker");
+        }
+        self.upstream = None;
+        let rest = self.close(Outcome::Done);
+        (!rest.is_empty()).then(|| Ok(Frame::data(rest)))
+    }
+
+    /// The replica cut the answer short: a stream ends with an error event, anything else with a
+    /// closed connection.
+    fn broken(&mut self, message: &str) -> Piece {
+        self.upstream = None;
+        if self.open.is_none() {
+            // Its own end was seen; only the transfer's end is missing.
+            return None;
+        }
+        tracing::warn!(replica = %self.follow.replica, message, "answer cut short");
+        let rest = self.close(Outcome::ReplicaError);
+        if !self.follow.streams {
+            return Some(Err(CutShort));
+        }
+        let message = format!("{message}; send the request again");
+        let event = error_event(self.follow.endpoint, 502, "replica_failed", &message);
+        // A half-sent event is closed first, or the client would read the error as part of it.
+        Some(Ok(Frame::data([&rest[..], b"\n\n", &event].concat().into())))
+    }
+
+    /// The sleep is set anew only when it fires, not with every piece.
+    fn is_idle_too_long(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.idle.as_mut().poll(cx).is_ready() {
+            let due = self.last + self.follow.patience();
+            if due <= tokio::time::Instant::now() {
+                return true;
+            }
+            self.idle.as_mut().reset(due);
+        }
+        false
+    }
+}
+
+impl Follow {
+    fn patience(&self) -> Duration {
+        self.shared.config.timeouts.idle.0
+    }
+}
+
+fn usage(usage: meridian_wire::openai::Usage) -> Usage {
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Usage {
+        prompt_tokens: narrow(usage.prompt_tokens),
+        cached_tokens: usage.cached_tokens.map(narrow),
+        completion_tokens: narrow(usage.completion_tokens),
+    }
+}

@@ -1,0 +1,40 @@
+//! What a policy asks of its index: sizes, order of eviction, and when the machine inserts.
+
+use meridian_base::Duration;
+
+/// Which of a target's leaves goes first when it holds too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evict {
+    /// The one least recently used, as the engines' own prefix caches do.
+    LeastRecent,
+    /// The one inserted earliest, however often it was used since (SkyWalker, section 3.2).
+    EarliestInserted,
+}
+
+/// When the machine inserts a request's chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// At the dispatch: the prompt alone.
+    OnDispatch,
+    /// After the answer: prompt and reply.
+    OnAnswer,
+    /// At both: siblings match what is being prefilled now, and the reply is added later.
+    Both,
+}
+
+/// The index that a policy wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndexSpec {
+    /// Bytes of the prompt in a block.
+    pub block_bytes: usize,
+    /// Blocks a target may hold; `None`: the replica's KV size.
+    pub per_target_blocks: Option<usize>,
+    /// Blocks times targets that the whole index may hold.
+    pub total_blocks: usize,
+    /// Order of eviction within a target.
+    pub evict: Evict,
+    /// When chains are inserted.
+    pub insert: Insert,
+    /// Age from which an entry no longer matches.
+    pub ttl: Option<Duration>,
+}

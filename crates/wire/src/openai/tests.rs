@@ -1,0 +1,27 @@
+//! Tests over the public functions: requests, splices, answers, error bodies.
+
+mod answers;
+mod chunks;
+mod conversations;
+mod refusals;
+mod requests;
+mod splices;
+
+use super::{Endpoint, Reading, RequestInfo, read};
+
+fn reading() -> Reading {
+    Reading { seed: 7, block_bytes: 8, head_bytes: 16, tenant_scope: None }
+}
+
+fn ok(endpoint: Endpoint, body: &str) -> RequestInfo {
+    read(endpoint, body.as_bytes(), &reading()).expect("a good body")
+}
+
+fn chat(body: &str) -> RequestInfo {
+    ok(Endpoint::ChatCompletions, body)
+}
+
+/// The hashes and the length of a prompt: all that tells one from another.
+fn print(info: &RequestInfo) -> (Vec<u64>, u64) {
+    (info.fingerprint.blocks().to_vec(), info.prompt_bytes)
+}

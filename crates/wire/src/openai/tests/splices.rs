@@ -1,0 +1,89 @@
+use bytes::Bytes;
+use expect_test::{Expect, expect};
+
+use super::super::Endpoint::*;
+use super::super::{Endpoint, Splice, read};
+use super::reading;
+
+fn spliced(endpoint: Endpoint, body: &str) -> Option<String> {
+    let info = read(endpoint, body.as_bytes(), &reading()).expect("a good body");
+    let splice: Splice = info.usage_splice?;
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let pieces = splice.apply(&body);
+    assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), splice.changed_len(body.len()));
+    let text = String::from_utf8(pieces.concat()).expect("text stays text");
+    let again = read(endpoint, text.as_bytes(), &reading()).expect("still a good body");
+    assert!(again.include_usage, "{text}");
+    assert_eq!(again.fingerprint.blocks(), info.fingerprint.blocks());
+    Some(text)
+}
+
+fn check(body: &str, expected: Expect) {
+    expected.assert_eq(&spliced(ChatCompletions, body).unwrap_or_default());
+}
+
+// Each way in which a body can fail to ask for usage; all other bytes stay.
+#[test]
+fn asking() {
+    check(
+        r#" { "model":"m","messages":[],"stream":true,"x":1.0e5} "#,
+        expect![[
+            r#" {"stream_options":{"include_usage":true}, "model":"m","messages":[],"stream":true,"x":1.0e5} "#
+        ]],
+    );
+    check(
+        r#"{"stream_options":null,"model":"m","messages":[],"stream":true}"#,
+        expect![[
+            r#"{"stream_options":{"include_usage":true},"model":"m","messages":[],"stream":true}"#
+        ]],
+    );
+    check(
+        r#"{"model":"m","messages":[],"stream":true,"stream_options" : { } }"#,
+        expect![[
+            r#"{"model":"m","messages":[],"stream":true,"stream_options" : {"include_usage":true } }"#
+        ]],
+    );
+    check(
+        r#"{"stream":true,"stream_options":{"a":1},"model":"m","messages":[]}"#,
+        expect![[
+            r#"{"stream":true,"stream_options":{"include_usage":true,"a":1},"model":"m","messages":[]}"#
+        ]],
+    );
+    check(
+        r#"{"stream":true,"stream_options":{"a":1,"include_usage": false},"model":"m","messages":[]}"#,
+        expect![[
+            r#"{"stream":true,"stream_options":{"a":1,"include_usage": true},"model":"m","messages":[]}"#
+        ]],
+    );
+    check(
+        r#"{"stream":true,"stream_options":{"include_usage":null},"model":"m","messages":[]}"#,
+        expect![[
+            r#"{"stream":true,"stream_options":{"include_usage":true},"model":"m","messages":[]}"#
+        ]],
+    );
+}
+
+// Where usage is asked for, told unasked, or there is no stream, nothing is spliced.
+#[test]
+fn not_asking() {
+    let asked = r#"{"model":"m","messages":[],"prompt":"","stream":true,"stream_options":{"include_usage":true}}"#;
+    let plain = r#"{"model":"m","messages":[],"prompt":"","input":"","stream":true}"#;
+    let whole = r#"{"model":"m","messages":[],"prompt":"","input":""}"#;
+    assert_eq!(spliced(ChatCompletions, asked), None);
+    assert_eq!(spliced(Completions, asked), None);
+    assert_eq!(spliced(ChatCompletions, whole), None);
+    assert!(spliced(Completions, plain).is_some());
+    for endpoint in [Responses, Messages, Embeddings, Other] {
+        assert_eq!(spliced(endpoint, plain), None);
+    }
+}
+
+// The pieces around the insertion are the body's own memory.
+#[test]
+fn nothing_is_copied() {
+    let body = Bytes::from_static(br#"{"model":"m","messages":[],"stream":true}"#);
+    let info = read(ChatCompletions, &body, &reading()).expect("a good body");
+    let [before, _, after] = info.usage_splice.expect("usage is not asked for").apply(&body);
+    assert_eq!(before.as_ptr(), body.as_ptr());
+    assert_eq!(after.as_ptr(), body[1..].as_ptr());
+}

@@ -1,0 +1,129 @@
+//! `./x check`: the house rules as a program.
+//!
+//! A rule is one file with one function that lists what is broken and says what to do instead.
+//! All rules run, even after one has failed, so that one run shows everything.
+
+mod commands;
+mod crates;
+mod dependencies;
+mod format;
+mod functions;
+mod imports;
+mod links;
+mod lints;
+mod paths;
+mod purity;
+mod rustdoc;
+mod size;
+mod tests_exist;
+mod versions;
+mod words;
+
+use std::time::Instant;
+
+use crate::house::House;
+
+#[derive(Default, clap::Args)]
+pub(crate) struct Args {
+    /// Only these rules; all of them by default
+    rules: Vec<String>,
+}
+
+/// One house rule.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    /// What holds where the rule is kept.
+    pub(crate) holds: &'static str,
+    pub(crate) run: fn(&House) -> anyhow::Result<Vec<Broken>>,
+}
+
+/// One place where a rule is broken.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Broken {
+    /// A file, with a line where there is one; or whatever else names the place.
+    pub(crate) place: String,
+    /// What is wrong, and the remedy.
+    pub(crate) what: String,
+}
+
+/// The quick ones first; those that start cargo last.
+const RULES: &[Rule] = &[
+    imports::RULE,
+    crates::RULE,
+    words::RULE,
+    paths::RULE,
+    size::RULE,
+    functions::RULE,
+    tests_exist::RULE,
+    versions::RULE,
+    links::RULE,
+    dependencies::RULE,
+    purity::RULE,
+    format::RULE,
+    lints::RULE,
+    rustdoc::RULE,
+    commands::RULE,
+];
+
+/// Runs the rules and prints what they found; true where nothing is broken.
+pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
+    let mut broken_rules = Vec::new();
+    for rule in chosen(&args.rules)? {
+        let start = Instant::now();
+        let broken = (rule.run)(house)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let verdict = if broken.is_empty() { "ok    " } else { "BROKEN" };
+        println!("{verdict} {:<13} {:<60} {seconds:5.1} s", rule.name, rule.holds);
+        for Broken { place, what } in &broken {
+            println!("       {place}: {what}");
+        }
+        if !broken.is_empty() {
+            broken_rules.push(rule.name);
+        }
+    }
+    if !broken_rules.is_empty() {
+        println!("broken: {}", broken_rules.join(", "));
+    }
+    Ok(broken_rules.is_empty())
+}
+
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Rule>> {
+    if names.is_empty() {
+        return Ok(RULES.iter().collect());
+    }
+    let all = || RULES.iter().map(|rule| rule.name).collect::<Vec<_>>().join(" ");
+    let find = |name: &String| RULES.iter().find(|rule| rule.name == name);
+    let or_say = |name| find(name).ok_or_else(|| anyhow::anyhow!("no rule {name}: {}", all()));
+    names.iter().map(or_say).collect()
+}
+
+/// What is broken at one line of a file.
+pub(crate) fn at(path: &str, line: usize, what: impl Into<String>) -> Broken {
+    Broken { place: format!("{path}:{line}"), what: what.into() }
+}
+
+/// What is broken about a whole file, crate or page.
+pub(crate) fn of(place: impl Into<String>, what: impl Into<String>) -> Broken {
+    Broken { place: place.into(), what: what.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A misspelt rule is an error that lists the rules, never a run of nothing.
+    #[test]
+    fn an_unknown_rule_is_an_error() {
+        let Err(error) = chosen(&["import".into()]) else { panic!("accepted") };
+        assert!(error.to_string().contains("no rule import: imports"), "{error}");
+    }
+
+    // Names are how a rule is asked for and told of, so each is there once.
+    #[test]
+    fn every_rule_has_its_own_name() {
+        let mut names: Vec<_> = RULES.iter().map(|rule| rule.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), RULES.len());
+    }
+}

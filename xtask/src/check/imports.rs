@@ -1,0 +1,143 @@
+//! Every crate imports only what the import table allows.
+//!
+//! The table keeps the three machines apart from each other and from all that has a socket, so
+//! that the same decision runs in a gateway and in a simulator. It names the crates of the whole
+//! house; one that is not built yet stands here with its place already settled.
+
+use super::{Broken, Rule, of};
+use crate::house::House;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "imports",
+    holds: "crates import only what the import table allows",
+    run: |house| Ok(broken(&edges(house))),
+};
+
+/// One line of the table: what a crate may import, and what its tests may besides.
+struct Line {
+    name: &'static str,
+    may: &'static [&'static str],
+    tests: &'static [&'static str],
+}
+
+/// Short names: `base` is the package `meridian-base`.
+const TABLE: &[Line] = &[
+    line("base", &[]),
+    line("routing", &["base"]),
+    line("engine", &["base"]),
+    line("flow", &["base"]),
+    line("fabric", &["base"]),
+    line("workload", &["base"]),
+    line("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
+    line("plan", &["base", "engine", "fabric"]),
+    line("wire", &["base", "routing", "flow"]),
+    // The gateway's own tests may put the engine model behind it, in the same process.
+    Line { name: "gateway", may: &["base", "routing", "wire"], tests: &["engined", "engine"] },
+    line("engined", &["base", "engine", "wire"]),
+    line("flow-abi", &["base", "flow"]),
+    line("flowd", &["base", "flow", "flow-abi", "wire"]),
+    line("control", &["base", "wire"]),
+    line("ina", &["base", "wire"]),
+    line("lab", &["base", "wire"]),
+    line("bench", EVERYTHING),
+    line("cli", EVERYTHING),
+    line("xtask", &[]),
+];
+
+const EVERYTHING: &[&str] = &["*"];
+
+const fn line(name: &'static str, may: &'static [&'static str]) -> Line {
+    Line { name, may, tests: &[] }
+}
+
+/// An import as Cargo.toml states it.
+struct Edge {
+    from: String,
+    to: String,
+    in_tests: bool,
+}
+
+fn edges(house: &House) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for package in house.packages() {
+        // A crate without imports must be in the table too: it gets an edge to itself.
+        let own = short(&package.name);
+        edges.push(Edge { from: own.clone(), to: own.clone(), in_tests: false });
+        for dependency in package.dependencies.iter().filter(|one| one.path.is_some()) {
+            let in_tests = dependency.kind == cargo_metadata::DependencyKind::Development;
+            edges.push(Edge { from: own.clone(), to: short(&dependency.name), in_tests });
+        }
+    }
+    edges
+}
+
+fn short(package: &str) -> String {
+    package.strip_prefix("meridian-").unwrap_or(package).to_owned()
+}
+
+fn broken(edges: &[Edge]) -> Vec<Broken> {
+    edges.iter().filter_map(|edge| Some(of(format!("crates/{}", edge.from), why(edge)?))).collect()
+}
+
+fn why(Edge { from, to, in_tests }: &Edge) -> Option<String> {
+    let Some(line) = TABLE.iter().find(|line| line.name == from) else {
+        return Some(format!(
+            "{from} is not in the import table; give it a line in xtask/src/check/imports.rs"
+        ));
+    };
+    let allowed = |list: &[&str]| list.contains(&to.as_str()) || list == EVERYTHING;
+    if from == to || allowed(line.may) || (*in_tests && allowed(line.tests)) {
+        return None;
+    }
+    let may = if line.may.is_empty() { "nothing".into() } else { line.may.join(", ") };
+    Some(format!(
+        "{from} imports {to}, and may import {may}. A type that both need belongs in base; what \
+         crosses a process belongs in wire; what joins the two belongs in sim, bench or cli"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(from: &str, to: &str, in_tests: bool) -> Vec<Broken> {
+        broken(&[Edge { from: from.into(), to: to.into(), in_tests }])
+    }
+
+    // One machine that imports another is named, with both ends and the way out.
+    #[test]
+    fn machines_do_not_import_each_other() {
+        let found = judged("routing", "engine", false);
+        assert_eq!(found[0].place, "crates/routing");
+        assert!(found[0].what.starts_with("routing imports engine, and may import base."));
+        assert_eq!(judged("routing", "base", false), []);
+    }
+
+    // The table's edge for tests does not open the same edge for the product.
+    #[test]
+    fn only_tests_of_the_gateway_import_the_engine_model() {
+        assert_eq!(judged("gateway", "engined", true), []);
+        assert_eq!(judged("gateway", "engined", false).len(), 1);
+    }
+
+    // A new crate needs a line of its own before it imports anything.
+    #[test]
+    fn an_unknown_crate_is_broken() {
+        assert!(judged("cache", "cache", false)[0].what.contains("not in the import table"));
+    }
+
+    // The cli joins everything.
+    #[test]
+    fn the_cli_may_import_all() {
+        assert_eq!(judged("cli", "gateway", false), []);
+    }
+
+    // Every name on the right has a line of its own, so that a crate can't be misspelt there.
+    #[test]
+    fn the_table_is_closed() {
+        let known = |name: &str| name == "*" || TABLE.iter().any(|line| line.name == name);
+        for name in TABLE.iter().flat_map(|line| line.may.iter().chain(line.tests)) {
+            assert!(known(name), "{name} has no line");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Clippy and the compiler have nothing to say, tests included.
+
+use super::{Broken, Rule, of};
+use crate::cmd::{cargo, ends_well};
+use crate::house::House;
+
+pub(crate) const RULE: Rule =
+    Rule { name: "lints", holds: "clippy and rustc have no warning", run: |house| run(house) };
+
+fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
+    let args = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    let good = ends_well(cargo(&house.root, &args))?;
+    Ok(if good { vec![] } else { vec![of("workspace", "has the warnings above")] })
+}

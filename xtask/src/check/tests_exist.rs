@@ -1,0 +1,51 @@
+//! Every file that cargo takes for a test program holds a test.
+//!
+//! An empty one passes for ever: cargo reports it as ok with no test run.
+
+use std::path::Path;
+
+use super::{Broken, Rule, of};
+use crate::house::House;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "tests",
+    holds: "every test program holds a test",
+    run: |house| {
+        let mut found = Vec::new();
+        for package in house.packages() {
+            for target in package.targets.iter().filter(|target| target.is_test()) {
+                let path = target.src_path.strip_prefix(&house.root).unwrap_or(&target.src_path);
+                found.extend(broken(path.as_str(), &with_modules(house, path.as_std_path())));
+            }
+        }
+        Ok(found)
+    },
+};
+
+/// The program's text and that of the modules in the folder of its name.
+fn with_modules(house: &House, main: &Path) -> String {
+    let folder = main.with_extension("");
+    let inside = house.files.iter().filter(|file| {
+        let path = Path::new(&file.path);
+        path == main || path.starts_with(&folder)
+    });
+    inside.filter_map(|file| file.text.as_deref()).collect()
+}
+
+fn broken(path: &str, text: &str) -> Option<Broken> {
+    const MARKS: [&str; 4] = ["#[test]", "#[tokio::test", "proptest!", "test_case("];
+    let holds = MARKS.iter().any(|mark| text.contains(mark));
+    (!holds).then(|| of(path, "holds no test; write one or take the file out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A test program with only helpers in it would pass without testing anything.
+    #[test]
+    fn an_empty_test_program_is_found() {
+        assert!(broken("tests/a.rs", "fn helper() {}").is_some());
+        assert_eq!(broken("tests/a.rs", "#[test]\nfn a() {}"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! `versions.env` pins exactly, and agrees with Cargo.toml about the oldest Rust.
+
+use super::{Broken, Rule, of};
+
+pub(crate) const RULE: Rule = Rule {
+    name: "versions",
+    holds: "versions.env pins exactly and agrees with Cargo.toml",
+    run: |house| {
+        let rust = house.packages()[0].rust_version.as_ref().map(ToString::to_string);
+        let text = house.text(PATH).unwrap_or_default();
+        Ok(broken(text, rust.as_deref().unwrap_or_default()))
+    },
+};
+
+const PATH: &str = "versions.env";
+
+fn broken(text: &str, cargo_rust: &str) -> Vec<Broken> {
+    let mut found = Vec::new();
+    let mut rust_min = None;
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let Some((key, value)) = line.strip_suffix('"').and_then(|line| line.split_once("=\""))
+        else {
+            found.push(of(PATH, format!("{line} is not KEY=\"value\", which a shell can read")));
+            continue;
+        };
+        if key == "RUST_MIN" {
+            rust_min = Some(value);
+        }
+        let loose = |one: &&str| key.ends_with("_PIP") && !one.contains("==");
+        for one in value.split(' ').filter(loose) {
+            found.push(of(PATH, format!("{one} of {key} has no version; write {one}==VERSION")));
+        }
+    }
+    // Cargo may state a patch version where the file has none: 1.95 and 1.95.0 agree.
+    let agrees = |min: &str| cargo_rust == min || cargo_rust == format!("{min}.0");
+    if !rust_min.is_some_and(agrees) {
+        let what = format!("RUST_MIN must be rust-version of Cargo.toml, {cargo_rust}");
+        found.push(of(PATH, what));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A package without a version would be another one next month.
+    #[test]
+    fn a_loose_version_is_found() {
+        let found = broken("RUST_MIN=\"1.95\"\nA_PIP=\"gguf==1 numpy\"", "1.95.0");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.starts_with("numpy of A_PIP has no version"), "{found:?}");
+    }
+
+    // The script and cargo must refuse the same toolchains.
+    #[test]
+    fn two_answers_about_rust_are_found() {
+        assert!(broken("RUST_MIN=\"1.90\"", "1.95")[0].what.contains("1.95"));
+        assert_eq!(broken("RUST_MIN=\"1.95\"", "1.95"), []);
+        assert_eq!(broken("# nothing", "1.95").len(), 1);
+    }
+
+    // A line that only one of the readers understands is broken.
+    #[test]
+    fn a_line_no_shell_reads_is_found() {
+        assert!(broken("RUST_MIN=\"1.95\"\nA = 1", "1.95")[0].what.contains("KEY=\"value\""));
+    }
+}

@@ -1,0 +1,69 @@
+//! Just enough of Markdown for the rules: what is code, and where a link points.
+//!
+//! It knows fences, code spans and inline links. It does not know HTML, nested brackets or
+//! reference links; the documents do without them.
+
+/// A piece of a line, with the number of the line.
+pub(crate) type Piece<'a> = (usize, &'a str);
+
+/// The lines inside fences and the spans between backticks.
+pub(crate) fn code(text: &str) -> Vec<Piece<'_>> {
+    let mut found = Vec::new();
+    for (number, line, fenced) in lines(text) {
+        if fenced {
+            found.push((number, line.trim()));
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).map(|span| (number, span)));
+        }
+    }
+    found
+}
+
+/// The targets of `[text](target)` and `![text](target)` outside code.
+pub(crate) fn links(text: &str) -> Vec<Piece<'_>> {
+    let mut found = Vec::new();
+    for (number, line, fenced) in lines(text) {
+        if fenced {
+            continue;
+        }
+        for prose in line.split('`').step_by(2) {
+            for rest in prose.split("](").skip(1) {
+                found.extend(rest.split_once(')').map(|(target, _)| (number, target)));
+            }
+        }
+    }
+    found
+}
+
+/// Lines with their numbers and whether they stand inside a fence; the fences themselves are out.
+fn lines(text: &str) -> Vec<(usize, &str, bool)> {
+    let mut fenced = false;
+    let mut kept = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else {
+            kept.push((number, line, fenced));
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "see [a](b.md) and `./x up`\n```sh\n$ ./x test\n[no](link.md)\n```\n`x`";
+
+    // Code is what stands in fences and between backticks, each with its line.
+    #[test]
+    fn finds_code() {
+        assert_eq!(code(PAGE), [(1, "./x up"), (3, "$ ./x test"), (4, "[no](link.md)"), (6, "x")]);
+    }
+
+    // A link inside a fence is text of the example, not a link.
+    #[test]
+    fn finds_links_outside_code() {
+        assert_eq!(links(PAGE), [(1, "b.md")]);
+    }
+}

@@ -1,0 +1,118 @@
+//! The parts of the test command.
+//!
+//! They share one build: the same packages, features and profile in every call of cargo, and the
+//! `up` part runs the binary that the tests were built with.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::limit;
+use super::tally::Tally;
+use crate::check;
+use crate::cmd::{cargo, cmd};
+use crate::house::House;
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+pub(crate) enum Part {
+    Build,
+    Check,
+    Unit,
+    Real,
+    Up,
+}
+
+/// The test programs that start llama.cpp servers, by the beginning of their file's name.
+const REAL: &str = "real_";
+
+/// No call of a program may take longer than this.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+impl Part {
+    pub(crate) const ALL: &[Part] = &[Part::Build, Part::Check, Part::Unit, Part::Real, Part::Up];
+    pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
+
+    /// What the part shows, in a line.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Part::Build => "all programs and tests",
+            Part::Check => "the house rules",
+            Part::Unit => "tests of every crate, without other software",
+            Part::Real => "the gateway before real llama.cpp servers",
+            Part::Up => "a whole region for 15 s, with model engines and with llama.cpp",
+        }
+    }
+
+    pub(crate) fn run(self, house: &House, tally: &mut Tally) -> anyhow::Result<()> {
+        match self {
+            Part::Build => ensure!(house.build()?, "the workspace does not build"),
+            Part::Check => {
+                ensure!(check::run(house, &check::Args::default())?, "rules are broken, see above");
+            }
+            Part::Unit => {
+                let programs = programs(house).filter(|name| !name.starts_with(REAL));
+                let chosen = programs.flat_map(|name| ["--test".to_owned(), name]);
+                let chosen: Vec<String> = chosen.collect();
+                let args = ["--lib", "--bins"].into_iter().chain(chosen.iter().map(String::as_str));
+                let units = cargo_test(house, &args.collect::<Vec<_>>(), tally);
+                let examples = cargo_test(house, &["--doc"], tally);
+                units.and(examples)?;
+            }
+            Part::Real => {
+                ensure!(programs(house).any(|name| name.starts_with(REAL)), "no tests/real_*.rs");
+                cargo_test(house, &["--test", "real_*"], tally)?;
+            }
+            Part::Up => {
+                let model = up(house, &["up", "--for", "15s"]);
+                let real = up(house, &["up", "--for", "15s", "--engine", "llamacpp"]);
+                model.and(real)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Part::Build => "build",
+            Part::Check => "check",
+            Part::Unit => "unit",
+            Part::Real => "real",
+            Part::Up => "up",
+        })
+    }
+}
+
+/// The names of the test programs under `tests/`.
+fn programs(house: &House) -> impl Iterator<Item = String> {
+    let targets = house.packages().into_iter().flat_map(|package| &package.targets);
+    targets.filter(|target| target.is_test()).map(|target| target.name.clone())
+}
+
+/// Runs test programs, passes on what they print and counts it.
+fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Result<()> {
+    let mut sum = Tally::default();
+    let args = [&["test", "--workspace", "--no-fail-fast"], which].concat();
+    let status = limit::run(cargo(&house.root, &args), LIMIT, |line| {
+        println!("{line}");
+        if let Some(counts) = Tally::of_line(line) {
+            sum += counts;
+        }
+    });
+    *tally += sum;
+    let status = status?;
+    ensure!(status.success(), "cargo test {} failed", which.join(" "));
+    // The documents have no examples to run at times; a part without tests tests nothing.
+    ensure!(sum.passed > 0 || which == ["--doc"], "cargo test {} ran no test", which.join(" "));
+    Ok(())
+}
+
+fn up(house: &House, args: &[&str]) -> anyhow::Result<()> {
+    println!("$ meridian {}", args.join(" "));
+    let status =
+        limit::run(cmd(&house.root, house.meridian(), args), LIMIT, |line| println!("{line}"))?;
+    ensure!(status.success(), "meridian {} ended with {status}", args.join(" "));
+    Ok(())
+}
