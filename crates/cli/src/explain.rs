@@ -17,7 +17,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let url = format!("{}/admin/explain/{}", args.admin.trim_end_matches('/'), args.id);
-    let (status, body) = meridian_bench::http::get(&url).with_context(|| format!("cannot ask {url}"))?;
+    let (status, body) = crate::http::get(&url).with_context(|| format!("cannot ask {url}"))?;
     if status != 200 {
         bail!("{}", message(&body));
     }

@@ -5,6 +5,7 @@ mod check;
 mod engine;
 mod explain;
 mod gateway;
+mod http;
 mod logs;
 mod policies;
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::relay::Relay;
@@ -98,8 +98,9 @@ impl http_body::Body for Parts {
         _cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         while self.next < self.parts.len() {
-            let part = std::mem::take(&mut self.parts[self.next]);
+            let at = self.next;
             self.next += 1;
+            let part = std::mem::take(&mut self.parts[at]);
             if !part.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(part))));
             }

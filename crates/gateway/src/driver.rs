@@ -196,9 +196,13 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn first_token(&self, ttft_ms: f64) {
+    /// The answer began; with its TTFT where it streams, since a whole answer's first byte says
+    /// nothing of its first token.
+    pub(crate) fn first_token(&self, ttft: Option<Duration>) {
         let mut inner = self.driver.lock();
-        inner.ttft.add(ttft_ms as f32);
+        if let Some(ttft) = ttft {
+            inner.ttft.add(ttft.as_secs_f32() * 1e3);
+        }
         let now = self.driver.clock.now();
         inner.routing.handle(now, Input::FirstToken(self.id));
         let _ = inner.carry_out(None);

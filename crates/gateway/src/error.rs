@@ -55,12 +55,12 @@ pub(crate) enum Source {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct AttemptError {
-    pub(crate) source: Source,
+    pub(crate) fault: Source,
     pub(crate) message: String,
 }
 
 impl AttemptError {
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
-        AttemptError { source: Source::Replica, message: message.into() }
+        AttemptError { fault: Source::Replica, message: message.into() }
     }
 }

@@ -68,7 +68,6 @@ pub(crate) struct Fleet {
 struct Inner {
     members: Vec<Option<Arc<Member>>>,
     models: HashMap<String, ModelId>,
-    names: Vec<String>,
 }
 
 /// Why a replica cannot join.
@@ -134,11 +133,6 @@ impl Fleet {
         self.inner.read().expect("no panic while held").models.get(name).copied()
     }
 
-    /// The name behind an id.
-    pub(crate) fn model_name(&self, id: ModelId) -> Option<String> {
-        self.inner.read().expect("no panic while held").names.get(usize::from(id.0)).cloned()
-    }
-
     /// Gives a model that a replica serves its id. Names come from engines, never from requests,
     /// so they are few.
     pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
@@ -146,8 +140,7 @@ impl Fleet {
         if let Some(id) = inner.models.get(name) {
             return Some(*id);
         }
-        let id = ModelId(u16::try_from(inner.names.len()).ok()?);
-        inner.names.push(name.to_owned());
+        let id = ModelId(u16::try_from(inner.models.len()).ok()?);
         inner.models.insert(name.to_owned(), id);
         Some(id)
     }

@@ -125,8 +125,8 @@ impl Metrics {
         self.probe_failures.inc();
     }
 
-    pub(crate) fn first_token(&self, ttft_ms: f64) {
-        self.ttft.observe(ttft_ms / 1e3);
+    pub(crate) fn first_token(&self, ttft: Duration) {
+        self.ttft.observe(ttft.as_secs_f64());
     }
 
     pub(crate) fn ended(&self, outcome: Outcome, e2e: Duration, upstream: Duration) {

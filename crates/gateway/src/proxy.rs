@@ -109,6 +109,7 @@ async fn generate(
         block_tokens: shared.ratios.get(model) * reading.block_bytes as f32,
         deadline: deadline(shared, &parts.headers),
         pinned: pin(shared, &info)?,
+        streams: info.stream,
         dry_run: false,
     };
     if asks_dry_run(&parts.headers) {
@@ -218,9 +219,9 @@ async fn route(shared: &Arc<Shared>, job: Job, ticket: Ticket, mut verdict: Verd
         match attempt(shared, &job, &member).await {
             Ok(begun) => return relay(shared, job, ticket, &member, begun, why, matched),
             Err(error) => {
-                shared.metrics.retried(error.source);
+                shared.metrics.retried(error.fault);
                 tracing::warn!(request = ?job.shown_id, replica = %member.id, error = %error, "attempt failed");
-                verdict = ticket.again(match error.source {
+                verdict = ticket.again(match error.fault {
                     Source::Full => Outcome::Full,
                     Source::Replica => Outcome::ReplicaError,
                 });
@@ -288,7 +289,7 @@ fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> 
     let status = response.status();
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            Err(AttemptError { source: Source::Full, message: format!("the engine answered {status}") })
+            Err(AttemptError { fault: Source::Full, message: format!("the engine answered {status}") })
         }
         s if s.is_server_error() => Err(AttemptError::replica(format!("the engine answered {status}"))),
         _ => Ok(()),

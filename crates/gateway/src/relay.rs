@@ -105,9 +105,11 @@ impl Relay {
         let feed = answer.feed(piece);
         if feed.first_token || (!self.saw_first && !self.follow.streams) {
             self.saw_first = true;
-            let ttft_ms = self.follow.began.elapsed().as_secs_f64() * 1e3;
-            self.follow.shared.metrics.first_token(ttft_ms);
-            ticket.first_token(ttft_ms);
+            let ttft = self.follow.streams.then(|| self.follow.began.elapsed());
+            if let Some(ttft) = ttft {
+                self.follow.shared.metrics.first_token(ttft);
+            }
+            ticket.first_token(ttft);
         }
         // A body of known length may never be asked for its end.
         let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);

@@ -471,7 +471,7 @@ impl Routing {
     fn dispatch(&mut self, now: Time, active: &mut Active, replica: ReplicaId, why: Why) {
         let id = active.request.id;
         let row = self.replicas.row(replica);
-        active.alone = row.front_tokens == 0.0 && row.pending == 0;
+        active.alone = active.request.streams && row.front_tokens == 0.0 && row.pending == 0;
         active.matched = self.scratch.matched_tokens(replica);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;

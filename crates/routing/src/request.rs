@@ -27,6 +27,8 @@ pub struct Request {
     pub deadline: Option<Time>,
     /// The one replica that may serve it: a stateful call stays where its state is.
     pub pinned: Option<meridian_base::ReplicaId>,
+    /// The answer streams: its first token tells of prefill, and not of the whole answer.
+    pub streams: bool,
     /// Decide and explain, but send nothing and remember nothing.
     pub dry_run: bool,
 }

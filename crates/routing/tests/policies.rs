@@ -165,6 +165,7 @@ impl Bench {
             block_tokens: BLOCK_TOKENS,
             deadline: None,
             pinned: None,
+            streams: true,
             dry_run: false,
         };
         let all: Vec<u16> = self.replicas.ids().iter().map(|r| r.0).collect();

@@ -1,0 +1,148 @@
+//! Walks a page in Prometheus's text format and hands out the lines of one engine.
+//!
+//! The walk is two `memchr` a line: one to the line's end, one over the name. A line that starts
+//! otherwise than with the engine's prefix, which is every comment and most of a page of
+//! histograms by name, is never looked into. Labels are parsed only for the few names that matter,
+//! with quotes and escapes respected, because a label value may hold braces and blanks.
+//!
+//! Format: Prometheus text 0.0.4, and OpenMetrics as far as it differs on a sample line
+//! (timestamps, exemplars, `# EOF`). Types and help texts are not read.
+
+use memchr::{memchr, memchr2};
+
+use super::Engine;
+use super::error::{Missing, SignalError, excerpt};
+
+/// One sample line whose name starts with the asked prefix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// The name after the prefix.
+    pub(super) name: &'a [u8],
+    /// All after the name: labels, value, timestamp.
+    rest: &'a [u8],
+}
+
+/// Calls `each` with every sample line whose name starts with one of the prefixes; says whether
+/// the page ends with a whole line.
+pub(super) fn walk<'a>(
+    page: &'a [u8],
+    prefixes: &[&[u8]],
+    mut each: impl FnMut(Line<'a>) -> Result<(), SignalError>,
+) -> Result<bool, SignalError> {
+    let mut rest = page;
+    while let Some(end) = memchr(b'\n', rest) {
+        let line = &rest[..end];
+        rest = &rest[end + 1..];
+        if let Some(line) = named(line, prefixes) {
+            each(line)?;
+        }
+    }
+    // Prometheus wants a line feed after the last line; OpenMetrics may stop right after its mark.
+    Ok(rest.is_empty() || rest == b"# EOF")
+}
+
+fn named<'a>(line: &'a [u8], prefixes: &[&[u8]]) -> Option<Line<'a>> {
+    let after = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
+    let end = memchr2(b'{', b' ', after)?;
+    Some(Line { name: after[..end].trim_ascii_end(), rest: &after[end..] })
+}
+
+impl<'a> Line<'a> {
+    /// The labels between the braces, unparsed; empty where there are none.
+    pub(super) fn labels(&self) -> &'a [u8] {
+        self.split().map_or(&[], |(labels, _)| labels)
+    }
+
+    /// The value of a line that must carry a finite number of at least zero, or NaN.
+    pub(super) fn value(&self, name: &'static str) -> Result<f64, SignalError> {
+        value(name, self.split().map_or(&[][..], |(_, tail)| first_token(tail)))
+    }
+
+    fn split(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let Some(inside) = self.rest.strip_prefix(b"{") else {
+            return Some((&[], self.rest));
+        };
+        let end = closing_brace(inside)?;
+        Some((&inside[..end], &inside[end + 1..]))
+    }
+}
+
+/// A number that can be a load, or NaN.
+pub(super) fn value(name: &'static str, text: &[u8]) -> Result<f64, SignalError> {
+    let value = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    match value {
+        Some(value) if value.is_nan() || (value >= 0.0 && value.is_finite()) => Ok(value),
+        _ => Err(SignalError::Value {
+            name,
+            value: excerpt(text),
+            expected: "a finite number of at least 0",
+        }),
+    }
+}
+
+/// Where the labels end: the first brace outside quotes.
+fn closing_brace(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr2(b'"', b'}', text.get(at..)?)?;
+        if text[at] == b'}' {
+            return Some(at);
+        }
+        at = closing_quote(text, at + 1)? + 1;
+    }
+}
+
+/// Where the quoted value that starts at `at` ends: the first quote that is not escaped.
+fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+fn first_token(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Goes through `name="value"` pairs; values stay escaped, since none that is read has escapes.
+/// Stops at the first thing that is not a pair.
+pub(super) fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = labels;
+    std::iter::from_fn(move || {
+        let equals = memchr(b'=', rest)?;
+        let name = rest[..equals].trim_ascii();
+        let value = rest[equals + 1..].trim_ascii_start().strip_prefix(b"\"")?;
+        let end = closing_quote(value, 0)?;
+        let tail = value[end + 1..].trim_ascii_start();
+        rest = tail.strip_prefix(b",").unwrap_or(tail);
+        Some((name, &value[..end]))
+    })
+}
+
+/// A label value as a whole number.
+pub(super) fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The verdict on a page once it is walked: whole and with both needed names, or why not.
+pub(super) fn verdict(
+    engine: Engine,
+    page: &[u8],
+    whole: bool,
+    missing: [Option<&'static str>; 2],
+    remedy: &'static str,
+) -> Result<(), SignalError> {
+    let missing = Missing { names: missing };
+    if !whole {
+        return Err(SignalError::Truncated { engine, bytes: page.len(), missing });
+    }
+    if missing.names.iter().any(Option::is_some) {
+        return Err(SignalError::Missing { engine, missing, remedy });
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! SGLang's metrics page, with the `sglang:` prefix or the `sglang_` of its Rust exporters.
+//!
+//! A scheduler runs on every rank. The tensor-parallel ranks of one data-parallel rank all see the
+//! same requests, so one of them speaks for all: the lowest `tp_rank` seen for each `dp_rank`.
+//! "`tp_rank` 0" alone would be wrong with attention data parallelism, where rank d of dp sits at
+//! `tp_rank` d (a page of eight such ranks is in vllm-project/aibrix issue 1614). Pipeline ranks
+//! above 0 repeat rank 0. With priority scheduling the total is under `priority=""` and each class
+//! is repeated beside it: only the total counts. Counters have no ranks, only splits (streaming or
+//! not, cache source), and are summed.
+//!
+//! In a prefill/decode split a request passes through more queues than the waiting queue. Those
+//! before the batch (grammar, bootstrap, preallocation, transfer in) are pending. Prefill's
+//! inflight queue is after it: the KV is on its way to the decode replica, nothing waits for a
+//! place in the batch, so it is running.
+//!
+//! Names and labels: sgl-project/sglang@016d8605 `python/sglang/srt/observability/metrics_collector.py`.
+
+use super::load::Tally;
+use super::page::{Line, number, pairs, verdict, walk};
+use super::{Engine, Load, SignalError};
+
+const QUEUE: &str = "sglang:num_queue_reqs";
+const RUNNING: &str = "sglang:num_running_reqs";
+const REMEDY: &str = "start SGLang with --enable-metrics, or set `engine: none`";
+
+/// The gauges that schedulers export, one series a rank.
+const GAUGES: usize = 6;
+const PENDING: usize = 0;
+const BATCH: usize = 1;
+const SHARE: usize = 2;
+const USED: usize = 3;
+const CAPACITY: usize = 4;
+const HANDOVER: usize = 5;
+
+struct Page {
+    gauges: [Tally; GAUGES],
+    /// The waiting queue alone tells whether the page has what a load needs.
+    queue: bool,
+    info_tokens: Tally,
+    prompt: Tally,
+    cached: Tally,
+    finished: Tally,
+    ranks: Ranks,
+    /// The gauge and the name that `ranks` is collecting: samples of a name stand together.
+    collecting: Option<(usize, &'static str)>,
+}
+
+pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
+    let mut seen = Page::new();
+    let whole = walk(page, &[b"sglang:", b"sglang_"], |line| seen.take(&line))?;
+    seen.flush();
+    let [pending, running, share, used, capacity, handover] = seen.gauges;
+    let missing = [(!seen.queue).then_some(QUEUE), running.sum().is_none().then_some(RUNNING)];
+    verdict(Engine::Sglang, page, whole, missing, REMEDY)?;
+    let mut load = Load {
+        pending: pending.count(),
+        running: running
+            .count()
+            .map(|running| running.saturating_add(handover.count().unwrap_or(0))),
+        kv_used: share.share(),
+        kv_used_tokens: used.sum(),
+        kv_tokens: capacity.sum().or(seen.info_tokens.sum()),
+        prompt_tokens_total: seen.prompt.sum(),
+        cached_tokens_total: seen.cached.sum(),
+        finished_total: seen.finished.sum(),
+        ..Load::default()
+    };
+    load.derive();
+    Ok(load)
+}
+
+impl Page {
+    fn new() -> Self {
+        Self {
+            gauges: [Tally::default(); GAUGES],
+            queue: false,
+            info_tokens: Tally::default(),
+            prompt: Tally::default(),
+            cached: Tally::default(),
+            finished: Tally::default(),
+            ranks: Ranks::new(),
+            collecting: None,
+        }
+    }
+
+    fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
+        let (gauge, name) = match line.name {
+            b"num_queue_reqs" => (PENDING, QUEUE),
+            b"num_grammar_queue_reqs" => (PENDING, "sglang:num_grammar_queue_reqs"),
+            b"num_prefill_bootstrap_queue_reqs" => {
+                (PENDING, "sglang:num_prefill_bootstrap_queue_reqs")
+            }
+            // The name that the bootstrap queue had before.
+            b"num_prefill_prealloc_queue_reqs" => {
+                (PENDING, "sglang:num_prefill_prealloc_queue_reqs")
+            }
+            b"num_decode_prealloc_queue_reqs" => (PENDING, "sglang:num_decode_prealloc_queue_reqs"),
+            b"num_decode_transfer_queue_reqs" => (PENDING, "sglang:num_decode_transfer_queue_reqs"),
+            b"num_running_reqs" => (BATCH, RUNNING),
+            b"num_prefill_inflight_queue_reqs" => {
+                (HANDOVER, "sglang:num_prefill_inflight_queue_reqs")
+            }
+            b"token_usage" => (SHARE, "sglang:token_usage"),
+            b"num_used_tokens" => (USED, "sglang:num_used_tokens"),
+            b"max_total_num_tokens" => (CAPACITY, "sglang:max_total_num_tokens"),
+            _ => return self.take_counter(line),
+        };
+        let value = line.value(name)?;
+        let Some(rank) = rank(line.labels()) else {
+            return Ok(());
+        };
+        self.queue |= name == QUEUE && !value.is_nan();
+        if self.collecting != Some((gauge, name)) {
+            self.flush();
+            self.collecting = Some((gauge, name));
+        }
+        if !self.ranks.add(rank, value) {
+            self.gauges[gauge].add(value);
+        }
+        Ok(())
+    }
+
+    fn take_counter(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
+        let (tally, name) = match line.name {
+            b"prompt_tokens_total" => (&mut self.prompt, "sglang:prompt_tokens_total"),
+            b"cached_tokens_total" => (&mut self.cached, "sglang:cached_tokens_total"),
+            b"num_requests_total" => (&mut self.finished, "sglang:num_requests_total"),
+            b"cache_config_info" => {
+                if let Some(tokens) = info_tokens(line.labels()) {
+                    self.info_tokens.add(tokens as f64);
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        tally.add(line.value(name)?);
+        Ok(())
+    }
+
+    /// Moves the collected ranks of the last name into its tally.
+    fn flush(&mut self) {
+        if let Some((gauge, _)) = self.collecting.take() {
+            for (_, value) in &self.ranks.cells[..self.ranks.len] {
+                self.gauges[gauge].add(*value);
+            }
+            self.ranks.len = 0;
+        }
+    }
+}
+
+/// Which scheduler a series comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rank {
+    dp: Option<u64>,
+    tp: u64,
+}
+
+/// The rank of a series; none for one that repeats another (a priority class, a later stage of the
+/// pipeline).
+fn rank(labels: &[u8]) -> Option<Rank> {
+    let mut rank = Rank { dp: None, tp: 0 };
+    for (name, value) in pairs(labels) {
+        match name {
+            b"dp_rank" => rank.dp = number(value),
+            b"tp_rank" => rank.tp = number(value).unwrap_or(0),
+            b"pp_rank" if number(value).is_some_and(|stage| stage > 0) => return None,
+            b"priority" if !value.is_empty() => return None,
+            _ => {}
+        }
+    }
+    Some(rank)
+}
+
+/// Capacity from the labels of `cache_config_info`, before it became gauges of its own.
+fn info_tokens(labels: &[u8]) -> Option<u64> {
+    let (mut page, mut pages) = (None, None);
+    for (name, value) in pairs(labels) {
+        match name {
+            b"page_size" => page = number(value),
+            b"num_pages" => pages = number(value),
+            b"tp_rank" | b"pp_rank" if number(value).is_some_and(|rank| rank > 0) => return None,
+            _ => {}
+        }
+    }
+    page?.checked_mul(pages?)
+}
+
+/// One value for each data-parallel rank, from its lowest tensor-parallel rank. A fixed table, so
+/// that a probe allocates nothing; ranks beyond it are not compared with each other.
+struct Ranks {
+    cells: [(Rank, f64); Ranks::LIMIT],
+    len: usize,
+}
+
+impl Ranks {
+    const LIMIT: usize = 64;
+
+    fn new() -> Self {
+        Self { cells: [(Rank { dp: None, tp: 0 }, 0.0); Self::LIMIT], len: 0 }
+    }
+
+    /// Takes a sample in; false where the table is full and the sample has no cell in it.
+    fn add(&mut self, rank: Rank, value: f64) -> bool {
+        let known = self.cells[..self.len].iter_mut().find(|(cell, _)| cell.dp == rank.dp);
+        match known {
+            Some((cell, held)) if rank.tp < cell.tp => (*cell, *held) = (rank, value),
+            // Another split of the same rank's value.
+            Some((cell, held)) if rank.tp == cell.tp => *held += value,
+            Some(_) => {}
+            None if self.len < Self::LIMIT => {
+                self.cells[self.len] = (rank, value);
+                self.len += 1;
+            }
+            None => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,14 @@
+//! The adapters on pages recorded from the engines; each page's source is in `fixtures/README.md`.
+
+mod pages;
+mod random;
+mod syntax;
+mod usage;
+
+/// A recorded page.
+macro_rules! page {
+    ($path:literal) => {
+        include_bytes!(concat!("../fixtures/", $path)).as_slice()
+    };
+}
+pub(super) use page;

@@ -1,0 +1,84 @@
+//! Arbitrary bytes and damaged real pages: an answer or an error, never a panic.
+
+use super::super::{Answers, Engine, capacity, detect, orca, read, usage};
+use super::page;
+use proptest::prelude::*;
+
+const ENGINES: [Engine; 5] =
+    [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp, Engine::Tgi, Engine::None];
+
+/// All that reads bytes, on the same bytes; checks what must hold of any reading.
+fn read_all(bytes: &[u8]) {
+    for engine in ENGINES {
+        for load in [read(engine, bytes), capacity(engine, bytes)].into_iter().flatten() {
+            assert!(load.kv_used.is_none_or(|share| (0.0..=1.0).contains(&share)));
+        }
+    }
+    let some = Some(bytes);
+    for answers in [
+        Answers { metrics: some, ..Answers::default() },
+        Answers { models: some, ..Answers::default() },
+        Answers { props: some, server_info: some, info: some, ..Answers::default() },
+    ] {
+        detect(&answers);
+    }
+    let _ = orca(bytes);
+    let _ = usage(bytes);
+}
+
+const PAGES: [&[u8]; 12] = [
+    page!("vllm/v0-datadog-head.prom"),
+    page!("sglang/docs-production-metrics.prom"),
+    page!("sglang/aibrix-1614-eight-ranks.prom"),
+    page!("llamacpp/metrics-load.prom"),
+    page!("llamacpp/slots-load.json"),
+    page!("llamacpp/props.json"),
+    page!("llamacpp/chat.json"),
+    page!("tgi/datadog-payload.prom"),
+    page!("vllm/orca-load-text.txt"),
+    page!("vllm/orca-load-json.txt"),
+    page!("vllm/responses.json"),
+    page!("vllm/messages.json"),
+];
+
+/// Bytes that mean something to a parser.
+fn telling() -> impl Strategy<Value = u8> {
+    prop_oneof![any::<u8>(), prop::sample::select(b"{}\"\\=, \n\r#:_-+.e0129NaInf".to_vec())]
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(telling(), 0..300)) {
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn arbitrary_lines(
+        lines in prop::collection::vec((0..9_usize, prop::collection::vec(telling(), 0..40)), 0..30),
+    ) {
+        // Right names with anything after them.
+        let names: [&[u8]; 9] = [
+            b"vllm:num_requests_waiting", b"vllm:cache_config_info{", b"vllm:num_requests_running ",
+            b"sglang:num_queue_reqs{dp_rank=\"", b"sglang_num_running_reqs", b"sglang:token_usage{tp_rank=\"1\"",
+            b"llamacpp:requests_deferred ", b"tgi_queue_size", b"TEXT named_metrics.num_requests_waiting=",
+        ];
+        let page: Vec<u8> = lines.iter().flat_map(|(name, tail)| [names[*name], tail.as_slice(), b"\n"].concat()).collect();
+        read_all(&page);
+    }
+
+    #[test]
+    fn damaged_pages(
+        page in 0..PAGES.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), telling()), 0..20),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = PAGES[page].to_vec();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        read_all(&bytes);
+        bytes.truncate(cut.index(bytes.len() + 1));
+        read_all(&bytes);
+    }
+}

@@ -1,0 +1,92 @@
+//! vLLM's metrics page, v0 and v1 names.
+//!
+//! A data-parallel vLLM repeats each name with an `engine` label: counts are summed, the KV share
+//! is the mean. `vllm:num_requests_waiting` is the whole queue. Its split by cause,
+//! `vllm:num_requests_waiting_by_reason`, is another name and would count the queue twice; a
+//! `reason` label on the name itself is a split of it and is summed.
+//!
+//! Names: vLLM 0.32.0 `vllm/v1/metrics/loggers.py`; v0 names from 0.5 to 0.9.
+
+use super::load::Tally;
+use super::page::{Line, number, pairs, verdict, walk};
+use super::{Engine, Load, SignalError};
+
+const WAITING: &str = "vllm:num_requests_waiting";
+const RUNNING: &str = "vllm:num_requests_running";
+const REMEDY: &str = "start vLLM without --disable-log-stats, or set `engine: none`";
+
+#[derive(Default)]
+struct Page {
+    pending: Tally,
+    running: Tally,
+    kv: Tally,
+    /// The v0 name. Some versions export both: then the new one alone counts.
+    kv_old: Tally,
+    kv_tokens: Tally,
+    prompt: Tally,
+    cached: Tally,
+    /// Hits as the scheduler counts them; the name before `prompt_tokens_cached_total` came.
+    hits: Tally,
+    finished: Tally,
+}
+
+pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
+    let mut seen = Page::default();
+    let whole = walk(page, &[b"vllm:"], |line| seen.take(&line))?;
+    let missing = [
+        seen.pending.sum().is_none().then_some(WAITING),
+        seen.running.sum().is_none().then_some(RUNNING),
+    ];
+    verdict(Engine::Vllm, page, whole, missing, REMEDY)?;
+    Ok(Load {
+        pending: seen.pending.count(),
+        running: seen.running.count(),
+        kv_used: seen.kv.share().or(seen.kv_old.share()),
+        kv_tokens: seen.kv_tokens.sum(),
+        prompt_tokens_total: seen.prompt.sum(),
+        cached_tokens_total: seen.cached.sum().or(seen.hits.sum()),
+        finished_total: seen.finished.sum(),
+        ..Load::default()
+    })
+}
+
+impl Page {
+    fn take(&mut self, line: &Line<'_>) -> Result<(), SignalError> {
+        let (tally, name) = match line.name {
+            b"num_requests_waiting" => (&mut self.pending, WAITING),
+            b"num_requests_running" => (&mut self.running, RUNNING),
+            b"kv_cache_usage_perc" => (&mut self.kv, "vllm:kv_cache_usage_perc"),
+            b"gpu_cache_usage_perc" => (&mut self.kv_old, "vllm:gpu_cache_usage_perc"),
+            b"prompt_tokens_total" => (&mut self.prompt, "vllm:prompt_tokens_total"),
+            b"prompt_tokens_cached_total" => (&mut self.cached, "vllm:prompt_tokens_cached_total"),
+            b"prefix_cache_hits_total" | b"gpu_prefix_cache_hits_total" => {
+                (&mut self.hits, "vllm:prefix_cache_hits_total")
+            }
+            b"request_success_total" => (&mut self.finished, "vllm:request_success_total"),
+            b"cache_config_info" => {
+                if let Some(tokens) = kv_tokens(line.labels()) {
+                    self.kv_tokens.add(tokens as f64);
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        tally.add(line.value(name)?);
+        Ok(())
+    }
+}
+
+/// Capacity from the labels of `cache_config_info`: newer versions say it outright, which is the
+/// only right number where layers of several kinds share the blocks; older ones give the factors.
+fn kv_tokens(labels: &[u8]) -> Option<u64> {
+    let (mut tokens, mut blocks, mut block) = (None, None, None);
+    for (name, value) in pairs(labels) {
+        match name {
+            b"kv_cache_size_tokens" => tokens = number(value),
+            b"num_gpu_blocks" => blocks = number(value),
+            b"block_size" => block = number(value),
+            _ => {}
+        }
+    }
+    tokens.or_else(|| blocks?.checked_mul(block?))
+}
