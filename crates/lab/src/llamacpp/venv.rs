@@ -6,20 +6,20 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, Result};
 
-/// The pinned packages. Of what they depend on, the tools need no more than is listed here.
-const PINS: [&str; 5] = [
-    "xllamacpp==2026.10.11549",
-    "gguf==0.19.0",
-    "numpy==2.4.6",
-    "tokenizers==0.23.3",
-    "PyYAML==6.0.3",
-];
+/// The one place where versions are chosen.
+const VERSIONS: &str = include_str!("../../../../versions.env");
+
+/// The pinned packages. Of what they depend on, the tools need no more than is pinned with them.
+fn pins() -> &'static str {
+    let line = VERSIONS.lines().find_map(|line| line.strip_prefix("LLAMACPP_PIP="));
+    line.expect("versions.env names llama.cpp's packages").trim_matches('"')
+}
 
 /// The interpreter of the environment under `home`, made or remade when it is not as pinned.
 pub(super) fn ensure(home: &Path) -> Result<PathBuf> {
     let venv = home.join("venv");
     let python = venv.join("bin").join("python");
-    let (stamp, pins) = (venv.join("pins.txt"), PINS.join("\n"));
+    let (stamp, pins) = (venv.join("pins.txt"), pins());
     if std::fs::read_to_string(&stamp).is_ok_and(|found| found == pins) && works(&python) {
         return Ok(python);
     }
@@ -36,7 +36,7 @@ pub(super) fn ensure(home: &Path) -> Result<PathBuf> {
         "installing llama.cpp for Python",
         Command::new(&python)
             .args(["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--quiet"])
-            .args(PINS),
+            .args(pins.split_whitespace()),
         "the packages must be reachable by pip, and Python must be 3.10 or newer (Debian 12 has 3.11)",
     )?;
     // Written last: an installation that was interrupted has no stamp and is made again.
