@@ -1,11 +1,14 @@
-//! What the rules look at: the workspace as cargo sees it, and the files as git sees them.
+//! What the rules look at: the workspace as cargo sees it, and its files.
+//!
+//! The files are found by walking the folders that `.gitignore` does not name, without asking git:
+//! a copy without history, or one that belongs to another user, is checked all the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
-use crate::cmd::{self, cargo, cmd};
+use crate::cmd::{self, cargo};
 
 /// The workspace and its files, read once.
 pub(crate) struct House {
@@ -14,7 +17,7 @@ pub(crate) struct House {
     pub(crate) files: Vec<File>,
 }
 
-/// One file of the repository, tracked or about to be.
+/// One file of the repository.
 pub(crate) struct File {
     /// From the root, with forward slashes.
     pub(crate) path: String,
@@ -28,15 +31,9 @@ impl House {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
         let metadata = MetadataCommand::new().manifest_path(manifest).exec()?;
         let root = metadata.workspace_root.clone().into_std_path_buf();
-        let git = cmd(&root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"]);
-        let listed = cmd::stdout_of(git).context("the rules read the files that git lists")?;
+        let ignored = std::fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
         let mut files = Vec::new();
-        for path in listed.lines().filter(|path| root.join(path).is_file()) {
-            let bytes = std::fs::read(root.join(path)).with_context(|| path.to_owned())?;
-            let (path, bytes, text) =
-                (path.to_owned(), bytes.len() as u64, String::from_utf8(bytes).ok());
-            files.push(File { path, bytes, text });
-        }
+        walk(&root, &root, &ignored_folders(&ignored), &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(House { root, metadata, files })
     }
@@ -64,6 +61,35 @@ impl House {
     }
 }
 
+/// The lines of `.gitignore` that name a folder anywhere: `target/`.
+fn ignored_folders(gitignore: &str) -> Vec<&str> {
+    gitignore.lines().filter_map(|line| line.strip_suffix('/')).chain([".git"]).collect()
+}
+
+/// Adds the files under `folder`.
+fn walk(root: &Path, folder: &Path, ignored: &[&str], files: &mut Vec<File>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let (path, name, kind) =
+            entry.and_then(|one| Ok((one.path(), one.file_name(), one.file_type()?)))?;
+        if ignored.iter().any(|one| name == *one) {
+            continue;
+        }
+        if kind.is_dir() {
+            walk(root, &path, ignored, files)?;
+        } else if kind.is_file() {
+            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+            let relative = path.strip_prefix(root).expect("the walk begins at the root");
+            let (path, bytes, text) = (
+                relative.to_string_lossy().into_owned(),
+                bytes.len() as u64,
+                String::from_utf8(bytes).ok(),
+            );
+            files.push(File { path, bytes, text });
+        }
+    }
+    Ok(())
+}
+
 impl File {
     /// The lines with their numbers, none where the file is no text.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
@@ -74,5 +100,19 @@ impl File {
     #[cfg(test)]
     pub(crate) fn of(path: &str, text: &str) -> File {
         File { path: path.into(), bytes: text.len() as u64, text: Some(text.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Build outputs and history are not the repository; this very file is.
+    #[test]
+    fn finds_the_files_of_the_repository() {
+        assert_eq!(ignored_folders("target/\n*.log\n"), ["target", ".git"]);
+        let house = House::open().unwrap();
+        assert!(house.text("xtask/src/house.rs").is_some_and(|text| text.contains("fn walk")));
+        assert!(!house.files.iter().any(|file| file.path.starts_with("target/")));
     }
 }

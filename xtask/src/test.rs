@@ -41,10 +41,12 @@ impl Outcome {
 
 /// Runs the parts; true where all of them ended well.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
-    let mut outcomes = Vec::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
     for part in chosen(args) {
         println!("\n== {part}: {}", part.what());
-        outcomes.push(outcome(house, part));
+        let unbuilt = outcomes.iter().any(|done| done.part == Part::Build && !done.good());
+        let possible = !unbuilt || part == Part::Check;
+        outcomes.push(if possible { outcome(house, part) } else { not_run(part) });
     }
     if args.fast {
         println!("\n--fast left out: real (tests/real_*.rs of the cli) and up; ./x test runs them");
@@ -72,6 +74,12 @@ fn outcome(house: &House, part: Part) -> Outcome {
         println!("{part} failed: {error}");
     }
     Outcome { part, minutes, tally, error }
+}
+
+/// A part whose programs could not be built: it fails too, and does not print the reason again.
+fn not_run(part: Part) -> Outcome {
+    let error = Some("not run: the workspace does not build".to_owned());
+    Outcome { part, minutes: 0.0, tally: Tally::default(), error }
 }
 
 fn summary(outcomes: &[Outcome]) -> String {

@@ -10,7 +10,7 @@
 //! who knows the seed. What leaves the process is rehashed with a cryptographic key elsewhere.
 
 use alloc::vec::Vec;
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline, rapidhash_v3_seeded};
 
 /// Mixes two words into one: a folded 64x64 multiply, two cycles.
 #[must_use]
@@ -79,6 +79,28 @@ impl Fingerprinter {
             self.link(hash);
             self.tail.clear();
         }
+        let rest = match self.block {
+            64 => self.whole::<64>(bytes),
+            _ => self.whole_of_any(bytes),
+        };
+        self.tail.extend_from_slice(rest);
+    }
+
+    /// Hashes the whole blocks of the default size: with the length known, the hash is a straight
+    /// run of multiplications, several blocks' at a time. Returns the rest.
+    fn whole<'a, const BLOCK: usize>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (whole, rest) = bytes.as_chunks::<BLOCK>();
+        let (mut chain, secrets) = (self.chain, &self.secrets);
+        self.blocks.extend(whole.iter().map(|block| {
+            chain = mix(chain, rapidhash_v3_inline::<true, false, false>(block, secrets));
+            chain
+        }));
+        self.chain = chain;
+        rest
+    }
+
+    /// The same for blocks of any size.
+    fn whole_of_any<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let whole = bytes.chunks_exact(self.block);
         let rest = whole.remainder();
         self.blocks.reserve(whole.len());
@@ -86,7 +108,7 @@ impl Fingerprinter {
             let hash = rapidhash_v3_seeded(block, &self.secrets);
             self.link(hash);
         }
-        self.tail.extend_from_slice(rest);
+        rest
     }
 
     #[inline]

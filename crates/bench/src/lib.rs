@@ -4,6 +4,7 @@
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 
 mod commit;
+pub mod decision;
 pub mod load;
 pub mod mock;
 pub mod race;

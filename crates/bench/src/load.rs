@@ -18,7 +18,7 @@ mod options;
 mod outcome;
 mod report;
 mod sse;
-mod table;
+pub(crate) mod table;
 mod tally;
 
 pub use drive::run;

@@ -1,12 +1,34 @@
-//! The gateway beside others, in one run on one machine.
+//! The gateway beside others, in one run on one machine, in front of one mock.
+//!
+//! Every system runs in its documented production setting (kept in `crates/bench/peers/`) and all
+//! of the time; they are measured one after the other, round by round, so that a drift of the
+//! machine meets them all. One warm-up, then medians with their range; ratios are taken within a
+//! round. The table is printed whatever it says, and a peer that is missing fails the race.
+//!
+//! The load is `wrk`: written in C on one thread, it takes about a third of the CPU of our own
+//! generator for a stream, and it too ends a request at the last chunk of the answer. It sees
+//! whole answers only, which is what is raced here; TTFT is our own generator's business.
 
-use std::path::PathBuf;
+mod cases;
+mod peers;
+mod process;
+mod results;
+mod wrk;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use cases::{CASES, Case};
+use peers::System;
+use results::{Race, Sample};
 
 /// A race.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Binary of the gateway under test.
+    /// Binary of the gateway under test, which also brings the mock.
     pub meridian: PathBuf,
     /// Rounds after the warm-up.
     pub rounds: u32,
@@ -18,7 +40,64 @@ pub struct Options {
     pub json: PathBuf,
 }
 
+/// Length of a measurement in the warm-up.
+const WARM_UP: Duration = Duration::from_secs(1);
+
 /// Races the systems, prints the table and writes the results.
 pub fn run(options: Options) -> anyhow::Result<()> {
-    anyhow::bail!("no system of {:?} is known", options.only)
+    ensure!(options.rounds > 0, "rounds is 0: nothing would be measured, use 1 or more");
+    ensure!(options.each >= WARM_UP, "each is {:?}: use 1s or more", options.each);
+    let dir = options.json.parent().unwrap_or(Path::new(".")).join("race");
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let dir = dir.canonicalize()?;
+    cases::write_bodies(&dir)?;
+    wrk::write_script(&dir)?;
+
+    let mock = peers::start_mock(&options.meridian, &dir)?;
+    let names = peers::names(&options.only)?;
+    let mut systems = Vec::new();
+    for name in names {
+        eprintln!("starting {name}");
+        let system = peers::start(name, &options.meridian, &mock.address, &dir)?;
+        system.check(&dir)?;
+        systems.push(system);
+    }
+    let mut race = Race::new(systems.iter().map(|s| (s.name, s.version.clone())));
+    let bar =
+        ProgressBar::new(u64::from(options.rounds + 1) * (systems.len() * CASES.len()) as u64);
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {eta} {msg}")?);
+    for round in 0..=options.rounds {
+        let each = if round == 0 { WARM_UP } else { options.each };
+        for case in &CASES {
+            for system in &systems {
+                bar.set_message(format!("{} {}", case.name, system.name));
+                let sample = measure(system, case, each, &dir)?;
+                if round > 0 {
+                    race.add(system.name, case, sample);
+                }
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    for system in &systems {
+        race.memory(system.name, system.memory());
+    }
+    println!("{}", race.render());
+    let json = serde_json::to_vec_pretty(&race.json())?;
+    let path = &options.json;
+    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// One system under one case, once.
+fn measure(system: &System, case: &Case, each: Duration, dir: &Path) -> anyhow::Result<Sample> {
+    let before = system.cpu();
+    let load = wrk::run(&system.address, case, each, dir)?;
+    let cpu = system.cpu().saturating_sub(before);
+    Ok(Sample {
+        p50_us: load.p50_us,
+        rps: load.requests as f64 / load.seconds,
+        cpu_us: cpu.as_secs_f64() * 1e6 / (load.requests.max(1)) as f64,
+        errors: load.errors,
+    })
 }

@@ -13,7 +13,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let config = crate::gateway::read(&args.config)?;
-    println!("{} is valid: region {}, {} replicas", args.config.display(), config.region, config.replicas.len());
+    println!(
+        "{} is valid: region {}, {} replicas",
+        args.config.display(),
+        config.region,
+        config.replicas.len()
+    );
     Ok(())
 }
 

@@ -25,7 +25,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("{body}");
         return Ok(());
     }
-    let explanation: Explanation = serde_json::from_str(&body).context("the gateway's answer is no explanation")?;
+    let explanation: Explanation =
+        serde_json::from_str(&body).context("the gateway's answer is no explanation")?;
     print(&explanation);
     Ok(())
 }
@@ -49,7 +50,15 @@ fn line(c: &Candidate) -> String {
     let terms: Vec<_> = c.terms.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
     format!(
         "r{} {} {standing}: matched {:.0} of {} tokens, pending {}, running {}, outstanding {}, in front {:.0} tokens, kv {:.0} % {}",
-        c.id, c.url, c.matched_tokens, c.prompt_tokens, c.pending, c.running, c.outstanding, c.front_tokens,
-        c.kv_used * 100.0, terms.join(", ")
+        c.id,
+        c.url,
+        c.matched_tokens,
+        c.prompt_tokens,
+        c.pending,
+        c.running,
+        c.outstanding,
+        c.front_tokens,
+        c.kv_used * 100.0,
+        terms.join(", ")
     )
 }

@@ -19,7 +19,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn read(path: &PathBuf) -> anyhow::Result<Gateway> {
-    let yaml = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let yaml =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Gateway::read(&yaml).with_context(|| format!("{} is no working configuration", path.display()))
 }
 

@@ -15,7 +15,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if !args.verbose {
             continue;
         }
-        println!("    {}\n    source: {}\n    admission: {}", spec.summary, spec.source, spec.admission.name());
+        println!(
+            "    {}\n    source: {}\n    admission: {}",
+            spec.summary,
+            spec.source,
+            spec.admission.name()
+        );
         for param in spec.params {
             let default = match param.default {
                 Value::Number(n) => n.to_string(),

@@ -39,6 +39,8 @@ pub struct Gpu {
     pub sequence: f64,
     /// Latency of one all-reduce, in seconds; two a layer when split (fitted).
     pub reduce: f64,
+    /// Share of `link` that an all-reduce reaches (fitted).
+    pub link_efficiency: f64,
     /// Where the efficiencies come from.
     pub source: Source,
 }
@@ -50,7 +52,8 @@ pub(crate) const RESERVE: f64 = 3_758_096_384.0;
 /// Share of memory that an engine takes (vLLM's `gpu_memory_utilization`).
 pub(crate) const UTILIZATION: f64 = 0.9;
 
-/// Every GPU there is a profile for.
+/// Every GPU there is a profile for. The step, sequence, reduce and link terms are what vLLM showed
+/// on the H100, for all three.
 pub const GPUS: [Gpu; 3] = [
     Gpu {
         name: "l4",
@@ -59,13 +62,15 @@ pub const GPUS: [Gpu; 3] = [
         flops: 121e12,
         link: 32e9,
         memory_efficiency: 0.80,
-        compute_efficiency: 0.25,
-        attention_efficiency: 0.25,
-        step: 0.003,
-        sequence: 20e-6,
-        reduce: 40e-6,
+        compute_efficiency: 0.205,
+        attention_efficiency: 0.187,
+        step: STEP,
+        sequence: SEQUENCE,
+        reduce: REDUCE,
+        link_efficiency: LINK_EFFICIENCY,
         source: Source {
-            fitted: "SkyWalker's 512 tokens in about 300 ms (Llama-3.1-8B); bandwidth share assumed",
+            fitted: "compute: SkyWalker's 512 tokens in about 300 ms (Llama-3.1-8B); bandwidth: \
+                     aiconfigurator's correction, not measured",
             error: 0.25,
         },
     },
@@ -76,13 +81,15 @@ pub const GPUS: [Gpu; 3] = [
         flops: 312e12,
         link: 300e9,
         memory_efficiency: 0.80,
-        compute_efficiency: 0.51,
-        attention_efficiency: 0.51,
-        step: 0.003,
-        sequence: 20e-6,
-        reduce: 20e-6,
+        compute_efficiency: 0.568,
+        attention_efficiency: 0.516,
+        step: STEP,
+        sequence: SEQUENCE,
+        reduce: REDUCE,
+        link_efficiency: LINK_EFFICIENCY,
         source: Source {
-            fitted: "GORGO's Table 1: 0.0938 ms a prompt token (Mistral-7B)",
+            fitted: "compute: GORGO's Table 1, 0.0938 ms a prompt token (Mistral-7B); bandwidth: \
+                     aiconfigurator's correction, not measured",
             error: 0.15,
         },
     },
@@ -92,18 +99,25 @@ pub const GPUS: [Gpu; 3] = [
         bandwidth: 3350e9,
         flops: 989e12,
         link: 450e9,
-        memory_efficiency: 0.80,
-        compute_efficiency: 0.55,
-        attention_efficiency: 0.40,
-        step: 0.002,
-        sequence: 20e-6,
-        reduce: 15e-6,
+        memory_efficiency: 0.90,
+        compute_efficiency: 0.639,
+        attention_efficiency: 0.581,
+        step: STEP,
+        sequence: SEQUENCE,
+        reduce: REDUCE,
+        link_efficiency: LINK_EFFICIENCY,
         source: Source {
-            fitted: "end-to-end points of aiconfigurator, odd rows (Llama-3.1-8B, Qwen3-32B)",
-            error: 0.15,
+            fitted: "TPOT of aiconfigurator's end-to-end points, odd rows (Qwen3-32B on vLLM, \
+                     Llama-3.1-8B on TensorRT-LLM); even rows: median error 1.2 % and 4.4 %",
+            error: 0.10,
         },
     },
 ];
+
+const STEP: f64 = 2.54e-3;
+const SEQUENCE: f64 = 49.2e-6;
+const REDUCE: f64 = 16.9e-6;
+const LINK_EFFICIENCY: f64 = 0.603;
 
 impl Gpu {
     /// The GPU of this short name.

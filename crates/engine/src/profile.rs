@@ -85,11 +85,8 @@ fn terms(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
         kv: model.kv_bytes(tp) / bandwidth,
         pair: model.pair_flops() / (gpu.flops * gpu.attention_efficiency * gpus),
         reduce: reductions * gpu.reduce,
-        token_reduce: moved / (gpu.link * LINK_EFFICIENCY),
+        token_reduce: moved / (gpu.link * gpu.link_efficiency),
         step: gpu.step,
         sequence: gpu.sequence,
     }
 }
-
-/// Share of the link's bandwidth that an all-reduce gets (assumed).
-const LINK_EFFICIENCY: f64 = 0.7;

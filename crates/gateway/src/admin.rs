@@ -36,11 +36,19 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
     result.unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
 }
 
-fn by_id(shared: &Shared, method: &Method, path: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
+fn by_id(
+    shared: &Shared,
+    method: &Method,
+    path: &str,
+    query: Option<&str>,
+) -> Result<Response<Body>, Refusal> {
     if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/explain/"), method) {
         let found = crate::explain::find(shared, id);
         return found.map(|e| page(&e)).ok_or_else(|| {
-            missing("unknown_request", "no decision about this request is kept; ask sooner, or raise explain_keep")
+            missing(
+                "unknown_request",
+                "no decision about this request is kept; ask sooner, or raise explain_keep",
+            )
         });
     }
     if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
@@ -71,7 +79,9 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
 fn remove(shared: &Shared, id: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
     let number = id.strip_prefix('r').unwrap_or(id).parse().ok().map(ReplicaId);
     let member = number.and_then(|id| shared.fleet.get(id));
-    let member = member.ok_or_else(|| missing("unknown_replica", "no such replica; GET /admin/replicas lists them"))?;
+    let member = member.ok_or_else(|| {
+        missing("unknown_replica", "no such replica; GET /admin/replicas lists them")
+    })?;
     if query.is_some_and(|q| q.split('&').any(|p| p == "drain=true")) {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, "replica drains");
@@ -89,10 +99,16 @@ fn ready(shared: &Shared) -> Response<Body> {
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
     let table = inner.routing.replicas();
-    let takes = |id: &ReplicaId| table.row(*id).closed.is_none() && table.status(*id, now).is_some_and(|s| s.state == State::Up);
+    let takes = |id: &ReplicaId| {
+        table.row(*id).closed.is_none()
+            && table.status(*id, now).is_some_and(|s| s.state == State::Up)
+    };
     match table.ids().iter().any(takes) {
         true => text(StatusCode::OK, "ready"),
-        false => text(StatusCode::SERVICE_UNAVAILABLE, "no replica takes requests; GET /admin/replicas tells why"),
+        false => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no replica takes requests; GET /admin/replicas tells why",
+        ),
     }
 }
 
@@ -161,7 +177,8 @@ fn config(shared: &Shared) -> Response<Body> {
 
 fn metrics(shared: &Shared) -> Response<Body> {
     let mut response = text(StatusCode::OK, shared.metrics.page(&status(shared), shared));
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let kind =
+        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }

@@ -18,7 +18,11 @@ pub(crate) struct Collected {
 }
 
 /// Reads `body` whole.
-pub(crate) async fn collect(shared: &Shared, headers: &HeaderMap, body: Incoming) -> Result<Collected, Refusal> {
+pub(crate) async fn collect(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Collected, Refusal> {
     let patience: Duration = shared.config.timeouts.client.0;
     match tokio::time::timeout(patience, read(shared, headers, body)).await {
         Ok(result) => result,
@@ -30,10 +34,16 @@ pub(crate) async fn collect(shared: &Shared, headers: &HeaderMap, body: Incoming
     }
 }
 
-async fn read(shared: &Shared, headers: &HeaderMap, mut body: Incoming) -> Result<Collected, Refusal> {
+async fn read(
+    shared: &Shared,
+    headers: &HeaderMap,
+    mut body: Incoming,
+) -> Result<Collected, Refusal> {
     let limit = shared.config.limits.body.0;
-    let announced: Option<u64> =
-        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+    let announced: Option<u64> = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.parse().ok());
     if announced.is_some_and(|n| n > limit) {
         return Err(Refusal::too_large(limit));
     }
@@ -74,5 +84,9 @@ async fn read(shared: &Shared, headers: &HeaderMap, mut body: Incoming) -> Resul
 }
 
 fn gone() -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, "body_cut_short", "the body ended before its announced length")
+    Refusal::new(
+        StatusCode::BAD_REQUEST,
+        "body_cut_short",
+        "the body ended before its announced length",
+    )
 }

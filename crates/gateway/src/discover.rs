@@ -90,9 +90,8 @@ async fn look(shared: &Shared, member: &Member) -> Result<Found, AttemptError> {
     let page = page(shared, member, "/v1/models").await;
     let models = match (&page, member.spec.models.is_empty()) {
         (_, false) => member.spec.models.clone(),
-        (Some(page), true) => {
-            openai::model_ids(page).map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?
-        }
+        (Some(page), true) => openai::model_ids(page)
+            .map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?,
         (None, true) => {
             return Err(AttemptError::replica(
                 "GET /v1/models: no list; name the replica's `models` if its server has none",

@@ -151,7 +151,9 @@ impl Inner {
                     self.attempts += 1;
                     (id, Decision::Dispatch { replica, why, matched_tokens, attempt })
                 }
-                Output::Reject { id, why, retry_after } => (id, Decision::Reject { why, retry_after }),
+                Output::Reject { id, why, retry_after } => {
+                    (id, Decision::Reject { why, retry_after })
+                }
                 Output::Held(_) => continue,
                 Output::Probe(id) => {
                     // The prober lives as long as the gateway.
@@ -211,7 +213,8 @@ impl Ticket {
 
     /// An attempt failed before a byte went out: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
-        let input = Input::Finished { id: self.id, outcome, retry: true, usage: None, extended: None };
+        let input =
+            Input::Finished { id: self.id, outcome, retry: true, usage: None, extended: None };
         let mut inner = self.driver.lock();
         let verdict = self.driver.turn(&mut inner, self.id, input);
         self.driver.rearm(inner);

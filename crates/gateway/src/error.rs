@@ -11,7 +11,9 @@ pub enum Error {
     #[error("{0}")]
     Config(#[from] meridian_wire::config::ConfigError),
     /// An address cannot be listened on.
-    #[error("cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it")]
+    #[error(
+        "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
+    )]
     Listen {
         /// The configuration's field.
         field: &'static str,
@@ -21,7 +23,9 @@ pub enum Error {
         source: io::Error,
     },
     /// Too few file descriptors for the configured limits.
-    #[error("limits.connections: {connections} connections need {need} file descriptors, {have} are allowed; raise `ulimit -n` or lower limits.connections to {fits}")]
+    #[error(
+        "limits.connections: {connections} connections need {need} file descriptors, {have} are allowed; raise `ulimit -n` or lower limits.connections to {fits}"
+    )]
     Descriptors {
         /// Configured.
         connections: usize,

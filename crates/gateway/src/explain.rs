@@ -59,12 +59,19 @@ pub(crate) fn dry_run(shared: &Shared, request: Request) -> Response<Body> {
     json(StatusCode::OK, body.into())
 }
 
-fn explanation(shared: &Shared, routing: &Routing, decision: &Decision, shown: &str) -> Explanation {
+fn explanation(
+    shared: &Shared,
+    routing: &Routing,
+    decision: &Decision,
+    shown: &str,
+) -> Explanation {
     let url = |id| shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone());
     let reason = match decision.pick {
         Some((_, why)) => why.word(),
         None if decision.candidates.is_empty() => "no replica serves the model",
-        None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => "no replica is eligible: held",
+        None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
+            "no replica is eligible: held"
+        }
         None => "waiting for a better replica: held",
     };
     Explanation {
@@ -73,7 +80,11 @@ fn explanation(shared: &Shared, routing: &Routing, decision: &Decision, shown: &
         attempt: decision.attempt,
         picked: decision.pick.map(|(id, _)| url(id)),
         reason: reason.to_owned(),
-        candidates: decision.candidates.iter().map(|c| candidate(routing, c, url(c.replica))).collect(),
+        candidates: decision
+            .candidates
+            .iter()
+            .map(|c| candidate(routing, c, url(c.replica)))
+            .collect(),
     }
 }
 

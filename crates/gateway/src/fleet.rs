@@ -96,9 +96,11 @@ impl Fleet {
             return Err(JoinError::Full(usize::from(most)));
         }
         let id = ReplicaId(at as u16);
-        let label = HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+        let label =
+            HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
         let found = RwLock::new(Found::default());
-        let member = Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
+        let member =
+            Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
         match free {
             Some(at) => inner.members[at] = Some(member.clone()),
             None => inner.members.push(Some(member.clone())),
@@ -168,8 +170,14 @@ mod tests {
         for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
             assert_eq!(fleet.join(spec(url), 2).expect("joins").id.index(), i);
         }
-        assert!(fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already")));
-        assert!(fleet.join(spec("http://c:1"), 2).is_err_and(|e| e.to_string().contains("limits.replicas")));
+        assert!(
+            fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already"))
+        );
+        assert!(
+            fleet
+                .join(spec("http://c:1"), 2)
+                .is_err_and(|e| e.to_string().contains("limits.replicas"))
+        );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
         assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));

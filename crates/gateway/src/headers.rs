@@ -67,7 +67,8 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
 
 /// The id a client sees: its own, or ours.
 pub(crate) fn request_id(shared: &Shared, headers: &HeaderMap, id: RequestId) -> HeaderValue {
-    let ours = || HeaderValue::from_str(&shared.ids.show(id)).expect("hex digits are a header value");
+    let ours =
+        || HeaderValue::from_str(&shared.ids.show(id)).expect("hex digits are a header value");
     headers.get(REQUEST_ID).cloned().unwrap_or_else(ours)
 }
 

@@ -98,9 +98,24 @@ impl Metrics {
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         let s = || Unit::Seconds;
-        r.register_with_unit("ttft_gateway", "Request's first byte in to first token", s(), self.ttft.clone());
-        r.register_with_unit("e2e_gateway", "Request's first byte in to its end", s(), self.e2e.clone());
-        r.register_with_unit("upstream", "Last attempt sent to its end", s(), self.upstream.clone());
+        r.register_with_unit(
+            "ttft_gateway",
+            "Request's first byte in to first token",
+            s(),
+            self.ttft.clone(),
+        );
+        r.register_with_unit(
+            "e2e_gateway",
+            "Request's first byte in to its end",
+            s(),
+            self.e2e.clone(),
+        );
+        r.register_with_unit(
+            "upstream",
+            "Last attempt sent to its end",
+            s(),
+            self.upstream.clone(),
+        );
         self.page.register(&mut self.registry);
         self
     }
@@ -154,21 +169,49 @@ impl Page {
         r.register("held", "Requests held for want of room", self.held.clone());
         r.register("connections", "Client connections", self.connections.clone());
         r.register("body_bytes", "Bytes of request bodies in memory", self.body_bytes.clone());
-        r.register("prompt_tokens", "Prompt tokens dispatched, estimated", self.prompt_tokens.clone());
+        r.register(
+            "prompt_tokens",
+            "Prompt tokens dispatched, estimated",
+            self.prompt_tokens.clone(),
+        );
         r.register("matched_tokens", "Of those, expected in cache", self.matched_tokens.clone());
-        r.register("known_prompt_tokens", "Prompt tokens engines counted", self.known_prompt_tokens.clone());
+        r.register(
+            "known_prompt_tokens",
+            "Prompt tokens engines counted",
+            self.known_prompt_tokens.clone(),
+        );
         r.register("cached_tokens", "Of those, found in cache", self.cached_tokens.clone());
         r.register("replica_up", "1 when the replica answers its probes", self.up.clone());
-        r.register("replica_breaker_open", "1 when its breaker is not closed", self.breaker_open.clone());
-        r.register("replica_pending", "Reported pending and dispatches since", self.pending.clone());
+        r.register(
+            "replica_breaker_open",
+            "1 when its breaker is not closed",
+            self.breaker_open.clone(),
+        );
+        r.register(
+            "replica_pending",
+            "Reported pending and dispatches since",
+            self.pending.clone(),
+        );
         r.register("replica_running", "In the replica's batch", self.running.clone());
-        r.register("replica_outstanding", "Dispatched there and not ended", self.outstanding.clone());
+        r.register(
+            "replica_outstanding",
+            "Dispatched there and not ended",
+            self.outstanding.clone(),
+        );
         r.register("replica_kv_used_ratio", "Reported share of KV in use", self.kv_used.clone());
         r.register("replica_dispatched", "Attempts sent", self.dispatched.clone());
         r.register("replica_failed", "Attempts that failed by its fault", self.failed.clone());
         r.register("replica_drift", "Requests it has beyond ours", self.drift.clone());
-        r.register("replica_index_trust_ratio", "Weight of inferred prefix matches", self.trust.clone());
-        r.register("replica_ms_per_prefill_token", "Learned prefill time", self.ms_per_token.clone());
+        r.register(
+            "replica_index_trust_ratio",
+            "Weight of inferred prefix matches",
+            self.trust.clone(),
+        );
+        r.register(
+            "replica_ms_per_prefill_token",
+            "Learned prefill time",
+            self.ms_per_token.clone(),
+        );
     }
 
     fn copy(&self, status: &Status) {
@@ -193,8 +236,17 @@ impl Page {
 
     fn copy_replicas(&self, status: &Status) {
         let families = [
-            &self.up, &self.breaker_open, &self.pending, &self.running, &self.outstanding, &self.kv_used,
-            &self.dispatched, &self.failed, &self.drift, &self.trust, &self.ms_per_token,
+            &self.up,
+            &self.breaker_open,
+            &self.pending,
+            &self.running,
+            &self.outstanding,
+            &self.kv_used,
+            &self.dispatched,
+            &self.failed,
+            &self.drift,
+            &self.trust,
+            &self.ms_per_token,
         ];
         // Replicas that left shall not linger.
         families.iter().for_each(|f| f.clear());

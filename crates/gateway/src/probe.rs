@@ -63,7 +63,8 @@ async fn ask(shared: &Shared, member: &Member) -> Result<Load, AttemptError> {
     if !page.status.is_success() {
         return Err(AttemptError::replica(format!("GET {path}: {}", page.status)));
     }
-    let load = signals::read(engine, &page.body).map_err(|e| AttemptError::replica(e.to_string()))?;
+    let load =
+        signals::read(engine, &page.body).map_err(|e| AttemptError::replica(e.to_string()))?;
     Ok(load_of(&load, found.kv_tokens))
 }
 

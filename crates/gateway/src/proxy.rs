@@ -27,7 +27,11 @@ use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
 
 /// Answers one request, whatever happens.
-pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>, peer: u64) -> Response<Body> {
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    peer: u64,
+) -> Response<Body> {
     let path = request.uri().path();
     let endpoint = Endpoint::of(path);
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
@@ -89,10 +93,8 @@ async fn generate(
     let Collected { bytes, mut permits } = collect(shared, &parts.headers, body).await?;
     permits.push(room);
     let tenant = tenant(shared, &parts);
-    let reading = Reading {
-        tenant_scope: shared.isolates().then_some(tenant),
-        ..shared.reading.clone()
-    };
+    let reading =
+        Reading { tenant_scope: shared.isolates().then_some(tenant), ..shared.reading.clone() };
     let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
     let model = model(shared, endpoint, &info)?;
     let id = shared.ids.next();
@@ -191,7 +193,12 @@ fn model(shared: &Shared, endpoint: Endpoint, info: &RequestInfo) -> Result<Mode
 }
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
-async fn route(shared: &Arc<Shared>, job: Job, ticket: Ticket, mut verdict: Verdict) -> Response<Body> {
+async fn route(
+    shared: &Arc<Shared>,
+    job: Job,
+    ticket: Ticket,
+    mut verdict: Verdict,
+) -> Response<Body> {
     let mut last: Option<AttemptError> = None;
     loop {
         let decision = match verdict {
@@ -203,10 +210,13 @@ async fn route(shared: &Arc<Shared>, job: Job, ticket: Ticket, mut verdict: Verd
             },
         };
         let (replica, why, matched) = match decision {
-            Decision::Dispatch { replica, why, matched_tokens, .. } => (replica, why, matched_tokens),
+            Decision::Dispatch { replica, why, matched_tokens, .. } => {
+                (replica, why, matched_tokens)
+            }
             Decision::Reject { why, retry_after } => {
                 ticket.rejected(why);
-                let refusal = Refusal::of(why, retry_after, last.as_ref().map(|e| e.message.as_str()));
+                let refusal =
+                    Refusal::of(why, retry_after, last.as_ref().map(|e| e.message.as_str()));
                 shared.metrics.refused(&refusal);
                 return with_id(refusal.response(job.endpoint), &job.shown_id);
             }
@@ -252,7 +262,9 @@ async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, A
         Ok(result) => result,
         Err(_) => {
             let ms = patience.as_millis();
-            Err(AttemptError::replica(format!("no first byte within {ms} ms (timeouts.first_byte)")))
+            Err(AttemptError::replica(format!(
+                "no first byte within {ms} ms (timeouts.first_byte)"
+            )))
         }
     }
 }
@@ -272,7 +284,9 @@ async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, Att
     let first = loop {
         match body.frame().await {
             None => break None,
-            Some(Err(e)) => return Err(AttemptError::replica(format!("the answer broke off: {e}"))),
+            Some(Err(e)) => {
+                return Err(AttemptError::replica(format!("the answer broke off: {e}")));
+            }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => break Some(data),
@@ -288,10 +302,13 @@ async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, Att
 fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> {
     let status = response.status();
     match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            Err(AttemptError { fault: Source::Full, message: format!("the engine answered {status}") })
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
+            fault: Source::Full,
+            message: format!("the engine answered {status}"),
+        }),
+        s if s.is_server_error() => {
+            Err(AttemptError::replica(format!("the engine answered {status}")))
         }
-        s if s.is_server_error() => Err(AttemptError::replica(format!("the engine answered {status}"))),
         _ => Ok(()),
     }
 }
@@ -359,7 +376,11 @@ fn with_id(mut response: Response<Body>, id: &HeaderValue) -> Response<Body> {
 }
 
 /// The prompt's fingerprint, extended by the reply: what the next turn begins with.
-pub(crate) fn extended(endpoint: Endpoint, prompt: Option<Fingerprinter>, reply: Option<&[u8]>) -> Option<Vec<u64>> {
+pub(crate) fn extended(
+    endpoint: Endpoint,
+    prompt: Option<Fingerprinter>,
+    reply: Option<&[u8]>,
+) -> Option<Vec<u64>> {
     let (mut prompt, reply) = (prompt?, reply?);
     openai::push_reply(endpoint, &mut prompt, reply);
     Some(prompt.into_blocks())

@@ -23,7 +23,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Refusal {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Refusal {
         Refusal { status, code, message: message.into(), param: None, retry_after: None }
     }
 
@@ -56,7 +60,9 @@ impl Refusal {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("the body is larger than {limit} bytes; send less, or raise limits.body in the gateway's configuration"),
+            format!(
+                "the body is larger than {limit} bytes; send less, or raise limits.body in the gateway's configuration"
+            ),
         )
     }
 
@@ -111,22 +117,32 @@ impl Refusal {
             RejectWhy::HeldFull { limit } => wait(Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 code,
-                format!("every replica is full and {limit} requests are held already; slow down, or add replicas"),
+                format!(
+                    "every replica is full and {limit} requests are held already; slow down, or add replicas"
+                ),
             )),
             RejectWhy::TenantHeldFull { limit } => wait(Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 code,
-                format!("every replica is full and {limit} requests of this tenant are held already; slow down"),
+                format!(
+                    "every replica is full and {limit} requests of this tenant are held already; slow down"
+                ),
             )),
             RejectWhy::HeldTooLong { limit } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
-                format!("no replica had room within {} ms; try again later, or add replicas", limit.as_millis()),
+                format!(
+                    "no replica had room within {} ms; try again later, or add replicas",
+                    limit.as_millis()
+                ),
             )),
             RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 code,
-                format!("{attempts} attempts failed, the last one: {}", last.unwrap_or("no replica left to try")),
+                format!(
+                    "{attempts} attempts failed, the last one: {}",
+                    last.unwrap_or("no replica left to try")
+                ),
             )),
         }
     }
@@ -146,6 +162,8 @@ impl Refusal {
 pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::whole(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -66,7 +66,15 @@ impl Relay {
         let last = tokio::time::Instant::now();
         let idle = Box::pin(tokio::time::sleep_until(last + follow.patience()));
         let upstream = Some(upstream);
-        Relay { upstream, ready: first, open: Some((answer, ticket)), follow, idle, last, saw_first: false }
+        Relay {
+            upstream,
+            ready: first,
+            open: Some((answer, ticket)),
+            follow,
+            idle,
+            last,
+            saw_first: false,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -89,9 +97,13 @@ impl Relay {
                     Err(_trailers) => {}
                 },
                 Poll::Ready(None) => return Poll::Ready(self.upstream_ended()),
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(self.broken("the replica's answer broke off")),
+                Poll::Ready(Some(Err(_))) => {
+                    return Poll::Ready(self.broken("the replica's answer broke off"));
+                }
                 Poll::Pending => match self.is_idle_too_long(cx) {
-                    true => return Poll::Ready(self.broken("the replica fell silent (timeouts.idle)")),
+                    true => {
+                        return Poll::Ready(self.broken("the replica fell silent (timeouts.idle)"));
+                    }
                     false => return Poll::Pending,
                 },
             }

@@ -79,10 +79,15 @@ async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, Er
 }
 
 fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
-    listener.local_addr().map_err(|source| Error::Io { what: "reading a listener's address", source })
+    listener
+        .local_addr()
+        .map_err(|source| Error::Io { what: "reading a listener's address", source })
 }
 
-fn build(config: Config, wishes: mpsc::UnboundedSender<meridian_base::ReplicaId>) -> Result<Shared, Error> {
+fn build(
+    config: Config,
+    wishes: mpsc::UnboundedSender<meridian_base::ReplicaId>,
+) -> Result<Shared, Error> {
     let routing = config.routing()?;
     let spec = (routing.policy.index)(&routing.params);
     let seed = match &config.secret {
@@ -163,7 +168,10 @@ async fn accept(
             },
         };
         let Some(permit) = shared.connections.take(1) else {
-            tracing::warn!(limit = shared.connections.most(), "limits.connections is reached; a client was turned away");
+            tracing::warn!(
+                limit = shared.connections.most(),
+                "limits.connections is reached; a client was turned away"
+            );
             continue;
         };
         client(&shared, &builder, stream, permit, &graceful);
@@ -185,7 +193,11 @@ fn client(
     let shared = shared.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let shared = shared.clone();
-        async move { Ok::<Response<Body>, std::convert::Infallible>(proxy::answer(shared, request, peer).await) }
+        async move {
+            Ok::<Response<Body>, std::convert::Infallible>(
+                proxy::answer(shared, request, peer).await,
+            )
+        }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     let watched = graceful.watch(connection);
@@ -217,7 +229,9 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
         let shared = shared.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
-            async move { Ok::<Response<Body>, std::convert::Infallible>(admin::answer(shared, request).await) }
+            async move {
+                Ok::<Response<Body>, std::convert::Infallible>(admin::answer(shared, request).await)
+            }
         });
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();

@@ -42,8 +42,10 @@ impl Upstream {
         headers: HeaderMap,
         body: Parts,
     ) -> Result<Response<Incoming>, AttemptError> {
-        let uri = Uri::builder().scheme("http").authority(replica.clone()).path_and_query(path).build();
-        let uri = uri.map_err(|e| AttemptError::replica(format!("{path} cannot be sent on: {e}")))?;
+        let uri =
+            Uri::builder().scheme("http").authority(replica.clone()).path_and_query(path).build();
+        let uri =
+            uri.map_err(|e| AttemptError::replica(format!("{path} cannot be sent on: {e}")))?;
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -52,18 +54,27 @@ impl Upstream {
     }
 
     /// Gets a small page within `limit`.
-    pub(crate) async fn get(&self, replica: &Authority, path: &str, limit: Duration) -> Result<Page, AttemptError> {
+    pub(crate) async fn get(
+        &self,
+        replica: &Authority,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Page, AttemptError> {
         let whole = async {
             let empty = Parts::new(Default::default());
             let response = self.send(replica, Method::GET, path, HeaderMap::new(), empty).await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MOST_PAGE).collect().await;
-            let body = body.map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?.to_bytes();
+            let body =
+                body.map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?.to_bytes();
             Ok(Page { status, body })
         };
         match tokio::time::timeout(limit, whole).await {
             Ok(page) => page,
-            Err(_) => Err(AttemptError::replica(format!("GET {path}: no answer within {} ms", limit.as_millis()))),
+            Err(_) => Err(AttemptError::replica(format!(
+                "GET {path}: no answer within {} ms",
+                limit.as_millis()
+            ))),
         }
     }
 }

@@ -49,6 +49,7 @@ impl Scratch {
 impl Routing {
     /// Decides about one request, changing nothing but the policy's own turn and the journal.
     pub(crate) fn choose(&mut self, now: Time, active: &Active, record: Record) -> Choice {
+        self.write_dispatches();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
         let choice = match self.sort_out(active, &mut scratch) {

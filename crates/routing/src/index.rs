@@ -26,6 +26,8 @@ mod sets;
 mod spec;
 mod table;
 
+use core::hint::black_box;
+
 use entries::{Entries, NONE};
 use order::Orders;
 use sets::Sets;
@@ -34,6 +36,9 @@ use table::Table;
 
 /// Targets that the choice of a victim looks at when the whole index is full.
 const VICTIMS: usize = 8;
+/// Leaves that a victim gives before the next is chosen. Leaves that were inserted together stand
+/// together in memory, and their cache misses overlap.
+const STRETCH: usize = 16;
 
 /// Maps chained block hashes to the set of targets that hold each block.
 #[derive(Debug)]
@@ -81,8 +86,8 @@ impl PrefixIndex {
     /// With [`Evict::LeastRecent`] the whole chain becomes the target's most recent; with
     /// [`Evict::EarliestInserted`] only when something is new, which leaves the leaf inserted
     /// first as the next victim. Beyond its cap the target's own oldest leaves go; beyond the
-    /// total, the oldest leaf of the fullest (held relative to cap) of 8 targets in turn. A
-    /// chain longer than the cap is held up to the cap.
+    /// total, those of the fullest (held relative to cap) of 8 targets in turn, 16 leaves at a
+    /// time. A chain longer than the cap is held up to the cap.
     pub fn insert(&mut self, target: u16, blocks: &[u64]) {
         if usize::from(target) >= self.orders.targets() {
             return;
@@ -94,6 +99,7 @@ impl PrefixIndex {
             return;
         }
         let (mut parent, mut guess, mut fresh) = (NONE, NONE, false);
+        let mut victim = None;
         for (placed, &hash) in blocks.iter().enumerate() {
             // A chain inserted at once stands together in the order: the next block is most
             // often the next entry there, and the table need not be asked.
@@ -108,8 +114,12 @@ impl PrefixIndex {
                 parent = entry;
                 continue;
             }
+            if !fresh || placed % STRETCH == 0 {
+                self.warm(&blocks[placed..blocks.len().min(placed + STRETCH)], target);
+                victim = None;
+            }
             (fresh, guess) = (true, NONE);
-            if !self.make_room(target, placed) {
+            if !self.make_room(target, placed, &mut victim) {
                 return;
             }
             let Some(entry) = self.add(hash, target, parent) else { continue };
@@ -178,22 +188,47 @@ impl PrefixIndex {
 
     /// Makes room for one more entry of `target`, sparing the `placed` newest of its chain in
     /// hand. False when only those are left, which takes a chain that repeats itself.
-    fn make_room(&mut self, target: u16, placed: usize) -> bool {
-        if self.orders.held(target) >= self.orders.cap(target) {
-            let oldest = match self.orders.held(target) > placed {
-                true => self.orders.oldest(target),
-                false => None,
-            };
-            let Some(oldest) = oldest else { return false };
-            self.remove(oldest);
-        }
-        if self.entries.len() >= self.entries.capacity() {
-            let spare = (target, placed);
-            let victim = self.orders.victim(VICTIMS, spare).and_then(|v| self.orders.oldest(v));
-            let Some(oldest) = victim else { return false };
-            self.remove(oldest);
-        }
+    fn make_room(&mut self, target: u16, placed: usize, victim: &mut Option<u16>) -> bool {
+        let full = self.entries.len() >= self.entries.capacity();
+        let from = match self.orders.held(target) >= self.orders.cap(target) {
+            true => Some(target),
+            false if full => {
+                let may = victim.filter(|v| self.orders.may_give(*v, (target, placed)));
+                if may.is_none() {
+                    *victim = self.orders.victim(VICTIMS, (target, placed));
+                    victim.iter().for_each(|v| self.warm_oldest(*v));
+                }
+                *victim
+            }
+            false => return true,
+        };
+        let from = from.filter(|v| self.orders.may_give(*v, (target, placed)));
+        let Some(oldest) = from.and_then(|v| self.orders.oldest(v)) else { return false };
+        self.remove(oldest);
         true
+    }
+
+    /// Fetches what adding these blocks will touch, all at the same time.
+    fn warm(&self, blocks: &[u64], target: u16) {
+        black_box(blocks.iter().fold(0, |w, b| w ^ self.table.peek(holders::head_key(*b))));
+        if self.orders.held(target) + blocks.len() > self.orders.cap(target) {
+            self.warm_oldest(target);
+        }
+    }
+
+    /// Fetches what evicting a target's oldest leaves will touch.
+    fn warm_oldest(&self, target: u16) {
+        let mut at = self.orders.oldest(target).unwrap_or(NONE);
+        let mut warm = 0;
+        for _ in 0..STRETCH {
+            if at == NONE {
+                break;
+            }
+            let entry = &self.entries[at];
+            warm ^= self.table.peek(holders::key(entry));
+            at = entry.newer;
+        }
+        black_box(warm);
     }
 
     /// Adds an entry right behind its `parent`. `None` when it is there already, which takes a

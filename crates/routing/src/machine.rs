@@ -160,7 +160,9 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     schedule: Schedule,
     outputs: VecDeque<Output>,
-    last_arrival: Time,
+    /// Dispatches that the index does not know of yet.
+    unwritten: Vec<(RequestId, ReplicaId)>,
+    last_arrival: Option<Time>,
     released: Vec<RequestId>,
     /// Rate of finished requests, for Retry-After.
     finished: crate::cost::Ewma,
@@ -195,7 +197,8 @@ impl Routing {
             scratch: Scratch::default(),
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
-            last_arrival: Time::ZERO,
+            unwritten: Vec::new(),
+            last_arrival: None,
             released: Vec::new(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
             last_finish: Time::ZERO,
@@ -206,6 +209,7 @@ impl Routing {
 
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.write_dispatches();
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
@@ -225,7 +229,11 @@ impl Routing {
 
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            self.write_dispatches();
+        }
+        output
     }
 
     /// When [`Self::handle_timeout`] wants to be called.
@@ -405,7 +413,7 @@ impl Routing {
     /// Whether a fresh report of this replica can change a choice.
     fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
         let outstanding = self.replicas.row(id).outstanding > 0;
-        let coming = now.since(self.last_arrival) < IDLE_AFTER;
+        let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);
         self.held.len() > 0 || outstanding || (coming && self.replicas.ids().len() > 1)
     }
 
@@ -432,7 +440,7 @@ impl Routing {
 
     fn arrived(&mut self, now: Time, request: Request) {
         debug_assert!(!self.actives.contains(request.id), "an id arrives once");
-        self.last_arrival = now;
+        self.last_arrival = Some(now);
         self.route(now, Box::new(Active::new(now, request)));
     }
 
@@ -486,12 +494,21 @@ impl Routing {
             attempt: active.attempt,
         });
         self.policy.dispatched(now, &active.request, replica);
-        if let Some(index) = &mut self.index
-            && self.insert != Insert::OnAnswer
-        {
-            index.insert(replica.0, &active.request.blocks);
+        if self.index.is_some() && self.insert != Insert::OnAnswer {
+            self.unwritten.push((id, replica));
         }
         self.book(now, active, replica);
+    }
+
+    /// Enters dispatches into the index. This costs more than deciding does, so it waits until
+    /// the driver has taken the dispatch out, and is done before anything else looks at the index.
+    pub(crate) fn write_dispatches(&mut self) {
+        let Some(index) = &mut self.index else { return };
+        for (id, replica) in self.unwritten.drain(..) {
+            if let Some(active) = self.actives.get_mut(id) {
+                index.insert(replica.0, &active.request.blocks);
+            }
+        }
     }
 
     /// Enters a dispatch into its replica's books.

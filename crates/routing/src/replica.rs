@@ -258,7 +258,7 @@ impl Replica {
         self.reported = Some(asked);
         self.probe_misses = 0;
         self.said_full = false;
-        while self.recent.front().is_some_and(|(at, _)| *at <= asked) {
+        while self.recent.front().is_some_and(|(at, _)| *at < asked) {
             self.recent.pop_front();
         }
         if let (Some(running), Some(pending)) = (load.running, load.pending) {

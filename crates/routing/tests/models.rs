@@ -83,13 +83,23 @@ impl Twin {
         let order = &mut self.orders[t];
         order.retain(|b| !blocks[..known].contains(b));
         order.splice(0..0, blocks[..known].iter().copied());
+        let mut victim = None;
         for placed in known..blocks.len() {
+            if placed == known || placed % 16 == 0 {
+                victim = None;
+            }
             if self.orders[t].len() >= self.caps[t] {
                 self.evict_oldest(target);
-            }
-            if self.len() >= self.total {
-                let victim = self.fullest(target, placed);
-                self.evict_oldest(victim);
+            } else if self.len() >= self.total {
+                let spent = |v: u16| {
+                    self.orders[usize::from(v)].len() <= if v == target { placed } else { 0 }
+                };
+                let from = match victim {
+                    Some(v) if !spent(v) => v,
+                    _ => self.fullest(target, placed),
+                };
+                victim = Some(from);
+                self.evict_oldest(from);
             }
             if self.orders[t].is_empty() {
                 self.active.push(target);

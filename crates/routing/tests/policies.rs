@@ -13,7 +13,6 @@
 //! - `first_tokens replica=N ms=X times=N` reports latencies.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
@@ -105,33 +104,34 @@ fn build(case: &mut TestCase) -> (Bench, String) {
         .map(|(knob, v)| (knob, v[0].parse().map_or(Given::Word(v[0].clone()), Given::Number)))
         .collect();
     let spec = policy::find(&name).expect("a policy of the registry");
-    let mut out = String::new();
     match Params::complete(spec, &given) {
-        Ok(params) => {
-            writeln!(out, "admission {}", spec.admission.name()).unwrap();
-            if let Some(i) = (spec.index)(&params) {
-                let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
-                write!(out, "index of {}-byte blocks, {each} each", i.block_bytes).unwrap();
-                write!(out, ", {} in all, {:?}, {:?}", i.total_blocks, i.evict, i.insert).unwrap();
-                writeln!(out, "{}", i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}")))
-                    .unwrap();
-            }
-            if (spec.head_bytes)(&params) > 0 {
-                writeln!(out, "head of {} bytes", (spec.head_bytes)(&params)).unwrap();
-            }
-            for (name, value) in params.iter() {
-                match value {
-                    Value::Number(n) => writeln!(out, "{name} {n}").unwrap(),
-                    Value::Word(w) => writeln!(out, "{name} {w}").unwrap(),
-                }
-            }
-            (bench(spec, &params, seed), out)
-        }
+        Ok(params) => (bench(spec, &params, seed), declares(spec, &params)),
         Err(errors) => {
-            errors.iter().for_each(|e| writeln!(out, "{e:?}").unwrap());
+            let out = errors.iter().map(|e| format!("{e:?}\n")).collect();
             (bench(spec, &Params::defaults(spec), seed), out)
         }
     }
+}
+
+/// What a policy declares: admission, index, head, and its knobs as they stand.
+fn declares(spec: &Spec, params: &Params) -> String {
+    let mut out = format!("admission {}\n", spec.admission.name());
+    if let Some(i) = (spec.index)(params) {
+        let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
+        let ttl = i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"));
+        out += &format!("index of {}-byte blocks, {each} each, ", i.block_bytes);
+        out += &format!("{} in all, {:?}, {:?}{ttl}\n", i.total_blocks, i.evict, i.insert);
+    }
+    if (spec.head_bytes)(params) > 0 {
+        out += &format!("head of {} bytes\n", (spec.head_bytes)(params));
+    }
+    for (name, value) in params.iter() {
+        out += &match value {
+            Value::Number(n) => format!("{name} {n}\n"),
+            Value::Word(w) => format!("{name} {w}\n"),
+        };
+    }
+    out
 }
 
 impl Bench {
@@ -219,20 +219,23 @@ impl Bench {
         let args = Args::take(case);
         let mut out = String::new();
         for &replica in self.replicas.ids() {
-            let blocks = self.matched[replica.index()] as f32;
-            let terms = self.policy.terms(&CandidateRow {
-                replica,
-                ineligible: None,
-                matched_tokens: (blocks * BLOCK_TOKENS).min(args.prompt as f32),
-                prompt_tokens: args.prompt,
-                row: *self.replicas.row(replica),
-            });
-            write!(out, "{replica}").unwrap();
-            terms.iter().for_each(|(name, n)| write!(out, " {name}={n:.2}").unwrap());
+            let terms = self.terms_of(replica, args.prompt);
+            let each: String = terms.iter().map(|(name, n)| format!(" {name}={n:.2}")).collect();
             let sum: f64 = terms.iter().map(|t| t.1).sum();
-            writeln!(out, " (sum {sum:.2})").unwrap();
+            out += &format!("{replica}{each} (sum {sum:.2})\n");
         }
         out
+    }
+
+    fn terms_of(&self, replica: ReplicaId, prompt: u32) -> Vec<(&'static str, f64)> {
+        let blocks = self.matched[replica.index()] as f32;
+        self.policy.terms(&CandidateRow {
+            replica,
+            ineligible: None,
+            matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
+            prompt_tokens: prompt,
+            row: *self.replicas.row(replica),
+        })
     }
 
     fn first_tokens(&mut self, case: &mut TestCase) -> String {
@@ -314,8 +317,8 @@ fn scenarios() {
     });
 }
 
-// Whatever the view, a policy picks a candidate or waits, and comes to the same choice from the
-// same seed.
+// Whatever the view, a policy picks a candidate or waits, comes to the same choice from the same
+// seed, and can say in terms that add up what its score was.
 #[test]
 fn every_policy_picks_among_the_eligible() {
     for spec in policy::ALL {
@@ -360,6 +363,12 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
             Pick::Replica(r, _) => Some(r),
             Pick::Wait => None,
         };
+        if let Pick::Replica(r, Why::LowestScore(score)) = pick {
+            // What the explain endpoint shows adds up to what decided (a maximum is negated).
+            let sum: f64 = b.terms_of(r, request.prompt_tokens).iter().map(|t| t.1).sum();
+            let close = (sum - score.abs()).abs() <= 1e-4 * (1.0 + score.abs());
+            assert!(close, "{}: terms {sum}, score {score}, seed {seed}", spec.name);
+        }
         if let Some(r) = picked {
             assert!(eligible.contains(&r.0), "{} picked {r}, seed {seed}", spec.name);
             b.policy.dispatched(now, &request, r);
@@ -390,56 +399,4 @@ fn random_rows(draw: &mut Rng, n: usize) -> (Vec<(ReplicaSpec, Row)>, Vec<u32>) 
     };
     let rows = (0..n).map(|_| of(draw)).collect();
     (rows, (0..n).map(|_| [0, 0, 1, 2, 60, 500][draw.below(6)]).collect())
-}
-
-// Names are keys of configs and labels of metrics: unique, snake_case, and every default a value
-// that a config could give.
-#[test]
-fn the_registry_is_well_formed() {
-    let snake = |s: &str| {
-        let inner = s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        inner && s.starts_with(|c: char| c.is_ascii_lowercase()) && !s.ends_with('_')
-    };
-    let mut names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();
-    assert_eq!(names.first(), Some(&"meridian"), "the default leads the list");
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), policy::ALL.len(), "names are unique");
-    for spec in policy::ALL {
-        assert!(snake(spec.name), "{}", spec.name);
-        assert!(!spec.summary.is_empty() && !spec.source.is_empty(), "{}", spec.name);
-        let mut knobs: Vec<_> = spec.params.iter().map(|p| p.name).collect();
-        knobs.sort_unstable();
-        knobs.dedup();
-        assert_eq!(knobs.len(), spec.params.len(), "{}: knobs are unique", spec.name);
-        for p in spec.params {
-            assert!(snake(p.name), "{}.{}", spec.name, p.name);
-            let given = match p.default {
-                Value::Number(n) => Given::Number(n),
-                Value::Word(w) => Given::Word(w.into()),
-            };
-            let complete = Params::complete(spec, &[(p.name.into(), given)]);
-            assert!(complete.is_ok(), "{}.{}: its default is not allowed", spec.name, p.name);
-            let ends = [p.range.0, p.range.1].map(Given::Number);
-            for end in ends.into_iter().filter(|_| p.takes_numbers()) {
-                let params = Params::complete(spec, &[(p.name.into(), end)]);
-                let params = params.expect("the ends of a range are within it");
-                let _ = (spec.build)(&params);
-                let _ = (spec.index)(&params);
-            }
-        }
-    }
-}
-
-// Unknown names and values out of range are told all at once.
-#[test]
-fn wrong_knobs_are_all_named() {
-    let spec = policy::find("prefix_aware").expect("registered");
-    let given = [
-        ("saturaton".to_owned(), Given::Number(4.0)),
-        ("saturation".to_owned(), Given::Word("sometimes".into())),
-        ("min_match".to_owned(), Given::Number(0.0)),
-    ];
-    let errors = Params::complete(spec, &given).expect_err("three mistakes");
-    assert_eq!(errors.len(), 3, "{errors:?}");
 }

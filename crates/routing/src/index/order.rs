@@ -63,6 +63,12 @@ impl Orders {
         Some(self.rows[usize::from(target)].oldest).filter(|e| *e != NONE)
     }
 
+    /// Whether a target has a leaf to give: any at all, and more than its newest few when it is
+    /// the one in `spare`.
+    pub(super) fn may_give(&self, target: u16, spare: (u16, usize)) -> bool {
+        self.held(target) > if target == spare.0 { spare.1 } else { 0 }
+    }
+
     /// The fullest (held relative to cap) of the next few targets in turn. The target in `spare`
     /// counts only when it holds more than its newest few.
     pub(super) fn victim(&mut self, looks: usize, spare: (u16, usize)) -> Option<u16> {
@@ -72,10 +78,10 @@ impl Orders {
         let mut seen = 0;
         for step in 0..count {
             let target = self.active[(self.hand + step) % count];
-            let row = &self.rows[usize::from(target)];
-            if target == spare.0 && row.held as usize <= spare.1 {
+            if !self.may_give(target, spare) {
                 continue;
             }
+            let row = &self.rows[usize::from(target)];
             let (held, cap) = (u64::from(row.held), u64::from(row.cap.max(1)));
             if best.is_none_or(|(_, h, c)| held * c > h * cap) {
                 best = Some((target, held, cap));

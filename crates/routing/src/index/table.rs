@@ -103,6 +103,12 @@ impl Table {
         }
     }
 
+    /// The place of the first entry that may be `key`'s, by the bits in the slot alone.
+    #[inline]
+    pub(super) fn candidate(&self, key: u64) -> Option<u32> {
+        self.find(key, |_| true)
+    }
+
     /// The place of `key`'s entry for which `is` holds.
     #[inline]
     pub(super) fn find(&self, key: u64, is: impl Fn(u32) -> bool) -> Option<u32> {

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use meridian_base::{ReplicaId, Rng, mix};
 
 use super::View;
@@ -24,13 +25,14 @@ impl<K: PartialOrd + Copy> Least<K> {
     #[inline]
     pub(super) fn offer(&mut self, key: K, replica: ReplicaId, rng: &mut Rng) {
         match self.best {
-            Some((best, _)) if key > best => {}
             Some((best, _)) if key == best => {
                 self.ties += 1;
                 if rng.below(self.ties) == 0 {
                     self.best = Some((key, replica));
                 }
             }
+            // A key that compares with nothing (not a number) never displaces one that does.
+            Some((best, _)) if key.partial_cmp(&best) != Some(Ordering::Less) => {}
             _ => {
                 self.best = Some((key, replica));
                 self.ties = 1;

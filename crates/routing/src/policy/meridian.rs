@@ -86,8 +86,9 @@ struct Meridian {
 
 impl Policy for Meridian {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        // Without a score that compares (figures that are not numbers), any candidate serves.
         let best = self.least(view, view.eligible, rng);
-        let (best, replica) = best.expect("a view has at least one candidate");
+        let (best, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
         if !view.full.is_empty() && view.waited < self.wait_max {
             let full = self.least(view, view.full, rng);
             if full.is_some_and(|(score, _)| best - score > self.wait_gain_ms) {

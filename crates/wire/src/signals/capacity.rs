@@ -10,6 +10,8 @@ use serde::Deserialize;
 
 use super::{Engine, Load, SignalError, read};
 
+const PROXY: &str = "check that no proxy answers in the engine's place";
+
 /// Reads the page at [`Engine::capacity_path`]; for llama.cpp also `/props`, which has the same
 /// without the use.
 pub fn capacity(engine: Engine, page: &[u8]) -> Result<Load, SignalError> {
@@ -54,8 +56,9 @@ fn llamacpp(page: &[u8]) -> Result<Load, SignalError> {
     }
     let slots: Vec<Slot> = serde_json::from_slice(page).map_err(|_| SignalError::Capacity {
         engine: Engine::LlamaCpp,
-        expected: "an array of slots (is --no-slots set?) nor an object with total_slots",
-        path: "/slots or /props",
+        expected: "an array of slots",
+        path: "/slots",
+        remedy: "start llama-server without --no-slots, or ask /props",
     })?;
     let busy = || slots.iter().filter(|slot| slot.is_processing);
     let kv = slots
@@ -81,6 +84,15 @@ fn llamacpp(page: &[u8]) -> Result<Load, SignalError> {
 pub(super) struct ServerInfo {
     pub(super) max_total_num_tokens: u64,
     dp_size: Option<u64>,
+    #[serde(default)]
+    internal_states: Vec<RankState>,
+}
+
+/// One data-parallel rank. The page also repeats the engine's arguments, an API key among them:
+/// nothing but these members is kept.
+#[derive(Deserialize)]
+struct RankState {
+    effective_max_running_requests_per_dp: Option<u32>,
 }
 
 fn sglang(page: &[u8]) -> Result<Load, SignalError> {
@@ -88,10 +100,20 @@ fn sglang(page: &[u8]) -> Result<Load, SignalError> {
         engine: Engine::Sglang,
         expected: "an object with max_total_num_tokens",
         path: "/server_info",
+        remedy: PROXY,
     })?;
-    // One scheduler speaks here, for its own data-parallel rank.
+    // The tokens are those of one data-parallel rank; each rank has as many.
     let ranks = info.dp_size.unwrap_or(1).max(1);
-    Ok(Load { kv_tokens: Some(info.max_total_num_tokens.saturating_mul(ranks)), ..Load::default() })
+    let slots = info
+        .internal_states
+        .iter()
+        .map(|rank| rank.effective_max_running_requests_per_dp)
+        .try_fold(0_u32, |sum, slots| Some(sum.saturating_add(slots?)));
+    Ok(Load {
+        slots: slots.filter(|slots| *slots > 0),
+        kv_tokens: Some(info.max_total_num_tokens.saturating_mul(ranks)),
+        ..Load::default()
+    })
 }
 
 /// What `/info` says that tells it apart and counts.
@@ -109,6 +131,7 @@ fn tgi(page: &[u8]) -> Result<Load, SignalError> {
         engine: Engine::Tgi,
         expected: "an object with max_concurrent_requests",
         path: "/info",
+        remedy: PROXY,
     })?;
     Ok(Load { kv_tokens: info.max_batch_total_tokens, ..Load::default() })
 }

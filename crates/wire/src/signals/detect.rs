@@ -83,5 +83,6 @@ fn by_owner(page: &[u8]) -> Option<Engine> {
 }
 
 fn parses<'a, T: Deserialize<'a>>(page: Option<&'a [u8]>, engine: Engine) -> Option<Engine> {
-    serde_json::from_slice::<T>(page?).ok().map(|_| engine)
+    let page = page?.trim_ascii_start();
+    (page.starts_with(b"{") && serde_json::from_slice::<T>(page).is_ok()).then_some(engine)
 }

@@ -40,7 +40,7 @@ pub enum SignalError {
         expected: &'static str,
     },
     /// A capacity page is not the JSON that the engine documents.
-    #[error("the {} capacity page is not {expected}; check that {path} is not answered by a proxy", engine.name())]
+    #[error("the {} page at {path} is not {expected}; {remedy}", engine.name())]
     Capacity {
         /// Whose page.
         engine: Engine,
@@ -48,6 +48,8 @@ pub enum SignalError {
         expected: &'static str,
         /// The path it came from.
         path: &'static str,
+        /// What the operator can do.
+        remedy: &'static str,
     },
     /// The ORCA header is in a form that is not read here.
     #[error(

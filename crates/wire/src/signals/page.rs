@@ -8,7 +8,7 @@
 //! Format: Prometheus text 0.0.4, and OpenMetrics as far as it differs on a sample line
 //! (timestamps, exemplars, `# EOF`). Types and help texts are not read.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memchr3};
 
 use super::Engine;
 use super::error::{Missing, SignalError, excerpt};
@@ -43,8 +43,8 @@ pub(super) fn walk<'a>(
 
 fn named<'a>(line: &'a [u8], prefixes: &[&[u8]]) -> Option<Line<'a>> {
     let after = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
-    let end = memchr2(b'{', b' ', after)?;
-    Some(Line { name: after[..end].trim_ascii_end(), rest: &after[end..] })
+    let end = memchr3(b'{', b' ', b'\t', after)?;
+    Some(Line { name: &after[..end], rest: &after[end..] })
 }
 
 impl<'a> Line<'a> {
@@ -138,7 +138,9 @@ pub(super) fn verdict(
     remedy: &'static str,
 ) -> Result<(), SignalError> {
     let missing = Missing { names: missing };
-    if !whole {
+    // An error object or a web page is not a cut metrics page: it needs no line feed at its end.
+    let cut = !whole && !matches!(page.first(), Some(b'{' | b'<'));
+    if cut {
         return Err(SignalError::Truncated { engine, bytes: page.len(), missing });
     }
     if missing.names.iter().any(Option::is_some) {

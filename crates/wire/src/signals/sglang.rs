@@ -21,7 +21,7 @@ use super::{Engine, Load, SignalError};
 
 const QUEUE: &str = "sglang:num_queue_reqs";
 const RUNNING: &str = "sglang:num_running_reqs";
-const REMEDY: &str = "start SGLang with --enable-metrics, or set `engine: none`";
+const REMEDY: &str = "start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`";
 
 /// The gauges that schedulers export, one series a rank.
 const GAUGES: usize = 6;

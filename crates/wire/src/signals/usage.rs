@@ -49,10 +49,7 @@ pub struct Timings {
 impl Usage {
     /// Takes over what a later event of the same answer says.
     pub fn update(&mut self, later: &Usage) {
-        if later.prompt_tokens.is_some() {
-            // A later prompt count without cached tokens does not take back what was found.
-            self.prompt_tokens = later.prompt_tokens;
-        }
+        self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
         self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
         self.completion_tokens = later.completion_tokens.or(self.completion_tokens);
         self.timings = later.timings.or(self.timings);
@@ -116,13 +113,13 @@ struct Inner<'a> {
 
 /// A member that is an object in the events of interest and may be anything elsewhere.
 fn object<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Inner<'de>>, D::Error> {
-    let raw = <&RawValue>::deserialize(json)?;
-    Ok(serde_json::from_str(raw.get()).ok())
+    Ok(parsed(Some(<&RawValue>::deserialize(json)?)))
 }
 
-/// The object, where it is one of the expected kind.
+/// The object, where it is one: serde would take an array for a struct too.
 fn parsed<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str::<Option<T>>(raw?.get()).ok()?
+    let json = raw?.get();
+    json.starts_with('{').then(|| serde_json::from_str(json).ok())?
 }
 
 #[derive(Default, Deserialize)]

@@ -7,8 +7,9 @@ use expect_test::{Expect, expect};
 /// One line for a load: only what is known.
 fn line(load: &Load) -> String {
     let text = format!("{load:?}");
-    let inner = text.trim_start_matches("Load { ").trim_end_matches(" }");
-    inner.split(", ").filter(|field| !field.ends_with("None")).collect::<Vec<_>>().join(", ")
+    let fields = text.trim_start_matches("Load { ").trim_end_matches(" }").split(", ");
+    let known = fields.filter_map(|field| field.strip_suffix(')')?.split_once(": Some("));
+    known.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 fn check(result: Result<Load, SignalError>, expected: Expect) {
@@ -18,22 +19,68 @@ fn check(result: Result<Load, SignalError>, expected: Expect) {
     }
 }
 
+/// What a probe reads from a page.
+fn reads(engine: Engine, page: &[u8], expected: Expect) {
+    check(read(engine, page), expected);
+}
+
+/// What a capacity page tells.
+fn tells(engine: Engine, page: &[u8], expected: Expect) {
+    check(capacity(engine, page), expected);
+}
+
 #[test]
 fn vllm() {
     // vLLM 0.32.0 idle, and with four of seven requests in the batch; then a page of v0 names.
-    check(read(Engine::Vllm, page!("vllm/metrics-idle.prom")), expect!["pending: Some(0), running: Some(0), kv_used: Some(0.0), kv_tokens: Some(2097152), prompt_tokens_total: Some(0), cached_tokens_total: Some(0), finished_total: Some(0)"]);
-    check(read(Engine::Vllm, page!("vllm/metrics-load.prom")), expect!["pending: Some(3), running: Some(4), kv_used: Some(0.0026245518), kv_tokens: Some(2097152), prompt_tokens_total: Some(2089), cached_tokens_total: Some(1120), finished_total: Some(8)"]);
-    check(read(Engine::Vllm, page!("vllm/v0-datadog-head.prom")), expect!["pending: Some(0), running: Some(0), kv_used: Some(0.0), kv_tokens: Some(116496), prompt_tokens_total: Some(5), finished_total: Some(1)"]);
+    reads(
+        Engine::Vllm,
+        page!("vllm/metrics-idle.prom"),
+        expect![
+            "pending=0 running=0 kv_used=0.0 kv_tokens=2097152 prompt_tokens_total=0 cached_tokens_total=0 finished_total=0"
+        ],
+    );
+    reads(
+        Engine::Vllm,
+        page!("vllm/metrics-load.prom"),
+        expect![
+            "pending=3 running=4 kv_used=0.0026245518 kv_tokens=2097152 prompt_tokens_total=2089 cached_tokens_total=1120 finished_total=8"
+        ],
+    );
+    reads(
+        Engine::Vllm,
+        page!("vllm/v0-datadog-head.prom"),
+        expect![
+            "pending=0 running=0 kv_used=0.0 kv_tokens=116496 prompt_tokens_total=5 finished_total=1"
+        ],
+    );
+}
+
+#[test]
+fn vllm_without_log_stats() {
+    // vLLM answers, without a single name of its own: the models tell the engine, the error the
+    // flag.
+    let metrics = page!("vllm/metrics-log-stats-off.prom");
+    let models = page!("vllm/models.json");
+    let answers = Answers { metrics: Some(metrics), ..Answers::default() };
+    assert_eq!(detect(&answers), Engine::None);
+    assert_eq!(detect(&Answers { models: Some(models), ..answers }), Engine::Vllm);
+    reads(Engine::Vllm, metrics, expect!["the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"]);
 }
 
 #[test]
 fn vllm_data_parallel() {
     // Two engines in one server with thirteen requests: four run in each, the rest waits, and the
     // capacity is that of both.
-    check(read(Engine::Vllm, page!("vllm/metrics-load-dp2.prom")), expect!["pending: Some(5), running: Some(8), kv_used: Some(0.00074006256), kv_tokens: Some(4194304), prompt_tokens_total: Some(2809), cached_tokens_total: Some(928), finished_total: Some(8)"]);
+    reads(
+        Engine::Vllm,
+        page!("vllm/metrics-load-dp2.prom"),
+        expect![
+            "pending=5 running=8 kv_used=0.00074006256 kv_tokens=4194304 prompt_tokens_total=2809 cached_tokens_total=928 finished_total=8"
+        ],
+    );
     // The header's TEXT form repeats each name, JSON keeps one engine's.
-    check(orca(page!("vllm/orca-load-dp2-text.txt")), expect!["pending: Some(0), kv_used: Some(0.0002822919)"]);
-    check(orca(page!("vllm/orca-load-dp2-json.txt")), expect!["pending: Some(3), kv_used: Some(0.0031128405)"]);
+    check(orca(page!("vllm/orca-load-dp2-text.txt")), expect!["pending=0 kv_used=0.0002822919"]);
+    check(orca(page!("vllm/orca-load-dp2-json.txt")), expect!["pending=3 kv_used=0.0031128405"]);
 }
 
 #[test]
@@ -41,35 +88,101 @@ fn llamacpp() {
     // Two slots, idle and with four requests; the KV use comes from the slots, the rest from the
     // metrics page.
     let metrics = page!("llamacpp/metrics-load.prom");
-    check(read(Engine::LlamaCpp, page!("llamacpp/metrics-idle.prom")), expect!["pending: Some(0), running: Some(0), prompt_tokens_total: Some(0), cached_tokens_total: Some(0)"]);
-    check(read(Engine::LlamaCpp, metrics), expect!["pending: Some(2), running: Some(2), prompt_tokens_total: Some(1520), cached_tokens_total: Some(773)"]);
-    check(capacity(Engine::LlamaCpp, page!("llamacpp/slots-idle.json")), expect!["running: Some(0), slots: Some(2), kv_used: Some(0.0), kv_used_tokens: Some(0), kv_tokens: Some(4096)"]);
-    check(capacity(Engine::LlamaCpp, page!("llamacpp/slots-load.json")), expect!["running: Some(2), slots: Some(2), kv_used: Some(0.56103516), kv_used_tokens: Some(2298), kv_tokens: Some(4096)"]);
-    check(capacity(Engine::LlamaCpp, page!("llamacpp/props.json")), expect!["slots: Some(2), kv_tokens: Some(4096)"]);
+    reads(
+        Engine::LlamaCpp,
+        page!("llamacpp/metrics-idle.prom"),
+        expect!["pending=0 running=0 prompt_tokens_total=0 cached_tokens_total=0"],
+    );
+    reads(
+        Engine::LlamaCpp,
+        metrics,
+        expect!["pending=2 running=2 prompt_tokens_total=1520 cached_tokens_total=773"],
+    );
+    tells(
+        Engine::LlamaCpp,
+        page!("llamacpp/slots-idle.json"),
+        expect!["running=0 slots=2 kv_used=0.0 kv_used_tokens=0 kv_tokens=4096"],
+    );
+    tells(
+        Engine::LlamaCpp,
+        page!("llamacpp/slots-load.json"),
+        expect!["running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096"],
+    );
+    tells(Engine::LlamaCpp, page!("llamacpp/props.json"), expect!["slots=2 kv_tokens=4096"]);
     let slots = capacity(Engine::LlamaCpp, page!("llamacpp/slots-load.json")).unwrap();
-    check(read(Engine::LlamaCpp, metrics).map(|load| load.or(&slots)), expect!["pending: Some(2), running: Some(2), slots: Some(2), kv_used: Some(0.56103516), kv_used_tokens: Some(2298), kv_tokens: Some(4096), prompt_tokens_total: Some(1520), cached_tokens_total: Some(773)"]);
+    check(
+        read(Engine::LlamaCpp, metrics).map(|load| load.or(&slots)),
+        expect![
+            "pending=2 running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096 prompt_tokens_total=1520 cached_tokens_total=773"
+        ],
+    );
 }
 
 #[test]
 fn llamacpp_with_its_endpoints_off() {
     // Without --metrics and with --no-slots the server answers an error object: the error says
     // which flag is missing.
-    check(read(Engine::LlamaCpp, page!("llamacpp/off-metrics.json")), expect!["the llamacpp page ends in the middle of a line after 136 bytes, no llamacpp:requests_deferred and no llamacpp:requests_processing; raise the probe's size limit, or let the exporter end its last line with a line feed"]);
-    check(capacity(Engine::LlamaCpp, page!("llamacpp/off-slots.json")), expect!["the llamacpp capacity page is not an array of slots (is --no-slots set?) nor an object with total_slots; check that /slots or /props is not answered by a proxy"]);
+    reads(
+        Engine::LlamaCpp,
+        page!("llamacpp/off-metrics.json"),
+        expect![
+            "the llamacpp page has no llamacpp:requests_deferred and no llamacpp:requests_processing; start llama-server with --metrics, or set `engine: none`"
+        ],
+    );
+    tells(
+        Engine::LlamaCpp,
+        page!("llamacpp/off-slots.json"),
+        expect![
+            "the llamacpp page at /slots is not an array of slots; start llama-server without --no-slots, or ask /props"
+        ],
+    );
 }
 
 #[test]
 fn sglang() {
     // An early page without ranks under heavy load, and a page of 0.5.10 with its capacity gauge.
-    check(read(Engine::Sglang, page!("sglang/docs-production-metrics.prom")), expect!["pending: Some(2826), running: Some(162), kv_used: Some(0.28), kv_used_tokens: Some(123859), prompt_tokens_total: Some(8128902)"]);
-    check(read(Engine::Sglang, page!("sglang/v0.5.10-after-one-request.prom")), expect!["pending: Some(0), running: Some(0), kv_used: Some(0.25), kv_used_tokens: Some(37), kv_tokens: Some(430839), prompt_tokens_total: Some(5), cached_tokens_total: Some(1), finished_total: Some(1)"]);
+    reads(
+        Engine::Sglang,
+        page!("sglang/docs-production-metrics.prom"),
+        expect![
+            "pending=2826 running=162 kv_used=0.28 kv_used_tokens=123859 prompt_tokens_total=8128902"
+        ],
+    );
+    reads(
+        Engine::Sglang,
+        page!("sglang/v0.5.10-after-one-request.prom"),
+        expect![
+            "pending=0 running=0 kv_used=0.25 kv_used_tokens=37 kv_tokens=430839 prompt_tokens_total=5 cached_tokens_total=1 finished_total=1"
+        ],
+    );
+}
+
+#[test]
+fn sglang_capacity() {
+    // From the page that is there without --enable-metrics; with ranks, each has as much.
+    tells(Engine::Sglang, page!("sglang/server-info.json"), expect!["kv_tokens=20480"]);
+    let ranks = br#"{"max_total_num_tokens":1000,"dp_size":2,"internal_states":[
+        {"effective_max_running_requests_per_dp":8},{"effective_max_running_requests_per_dp":8}]}"#;
+    tells(Engine::Sglang, ranks, expect!["slots=16 kv_tokens=2000"]);
 }
 
 #[test]
 fn sglang_excerpts_without_all_names() {
     // Two excerpts that end before the needed gauges: recognized, and the error names what lacks.
-    check(read(Engine::Sglang, page!("sglang/aibrix-1614-eight-ranks.prom")), expect!["the sglang page has no sglang:num_running_reqs; start SGLang with --enable-metrics, or set `engine: none`"]);
-    check(read(Engine::Sglang, page!("sglang/smg-813-underscore.prom")), expect!["the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics, or set `engine: none`"]);
+    reads(
+        Engine::Sglang,
+        page!("sglang/aibrix-1614-eight-ranks.prom"),
+        expect![
+            "the sglang page has no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
+        ],
+    );
+    reads(
+        Engine::Sglang,
+        page!("sglang/smg-813-underscore.prom"),
+        expect![
+            "the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
+        ],
+    );
 }
 
 #[test]
@@ -83,9 +196,19 @@ fn sglang_underscore_prefix() {
 #[test]
 fn tgi() {
     // A real page; one that has served nothing, which is empty; another server's page.
-    check(read(Engine::Tgi, page!("tgi/datadog-payload.prom")), expect!["pending: Some(0), running: Some(0), kv_used_tokens: Some(0), prompt_tokens_total: Some(662), finished_total: Some(111)"]);
-    check(read(Engine::Tgi, b""), expect!["pending: Some(0), running: Some(0)"]);
-    check(read(Engine::Tgi, page!("llamacpp/metrics-idle.prom")), expect!["the tgi page has no tgi_queue_size and no tgi_batch_current_size; point the replica's url at the router's own port, or set `engine: none`"]);
+    reads(
+        Engine::Tgi,
+        page!("tgi/datadog-payload.prom"),
+        expect!["pending=0 running=0 kv_used_tokens=0 prompt_tokens_total=662 finished_total=111"],
+    );
+    reads(Engine::Tgi, b"", expect!["pending=0 running=0"]);
+    reads(
+        Engine::Tgi,
+        page!("llamacpp/metrics-idle.prom"),
+        expect![
+            "the tgi page has no tgi_queue_size and no tgi_batch_current_size; point the replica's url at the router's own port, or set `engine: none`"
+        ],
+    );
 }
 
 #[test]
@@ -100,11 +223,41 @@ fn tgi_capacity_and_use_from_two_pages() {
 #[test]
 fn a_page_of_another_engine_names_names_and_remedy() {
     // Each engine's error on a page that is not its own says what was looked for and what to do.
-    check(read(Engine::Vllm, page!("llamacpp/metrics-idle.prom")), expect!["the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"]);
-    check(read(Engine::Sglang, page!("llamacpp/metrics-idle.prom")), expect!["the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics, or set `engine: none`"]);
-    check(read(Engine::LlamaCpp, page!("tgi/datadog-payload.prom")), expect!["the llamacpp page has no llamacpp:requests_deferred and no llamacpp:requests_processing; start llama-server with --metrics, or set `engine: none`"]);
-    check(capacity(Engine::Sglang, page!("llamacpp/props.json")), expect!["the sglang capacity page is not an object with max_total_num_tokens; check that /server_info is not answered by a proxy"]);
-    check(capacity(Engine::Tgi, page!("llamacpp/props.json")), expect!["the tgi capacity page is not an object with max_concurrent_requests; check that /info is not answered by a proxy"]);
+    reads(
+        Engine::Vllm,
+        page!("llamacpp/metrics-idle.prom"),
+        expect![
+            "the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"
+        ],
+    );
+    reads(
+        Engine::Sglang,
+        page!("llamacpp/metrics-idle.prom"),
+        expect![
+            "the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
+        ],
+    );
+    reads(
+        Engine::LlamaCpp,
+        page!("tgi/datadog-payload.prom"),
+        expect![
+            "the llamacpp page has no llamacpp:requests_deferred and no llamacpp:requests_processing; start llama-server with --metrics, or set `engine: none`"
+        ],
+    );
+    tells(
+        Engine::Sglang,
+        page!("llamacpp/props.json"),
+        expect![
+            "the sglang page at /server_info is not an object with max_total_num_tokens; check that no proxy answers in the engine's place"
+        ],
+    );
+    tells(
+        Engine::Tgi,
+        page!("llamacpp/props.json"),
+        expect![
+            "the tgi page at /info is not an object with max_concurrent_requests; check that no proxy answers in the engine's place"
+        ],
+    );
     assert_eq!(read(Engine::None, b"anything"), Ok(Load::default()));
 }
 
@@ -135,9 +288,8 @@ fn detection_without_metrics() {
         detect(&Answers { props: Some(page!("llamacpp/props.json")), ..off }),
         Engine::LlamaCpp
     );
-    let info: &[u8] = br#"{"max_total_num_tokens":1000,"dp_size":2}"#;
+    let info = page!("sglang/server-info.json");
     assert_eq!(detect(&Answers { server_info: Some(info), ..off }), Engine::Sglang);
-    assert_eq!(capacity(Engine::Sglang, info).unwrap().kv_tokens, Some(2000));
     let info: &[u8] = br#"{"model_id":"m","max_concurrent_requests":128}"#;
     assert_eq!(detect(&Answers { info: Some(info), ..off }), Engine::Tgi);
     assert_eq!(detect(&Answers { info: Some(page!("llamacpp/props.json")), ..off }), Engine::None);
@@ -146,21 +298,46 @@ fn detection_without_metrics() {
 #[test]
 fn orca_recorded() {
     // Both forms of the header as vLLM 0.32.0 sent them, with one request waiting and with none.
-    check(orca(page!("vllm/orca-idle-text.txt")), expect!["pending: Some(0), kv_used: Some(0.0)"]);
-    check(orca(page!("vllm/orca-load-text.txt")), expect!["pending: Some(1), kv_used: Some(0.0002746624)"]);
-    check(orca(page!("vllm/orca-load-json.txt")), expect!["pending: Some(0), kv_used: Some(0.0002746624)"]);
+    check(orca(page!("vllm/orca-idle-text.txt")), expect!["pending=0 kv_used=0.0"]);
+    check(orca(page!("vllm/orca-load-text.txt")), expect!["pending=1 kv_used=0.0002746624"]);
+    check(orca(page!("vllm/orca-load-json.txt")), expect!["pending=0 kv_used=0.0002746624"]);
 }
 
 #[test]
 fn orca_variants() {
     // Triton's names, ORCA's other fields, repeated names of data parallelism, and what is no report.
-    check(orca(b"JSON {\"cpu_utilization\":0.3,\"named_metrics\":{\"kv_cache_utilization\":0.5,\"max_token_capacity\":8192}}"), expect!["kv_used: Some(0.5), kv_tokens: Some(8192)"]);
-    check(orca(b"text cpu_utilization=0.3,named_metrics.kv_cache_usage_perc=0.2,named_metrics.kv_cache_usage_perc=0.4, named_metrics.num_requests_waiting=1,named_metrics.num_requests_waiting=2"), expect!["pending: Some(3), kv_used: Some(0.3)"]);
-    check(orca(b"TEXT cpu_utilization=0.3"), expect!["the endpoint-load-metrics header is without num_requests_waiting and kv_cache_usage_perc; ask for TEXT or JSON with endpoint-load-metrics-format"]);
-    check(orca(b"TEXT named_metrics.num_requests_waiting=many"), expect!["num_requests_waiting has the value `many`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"]);
-    check(orca(b"JSON {\"named_metrics\":"), expect!["the endpoint-load-metrics header is JSON that does not parse; ask for TEXT or JSON with endpoint-load-metrics-format"]);
-    check(orca(b"BIN CgA="), expect!["the endpoint-load-metrics header is neither TEXT nor JSON; ask for TEXT or JSON with endpoint-load-metrics-format"]);
-    check(orca(b""), expect!["the endpoint-load-metrics header is neither TEXT nor JSON; ask for TEXT or JSON with endpoint-load-metrics-format"]);
+    check(orca(b"JSON {\"cpu_utilization\":0.3,\"named_metrics\":{\"kv_cache_utilization\":0.5,\"max_token_capacity\":8192}}"), expect!["kv_used=0.5 kv_tokens=8192"]);
+    check(orca(b"text cpu_utilization=0.3,named_metrics.kv_cache_usage_perc=0.2,named_metrics.kv_cache_usage_perc=0.4, named_metrics.num_requests_waiting=1,named_metrics.num_requests_waiting=2"), expect!["pending=3 kv_used=0.3"]);
+    check(
+        orca(b"TEXT cpu_utilization=0.3"),
+        expect![
+            "the endpoint-load-metrics header is without num_requests_waiting and kv_cache_usage_perc; ask for TEXT or JSON with endpoint-load-metrics-format"
+        ],
+    );
+    check(
+        orca(b"TEXT named_metrics.num_requests_waiting=many"),
+        expect![
+            "num_requests_waiting has the value `many`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"
+        ],
+    );
+    check(
+        orca(b"JSON {\"named_metrics\":"),
+        expect![
+            "the endpoint-load-metrics header is JSON that does not parse; ask for TEXT or JSON with endpoint-load-metrics-format"
+        ],
+    );
+    check(
+        orca(b"BIN CgA="),
+        expect![
+            "the endpoint-load-metrics header is neither TEXT nor JSON; ask for TEXT or JSON with endpoint-load-metrics-format"
+        ],
+    );
+    check(
+        orca(b""),
+        expect![
+            "the endpoint-load-metrics header is neither TEXT nor JSON; ask for TEXT or JSON with endpoint-load-metrics-format"
+        ],
+    );
 }
 
 #[test]

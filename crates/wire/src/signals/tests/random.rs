@@ -26,7 +26,10 @@ fn read_all(bytes: &[u8]) {
     let _ = usage(bytes);
 }
 
-const PAGES: [&[u8]; 12] = [
+const PAGES: [&[u8]; 15] = [
+    page!("vllm/metrics-load.prom"),
+    page!("sglang/v0.5.10-after-one-request.prom"),
+    page!("sglang/server-info.json"),
     page!("vllm/v0-datadog-head.prom"),
     page!("sglang/docs-production-metrics.prom"),
     page!("sglang/aibrix-1614-eight-ranks.prom"),

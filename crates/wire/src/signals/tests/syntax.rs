@@ -48,6 +48,8 @@ fn values_and_what_follows() {
         let load = vllm(&format!("vllm:num_requests_waiting {value}\n")).unwrap();
         assert_eq!(load.pending, Some(12), "{value}");
     }
+    let tabs = vllm("vllm:num_requests_waiting\t12\n").unwrap();
+    assert_eq!(tabs.pending, Some(12));
     // A count too large for its type stays at the largest.
     assert_eq!(vllm("vllm:num_requests_waiting 1e300\n").unwrap().pending, Some(u32::MAX));
 }
@@ -55,11 +57,36 @@ fn values_and_what_follows() {
 #[test]
 fn values_that_are_no_load() {
     // NaN means no value; anything else that is no finite number of at least 0 is an error.
-    fails(vllm("vllm:num_requests_waiting NaN\n"), expect!["the vllm page has no vllm:num_requests_waiting; start vLLM without --disable-log-stats, or set `engine: none`"]);
-    fails(vllm("vllm:num_requests_waiting +Inf\n"), expect!["vllm:num_requests_waiting has the value `+Inf`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"]);
-    fails(vllm("vllm:num_requests_waiting -1\n"), expect!["vllm:num_requests_waiting has the value `-1`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"]);
-    fails(vllm("vllm:num_requests_waiting \n"), expect!["vllm:num_requests_waiting has the value ``, expected a finite number of at least 0; check what rewrites the page between engine and gateway"]);
-    fails(vllm("vllm:num_requests_waiting{a=\"b 3\n"), expect!["vllm:num_requests_waiting has the value ``, expected a finite number of at least 0; check what rewrites the page between engine and gateway"]);
+    fails(
+        vllm("vllm:num_requests_waiting NaN\n"),
+        expect![
+            "the vllm page has no vllm:num_requests_waiting; start vLLM without --disable-log-stats, or set `engine: none`"
+        ],
+    );
+    fails(
+        vllm("vllm:num_requests_waiting +Inf\n"),
+        expect![
+            "vllm:num_requests_waiting has the value `+Inf`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"
+        ],
+    );
+    fails(
+        vllm("vllm:num_requests_waiting -1\n"),
+        expect![
+            "vllm:num_requests_waiting has the value `-1`, expected a finite number of at least 0; check what rewrites the page between engine and gateway"
+        ],
+    );
+    fails(
+        vllm("vllm:num_requests_waiting \n"),
+        expect![
+            "vllm:num_requests_waiting has the value ``, expected a finite number of at least 0; check what rewrites the page between engine and gateway"
+        ],
+    );
+    fails(
+        vllm("vllm:num_requests_waiting{a=\"b 3\n"),
+        expect![
+            "vllm:num_requests_waiting has the value ``, expected a finite number of at least 0; check what rewrites the page between engine and gateway"
+        ],
+    );
 }
 
 #[test]
@@ -99,12 +126,24 @@ fn old_and_new_kv_names() {
 fn truncated_pages() {
     // A page that ends inside a line is refused and says what had not come by then; OpenMetrics may
     // end after its mark.
-    fails(read(Engine::Vllm, b"vllm:num_requests_waiting 1\nvllm:num_requests_run"), expect!["the vllm page ends in the middle of a line after 49 bytes, no vllm:num_requests_running; raise the probe's size limit, or let the exporter end its last line with a line feed"]);
+    fails(
+        read(Engine::Vllm, b"vllm:num_requests_waiting 1\nvllm:num_requests_run"),
+        expect![
+            "the vllm page ends in the middle of a line after 49 bytes, no vllm:num_requests_running; raise the probe's size limit, or let the exporter end its last line with a line feed"
+        ],
+    );
     fails(
         read(Engine::Vllm, b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\nvllm:kv_c"),
-        expect!["the vllm page ends in the middle of a line after 65 bytes, no needed name missing; raise the probe's size limit, or let the exporter end its last line with a line feed"],
+        expect![
+            "the vllm page ends in the middle of a line after 65 bytes, no needed name missing; raise the probe's size limit, or let the exporter end its last line with a line feed"
+        ],
     );
-    fails(read(Engine::Tgi, b"tgi_queue_size 1"), expect!["the tgi page ends in the middle of a line after 16 bytes, no tgi_queue_size and no tgi_batch_current_size; raise the probe's size limit, or let the exporter end its last line with a line feed"]);
+    fails(
+        read(Engine::Tgi, b"tgi_queue_size 1"),
+        expect![
+            "the tgi page ends in the middle of a line after 16 bytes, no tgi_queue_size and no tgi_batch_current_size; raise the probe's size limit, or let the exporter end its last line with a line feed"
+        ],
+    );
     let eof = b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\n# EOF";
     assert_eq!(read(Engine::Vllm, eof).unwrap().outstanding(), Some(2));
 }

@@ -25,17 +25,47 @@ fn stream(events: &[u8]) -> (Usage, usize) {
 #[test]
 fn chat() {
     // Whole answers: vLLM's usage with details, llama.cpp's with times.
-    check(page!("vllm/chat.json"), expect!["Usage { prompt_tokens: Some(195), cached_tokens: Some(160), completion_tokens: Some(6), timings: None }"]);
-    check(page!("llamacpp/chat.json"), expect!["Usage { prompt_tokens: Some(195), cached_tokens: Some(179), completion_tokens: Some(6), timings: Some(Timings { cache_n: Some(179), prompt_n: Some(16), prompt_ms: Some(0.557), predicted_n: Some(6), predicted_ms: Some(0.5) }) }"]);
+    check(
+        page!("vllm/chat.json"),
+        expect![
+            "Usage { prompt_tokens: Some(195), cached_tokens: Some(160), completion_tokens: Some(6), timings: None }"
+        ],
+    );
+    check(
+        page!("llamacpp/chat.json"),
+        expect![
+            "Usage { prompt_tokens: Some(195), cached_tokens: Some(179), completion_tokens: Some(6), timings: Some(Timings { cache_n: Some(179), prompt_n: Some(16), prompt_ms: Some(0.557), predicted_n: Some(6), predicted_ms: Some(0.5) }) }"
+        ],
+    );
 }
 
 #[test]
 fn responses_and_messages() {
     // The other dialects; Anthropic's cached tokens stand beside the input and are added to it.
-    check(page!("vllm/responses.json"), expect!["Usage { prompt_tokens: Some(20), cached_tokens: Some(0), completion_tokens: Some(6), timings: None }"]);
-    check(page!("llamacpp/responses.json"), expect!["Usage { prompt_tokens: Some(21), cached_tokens: Some(10), completion_tokens: Some(6), timings: None }"]);
-    check(page!("vllm/messages.json"), expect!["Usage { prompt_tokens: Some(195), cached_tokens: Some(192), completion_tokens: Some(6), timings: None }"]);
-    check(page!("llamacpp/messages.json"), expect!["Usage { prompt_tokens: Some(195), cached_tokens: Some(194), completion_tokens: Some(6), timings: None }"]);
+    check(
+        page!("vllm/responses.json"),
+        expect![
+            "Usage { prompt_tokens: Some(20), cached_tokens: Some(0), completion_tokens: Some(6), timings: None }"
+        ],
+    );
+    check(
+        page!("llamacpp/responses.json"),
+        expect![
+            "Usage { prompt_tokens: Some(21), cached_tokens: Some(10), completion_tokens: Some(6), timings: None }"
+        ],
+    );
+    check(
+        page!("vllm/messages.json"),
+        expect![
+            "Usage { prompt_tokens: Some(195), cached_tokens: Some(192), completion_tokens: Some(6), timings: None }"
+        ],
+    );
+    check(
+        page!("llamacpp/messages.json"),
+        expect![
+            "Usage { prompt_tokens: Some(195), cached_tokens: Some(194), completion_tokens: Some(6), timings: None }"
+        ],
+    );
 }
 
 #[test]
@@ -70,13 +100,27 @@ fn wrapped_and_partial() {
     // the times still tell the tokens.
     check(
         br#"{"type":"response.completed","response":{"id":"r","usage":{"input_tokens":9}}}"#,
-        expect!["Usage { prompt_tokens: Some(9), cached_tokens: None, completion_tokens: None, timings: None }"],
+        expect![
+            "Usage { prompt_tokens: Some(9), cached_tokens: None, completion_tokens: None, timings: None }"
+        ],
     );
-    check(br#"{"usage":{"completion_tokens":3}}"#, expect!["Usage { prompt_tokens: None, cached_tokens: None, completion_tokens: Some(3), timings: None }"]);
-    check(br#"{"content":"x","timings":{"cache_n":5,"prompt_n":2,"predicted_n":4}}"#, expect!["Usage { prompt_tokens: Some(7), cached_tokens: Some(5), completion_tokens: Some(4), timings: Some(Timings { cache_n: Some(5), prompt_n: Some(2), prompt_ms: None, predicted_n: Some(4), predicted_ms: None }) }"]);
+    check(
+        br#"{"usage":{"completion_tokens":3}}"#,
+        expect![
+            "Usage { prompt_tokens: None, cached_tokens: None, completion_tokens: Some(3), timings: None }"
+        ],
+    );
+    check(
+        br#"{"content":"x","timings":{"cache_n":5,"prompt_n":2,"predicted_n":4}}"#,
+        expect![
+            "Usage { prompt_tokens: Some(7), cached_tokens: Some(5), completion_tokens: Some(4), timings: Some(Timings { cache_n: Some(5), prompt_n: Some(2), prompt_ms: None, predicted_n: Some(4), predicted_ms: None }) }"
+        ],
+    );
     check(
         br#"{"message":"not an object","usage":{"prompt_tokens":1,"prompt_tokens_details":null}}"#,
-        expect!["Usage { prompt_tokens: Some(1), cached_tokens: None, completion_tokens: None, timings: None }"],
+        expect![
+            "Usage { prompt_tokens: Some(1), cached_tokens: None, completion_tokens: None, timings: None }"
+        ],
     );
 }
 

@@ -1,0 +1,270 @@
+//! What a decision costs: hashing, matching, deciding, remembering, and the index's memory.
+//!
+//! One thread, no sockets: the routing machine as the gateway drives it, at the size the targets
+//! name. A thousand replicas hold a million blocks: all of them a 6 KB system prompt, one or two
+//! of them each session. Sessions come back in random order with 32 KB prompts, so that what is
+//! theirs in the index is seldom in the processor's caches.
+//!
+//! Each timing is of one operation, the clock's own cost included. What is not the operation
+//! (making the request, ending it) stands outside.
+
+mod world;
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use meridian_base::{Fingerprinter, Rng, Time};
+use meridian_routing::{Evict, Input, Outcome, Output, PrefixIndex, Routing};
+use serde::Serialize;
+
+use world::{BLOCK, Fleet, PROMPT};
+
+/// Sizes of the measurement, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Replicas.
+    pub replicas: u16,
+    /// Distinct blocks in the index.
+    pub blocks: usize,
+    /// Operations timed of each kind.
+    pub samples: usize,
+    /// Seed of sessions and order.
+    pub seed: u64,
+    /// Where the results go.
+    pub json: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            replicas: 1_000,
+            blocks: 1_000_000,
+            samples: 20_000,
+            seed: 1,
+            json: PathBuf::from("target/bench/decision.json"),
+        }
+    }
+}
+
+/// One figure beside its target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The figure.
+    pub value: f64,
+    /// What it shall be: at least so much for a rate, at most so much for the rest.
+    pub target: Option<f64>,
+}
+
+impl Row {
+    fn rate(&self) -> bool {
+        self.unit.ends_with("/s")
+    }
+
+    fn met(&self) -> Option<bool> {
+        self.target.map(|t| if self.rate() { self.value >= t } else { self.value <= t })
+    }
+}
+
+/// A run's figures, as they are written to the file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    bench: &'static str,
+    commit: String,
+    replicas: u16,
+    seed: u64,
+    rows: Vec<Row>,
+}
+
+/// Measures, prints the table, writes the file.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let mut rows = vec![hashing(options.seed)];
+    rows.extend(index(options));
+    rows.extend(deciding(options)?);
+    let (replicas, seed) = (options.replicas, options.seed);
+    let report = Report { bench: "decision", commit: crate::commit(), replicas, seed, rows };
+    print(&report);
+    write(&report, &options.json)
+}
+
+/// Fingerprints of 32 KB prompts, one after another.
+fn hashing(seed: u64) -> Row {
+    let mut rng = Rng::new(seed);
+    // 2 MB of prompts: bodies that were just read are in the second cache, not the first.
+    let prompts: Vec<Vec<u8>> =
+        (0..64).map(|_| (0..PROMPT).map(|_| rng.next_u64() as u8).collect()).collect();
+    let mut best = 0.0_f64;
+    for _ in 0..10 {
+        let (start, mut bytes) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_millis(50) {
+            for prompt in &prompts {
+                let mut print = Fingerprinter::new(1, 2, BLOCK);
+                print.reserve(prompt.len());
+                print.push(prompt);
+                black_box(print.blocks());
+                bytes += prompt.len();
+            }
+        }
+        best = best.max(bytes as f64 / start.elapsed().as_secs_f64() / 1e9);
+    }
+    Row { name: "hashing, best of 10", unit: "GB/s", value: best, target: Some(8.0) }
+}
+
+/// The index alone: its memory, matching, and inserting into a full one.
+fn index(options: &Options) -> Vec<Row> {
+    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
+    let targets = usize::from(options.replicas);
+    let before = resident();
+    let mut index = PrefixIndex::new(fleet.entries, targets, Evict::LeastRecent);
+    fleet.fill(|target, blocks| index.insert(target, blocks));
+    let blocks = fleet.blocks as f64;
+    let reserved = index.bytes_allocated() as f64;
+    let mut rows = vec![
+        row("blocks in the index", "blocks", blocks),
+        row("entries (blocks at replicas)", "entries", index.len() as f64),
+        bounded("index, reserved", "B/entry", reserved / fleet.entries as f64, 32.0),
+    ];
+    if let (Some(before), Some(after)) = (before, resident()) {
+        let grown = after.saturating_sub(before) as f64;
+        rows.push(bounded("index, resident", "B/entry", grown / fleet.entries as f64, 32.0));
+    }
+    let mut depth = vec![0; targets];
+    let mut rng = Rng::new(options.seed).fork(1);
+    let times = sample(options.samples, || {
+        let chain = fleet.returning(&mut rng);
+        let start = Instant::now();
+        index.matches(&chain, &mut depth);
+        let took = start.elapsed();
+        black_box(&depth);
+        took
+    });
+    rows.push(bounded("matching, p50", "us", times.p50, 1.5));
+    rows.push(row("matching, p99", "us", times.p99));
+    let times = sample(options.samples, || {
+        let chain = fleet.returning(&mut rng);
+        let target = rng.below(targets) as u16;
+        let start = Instant::now();
+        index.insert(target, &chain);
+        start.elapsed()
+    });
+    rows.push(bounded("inserting 512 blocks, full, p50", "us", times.p50, 30.0));
+    rows.push(row("inserting 512 blocks, full, p99", "us", times.p99));
+    rows
+}
+
+/// The whole machine with the default policy.
+fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let fleet = Fleet::new(options.seed, options.replicas, options.blocks);
+    let mut routing = fleet.routing(options.seed)?;
+    let mut rng = Rng::new(options.seed).fork(2);
+    let mut now = Time::from_millis(1_000_000);
+    let mut afterwards = Vec::with_capacity(options.samples);
+    let mut wrong = 0;
+    let times = sample(options.samples, || {
+        now = now + Duration::from_micros(100);
+        let request = fleet.request(fleet.returning(&mut rng));
+        let id = request.id;
+        let start = Instant::now();
+        routing.handle(now, Input::Arrived(request));
+        let output = routing.poll();
+        let took = start.elapsed();
+        wrong += u32::from(!matches!(output, Some(Output::Dispatch { .. })));
+        while routing.poll().is_some() {}
+        afterwards.push(start.elapsed() - took);
+        // A client's mistake: the index takes the prompt back, so that every decision meets the
+        // same index.
+        let outcome = Outcome::ClientError;
+        let end = Input::Finished { id, outcome, retry: false, usage: None, extended: None };
+        routing.handle(now, end);
+        drain(&mut routing);
+        took
+    });
+    anyhow::ensure!(wrong == 0, "{wrong} of {} requests were not dispatched", options.samples);
+    let after = Quantiles::of(afterwards);
+    Ok(vec![
+        bounded("decision, p50", "us", times.p50, 3.0),
+        bounded("decision, p99", "us", times.p99, 10.0),
+        row("remembering it, p50", "us", after.p50),
+        row("remembering it, p99", "us", after.p99),
+    ])
+}
+
+fn drain(routing: &mut Routing) {
+    while routing.poll().is_some() {}
+}
+
+fn row(name: &'static str, unit: &'static str, value: f64) -> Row {
+    Row { name, unit, value, target: None }
+}
+
+fn bounded(name: &'static str, unit: &'static str, value: f64, target: f64) -> Row {
+    Row { name, unit, value, target: Some(target) }
+}
+
+/// Median and 99th percentile in microseconds.
+struct Quantiles {
+    p50: f64,
+    p99: f64,
+}
+
+impl Quantiles {
+    fn of(mut times: Vec<Duration>) -> Quantiles {
+        times.sort_unstable();
+        let at =
+            |q: usize| times.get(times.len() * q / 100).map_or(0.0, |t| t.as_nanos() as f64 / 1e3);
+        Quantiles { p50: at(50), p99: at(99) }
+    }
+}
+
+/// Times `count` operations, after a twentieth as many unrecorded ones.
+fn sample(count: usize, mut operation: impl FnMut() -> Duration) -> Quantiles {
+    for _ in 0..count / 20 {
+        operation();
+    }
+    Quantiles::of((0..count).map(|_| operation()).collect())
+}
+
+/// Resident memory of this process in bytes, where the system tells.
+fn resident() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = status.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size())
+}
+
+fn print(report: &Report) {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["", "measured", "target", "unit", "met"]);
+    for row in &report.rows {
+        let sign = if row.rate() { ">=" } else { "<=" };
+        table.add_row([
+            row.name.to_owned(),
+            if row.value >= 1e3 {
+                format!("{:.0}", row.value)
+            } else {
+                format!("{:.2}", row.value)
+            },
+            row.target.map_or_else(String::new, |t| format!("{sign} {t}")),
+            row.unit.to_owned(),
+            row.met().map_or("", |met| if met { "yes" } else { "NO" }).to_owned(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1).take(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+}
+
+fn write(report: &Report, path: &std::path::Path) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let json = serde_json::to_string_pretty(report)?;
+    std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}

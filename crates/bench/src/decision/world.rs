@@ -1,0 +1,143 @@
+//! The fleet that decisions are measured on: who holds what, and who comes back.
+
+use anyhow::Context;
+use meridian_base::{ModelId, ReplicaId, RequestId, Rng, Time, mix};
+use meridian_routing::{
+    Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, policy,
+};
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 64;
+/// Bytes of a prompt.
+pub(super) const PROMPT: usize = 32 << 10;
+/// Blocks of a prompt.
+const CHAIN: usize = PROMPT / BLOCK;
+/// Blocks of the system prompt that all replicas hold: 6 KB.
+const SHARED: usize = (6 << 10) / BLOCK;
+const MODEL: ModelId = ModelId(0);
+
+/// A conversation: its prompt so far, and who holds it.
+struct Session {
+    name: u64,
+    /// Blocks held, the system prompt's included.
+    held: usize,
+    at: u16,
+    also: Option<u16>,
+}
+
+/// Replicas and sessions.
+pub(super) struct Fleet {
+    replicas: u16,
+    sessions: Vec<Session>,
+    /// Distinct blocks held.
+    pub(super) blocks: usize,
+    /// Blocks times the replicas that hold them.
+    pub(super) entries: usize,
+}
+
+impl Fleet {
+    /// Sessions until `blocks` distinct blocks are held. A third of them are held by two
+    /// replicas; a session holds from a third of a prompt to nearly a whole one.
+    pub(super) fn new(seed: u64, replicas: u16, blocks: usize) -> Fleet {
+        let mut rng = Rng::new(seed).fork(3);
+        let mut fleet = Fleet {
+            replicas,
+            sessions: Vec::new(),
+            blocks: SHARED,
+            entries: SHARED * usize::from(replicas),
+        };
+        while fleet.blocks < blocks {
+            let name = rng.next_u64();
+            let held = CHAIN / 3 + rng.below(CHAIN * 2 / 3);
+            let at = rng.below(usize::from(replicas)) as u16;
+            let also = (rng.below(3) == 0).then(|| (at + 1) % replicas).filter(|a| *a != at);
+            fleet.blocks += held - SHARED;
+            fleet.entries += (held - SHARED) * (1 + usize::from(also.is_some()));
+            fleet.sessions.push(Session { name, held, at, also });
+        }
+        fleet
+    }
+
+    /// Hands out every chain with the replica that holds it.
+    pub(super) fn fill(&self, mut hold: impl FnMut(u16, &[u64])) {
+        for replica in 0..self.replicas {
+            hold(replica, &chain(0, SHARED));
+        }
+        for session in &self.sessions {
+            let blocks = chain(session.name, session.held);
+            for replica in [Some(session.at), session.also].into_iter().flatten() {
+                hold(replica, &blocks);
+            }
+        }
+    }
+
+    /// The whole prompt of a session that comes back, longer than what is held of it.
+    pub(super) fn returning(&self, rng: &mut Rng) -> Vec<u64> {
+        chain(self.sessions[rng.below(self.sessions.len())].name, CHAIN)
+    }
+
+    /// A request with this prompt.
+    pub(super) fn request(&self, blocks: Vec<u64>) -> Request {
+        Request {
+            id: RequestId(blocks.last().copied().unwrap_or(0)),
+            model: MODEL,
+            tenant: 0,
+            key: 0,
+            head: 0,
+            prompt_tokens: (blocks.len() * BLOCK / 4) as u32,
+            block_tokens: (BLOCK / 4) as f32,
+            blocks,
+            deadline: None,
+            pinned: None,
+            streams: true,
+            dry_run: false,
+        }
+    }
+
+    /// The routing machine with the default policy, brought to hold all this by requests.
+    pub(super) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
+        let default = policy::find("meridian").context("the default policy is registered")?;
+        let mut routing = Routing::new(Config::new(default), seed);
+        let now = Time::from_millis(1);
+        for id in (0..self.replicas).map(ReplicaId) {
+            let kv_tokens = Some(500_000);
+            let spec = ReplicaSpec { models: vec![MODEL], kv_tokens, slots: None, weight: 1 };
+            routing.handle(now, Input::Joined { id, spec });
+            let load = Load {
+                pending: Some(0),
+                running: Some(u32::from(id.0 % 7)),
+                kv_used: Some(0.3),
+                kv_tokens,
+            };
+            routing.handle(now, Input::Reported { id, asked: now, load });
+        }
+        let mut sent = 0;
+        self.fill(|replica, blocks| {
+            let mut request = self.request(blocks.to_vec());
+            request.id = RequestId(sent);
+            request.pinned = Some(ReplicaId(replica));
+            sent += 1;
+            let (id, outcome) = (request.id, Outcome::Done);
+            routing.handle(now, Input::Arrived(request));
+            while let Some(output) = routing.poll() {
+                debug_assert!(!matches!(output, Output::Reject { .. }), "nothing is refused");
+            }
+            let end = Input::Finished { id, outcome, retry: false, usage: None, extended: None };
+            routing.handle(now, end);
+            while routing.poll().is_some() {}
+        });
+        let held = routing.index().map_or(0, meridian_routing::PrefixIndex::len);
+        anyhow::ensure!(held == self.entries, "the index holds {held} of {}", self.entries);
+        Ok(routing)
+    }
+}
+
+/// The first `length` blocks of a session's prompt.
+fn chain(session: u64, length: usize) -> Vec<u64> {
+    let mut at = 1;
+    let step = |i: usize| {
+        at = mix(at, if i < SHARED { 0 } else { session });
+        at
+    };
+    (0..length).map(step).collect()
+}

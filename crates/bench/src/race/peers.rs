@@ -1,0 +1,210 @@
+//! The systems in the race: where they come from and how they start.
+//!
+//! The Python packages get an environment each: sglang-router installs a script named `smg` of
+//! its own, and in a shared environment one peer would be raced twice under two names.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use super::process::Process;
+use crate::mock;
+
+const NGINX: &str = include_str!("../../peers/nginx.conf");
+const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
+const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
+const SMG: &str = include_str!("../../peers/smg.sh");
+
+/// Every system, in the order of the table.
+const NAMES: [&str; 5] = ["direct", "nginx", "sglang-router", "smg", "meridian"];
+
+/// How long a system may take to answer for the first time.
+const START: Duration = Duration::from_secs(60);
+
+/// A system that answers.
+pub(super) struct System {
+    pub(super) name: &'static str,
+    pub(super) version: String,
+    /// host:port
+    pub(super) address: String,
+    /// None for the mock itself.
+    process: Option<Process>,
+}
+
+impl System {
+    /// CPU time of the system's own processes.
+    pub(super) fn cpu(&self) -> Duration {
+        self.process.as_ref().map_or(Duration::ZERO, Process::cpu)
+    }
+
+    /// Their memory, now and at its peak.
+    pub(super) fn memory(&self) -> Option<(u64, u64)> {
+        self.process.as_ref().map(Process::memory)
+    }
+
+    /// Refuses a system that does not pass whole answers through: its speed would mean nothing.
+    pub(super) fn check(&self, dir: &Path) -> anyhow::Result<()> {
+        for (body, tokens) in [("plain.json", 1), ("sse.json", mock::TOKENS), ("64k.json", 8)] {
+            let answer = post(&self.address, &std::fs::read(dir.join(body))?)
+                .with_context(|| format!("{} does not answer {body}", self.name))?;
+            let got = answer.matches("\"content\":\"").count();
+            let done = body == "plain.json" || answer.contains("data: [DONE]");
+            let ok = answer.starts_with("HTTP/1.1 200") && got == tokens && done;
+            ensure!(ok, "{} answers {body} wrongly: {answer}", self.name);
+        }
+        Ok(())
+    }
+}
+
+/// The systems named in `only`, or all.
+pub(super) fn names(only: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    if let Some(unknown) = only.iter().find(|n| !NAMES.contains(&n.as_str())) {
+        bail!("system {unknown:?} is unknown: use some of {}", NAMES.join(", "));
+    }
+    let wanted = |name: &&str| only.is_empty() || only.iter().any(|n| n == *name);
+    Ok(NAMES.into_iter().filter(wanted).collect())
+}
+
+/// The replica behind them all, on a free port.
+pub(super) fn start_mock(meridian: &Path, dir: &Path) -> anyhow::Result<System> {
+    let mut command = Command::new(meridian);
+    command.args(["bench", "mock"]);
+    let mut process = Process::start(command, dir.join("mock.log"))?;
+    let address = process.wait(START, listening).context("the mock did not start")?;
+    Ok(System { name: "mock", version: String::new(), address, process: Some(process) })
+}
+
+/// Starts the system `name` in front of the replica at `replica`, and waits for its first answer.
+pub(super) fn start(
+    name: &'static str,
+    meridian: &Path,
+    replica: &str,
+    dir: &Path,
+) -> anyhow::Result<System> {
+    let started = match name {
+        "direct" => {
+            let (version, address) = ("-".to_owned(), replica.to_owned());
+            return Ok(System { name, version, address, process: None });
+        }
+        "nginx" => nginx(replica, dir),
+        "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replica, dir),
+        "smg" => python("smg", "1.13.0", SMG, replica, dir),
+        _ => gateway(meridian, replica, dir),
+    };
+    let (version, address, mut process) =
+        started.with_context(|| format!("{name} cannot take part"))?;
+    let body = std::fs::read(dir.join("plain.json"))?;
+    let answers =
+        |_: &str| post(&address, &body).ok().filter(|a| a.starts_with("HTTP/1.1 200")).map(drop);
+    process.wait(START, answers).with_context(|| format!("{name} gave no answer"))?;
+    Ok(System { name, version, address, process: Some(process) })
+}
+
+type Started = (String, String, Process);
+
+fn nginx(replica: &str, dir: &Path) -> anyhow::Result<Started> {
+    let program = ["/usr/sbin/nginx", "nginx"].into_iter().find(|p| version(p, "-v").is_ok());
+    let program = program.context("nginx is missing: on Debian, `apt-get install nginx-light`")?;
+    let port = free_port()?;
+    let config = NGINX
+        .replace("@DIR@", &dir.display().to_string())
+        .replace("@PORT@", &port.to_string())
+        .replace("@REPLICA@", replica);
+    let path = dir.join("nginx.conf");
+    std::fs::write(&path, config)?;
+    let mut command = Command::new(program);
+    command.arg("-c").arg(path).arg("-e").arg(dir.join("nginx.error.log"));
+    let process = Process::start(command, dir.join("nginx.log"))?;
+    Ok((version(program, "-v")?, format!("127.0.0.1:{port}"), process))
+}
+
+fn gateway(meridian: &Path, replica: &str, dir: &Path) -> anyhow::Result<Started> {
+    let path = dir.join("meridian.yaml");
+    std::fs::write(&path, MERIDIAN.replace("@REPLICA@", replica))?;
+    let mut command = Command::new(meridian);
+    command.arg("gateway").arg("-c").arg(path);
+    let mut process = Process::start(command, dir.join("meridian.log"))?;
+    let address = process.wait(START, listening)?;
+    let program = meridian.display().to_string();
+    Ok((version(&program, "--version")?, address, process))
+}
+
+/// A router from the Python package index, in an environment of its own, at its pinned version.
+fn python(
+    name: &str,
+    pinned: &str,
+    script: &str,
+    replica: &str,
+    dir: &Path,
+) -> anyhow::Result<Started> {
+    let env = PathBuf::from(".venv/race").join(name);
+    let program = env.join("bin").join(name).display().to_string();
+    if !version(&program, "--version").is_ok_and(|v| v.contains(pinned)) {
+        eprintln!("installing {name} {pinned} into {}", env.display());
+        let env_text = env.display().to_string();
+        must("python3", &["-m", "venv", &env_text])?;
+        let pip = env.join("bin/pip").display().to_string();
+        must(&pip, &["install", "--quiet", &format!("{name}=={pinned}")])?;
+    }
+    let version = version(&program, "--version")?;
+    ensure!(version.contains(pinned), "{program} is {version}, not {pinned}: remove {env:?}");
+    let (port, metrics) = (free_port()?, free_port()?);
+    let path = dir.join(format!("{name}.sh"));
+    std::fs::write(&path, script)?;
+    let mut command = Command::new("sh");
+    command
+        .arg(path)
+        .env("BIN", program)
+        .env("PORT", port.to_string())
+        .env("METRICS_PORT", metrics.to_string())
+        .env("REPLICA", replica);
+    let process = Process::start(command, dir.join(format!("{name}.log")))?;
+    Ok((version, format!("127.0.0.1:{port}"), process))
+}
+
+fn must(program: &str, args: &[&str]) -> anyhow::Result<()> {
+    let out = Command::new(program).args(args).output();
+    let out = out.with_context(|| format!("cannot start {program}"))?;
+    let error = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{program} {} failed: {error}", args.join(" "));
+    Ok(())
+}
+
+/// The first line that a program says of its version, on either output.
+fn version(program: &str, flag: &str) -> anyhow::Result<String> {
+    let out = Command::new(program).arg(flag).output();
+    let out = out.with_context(|| format!("cannot start {program}"))?;
+    let text = [out.stdout, out.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    ensure!(out.status.success(), "{program} {flag} failed: {text}");
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// The address in the line that our own programs print when they are ready.
+fn listening(output: &str) -> Option<String> {
+    let line = output.lines().find_map(|l| l.strip_prefix("listening on http://"))?;
+    output.contains('\n').then(|| line.trim().to_owned())
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Posts a chat completion and reads the whole answer, head and all.
+fn post(address: &str, body: &[u8]) -> anyhow::Result<String> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), body].concat())?;
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}

@@ -1,0 +1,178 @@
+//! A program under measurement: its CPU time, its memory, and its end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running program with whatever it started; ended when dropped.
+pub(super) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with both outputs in `log`.
+    pub(super) fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Process> {
+        let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Process { child, log })
+    }
+
+    /// What the program has written so far.
+    pub(super) fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until `ready` finds what it looks for in the program's output.
+    pub(super) fn wait<T>(
+        &mut self,
+        limit: Duration,
+        mut ready: impl FnMut(&str) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(found) = ready(&self.output()) {
+                return Ok(found);
+            }
+            let ended = self.child.try_wait()?;
+            if ended.is_some() || Instant::now() >= deadline {
+                let how =
+                    ended.map_or_else(|| format!("not ready in {limit:?}"), |s| s.to_string());
+                anyhow::bail!("{how}; its output ({}) ends: {}", self.log.display(), self.tail());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn tail(&self) -> String {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    /// CPU time that the program and its children have used.
+    pub(super) fn cpu(&self) -> Duration {
+        let ticks: u64 = self.tree().iter().filter_map(|pid| Stat::read(*pid)).map(|s| s.cpu).sum();
+        Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// Resident memory now and at its peak, in bytes, over the program and its children.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        let field = |status: &str, name: &str| -> u64 {
+            let line = status.lines().find_map(|l| l.strip_prefix(name));
+            let number = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+            number.unwrap_or(0) * 1024
+        };
+        self.tree().iter().fold((0, 0), |(rss, peak), pid| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            (rss + field(&status, "VmRSS:"), peak + field(&status, "VmHWM:"))
+        })
+    }
+
+    /// The program and all its descendants.
+    fn tree(&self) -> Vec<u32> {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in pids.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()) {
+            if let Some(stat) = Stat::read(pid) {
+                children.entry(stat.parent).or_default().push(pid);
+            }
+        }
+        let mut tree = vec![self.child.id()];
+        let mut at = 0;
+        while let Some(pid) = tree.get(at) {
+            tree.extend(children.remove(pid).unwrap_or_default());
+            at += 1;
+        }
+        tree
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let tree = self.tree();
+        let signal = |pid: u32, signal| {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            // A program that is gone already needs no signal.
+            pid.map(|pid| kill_process(pid, signal).ok());
+        };
+        signal(self.child.id(), Signal::TERM);
+        let wait = |limit: Duration, over: &mut dyn FnMut() -> bool| {
+            let deadline = Instant::now() + limit;
+            while !over() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait(Duration::from_secs(3), &mut || !matches!(self.child.try_wait(), Ok(None)));
+        let left: Vec<u32> = tree.into_iter().filter(|pid| Stat::alive(*pid)).collect();
+        for pid in &left {
+            signal(*pid, Signal::KILL);
+        }
+        wait(Duration::from_secs(3), &mut || !left.iter().any(|pid| Stat::alive(*pid)));
+        self.child.wait().ok();
+    }
+}
+
+/// The fields of `/proc/PID/stat` that are of use here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    /// Dead, and waiting for its parent to notice.
+    zombie: bool,
+    parent: u32,
+    /// Clock ticks in user and system mode.
+    cpu: u64,
+}
+
+impl Stat {
+    fn alive(pid: u32) -> bool {
+        Stat::read(pid).is_some_and(|stat| !stat.zombie)
+    }
+
+    fn read(pid: u32) -> Option<Stat> {
+        Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Fields count from behind the name, which may hold spaces and brackets itself.
+    fn parse(stat: &str) -> Option<Stat> {
+        let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+        let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
+        let zombie = matches!(*fields.first()?, "Z" | "X");
+        Some(Stat { zombie, parent: number(1)? as u32, cpu: number(11)? + number(12)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A name with brackets and spaces shifts no field.
+    #[test]
+    fn stat_lines() {
+        let line = "12 (a ) b) S 7 12 12 0 -1 4194304 1 0 0 0 30 5 9 9 20 0 1 0 100 1000 10";
+        assert_eq!(Stat::parse(line), Some(Stat { zombie: false, parent: 7, cpu: 35 }));
+        assert_eq!(Stat::parse("12 (a) S"), None);
+    }
+
+    // A tree holds the children of children, and ends with its root.
+    #[test]
+    fn trees_end_with_their_root() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'sleep 60 & echo up; wait' & wait"]);
+        let log = std::env::temp_dir().join(format!("meridian-race-{}", std::process::id()));
+        let mut process = Process::start(command, log.clone()).expect("sh is there");
+        let up = |output: &str| output.contains("up").then_some(());
+        process.wait(Duration::from_secs(60), up).expect("sh echoes");
+        let tree = process.tree();
+        assert_eq!(tree.len(), 3, "{tree:?}");
+        assert!(process.memory().0 > 0);
+        drop(process);
+        assert!(!tree.iter().any(|pid| Stat::alive(*pid)), "{tree:?}");
+        std::fs::remove_file(log).expect("the log was written");
+    }
+}

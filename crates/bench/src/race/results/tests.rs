@@ -1,0 +1,65 @@
+use super::*;
+
+fn sample(p50_us: f64, rps: f64, cpu_us: f64) -> Sample {
+    Sample { p50_us, rps, cpu_us, errors: 0 }
+}
+
+fn race(meridian: f64) -> Race {
+    let names = ["direct", "nginx", "smg", "meridian"];
+    let mut race = Race::new(names.into_iter().map(|n| (n, "1".to_owned())));
+    for case in &CASES {
+        // Each round is slower than the last: ratios within a round do not see it.
+        for drift in [1.0, 2.0, 3.0] {
+            let mut add = |name, added: f64| {
+                let (p50, rps) = ((100.0 + added) * drift, 1e6 / (100.0 + added) / drift);
+                race.add(name, case, sample(p50, rps, added * drift));
+            };
+            add("direct", 0.0);
+            add("nginx", 50.0);
+            add("smg", 400.0);
+            add("meridian", meridian);
+        }
+    }
+    race.memory("meridian", Some((10_000_000, 20_000_000)));
+    race
+}
+
+fn missed(race: &Race) -> usize {
+    race.targets().iter().filter(|(_, _, _, met)| !met).count()
+}
+
+// A fast gateway meets every target but the one that asks it to be almost not there; a slow one
+// misses all that are about speed. A drift of the machine changes neither.
+#[test]
+fn targets_follow_the_ratios() {
+    let fast = race(40.0);
+    let all = fast.targets();
+    assert_eq!(all.len(), 7);
+    assert_eq!(missed(&fast), 1, "{all:?}");
+    assert!(all.iter().filter(|t| t.0 != "peak memory, MB").all(|t| t.1.max - t.1.min < 1e-9));
+    assert_eq!(missed(&race(4.0)), 0);
+    assert_eq!(missed(&race(1000.0)), 6);
+}
+
+// Medians and ranges.
+#[test]
+fn spreads() {
+    assert_eq!(Spread::of(vec![]), None);
+    assert_eq!(
+        Spread::of(vec![3.0, 1.0, 2.0]).map(|s| (s.median, s.min, s.max)),
+        Some((2.0, 1.0, 3.0))
+    );
+    assert_eq!(Spread::of(vec![4.0, 1.0]).map(|s| s.median), Some(2.5));
+}
+
+// The file has a row for every number of the table, and the table says which target is missed.
+#[test]
+fn the_file_and_the_table() {
+    let race = race(1000.0);
+    let json = race.json();
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(json["bench"], "gateway");
+    assert_eq!(rows.len(), 4 * (5 * 3 + 1) + 2 + 7);
+    assert!(rows.iter().all(|r| r["name"].is_string() && r["value"].is_number()));
+    assert_eq!(race.render().matches("MISSED").count(), 6);
+}

@@ -1,0 +1,223 @@
+//! Scenarios of the machine: what it does with a region's events, in text that a reader can judge.
+//!
+//! `REWRITE=1 cargo test -p meridian-routing --test machine` rewrites the outputs; read the diff
+//! before you commit it. Commands (times in ms with `at=`, never going back):
+//!
+//! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N] [held_tenant=N]
+//!   [max_wait=MS] [attempts=N]`
+//! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `leave r=N`
+//! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
+//! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [deadline=MS] [pinned=N]`
+//! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [prompt=N cached=N]`, `cancel id=N`
+//! - `tick` calls the machine's timeout; probes are answered by nobody unless told
+//! - `state` prints the replicas, `why id=N` the newest decision's candidates
+
+use std::fmt::Write;
+
+use datadriven::TestCase;
+use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
+use meridian_routing::{
+    Admission, Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, Usage, policy,
+};
+
+struct Region {
+    routing: Routing,
+    now: Time,
+}
+
+fn arg<T: std::str::FromStr>(t: &TestCase, name: &str) -> Option<T> {
+    let text = t.args.get(name)?.first()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no value")))
+}
+
+fn ms(t: &TestCase, name: &str) -> Option<Time> {
+    arg::<f64>(t, name).map(|ms| Time::from_nanos((ms * 1e6) as u64))
+}
+
+fn admission(text: &str) -> Admission {
+    match text.strip_prefix("outstanding_") {
+        Some(max) => Admission::Outstanding { max: max.parse().expect("is a number") },
+        None => match text {
+            "blind" => Admission::Blind,
+            "pending" => Admission::Pending,
+            "pending_kv" => Admission::PendingKv,
+            other => panic!("{other} is no admission mode"),
+        },
+    }
+}
+
+fn region(t: &TestCase) -> Region {
+    let name: String = arg(t, "policy").expect("region names a policy");
+    let spec = policy::find(&name).unwrap_or_else(|| panic!("{name} is no policy"));
+    let mut config = Config::new(spec);
+    if let Some(mode) = arg::<String>(t, "admission") {
+        config.admission = admission(&mode);
+    }
+    config.held.max = arg(t, "held").unwrap_or(config.held.max);
+    config.held.max_per_tenant = arg(t, "held_tenant").unwrap_or(config.held.max_per_tenant);
+    config.held.max_wait = arg(t, "max_wait").map_or(config.held.max_wait, Duration::from_millis);
+    config.attempts = arg(t, "attempts").unwrap_or(config.attempts);
+    Region { routing: Routing::new(config, 1), now: Time::ZERO }
+}
+
+fn request(t: &TestCase) -> Request {
+    let mut chain = 0;
+    let blocks: Vec<u64> = t.args.get("blocks").map_or_else(Vec::new, |names| {
+        names
+            .iter()
+            .map(|n| {
+                chain = meridian_base::mix(chain, keyed(1, n.as_bytes()));
+                chain
+            })
+            .collect()
+    });
+    let prompt = arg(t, "prompt").unwrap_or(16 * blocks.len() as u32 + 4);
+    Request {
+        id: RequestId(arg(t, "id").expect("a request has an id")),
+        model: ModelId(arg(t, "model").unwrap_or(0)),
+        tenant: arg(t, "tenant").unwrap_or(0),
+        key: arg(t, "key").unwrap_or(0),
+        head: 0,
+        blocks,
+        prompt_tokens: prompt,
+        block_tokens: 16.0,
+        deadline: ms(t, "deadline"),
+        pinned: arg(t, "pinned").map(ReplicaId),
+        streams: true,
+        dry_run: false,
+    }
+}
+
+fn input(t: &TestCase, now: Time) -> Input {
+    let replica = || ReplicaId(arg(t, "r").expect("names a replica"));
+    let id = || RequestId(arg(t, "id").expect("names a request"));
+    match t.directive.as_str() {
+        "join" => Input::Joined {
+            id: replica(),
+            spec: ReplicaSpec {
+                models: vec![ModelId(0)],
+                kv_tokens: arg(t, "kv"),
+                slots: arg(t, "slots"),
+                weight: 1,
+            },
+        },
+        "drain" => Input::Draining(replica()),
+        "leave" => Input::Left(replica()),
+        "report" => Input::Reported {
+            id: replica(),
+            asked: ms(t, "asked").unwrap_or(now),
+            load: Load {
+                pending: arg(t, "pending"),
+                running: arg(t, "running"),
+                kv_used: arg(t, "kv"),
+                kv_tokens: None,
+            },
+        },
+        "miss" => Input::ProbeFailed(replica()),
+        "arrive" => Input::Arrived(request(t)),
+        "first" => Input::FirstToken(id()),
+        "cancel" => Input::Cancelled(id()),
+        "finish" => Input::Finished {
+            id: id(),
+            outcome: match arg::<String>(t, "outcome").as_deref() {
+                None | Some("done") => Outcome::Done,
+                Some("full") => Outcome::Full,
+                Some("error") => Outcome::ReplicaError,
+                Some("client") => Outcome::ClientError,
+                Some(other) => panic!("{other} is no outcome"),
+            },
+            retry: t.args.contains_key("retry"),
+            usage: arg(t, "prompt").map(|prompt_tokens| Usage {
+                prompt_tokens,
+                cached_tokens: arg(t, "cached"),
+                completion_tokens: 1,
+            }),
+            extended: None,
+        },
+        other => panic!("{other} is no command"),
+    }
+}
+
+impl Region {
+    fn run(&mut self, t: &TestCase) -> String {
+        if let Some(at) = ms(t, "at") {
+            assert!(at >= self.now, "time never goes back");
+            self.now = at;
+        }
+        match t.directive.as_str() {
+            "state" => return self.state(),
+            "why" => return self.why(arg(t, "id").expect("names a request")),
+            "tick" => self.routing.handle_timeout(self.now),
+            _ => self.routing.handle(self.now, input(t, self.now)),
+        }
+        self.outputs()
+    }
+
+    fn outputs(&mut self) -> String {
+        let mut out = String::new();
+        while let Some(output) = self.routing.poll() {
+            match output {
+                Output::Dispatch { id, replica, why, matched_tokens, attempt } => {
+                    writeln!(
+                        out,
+                        "{id} -> {replica}: {why:?}, matched {matched_tokens}, attempt {attempt}"
+                    )
+                }
+                Output::Held(id) => writeln!(out, "{id} held"),
+                Output::Reject { id, why, retry_after } => {
+                    writeln!(out, "{id} rejected: {why:?}, retry after {} s", retry_after.as_secs())
+                }
+                Output::Probe(id) => writeln!(out, "probe {id}"),
+            }
+            .expect("strings take writes");
+        }
+        if out.is_empty() { "(nothing)\n".to_owned() } else { out }
+    }
+
+    fn state(&self) -> String {
+        let mut out =
+            format!("held {}, active {}\n", self.routing.held_len(), self.routing.active_len());
+        for id in self.routing.replicas().ids() {
+            let s = self.routing.replicas().status(*id, self.now).expect("is listed");
+            let r = s.row;
+            writeln!(
+                out,
+                "{id} {:?} breaker {}: outstanding {} pending {} running {} front {:.0} closed {:?} drift {}",
+                s.state, s.breaker.name(), r.outstanding, r.pending, r.running, r.front_tokens, r.closed, s.drift,
+            )
+            .expect("strings take writes");
+        }
+        out
+    }
+
+    fn why(&self, id: u64) -> String {
+        let Some(d) = self.routing.explain(RequestId(id)) else {
+            return "no decision kept\n".to_owned();
+        };
+        let mut out = format!("pick {:?}\n", d.pick);
+        for c in &d.candidates {
+            writeln!(
+                out,
+                "{} matched {:.0} ineligible {:?}",
+                c.replica, c.matched_tokens, c.ineligible
+            )
+            .expect("strings take writes");
+        }
+        out
+    }
+}
+
+// Each file tells one story of the machine, in narrated steps.
+#[test]
+fn scenarios() {
+    datadriven::walk("tests/scenarios/machine", |file| {
+        let mut region_now: Option<Region> = None;
+        file.run(|t| {
+            if t.directive == "region" {
+                region_now = Some(region(t));
+                return "ok\n".to_owned();
+            }
+            region_now.as_mut().expect("a scenario begins with `region`").run(t)
+        });
+    });
+}
