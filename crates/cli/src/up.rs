@@ -1,10 +1,9 @@
 //! `meridian up`: a region on this machine, with a load to watch.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use meridian_lab::up::{self, Demand, Engines, Options};
 
 /// Bring up a region on this machine, with a load to watch
@@ -58,22 +57,19 @@ enum Load {
 /// Runs the command. It succeeds only if every request ended well and all counts agree.
 ///
 /// # Errors
-/// When the region cannot be brought up.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// When the region cannot be brought up, or its run did not end well.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = args.options();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let verdict = runtime.block_on(up::run(&options))?;
-    if verdict.faults.is_empty() {
-        println!("\nevery request ended well, and all counts agree");
-        return Ok(ExitCode::SUCCESS);
+    if !verdict.faults.is_empty() {
+        bail!("{}", verdict.faults.join("\nerror: "));
     }
-    for fault in &verdict.faults {
-        eprintln!("error: {fault}");
-    }
-    Ok(ExitCode::FAILURE)
+    println!("\nevery request ended well, and all counts agree");
+    Ok(())
 }
 
 impl Args {

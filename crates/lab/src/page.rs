@@ -21,6 +21,8 @@ pub(crate) struct Screen {
     last: Option<Duration>,
 }
 
+/// A tick may come this much early, as clocks go.
+const LATE: Duration = Duration::from_millis(100);
 /// How often a log gets a line.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
@@ -39,7 +41,7 @@ impl Screen {
             // Up to the first line of the last page, and everything below it erased.
             let back = if up > 0 { format!("\x1b[{up}F\x1b[J") } else { String::new() };
             write!(out, "{back}{page}").and_then(|()| out.flush())
-        } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY) {
+        } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY - LATE) {
             self.last = Some(elapsed);
             writeln!(out, "{:>4.0}s  {}", elapsed.as_secs_f64(), line(status, live))
         } else {
