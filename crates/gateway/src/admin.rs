@@ -37,7 +37,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
 }
 
 fn by_id(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     method: &Method,
     path: &str,
     query: Option<&str>,
