@@ -25,10 +25,11 @@ use crate::limits::Permit;
 use crate::refuse::{Refusal, json};
 use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// Answers one request, whatever happens.
 pub(crate) async fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<Worker>,
     request: Request<Incoming>,
     peer: u64,
 ) -> Response<Body> {
@@ -79,7 +80,7 @@ struct Job {
 }
 
 async fn generate(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     request: Request<Incoming>,
     endpoint: Endpoint,
     peer: u64,
@@ -194,7 +195,7 @@ fn model(shared: &Shared, endpoint: Endpoint, info: &RequestInfo) -> Result<Mode
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
 async fn route(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     mut verdict: Verdict,
@@ -256,7 +257,7 @@ struct Begun {
 }
 
 /// One attempt: sends the request and waits for the first piece of the answer.
-async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn attempt(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let patience = shared.config.timeouts.first_byte.0;
     match tokio::time::timeout(patience, begin(shared, job, member)).await {
         Ok(result) => result,
@@ -269,7 +270,7 @@ async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, A
     }
 }
 
-async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let mut headers = job.headers.clone();
     if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
@@ -315,7 +316,7 @@ fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> 
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
 fn relay(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     member: &Arc<Member>,

@@ -21,11 +21,11 @@ use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::proxy::extended;
-use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// What the relay needs to know of the request.
 pub(crate) struct Follow {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Worker>,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: bool,
     pub(crate) model: ModelId,
