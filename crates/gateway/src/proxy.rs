@@ -25,6 +25,7 @@ use crate::limits::Permit;
 use crate::refuse::{Refusal, json};
 use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
+use crate::upstream::{Answered, Flow};
 use crate::worker::Worker;
 
 /// Answers one request, whatever happens.
@@ -251,7 +252,7 @@ fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) 
 /// The head of an answer and its first piece.
 struct Begun {
     head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     first: Option<Bytes>,
     sent: Instant,
 }
@@ -276,12 +277,10 @@ async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, Att
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
-    let response = shared
-        .upstream
-        .send(&member.authority, job.method.clone(), &job.path, headers, job.body.clone())
-        .await?;
-    refused_by_engine(&response)?;
-    let (head, mut body) = response.into_parts();
+    let answered =
+        shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
+    let Answered { head, mut body } = answered.await?;
+    refused_by_engine(head.status)?;
     let first = loop {
         match body.frame().await {
             None => break None,
@@ -300,8 +299,7 @@ async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, Att
 
 /// An engine's answer that is worth another try elsewhere: full, or failed. Any other 4xx is the
 /// client's mistake and goes back to it as the engine worded it.
-fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> {
-    let status = response.status();
+fn refused_by_engine(status: StatusCode) -> Result<(), AttemptError> {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
             fault: Source::Full,
@@ -363,7 +361,7 @@ fn ticket_client_error(
     ticket: Ticket,
     first: Option<Bytes>,
     mut head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     job: Job,
 ) -> Response<Body> {
     ticket.finish(Outcome::ClientError, Told::default());

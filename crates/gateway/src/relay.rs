@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
 use meridian_base::{Fingerprinter, ModelId, ReplicaId};
 use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{Answer, Endpoint, Summary, error_event};
@@ -21,6 +20,7 @@ use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::proxy::extended;
+use crate::upstream::Flow;
 use crate::worker::Worker;
 
 /// What the relay needs to know of the request.
@@ -42,7 +42,7 @@ pub(crate) struct Follow {
 
 pub(crate) struct Relay {
     /// The replica's answer; none once it has ended.
-    upstream: Option<Incoming>,
+    upstream: Option<Flow>,
     /// A piece that is here already.
     ready: Option<Bytes>,
     /// None once the answer's own end was seen.
@@ -57,7 +57,7 @@ type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(
-        upstream: Incoming,
+        upstream: Flow,
         first: Option<Bytes>,
         answer: Answer,
         ticket: Ticket,
@@ -124,7 +124,7 @@ impl Relay {
             ticket.first_token(ttft);
         }
         // A body of known length may never be asked for its end.
-        let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);
+        let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
         if feed.ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
             if !rest.is_empty() {

@@ -17,7 +17,10 @@ fn policy_forms() {
     assert_eq!(read("round_robin").expect("is valid").policy.name, "round_robin");
     assert_eq!(read("{name: random}").expect("is valid").policy.name, "random");
     let error = read("fastest").expect_err("is unknown").to_string();
-    assert!(error.contains("`fastest` is unknown; use one of meridian, random, round_robin"), "{error}");
+    assert!(
+        error.contains("`fastest` is unknown; use one of meridian, random, round_robin"),
+        "{error}"
+    );
     let error = read("{name: random, speed: 9}").expect_err("has no knobs").to_string();
     assert!(error.contains("policy.speed: random has no such knob"), "{error}");
 }
