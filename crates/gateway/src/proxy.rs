@@ -327,7 +327,9 @@ fn relay(
     crate::probe::piggyback(shared, member, &head.headers);
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
-    let streams = job.info.stream && ok;
+    // Only the generating endpoints have streams whose end is known; the rest passes unread.
+    let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
+    let streams = job.info.stream && ok && events;
     let undo = job.info.usage_splice.is_some() && streams;
     headers::to_client(&mut head.headers, asked_orca, undo);
     head.headers.insert(headers::REPLICA, member.label.clone());

@@ -125,7 +125,9 @@ impl Relay {
         }
         // A body of known length may never be asked for its end.
         let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);
-        if feed.ended || (whole && !self.follow.streams) {
+        // A foreign path's answer may be more than the one object that its beginning looks like.
+        let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
+        if ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
             if !rest.is_empty() {
                 return [feed.pass, rest].concat().into();
