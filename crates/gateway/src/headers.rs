@@ -74,6 +74,13 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     word.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
+/// Whether a JSON answer ends with its connection: only its last brace tells a whole one from one
+/// cut short.
+pub(crate) fn is_until_close(headers: &HeaderMap) -> bool {
+    let framed = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    is_json(headers) && !framed.iter().any(|name| headers.contains_key(name))
+}
+
 /// The id a client sees: its own, or ours.
 pub(crate) fn request_id(shared: &Shared, headers: &HeaderMap, id: RequestId) -> HeaderValue {
     let ours =

@@ -3,6 +3,8 @@
 //! Everything here runs on one thread under paused time, so a timeout of minutes passes at once
 //! and no test waits for a clock.
 
+mod cancel;
 mod common;
 mod passthrough;
 mod retries;
+mod timeouts;
