@@ -281,8 +281,11 @@ async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, Att
         shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
     let Answered { head, mut body } = answered.await?;
     refused_by_engine(head.status)?;
+    // Every endpoint that generates says something, if only that it is done.
+    let speaks = job.endpoint.is_generation() && head.status.is_success();
     let first = loop {
         match body.frame().await {
+            None if speaks => return Err(AttemptError::replica("the answer is empty")),
             None => break None,
             Some(Err(e)) => {
                 return Err(AttemptError::replica(format!("the answer broke off: {e}")));
@@ -326,8 +329,11 @@ fn relay(
     crate::probe::piggyback(shared, member, &head.headers);
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
-    let streams = job.info.stream && ok;
+    // Only the generating endpoints have streams whose end is known; the rest passes unread.
+    let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
+    let streams = job.info.stream && ok && events;
     let undo = job.info.usage_splice.is_some() && streams;
+    let until_close = job.endpoint != Endpoint::Other && headers::is_until_close(&head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
     head.headers.insert(headers::REPLICA, member.label.clone());
     head.headers.insert(headers::REASON, HeaderValue::from_static(why.word()));
@@ -341,6 +347,7 @@ fn relay(
             shared: shared.clone(),
             endpoint: job.endpoint,
             streams,
+            until_close,
             model: job.model,
             replica: member.id,
             prompt: collect.then_some(job.info.fingerprint),

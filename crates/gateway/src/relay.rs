@@ -28,6 +28,8 @@ pub(crate) struct Follow {
     pub(crate) shared: Arc<Worker>,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: bool,
+    /// The end of the connection would pass for the end of the answer.
+    pub(crate) until_close: bool,
     pub(crate) model: ModelId,
     pub(crate) replica: ReplicaId,
     /// The prompt's fingerprint, where the reply is to be added to it.
@@ -125,7 +127,9 @@ impl Relay {
         }
         // A body of known length may never be asked for its end.
         let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
-        if feed.ended || (whole && !self.follow.streams) {
+        // A foreign path's answer may be more than the one object that its beginning looks like.
+        let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
+        if ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
             if !rest.is_empty() {
                 return [feed.pass, rest].concat().into();
@@ -155,8 +159,13 @@ impl Relay {
     }
 
     fn upstream_ended(&mut self) -> Piece {
-        if self.follow.streams && self.open.is_some() {
-            return self.broken("the replica ended the stream before its end marker");
+        if self.open.is_some() {
+            if self.follow.streams {
+                return self.broken("the replica ended the stream before its end marker");
+            }
+            if self.follow.until_close {
+                return self.broken("the replica closed the connection before its answer's end");
+            }
         }
         self.upstream = None;
         let rest = self.close(Outcome::Done);
