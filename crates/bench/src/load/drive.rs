@@ -174,9 +174,8 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
             let (load, session, due) = (load.clone(), session.clone(), due.take());
             on.spawn(async move { (node, request(&load, key, node, &session, body, due).await) });
         }
-        // A task ends by panic only when the generator is wrong; the count of requests without
-        // an end shows it.
-        let Some(Ok((node, reply))) = on.join_next().await else { break };
+        let Some(ended) = on.join_next().await else { break };
+        let (node, reply) = ended.expect("nobody aborts a request but by dropping its program");
         match reply {
             Ok(reply) => walk.answered(node, reply),
             Err(end) => {
@@ -203,7 +202,7 @@ async fn request(
     let request = load.http_request(session, body);
     let begun = load.begin(due);
     let hang_up = load.hangs_up(key, node);
-    let most = hang_up.unwrap_or(load.options.timeout).min(load.options.timeout);
+    let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
     let work = exchange(&load.http, request, load.options.stream, begun.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {

@@ -113,6 +113,7 @@ impl Load {
         let mut rng = key.rng(ABORTS + node as u64);
         (rng.unit() < self.options.abort_share)
             .then(|| self.options.abort_within.mul_f64(rng.unit()))
+            .filter(|after| *after < self.options.timeout)
     }
 
     pub(super) fn http_request(&self, session: &HeaderValue, body: Bytes) -> Request<Full<Bytes>> {
