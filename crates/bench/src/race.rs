@@ -57,7 +57,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     cases::write_bodies(&dir)?;
     wrk::write_script(&dir)?;
 
-    let mock = peers::start_mock(&options.meridian, &dir)?;
+    let mut mock = peers::start_mock(&options.meridian, &dir)?;
     let names = peers::names(&options.only)?;
     let mut systems = Vec::new();
     for name in names {
@@ -73,9 +73,13 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     for round in 0..=options.rounds {
         let each = if round == 0 { WARM_UP } else { options.each };
         for case in &CASES {
-            for system in &systems {
+            for system in &mut systems {
                 bar.set_message(format!("{} {}", case.name, system.name));
-                let sample = measure(system, case, each, &dir)?;
+                let sample = measure(system, case, each, &dir);
+                // Who has died says more than what wrk makes of it.
+                mock.alive()?;
+                system.alive()?;
+                let sample = sample?;
                 if round > 0 {
                     race.add(system.name, case, sample);
                 }
