@@ -12,6 +12,7 @@ mod imports;
 mod links;
 mod lints;
 mod paths;
+pub(crate) mod policies;
 mod purity;
 mod rustdoc;
 mod size;
@@ -63,6 +64,7 @@ const RULES: &[Rule] = &[
     lints::RULE,
     rustdoc::RULE,
     commands::RULE,
+    policies::RULE,
 ];
 
 /// Runs the rules and prints what they found; true where nothing is broken.

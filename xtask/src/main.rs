@@ -27,6 +27,8 @@ enum Command {
     Check(check::Args),
     /// Everything CI runs, in parts
     Test(test::Args),
+    /// Write the pages that are made from the binary
+    Docs,
 }
 
 fn main() -> ExitCode {
@@ -45,5 +47,6 @@ fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Check(args) => check::run(&house, &args),
         Command::Test(args) => test::run(&house, &args),
+        Command::Docs => check::policies::write(&house),
     }
 }
