@@ -5,7 +5,7 @@
 //! laptop can be a fleet of GPUs as far as queueing, batching and prefix caching go. The text of a
 //! reply is made up: words of three letters, one a token, the same for the same prompt and seed.
 //!
-//! One task owns the machine ([`pump`]); connection tasks send it requests and read their progress
+//! One task owns the machine (`pump.rs`); connection tasks send it requests and read their progress
 //! from a mailbox each. Tokens due at one instant are one chunk on the wire.
 //!
 //! It deliberately has no tokenizer (a token is four bytes), no authentication and no TLS: it is a

@@ -6,7 +6,7 @@ fn short_config_prints_whole_and_reads_back() {
     let config =
         Gateway::read("version: 1\nreplicas:\n  - url: http://127.0.0.1:9001\n").expect("is valid");
     let printed = config.print().expect("prints");
-    assert!(printed.contains("first_byte: 5m"), "{printed}");
+    assert!(printed.contains("first_byte: 10m"), "{printed}");
     assert_eq!(Gateway::read(&printed).expect("reads back"), config);
 }
 
