@@ -18,6 +18,8 @@ use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::Reading;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::body::Body;
 use crate::driver::Driver;
@@ -54,6 +56,8 @@ pub async fn serve(
     let admin_listener = listen("admin", config.admin).await?;
     let (wishes, wished) = mpsc::unbounded_channel();
     let shared = Arc::new(build(config, wishes)?);
+    // However this future ends, nothing that it started outlives it.
+    let _over = shared.over.clone().drop_guard();
     for spec in shared.config.replicas.clone() {
         // The configuration was checked: no twin, no bad URL.
         if let Err(error) = discover::join(&shared, spec) {
@@ -62,15 +66,13 @@ pub async fn serve(
     }
     let ready = Ready { listen: address(&listener)?, admin: address(&admin_listener)? };
     let driver = shared.driver.clone();
-    let background = [
-        tokio::spawn(async move { driver.keep_time().await }),
-        tokio::spawn(probe::run(shared.clone(), wished)),
-        tokio::spawn(serve_admin(shared.clone(), admin_listener)),
-    ];
+    let mut background = JoinSet::new();
+    background.spawn(async move { driver.keep_time().await });
+    background.spawn(probe::run(shared.clone(), wished));
+    background.spawn(serve_admin(shared.clone(), admin_listener));
     on_ready(ready);
     let graceful = accept(shared.clone(), listener, shutdown).await;
     drain(&shared, graceful).await;
-    background.iter().for_each(tokio::task::JoinHandle::abort);
     Ok(())
 }
 
@@ -101,9 +103,11 @@ fn build(
         tenant_scope: None,
     };
     let header = |name: &String| name.parse().ok();
+    let over = CancellationToken::new();
     Ok(Shared {
         driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes)),
-        fleet: Arc::new(Fleet::default()),
+        fleet: Arc::new(Fleet::new(over.clone())),
+        over,
         upstream: Upstream::new(config.timeouts.connect.0),
         metrics: Metrics::new(),
         pins: Pins::default(),
@@ -190,8 +194,12 @@ fn client(
     // Without it a small event waits for the client's acknowledgement, up to 40 ms.
     let _ = stream.set_nodelay(true);
     let peer = stream.peer_addr().map_or(0, |a| shared.hash(Some(a.ip().to_string().as_bytes())));
+    let spoke = Arc::new(AtomicBool::new(false));
+    let late = silent(shared.config.timeouts.client.0, spoke.clone());
+    let over = shared.over.clone();
     let shared = shared.clone();
     let service = service_fn(move |request: Request<Incoming>| {
+        spoke.store(true, Ordering::Relaxed);
         let shared = shared.clone();
         async move {
             Ok::<Response<Body>, std::convert::Infallible>(
@@ -202,12 +210,27 @@ fn client(
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     let watched = graceful.watch(connection);
     tokio::spawn(async move {
-        // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
-        if let Err(error) = watched.await {
-            tracing::debug!(error = %error, "connection ended");
+        tokio::select! {
+            ended = watched => {
+                // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
+                if let Err(error) = ended {
+                    tracing::debug!(error = %error, "connection ended");
+                }
+            }
+            () = late => tracing::debug!("no request within timeouts.client"),
+            () = over.cancelled() => {}
         }
         drop(permit);
     });
+}
+
+/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
+/// but not the bytes before it that tell HTTP/1 from HTTP/2.
+async fn silent(patience: Duration, spoke: Arc<AtomicBool>) {
+    tokio::time::sleep(patience).await;
+    if spoke.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Waits for what is in flight, within bounds.
@@ -226,7 +249,7 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let shared = shared.clone();
+        let (shared, over) = (shared.clone(), shared.over.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
             async move {
@@ -236,7 +259,10 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(10));
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            tokio::select! {
+                _ = http.serve_connection(TokioIo::new(stream), service) => {}
+                () = over.cancelled() => {}
+            }
         });
     }
 }
