@@ -37,7 +37,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
 }
 
 fn by_id(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     method: &Method,
     path: &str,
     query: Option<&str>,
@@ -76,7 +76,7 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
     Ok(json(StatusCode::CREATED, to_json(&added)))
 }
 
-fn remove(shared: &Shared, id: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
+fn remove(shared: &Arc<Shared>, id: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
     let number = id.strip_prefix('r').unwrap_or(id).parse().ok().map(ReplicaId);
     let member = number.and_then(|id| shared.fleet.get(id));
     let member = member.ok_or_else(|| {
@@ -85,6 +85,7 @@ fn remove(shared: &Shared, id: &str, query: Option<&str>) -> Result<Response<Bod
     if query.is_some_and(|q| q.split('&').any(|p| p == "drain=true")) {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, "replica drains");
+        tokio::spawn(discover::leave_when_done(shared.clone(), member));
         return Ok(text(StatusCode::ACCEPTED, "draining"));
     }
     discover::leave(shared, &member);

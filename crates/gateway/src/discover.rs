@@ -43,6 +43,23 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
     shared.driver.tell(Input::Left(member.id));
 }
 
+/// Takes a draining replica out once nothing of ours is there.
+pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
+    let busy = || {
+        let now = shared.driver.clock.now();
+        let inner = shared.driver.lock();
+        inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
+    };
+    while busy() {
+        tokio::select! {
+            () = member.gone.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+    leave(&shared, &member);
+    tracing::info!(replica = %member.id, "replica drained and removed");
+}
+
 /// Tells the machine what a replica serves and holds.
 fn announce(shared: &Shared, member: &Member, found: &Found) {
     let models = found.models.iter().filter_map(|name| shared.fleet.intern(name)).collect();

@@ -15,9 +15,11 @@ pub(crate) const ORCA_ASK: HeaderName = HeaderName::from_static("endpoint-load-m
 pub(crate) const ORCA: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 
 /// RFC 9110 section 7.6.1, and what proxies must not pass.
-static HOP: [HeaderName; 8] = [
+static HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
+    // No standard's, but sent by clients that think they know of a proxy.
+    HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
     header::TE,
@@ -63,6 +65,20 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     if length_changes {
         headers.remove(header::CONTENT_LENGTH);
     }
+}
+
+/// Whether an answer is one JSON object, and so no stream of events, whatever was asked for.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let word = kind.split(|b| *b == b';').next().unwrap_or_default();
+    word.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// Whether a JSON answer ends with its connection: only its last brace tells a whole one from one
+/// cut short.
+pub(crate) fn is_until_close(headers: &HeaderMap) -> bool {
+    let framed = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    is_json(headers) && !framed.iter().any(|name| headers.contains_key(name))
 }
 
 /// The id a client sees: its own, or ours.

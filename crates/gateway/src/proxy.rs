@@ -25,10 +25,12 @@ use crate::limits::Permit;
 use crate::refuse::{Refusal, json};
 use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
+use crate::upstream::{Answered, Flow};
+use crate::worker::Worker;
 
 /// Answers one request, whatever happens.
 pub(crate) async fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<Worker>,
     request: Request<Incoming>,
     peer: u64,
 ) -> Response<Body> {
@@ -79,7 +81,7 @@ struct Job {
 }
 
 async fn generate(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     request: Request<Incoming>,
     endpoint: Endpoint,
     peer: u64,
@@ -194,7 +196,7 @@ fn model(shared: &Shared, endpoint: Endpoint, info: &RequestInfo) -> Result<Mode
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
 async fn route(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     mut verdict: Verdict,
@@ -250,13 +252,13 @@ fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) 
 /// The head of an answer and its first piece.
 struct Begun {
     head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     first: Option<Bytes>,
     sent: Instant,
 }
 
 /// One attempt: sends the request and waits for the first piece of the answer.
-async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn attempt(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let patience = shared.config.timeouts.first_byte.0;
     match tokio::time::timeout(patience, begin(shared, job, member)).await {
         Ok(result) => result,
@@ -269,20 +271,21 @@ async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, A
     }
 }
 
-async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let mut headers = job.headers.clone();
     if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
-    let response = shared
-        .upstream
-        .send(&member.authority, job.method.clone(), &job.path, headers, job.body.clone())
-        .await?;
-    refused_by_engine(&response)?;
-    let (head, mut body) = response.into_parts();
+    let answered =
+        shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
+    let Answered { head, mut body } = answered.await?;
+    refused_by_engine(head.status)?;
+    // Every endpoint that generates says something, if only that it is done.
+    let speaks = job.endpoint.is_generation() && head.status.is_success();
     let first = loop {
         match body.frame().await {
+            None if speaks => return Err(AttemptError::replica("the answer is empty")),
             None => break None,
             Some(Err(e)) => {
                 return Err(AttemptError::replica(format!("the answer broke off: {e}")));
@@ -299,8 +302,7 @@ async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, Att
 
 /// An engine's answer that is worth another try elsewhere: full, or failed. Any other 4xx is the
 /// client's mistake and goes back to it as the engine worded it.
-fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> {
-    let status = response.status();
+fn refused_by_engine(status: StatusCode) -> Result<(), AttemptError> {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
             fault: Source::Full,
@@ -315,7 +317,7 @@ fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> 
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
 fn relay(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     member: &Arc<Member>,
@@ -327,8 +329,11 @@ fn relay(
     crate::probe::piggyback(shared, member, &head.headers);
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
-    let streams = job.info.stream && ok;
+    // Only the generating endpoints have streams whose end is known; the rest passes unread.
+    let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
+    let streams = job.info.stream && ok && events;
     let undo = job.info.usage_splice.is_some() && streams;
+    let until_close = job.endpoint != Endpoint::Other && headers::is_until_close(&head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
     head.headers.insert(headers::REPLICA, member.label.clone());
     head.headers.insert(headers::REASON, HeaderValue::from_static(why.word()));
@@ -342,6 +347,7 @@ fn relay(
             shared: shared.clone(),
             endpoint: job.endpoint,
             streams,
+            until_close,
             model: job.model,
             replica: member.id,
             prompt: collect.then_some(job.info.fingerprint),
@@ -362,7 +368,7 @@ fn ticket_client_error(
     ticket: Ticket,
     first: Option<Bytes>,
     mut head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     job: Job,
 ) -> Response<Body> {
     ticket.finish(Outcome::ClientError, Told::default());

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
 use meridian_base::{Fingerprinter, ModelId, ReplicaId};
 use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{Answer, Endpoint, Summary, error_event};
@@ -21,13 +20,16 @@ use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::proxy::extended;
-use crate::shared::Shared;
+use crate::upstream::Flow;
+use crate::worker::Worker;
 
 /// What the relay needs to know of the request.
 pub(crate) struct Follow {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Worker>,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: bool,
+    /// The end of the connection would pass for the end of the answer.
+    pub(crate) until_close: bool,
     pub(crate) model: ModelId,
     pub(crate) replica: ReplicaId,
     /// The prompt's fingerprint, where the reply is to be added to it.
@@ -42,7 +44,7 @@ pub(crate) struct Follow {
 
 pub(crate) struct Relay {
     /// The replica's answer; none once it has ended.
-    upstream: Option<Incoming>,
+    upstream: Option<Flow>,
     /// A piece that is here already.
     ready: Option<Bytes>,
     /// None once the answer's own end was seen.
@@ -57,7 +59,7 @@ type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(
-        upstream: Incoming,
+        upstream: Flow,
         first: Option<Bytes>,
         answer: Answer,
         ticket: Ticket,
@@ -124,8 +126,10 @@ impl Relay {
             ticket.first_token(ttft);
         }
         // A body of known length may never be asked for its end.
-        let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);
-        if feed.ended || (whole && !self.follow.streams) {
+        let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
+        // A foreign path's answer may be more than the one object that its beginning looks like.
+        let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
+        if ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
             if !rest.is_empty() {
                 return [feed.pass, rest].concat().into();
@@ -155,8 +159,13 @@ impl Relay {
     }
 
     fn upstream_ended(&mut self) -> Piece {
-        if self.follow.streams && self.open.is_some() {
-            return self.broken("the replica ended the stream before its end marker");
+        if self.open.is_some() {
+            if self.follow.streams {
+                return self.broken("the replica ended the stream before its end marker");
+            }
+            if self.follow.until_close {
+                return self.broken("the replica closed the connection before its answer's end");
+            }
         }
         self.upstream = None;
         let rest = self.close(Outcome::Done);

@@ -253,8 +253,12 @@ impl Replica {
 
     /// Takes an engine's report, asked for at `asked`.
     pub(crate) fn report(&mut self, now: Time, asked: Time, load: Load) {
-        let size = load.kv_tokens.or(self.load.kv_tokens);
-        self.load = Load { kv_tokens: size, ..load };
+        // What a partial report leaves out stands as it was.
+        self.load = Load {
+            kv_tokens: load.kv_tokens.or(self.load.kv_tokens),
+            running: load.running.or(self.load.running),
+            ..load
+        };
         self.reported = Some(asked);
         self.probe_misses = 0;
         self.said_full = false;

@@ -64,7 +64,13 @@ fn vllm_without_log_stats() {
     let answers = Answers { metrics: Some(metrics), ..Answers::default() };
     assert_eq!(detect(&answers), Engine::None);
     assert_eq!(detect(&Answers { models: Some(models), ..answers }), Engine::Vllm);
-    reads(Engine::Vllm, metrics, expect!["the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"]);
+    reads(
+        Engine::Vllm,
+        metrics,
+        expect![
+            "the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"
+        ],
+    );
 }
 
 #[test]

@@ -1,0 +1,29 @@
+//! A whole region inside one test: scripted replicas, a gateway, clients, and paused time.
+
+mod client;
+mod region;
+mod replica;
+mod script;
+
+pub(crate) use client::{
+    Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
+};
+pub(crate) use region::{Region, config};
+pub(crate) use replica::{Replica, Seen};
+pub(crate) use script::{Script, chunk};
+
+use std::time::Duration;
+
+/// Asks again and again until `found` has an answer. Time is paused, so waiting costs none.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut found: impl FnMut() -> F,
+) -> T {
+    for _ in 0..4000 {
+        if let Some(value) = found().await {
+            return value;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("within 20 s of paused time this did not come true: {what}");
+}

@@ -1,0 +1,84 @@
+//! What a replica does with one request: bytes, pauses and ends, in the order given.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Send(Bytes),
+    Wait(Duration),
+    /// Says nothing more until its client hangs up.
+    Hang,
+    Close,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script(pub(crate) Vec<Step>);
+
+impl Script {
+    /// A whole answer with a length.
+    pub(crate) fn answer(status: u16, headers: &str, body: &str) -> Script {
+        let length = body.len();
+        Script::default().send(&format!(
+            "HTTP/1.1 {status} Word\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    pub(crate) fn json(status: u16, body: &str) -> Script {
+        Script::answer(status, "content-type: application/json\r\n", body)
+    }
+
+    /// The head of a stream of events.
+    pub(crate) fn sse() -> Script {
+        Script::default().send(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+        )
+    }
+
+    /// A stream of events, each a chunk of its own, with `gap` before each, and its end.
+    pub(crate) fn stream(events: &[&str], gap: Duration) -> Script {
+        let paced = |s: Script, e: &&str| s.wait(gap).event(e);
+        events.iter().fold(Script::sse(), paced).send("0\r\n\r\n")
+    }
+
+    /// The head of a JSON answer of `length` bytes.
+    pub(crate) fn head(length: usize) -> Script {
+        Script::default().send(&format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        ))
+    }
+
+    pub(crate) fn silence() -> Script {
+        Script::default().hang()
+    }
+
+    pub(crate) fn send(mut self, text: &str) -> Script {
+        self.0.push(Step::Send(Bytes::copy_from_slice(text.as_bytes())));
+        self
+    }
+
+    pub(crate) fn event(self, event: &str) -> Script {
+        self.send(&chunk(event))
+    }
+
+    pub(crate) fn wait(mut self, time: Duration) -> Script {
+        self.0.push(Step::Wait(time));
+        self
+    }
+
+    pub(crate) fn hang(mut self) -> Script {
+        self.0.push(Step::Hang);
+        self
+    }
+
+    pub(crate) fn close(mut self) -> Script {
+        self.0.push(Step::Close);
+        self
+    }
+}
+
+/// One chunk of a chunked body.
+pub(crate) fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
