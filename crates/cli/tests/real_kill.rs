@@ -112,7 +112,9 @@ async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
     })
     .await;
     let busy = |begun: &Begun| begun.iter().find(|(_, n)| **n >= SLOTS).map(|(id, _)| id.clone());
-    let replica = busy(&*streaming.wait_for(|begun| busy(begun).is_some()).await.unwrap()).unwrap();
+    let begun =
+        streaming.wait_for(|begun| busy(begun).is_some()).await.expect("streams run").clone();
+    let replica = busy(&begun).expect("it was waited for");
     let before = status(&client, &gateway).await;
     let killed = before.replicas.iter().find(|row| replica == format!("r{}", row.id));
     let killed = killed.unwrap_or_else(|| panic!("{replica} names no replica")).url.clone();
@@ -122,7 +124,7 @@ async fn a_killed_replica_costs_only_the_streams_that_had_begun() {
     let all = tokio::time::timeout(2 * LIMIT, requests.join_all()).await.expect("all end");
     let mut ends = BTreeMap::new();
     for seen in &all {
-        assert_ne!(seen.end, End::Wrong, "{seen:?}");
+        assert_ne!(seen.end, End::Wrong, "{}: {}", seen.replica, seen.note);
         if seen.end == End::ErrorEvent {
             assert_eq!(
                 seen.replica, replica,

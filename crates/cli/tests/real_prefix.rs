@@ -110,7 +110,7 @@ async fn answers_pass_unchanged() {
 
 /// The body with ids and clocks taken out of it, and nothing else.
 fn steady(answer: &Answer) -> String {
-    let mut text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let mut text = String::from_utf8(answer.body.to_vec()).expect("an answer is text");
     for key in ["\"id\":", "\"created\":", "\"timings\":"] {
         let mut steady = String::new();
         let mut rest = text.as_str();
@@ -119,8 +119,8 @@ fn steady(answer: &Answer) -> String {
             steady.push_str(key);
             // A value is a string or number, or an object of such: none holds a brace or comma.
             let end = match after.starts_with('{') {
-                true => after.find('}').unwrap() + 1,
-                false => after.find([',', '}']).unwrap(),
+                true => after.find('}').expect("objects end") + 1,
+                false => after.find([',', '}']).expect("members end"),
             };
             rest = &after[end..];
         }
