@@ -22,7 +22,7 @@ pub(crate) enum Body {
         /// A piece that is here already.
         first: Option<Bytes>,
         /// The rest of it.
-        rest: Flow,
+        rest: Box<Flow>,
     },
 }
 
@@ -50,7 +50,7 @@ impl http_body::Body for Body {
             Body::Relay(relay) => relay.poll(cx),
             Body::Pass { first, rest } => match first.take() {
                 Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
-                None => Pin::new(rest).poll_frame(cx).map_err(|_| CutShort),
+                None => Pin::new(&mut **rest).poll_frame(cx).map_err(|_| CutShort),
             },
         }
     }

@@ -176,10 +176,8 @@ impl Relay {
     /// closed connection.
     fn broken(&mut self, message: &str) -> Piece {
         self.upstream = None;
-        if self.open.is_none() {
-            // Its own end was seen; only the transfer's end is missing.
-            return None;
-        }
+        // When its own end was seen, only the transfer's end is missing.
+        self.open.as_ref()?;
         tracing::warn!(replica = %self.follow.replica, message, "answer cut short");
         let rest = self.close(Outcome::ReplicaError);
         if !self.follow.streams {

@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// The path that tells the capacity, for [`capacity`]. vLLM keeps it on the probe page itself,
+    /// The path that tells the capacity, for [`capacity()`]. vLLM keeps it on the probe page itself,
     /// where [`read`] already finds it. llama.cpp's also carries the KV use of the moment, so a
     /// gateway that wants it asks for this page along with each probe.
     pub fn capacity_path(self) -> Option<&'static str> {
