@@ -70,12 +70,33 @@ impl Driver {
 
     /// Hands an event in that is nobody's own.
     pub(crate) fn tell(&self, input: Input) {
+        self.tell_if(|| true, input);
+    }
+
+    /// The same, if `still` holds when its turn comes.
+    pub(crate) fn tell_if(&self, still: impl FnOnce() -> bool, input: Input) {
         let mut inner = self.lock();
+        if !still() {
+            return;
+        }
         let now = self.clock.now();
         inner.routing.handle(now, input);
         let none = inner.carry_out(None);
         debug_assert!(none.is_none());
         self.rearm(inner);
+    }
+
+    /// A replica leaves, unless requests are still there: then false, and nothing changes.
+    pub(crate) fn left(&self, id: ReplicaId) -> bool {
+        let mut inner = self.lock();
+        let now = self.clock.now();
+        if inner.routing.replicas().status(id, now).is_some_and(|s| s.own_outstanding > 0) {
+            return false;
+        }
+        inner.routing.handle(now, Input::Left(id));
+        let none = inner.carry_out(None);
+        debug_assert!(none.is_none());
+        true
     }
 
     /// A request enters. The ticket ends it, whatever happens to its holder.

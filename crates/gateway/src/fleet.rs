@@ -3,7 +3,7 @@
 //! The machine speaks of ids; this file is where they get their meaning. Readers take a shared
 //! lock for as long as it takes to clone an `Arc`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
@@ -62,11 +62,14 @@ impl Member {
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
     inner: RwLock<Inner>,
+    over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     members: Vec<Option<Arc<Member>>>,
+    /// Ids whose replicas left while requests were there: nobody else's until those have ended.
+    leaving: BTreeSet<usize>,
     models: HashMap<String, ModelId>,
 }
 
@@ -77,11 +80,18 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove it first")]
     Twin(String),
+    #[error("weight: 0 would never be picked; use 1 or more")]
+    Weight,
     #[error("limits.replicas: {0} replicas are there already; raise the limit or remove one")]
     Full(usize),
 }
 
 impl Fleet {
+    /// A fleet whose replicas are all let go when `over` is cancelled.
+    pub(crate) fn new(over: CancellationToken) -> Fleet {
+        Fleet { over, ..Fleet::default() }
+    }
+
     /// Enters a replica under the lowest free id.
     pub(crate) fn join(&self, spec: AddReplica, most: u16) -> Result<Arc<Member>, JoinError> {
         let uri = meridian_wire::config::base_url(&spec.url).map_err(JoinError::Url)?;
@@ -90,7 +100,11 @@ impl Fleet {
         if inner.members.iter().flatten().any(|m| m.authority == authority) {
             return Err(JoinError::Twin(spec.url));
         }
-        let free = inner.members.iter().position(Option::is_none);
+        if spec.weight == 0 {
+            return Err(JoinError::Weight);
+        }
+        let is_free = |at: &usize| inner.members[*at].is_none() && !inner.leaving.contains(at);
+        let free = (0..inner.members.len()).find(is_free);
         let at = free.unwrap_or(inner.members.len());
         if at >= usize::from(most) {
             return Err(JoinError::Full(usize::from(most)));
@@ -100,7 +114,7 @@ impl Fleet {
             HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
         let found = RwLock::new(Found::default());
         let member =
-            Arc::new(Member { id, authority, spec, label, found, gone: CancellationToken::new() });
+            Arc::new(Member { id, authority, spec, label, found, gone: self.over.child_token() });
         match free {
             Some(at) => inner.members[at] = Some(member.clone()),
             None => inner.members.push(Some(member.clone())),
@@ -108,12 +122,18 @@ impl Fleet {
         Ok(member)
     }
 
-    /// Takes a replica out.
+    /// Takes a replica out. Its id is nobody's until [`Fleet::free`].
     pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
         let mut inner = self.inner.write().expect("no panic while held");
         let member = inner.members.get_mut(id.index())?.take()?;
+        inner.leaving.insert(id.index());
         member.gone.cancel();
         Some(member)
+    }
+
+    /// The id of a replica that left may be given to another.
+    pub(crate) fn free(&self, id: ReplicaId) {
+        self.inner.write().expect("no panic while held").leaving.remove(&id.index());
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
@@ -128,6 +148,14 @@ impl Fleet {
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
         self.inner.read().expect("no panic while held").members.iter().flatten().cloned().collect()
+    }
+
+    /// A model that is served now, for requests that name none.
+    pub(crate) fn any_model(&self) -> Option<ModelId> {
+        let inner = self.inner.read().expect("no panic while held");
+        let first = |m: &Arc<Member>| m.found().models.first().cloned();
+        let name = inner.members.iter().flatten().find_map(first)?;
+        inner.models.get(&name).copied()
     }
 
     /// The id of a model that some replica serves or served.
@@ -180,6 +208,9 @@ mod tests {
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
+        assert_eq!(fleet.join(spec("http://c:1"), 3).expect("joins").id, ReplicaId(2));
+        fleet.leave(ReplicaId(2));
+        fleet.free(ReplicaId(0));
         assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));
     }
 }

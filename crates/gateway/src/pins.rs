@@ -11,9 +11,17 @@ const MOST: usize = 65_536;
 #[derive(Default)]
 pub(crate) struct Pins(Mutex<Inner>);
 
+/// Where an answer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    At(ReplicaId),
+    /// Where it lived is gone.
+    Gone,
+}
+
 #[derive(Default)]
 struct Inner {
-    replicas: HashMap<u64, ReplicaId>,
+    replicas: HashMap<u64, Home>,
     order: VecDeque<u64>,
 }
 
@@ -21,7 +29,7 @@ impl Pins {
     /// `response` (its keyed hash) lives at `replica`.
     pub(crate) fn set(&self, response: u64, replica: ReplicaId) {
         let mut inner = self.0.lock().expect("no panic while held");
-        if inner.replicas.insert(response, replica).is_none() {
+        if inner.replicas.insert(response, Home::At(replica)).is_none() {
             inner.order.push_back(response);
         }
         if inner.order.len() > MOST
@@ -31,16 +39,16 @@ impl Pins {
         }
     }
 
-    pub(crate) fn get(&self, response: u64) -> Option<ReplicaId> {
+    pub(crate) fn get(&self, response: u64) -> Option<Home> {
         self.0.lock().expect("no panic while held").replicas.get(&response).copied()
     }
 
-    /// Nothing lives at `replica` any more.
+    /// Nothing lives at `replica` any more. What lived there is remembered as gone, so that whoever
+    /// continues it is told so.
     pub(crate) fn forget(&self, replica: ReplicaId) {
         let mut inner = self.0.lock().expect("no panic while held");
-        let Inner { replicas, order } = &mut *inner;
-        replicas.retain(|_, r| *r != replica);
-        order.retain(|response| replicas.contains_key(response));
+        let there = inner.replicas.values_mut().filter(|home| **home == Home::At(replica));
+        there.for_each(|home| *home = Home::Gone);
     }
 }
 
@@ -54,8 +62,9 @@ mod tests {
         let pins = Pins::default();
         (0..=MOST as u64).for_each(|n| pins.set(n, ReplicaId(1)));
         assert_eq!(pins.get(0), None);
-        assert_eq!(pins.get(1), Some(ReplicaId(1)));
+        assert_eq!(pins.get(1), Some(Home::At(ReplicaId(1))));
         pins.forget(ReplicaId(1));
-        assert_eq!(pins.get(1), None);
+        assert_eq!(pins.get(1), Some(Home::Gone));
+        assert_eq!(pins.get(0), None);
     }
 }

@@ -43,7 +43,7 @@ async fn probe(shared: &Shared, member: &Member) {
             Input::ProbeFailed(id)
         }
     };
-    shared.driver.tell(input);
+    shared.driver.tell_if(|| !member.gone.is_cancelled(), input);
 }
 
 /// One probe: the engine's metrics page, or a sign of life where it has none.

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, reques
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use meridian_base::{Duration, Fingerprinter, ModelId, ReplicaId};
-use meridian_routing::{Outcome, Why};
+use meridian_routing::{Outcome, RejectWhy, Why};
 use meridian_wire::openai::{self, Answer, Endpoint, Reading, RequestInfo};
 
 use crate::body::{Body, Parts};
@@ -22,6 +22,7 @@ use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
 use crate::headers;
 use crate::limits::Permit;
+use crate::pins::Home;
 use crate::refuse::{Refusal, json};
 use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
@@ -38,12 +39,12 @@ pub(crate) async fn answer(
     let endpoint = Endpoint::of(path);
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
     let result = match (endpoint, request.method()) {
-        _ if !passes => Err(Refusal::not_found(false)),
+        _ if !passes => Err(Refusal::unknown_path()),
         (Endpoint::Models, &Method::GET) => Ok(models(&shared, path)),
         (Endpoint::Other, _) => generate(&shared, request, endpoint, peer).await,
-        (Endpoint::Models, _) => Err(Refusal::not_found(true)),
+        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET")),
         (_, &Method::POST) => generate(&shared, request, endpoint, peer).await,
-        _ => Err(Refusal::not_found(true)),
+        _ => Err(Refusal::wrong_method("POST")),
     };
     result.unwrap_or_else(|refusal| {
         shared.metrics.refused(&refusal);
@@ -176,7 +177,11 @@ fn deadline(shared: &Shared, headers: &HeaderMap) -> Option<meridian_base::Time>
 
 fn pin(shared: &Shared, info: &RequestInfo) -> Result<Option<ReplicaId>, Refusal> {
     let Some(previous) = &info.previous_response_id else { return Ok(None) };
-    Ok(shared.pins.get(shared.hash(Some(previous.as_bytes()))))
+    match shared.pins.get(shared.hash(Some(previous.as_bytes()))) {
+        None => Ok(None),
+        Some(Home::At(replica)) => Ok(Some(replica)),
+        Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None)),
+    }
 }
 
 /// The model's id. Paths that need not name one go to whatever the region serves.
@@ -184,13 +189,12 @@ fn model(shared: &Shared, endpoint: Endpoint, info: &RequestInfo) -> Result<Mode
     if let Some(id) = shared.fleet.model(&info.model) {
         return Ok(id);
     }
-    if shared.fleet.is_unknown() {
-        let wait = Duration::from_secs(1);
-        return Err(Refusal::of(meridian_routing::RejectWhy::NoReplica, wait, None));
-    }
-    match endpoint {
-        Endpoint::Other if info.model.is_empty() => Ok(ModelId(0)),
-        _ => Err(Refusal::unknown_model()),
+    let named = endpoint != Endpoint::Other || !info.model.is_empty();
+    match shared.fleet.any_model() {
+        Some(any) if !named => Ok(any),
+        Some(_) if !shared.fleet.is_unknown() => Err(Refusal::unknown_model()),
+        // Who has not said yet what it serves may serve it.
+        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None)),
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct Refusal {
     pub(crate) message: Cow<'static, str>,
     pub(crate) param: Option<&'static str>,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) allow: Option<&'static str>,
 }
 
 impl Refusal {
@@ -28,7 +29,14 @@ impl Refusal {
         code: &'static str,
         message: impl Into<Cow<'static, str>>,
     ) -> Refusal {
-        Refusal { status, code, message: message.into(), param: None, retry_after: None }
+        Refusal {
+            status,
+            code,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+            allow: None,
+        }
     }
 
     pub(crate) fn retry_after(mut self, wait: Duration) -> Refusal {
@@ -41,14 +49,17 @@ impl Refusal {
         Refusal { param, ..Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", bad.message) }
     }
 
-    pub(crate) fn not_found(path_is_known: bool) -> Refusal {
-        if path_is_known {
-            return Refusal::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "this path takes another method: POST for requests, GET for /v1/models",
-            );
-        }
+    /// RFC 9110 section 15.5.6: a refused method comes with the one that is allowed.
+    pub(crate) fn wrong_method(allow: &'static str) -> Refusal {
+        let refusal = Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            format!("this path takes another method; use {allow}"),
+        );
+        Refusal { allow: Some(allow), ..refusal }
+    }
+
+    pub(crate) fn unknown_path() -> Refusal {
         Refusal::new(
             StatusCode::NOT_FOUND,
             "unknown_path",
@@ -150,6 +161,9 @@ impl Refusal {
     pub(crate) fn response(self, endpoint: Endpoint) -> Response<Body> {
         let body = error_body(endpoint, self.status.as_u16(), self.code, &self.message, self.param);
         let mut response = json(self.status, body);
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -16,6 +16,8 @@ use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::Reading;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::body::Body;
 use crate::driver::Driver;
@@ -58,6 +60,8 @@ pub async fn serve(
     let admin_listener = listen("admin", config.admin).await?;
     let (wishes, wished) = mpsc::unbounded_channel();
     let shared = Arc::new(build(config, wishes)?);
+    // However this future ends, nothing that it started outlives it.
+    let _over = shared.over.clone().drop_guard();
     for spec in shared.config.replicas.clone() {
         // The configuration was checked: no twin, no bad URL.
         if let Err(error) = discover::join(&shared, spec) {
@@ -67,15 +71,13 @@ pub async fn serve(
     let workers = Workers::start(&shared, threads)?;
     let ready = Ready { listen: address(&listener)?, admin: address(&admin_listener)? };
     let driver = shared.driver.clone();
-    let background = [
-        tokio::spawn(async move { driver.keep_time().await }),
-        tokio::spawn(probe::run(shared.clone(), wished)),
-        tokio::spawn(serve_admin(shared.clone(), admin_listener)),
-    ];
+    let mut background = JoinSet::new();
+    background.spawn(async move { driver.keep_time().await });
+    background.spawn(probe::run(shared.clone(), wished));
+    background.spawn(serve_admin(shared.clone(), admin_listener));
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
     workers.drain().await;
-    background.iter().for_each(tokio::task::JoinHandle::abort);
     Ok(())
 }
 
@@ -106,9 +108,11 @@ fn build(
         tenant_scope: None,
     };
     let header = |name: &String| name.parse().ok();
+    let over = CancellationToken::new();
     Ok(Shared {
         driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes)),
-        fleet: Arc::new(Fleet::default()),
+        fleet: Arc::new(Fleet::new(over.clone())),
+        over,
         upstream: Upstream::new(config.timeouts.connect.0),
         metrics: Metrics::new(),
         pins: Pins::default(),
@@ -172,7 +176,7 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let shared = shared.clone();
+        let (shared, over) = (shared.clone(), shared.over.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
             async move {
@@ -182,7 +186,10 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(10));
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            tokio::select! {
+                _ = http.serve_connection(TokioIo::new(stream), service) => {}
+                () = over.cancelled() => {}
+            }
         });
     }
 }

@@ -8,6 +8,7 @@ use meridian_base::{ModelId, RequestId, keyed};
 use meridian_routing::Insert;
 use meridian_wire::config::{Gateway as Config, Isolation};
 use meridian_wire::openai::Reading;
+use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
 use crate::explain::Explained;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) bodies: Bound,
     pub(crate) connections: Bound,
     pub(crate) draining: AtomicBool,
+    /// Ends every connection and every look at a replica.
+    pub(crate) over: CancellationToken,
     /// How prompts are fingerprinted.
     pub(crate) reading: Reading,
     /// Answers are followed, so that the index learns the replies.

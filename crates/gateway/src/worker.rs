@@ -7,6 +7,7 @@
 use std::net::TcpStream as StdStream;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -59,8 +60,12 @@ impl Desk {
         let _ = stream.set_nodelay(true);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let peer = self.worker.hash(Some(ip.as_bytes()));
+        let spoke = Arc::new(AtomicBool::new(false));
+        let late = silent(self.worker.config.timeouts.client.0, spoke.clone());
+        let over = self.worker.over.clone();
         let worker = self.worker.clone();
         let service = service_fn(move |request: Request<Incoming>| {
+            spoke.store(true, Ordering::Relaxed);
             let worker = worker.clone();
             async move {
                 let response = proxy::answer(worker, request, peer).await;
@@ -70,9 +75,15 @@ impl Desk {
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = self.graceful.watch(connection);
         tokio::spawn(async move {
-            // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
-            if let Err(error) = watched.await {
-                tracing::debug!(error = %error, "connection ended");
+            tokio::select! {
+                ended = watched => {
+                    // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
+                    if let Err(error) = ended {
+                        tracing::debug!(error = %error, "connection ended");
+                    }
+                }
+                () = late => tracing::debug!("no request within timeouts.client"),
+                () = over.cancelled() => {}
             }
             drop(permit);
         });
@@ -85,6 +96,15 @@ impl Desk {
             let left = self.worker.driver.lock().requests.in_flight;
             tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
         }
+    }
+}
+
+/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
+/// but not the bytes before it that tell HTTP/1 from HTTP/2.
+async fn silent(patience: Duration, spoke: Arc<AtomicBool>) {
+    tokio::time::sleep(patience).await;
+    if spoke.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
     }
 }
 

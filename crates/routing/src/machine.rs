@@ -184,7 +184,7 @@ impl Routing {
         Routing {
             policy: (config.policy.build)(&config.params),
             rng: Rng::new(seed),
-            replicas: Replicas::default(),
+            replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
             index: spec.map(|s| {
                 PrefixIndex::new(s.total_blocks, usize::from(config.max_replicas), s.evict)

@@ -119,7 +119,9 @@ async fn all_fail() {
             c.probe.down_after = 1_000_000;
         })
         .await;
-        all.iter().for_each(|r| drop(r.always(Script::json(500, "{}"))));
+        for replica in &all {
+            replica.always(Script::json(500, "{}"));
+        }
         let before: usize = all.iter().map(|r| r.count()).sum();
         let answer = call(region.listen, chat("hi")).await;
         let after: usize = all.iter().map(|r| r.count()).sum();

@@ -6,10 +6,10 @@ mod replica;
 mod script;
 
 pub(crate) use client::{
-    Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
+    Answer, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };
 pub(crate) use region::{Region, config};
-pub(crate) use replica::{Replica, Seen};
+pub(crate) use replica::Replica;
 pub(crate) use script::{Script, chunk};
 
 use std::time::Duration;

@@ -1,0 +1,369 @@
+//! The admin port: replicas that come and go under traffic, explanations, metrics, and what none
+//! of them may tell.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use meridian_wire::admin::{Explanation, Replica as Row};
+
+use crate::common::{Region, Replica, Script, call, chat, get, open, post, stream_chat};
+
+const MS: Duration = Duration::from_millis(1);
+const PROMPT: &str = "the walrus and the carpenter";
+const SESSION: &str = "session-of-alice-42";
+const TENANT: &str = "tenant-acme";
+
+async fn add(region: &Region, replica: &Replica) -> Row {
+    let answer =
+        region.admin("POST", "/admin/replicas", &format!(r#"{{"url":"{}"}}"#, replica.url())).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let row: Row = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(row.url, replica.url());
+    region
+        .until("it is up", |s| s.replicas.iter().any(|r| r.id == row.id && r.state == "up"))
+        .await;
+    row
+}
+
+// Replicas are added, drained and removed while requests run; no request is lost.
+#[tokio::test(start_paused = true)]
+async fn replicas_come_and_go() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a]).await;
+    for replica in [&a, &b] {
+        replica.always(
+            Script::default().wait(3 * MS).send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"),
+        );
+    }
+    let listen = region.listen;
+    let traffic = tokio::spawn(async move {
+        for n in 0..400 {
+            let answer = call(listen, chat("hi")).await;
+            assert_eq!(answer.status, 200, "request {n}: {}", answer.text());
+            tokio::time::sleep(5 * MS).await;
+        }
+    });
+    region.until("traffic runs", |s| s.requests.done > 20).await;
+    assert_eq!(add(&region, &b).await.id, 1);
+    region.until("both serve", |s| s.replicas[1].done > 20).await;
+    assert_eq!(region.admin("DELETE", "/admin/replicas/r0?drain=true", "").await.status, 202);
+    region.until("it drains", |s| s.replicas[0].state == "draining").await;
+    let before = a.count();
+    region.until("the other serves on", |s| s.replicas[1].done > 60).await;
+    assert_eq!(a.count(), before, "a draining replica takes nothing new");
+    assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);
+    assert_eq!(region.status().await.replicas.len(), 1);
+    assert_eq!(add(&region, &a).await.id, 0, "the lowest free id");
+    traffic.await.unwrap();
+    let status = region.settled().await;
+    assert_eq!((status.requests.done, status.requests.accepted), (400, 400));
+    assert!(a.count() > before);
+}
+
+// A replica removed while a stream runs there lets it end; a replica that joins meanwhile is
+// another one, and neither's counts are the other's.
+#[tokio::test(start_paused = true)]
+async fn removed_under_a_stream() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a]).await;
+    a.then(Script::stream(&["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"], 3000 * MS));
+    let mut running = open(region.listen, stream_chat("hi")).await;
+    running.read_to("choices").await;
+    assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);
+    assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 404);
+    assert!(region.status().await.replicas.is_empty());
+    add(&region, &b).await;
+    assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    assert_eq!(b.count(), 1);
+    let whole = running.rest().await;
+    assert!(whole.text().ends_with("data: [DONE]\n\n") && !whole.cut);
+    let status = region.settled().await;
+    assert_eq!((status.requests.done, status.replicas.len()), (2, 1));
+    assert_eq!((status.replicas[0].dispatched, status.replicas[0].done), (1, 1));
+    // The old id is free again once nothing is there.
+    tokio::time::sleep(1000 * MS).await;
+    assert_eq!(
+        region
+            .admin("DELETE", &format!("/admin/replicas/{}", status.replicas[0].id), "")
+            .await
+            .status,
+        200
+    );
+    assert_eq!(add(&region, &a).await.id, 0);
+}
+
+// What cannot be a replica is refused with the field and the remedy, and nothing changes.
+#[tokio::test(start_paused = true)]
+async fn bad_replicas() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |c| c.limits.replicas = 2).await;
+    let twin = format!(r#"{{"url":"{}/"}}"#, replica.url());
+    for (body, says) in [
+        (twin.as_str(), "already"),
+        (r#"{"url":"https://10.0.0.1:80"}"#, "http://"),
+        (r#"{"url":"10.0.0.1:80"}"#, "http://"),
+        (r#"{"url":"http://10.0.0.1:80/v1"}"#, "path"),
+        (r#"{"url":"http://10.0.0.1:80","weight":0}"#, "weight"),
+        (r#"{"url":"http://10.0.0.1:80","engine":"abacus"}"#, "abacus"),
+        (r#"{"url":"http://10.0.0.1:80","colour":"red"}"#, "colour"),
+        (r#"{"uri":"http://10.0.0.1:80"}"#, "uri"),
+        ("{}", "url"),
+        ("junk", "url"),
+        ("", "url"),
+    ] {
+        let answer = region.admin("POST", "/admin/replicas", body).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_replica"), "{body}");
+        assert!(answer.text().contains(says), "{body}: {}", answer.text());
+    }
+    let long = region.admin("POST", "/admin/replicas", &"x".repeat(100 << 10)).await;
+    assert_eq!(long.status, 400);
+    for path in
+        ["/admin/replicas/7", "/admin/replicas/x", "/admin/replicas/", "/admin/replicas/99999"]
+    {
+        assert_eq!(region.admin("DELETE", path, "").await.status, 404, "{path}");
+    }
+    assert_eq!(region.admin("GET", "/nothing", "").await.code(), "unknown_path");
+    assert_eq!(region.status().await.replicas.len(), 1);
+    let other = Replica::start().await;
+    add(&region, &other).await;
+    let answer = region.admin("POST", "/admin/replicas", r#"{"url":"http://10.0.0.1:80"}"#).await;
+    assert!(answer.text().contains("limits.replicas"), "{}", answer.text());
+}
+
+fn explanation(answer: &crate::common::Answer) -> Explanation {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+// A decision is explained by the gateway's id and by the client's own.
+#[tokio::test(start_paused = true)]
+async fn explain() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::with(&[&a, &b], |c| c.policy.name = "meridian".into()).await;
+    let ours = call(region.listen, chat("hi")).await;
+    let mut named = chat("hi");
+    named.headers_mut().insert("x-request-id", "my-own.7".parse().unwrap());
+    let theirs = call(region.listen, named).await;
+    for answer in [ours, theirs] {
+        let id = answer.header("x-request-id");
+        let why = explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
+        assert_eq!((why.id.as_str(), why.policy.as_str(), why.attempt), (id, "meridian", 1));
+        let at: usize = answer.header("x-meridian-replica")[1..].parse().unwrap();
+        assert_eq!(why.picked, Some([&a, &b][at].url()));
+        assert_eq!(why.reason, answer.header("x-meridian-reason"));
+        assert_eq!(why.candidates.len(), 2);
+    }
+    for id in ["req-00000000-1", "nobody", "", "%00"] {
+        let answer = get(region.admin, &format!("/admin/explain/{id}")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_request"), "{id}");
+    }
+}
+
+// A dry run decides with all candidates and their terms, and sends nothing.
+#[tokio::test(start_paused = true)]
+async fn dry_runs() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::with(&[&a, &b], |c| c.policy.name = "meridian".into()).await;
+    for _ in 0..3 {
+        let mut request = chat(PROMPT);
+        request.headers_mut().insert("x-meridian-dry-run", "true".parse().unwrap());
+        let answer = call(region.listen, request).await;
+        let why = explanation(&answer);
+        assert_eq!(why.candidates.len(), 2);
+        assert!(why.candidates.iter().all(|c| !c.terms.is_empty()), "{why:?}");
+        assert!(why.picked.is_some());
+        assert!(!answer.text().contains("walrus"));
+    }
+    assert_eq!(a.count() + b.count(), 0, "nothing was sent");
+    assert_eq!(region.settled().await.requests.accepted, 0);
+}
+
+/// Checks a page of OpenMetrics text: every sample belongs to a declared family, no family is
+/// declared twice or split, numbers are numbers, and the page ends with EOF.
+fn check_open_metrics(page: &str) -> usize {
+    let body = page.strip_suffix("# EOF\n").expect("ends with EOF");
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut family, mut kind, mut samples) = (String::new(), String::new(), 0);
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut words = rest.splitn(3, ' ');
+            let (what, name, text) = (words.next().unwrap(), words.next().unwrap(), words.next());
+            match what {
+                "HELP" => {
+                    family = name.to_owned();
+                    assert!(seen.insert(family.clone()), "{name} is declared twice");
+                }
+                "TYPE" => kind = text.unwrap().to_owned(),
+                "UNIT" => assert!(name.ends_with(text.unwrap()), "{line}"),
+                _ => panic!("{line}"),
+            }
+            assert_eq!(name, family, "{line}");
+            continue;
+        }
+        let (name, rest) = line.split_at(line.find(['{', ' ']).expect("a name and a value"));
+        let suffix = name.strip_prefix(&family).unwrap_or_else(|| panic!("{line} in {family}"));
+        let suffixes: &[&str] = match kind.as_str() {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            other => panic!("{other}: {line}"),
+        };
+        assert!(suffixes.contains(&suffix), "{line}");
+        let value = match rest.strip_prefix('{') {
+            Some(labels) => labels.split_once("} ").expect("labels are closed").1,
+            None => rest.trim_start(),
+        };
+        value.parse::<f64>().unwrap_or_else(|e| panic!("{line}: {e}"));
+        samples += 1;
+    }
+    samples
+}
+
+/// What clients said must be in nothing that the gateway tells about itself.
+fn tells_nothing(what: &str, text: &str) {
+    for secret in
+        [PROMPT, "walrus", "carpenter", SESSION, TENANT, "alice", "Bearer", "a test's secret"]
+    {
+        assert!(!text.contains(secret), "{what} tells {secret:?}: {text}");
+    }
+}
+
+/// Requests of every fate, all with a prompt, a session, a tenant and a key.
+async fn traffic(region: &Region, a: &Replica, b: &Replica) {
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"carpenter\"}}]}\n\n";
+    let done = Script::stream(&[event, "data: [DONE]\n\n"], MS);
+    let broken = Script::sse().event(event).wait(MS).close();
+    let scripts = [
+        done,
+        broken,
+        Script::json(400, "{\"error\":\"walrus\"}"),
+        Script::json(500, "{\"error\":\"walrus\"}"),
+        Script::json(429, "{\"error\":\"walrus\"}"),
+        Script::default().send("walrus\r\n\r\n").close(),
+    ];
+    for script in scripts {
+        a.always(script.clone());
+        b.always(script);
+        let mut request = stream_chat(PROMPT);
+        for (name, value) in
+            [("x-session-id", SESSION), ("x-tenant-id", TENANT), ("authorization", "Bearer alice")]
+        {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        call(region.listen, request).await;
+    }
+    let body = format!(r#"{{"model":"m","user":"{SESSION}","messages":"{PROMPT}"}}"#);
+    assert_eq!(post(region.listen, "/v1/chat/completions", &body).await.status, 400);
+    let body = format!(r#"{{"model":"{PROMPT}","messages":[]}}"#);
+    assert_eq!(post(region.listen, "/v1/chat/completions", &body).await.status, 404);
+    assert_eq!(post(region.listen, "/v1/completions", PROMPT).await.status, 400);
+}
+
+// The metrics page is well-formed and its labels are no client's words.
+#[tokio::test(start_paused = true)]
+async fn metrics() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a, &b]).await;
+    check_open_metrics(get(region.admin, "/metrics").await.text());
+    traffic(&region, &a, &b).await;
+    region.settled().await;
+    let answer = get(region.admin, "/metrics").await;
+    assert!(answer.header("content-type").starts_with("application/openmetrics-text"));
+    let samples = check_open_metrics(answer.text());
+    assert!((50..2000).contains(&samples), "{samples}");
+    tells_nothing("/metrics", answer.text());
+    for sample in [
+        "meridian_requests{outcome=\"done\"} 1",
+        "meridian_in_flight 0",
+        "meridian_requests_in_flight 0",
+    ] {
+        if !sample.contains("_in_flight") || sample.contains("requests_in") {
+            assert!(answer.text().contains(sample), "{sample}");
+        }
+    }
+}
+
+// Nor does any other page tell what clients said.
+#[tokio::test(start_paused = true)]
+async fn pages_keep_secrets() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a, &b]).await;
+    let answer = call(region.listen, chat(PROMPT)).await;
+    let explain = format!("/admin/explain/{}", answer.header("x-request-id"));
+    traffic(&region, &a, &b).await;
+    for path in [&explain[..], "/admin/status", "/admin/replicas", "/admin/config"] {
+        let page = get(region.admin, path).await;
+        assert_eq!(page.status, 200, "{path}");
+        tells_nothing(path, page.text());
+    }
+    let config = get(region.admin, "/admin/config").await.json();
+    assert_eq!(config["secret"], "(set)");
+    assert_eq!(config["policy"], "round_robin");
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// Log lines, down to the finest level, hold no client's words either.
+#[tokio::test(start_paused = true)]
+async fn logs_keep_secrets() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("meridian_gateway=trace,meridian_wire=trace,meridian_routing=trace")
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a, &b]).await;
+    traffic(&region, &a, &b).await;
+    region.settled().await;
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("attempt failed") && text.contains("replica found"), "{text}");
+    tells_nothing("the log", &text);
+}
+
+// Health is the process's, readiness the region's.
+#[tokio::test(start_paused = true)]
+async fn health_and_readiness() {
+    let region = Region::start(crate::common::config(&[])).await;
+    assert_eq!(get(region.admin, "/health").await.status, 200);
+    assert_eq!(get(region.admin, "/ready").await.status, 503);
+    let answer = call(region.listen, chat("hi")).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "no_replica"));
+    let replica = Replica::start().await;
+    add(&region, &replica).await;
+    assert_eq!(get(region.admin, "/ready").await.status, 200);
+    assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    replica.answers_probes(false);
+    region.until("it is down", |s| s.replicas[0].state == "down").await;
+    assert_eq!(get(region.admin, "/ready").await.status, 503);
+    assert_eq!(get(region.admin, "/health").await.status, 200);
+}
+
+// A path that names no model goes to whatever is served, whoever else is still starting.
+#[tokio::test(start_paused = true)]
+async fn paths_without_a_model() {
+    let (a, b) = (Replica::of(&["first"]).await, Replica::of(&["second"]).await);
+    let region = Region::with(&[&a], |c| c.paths = vec!["/tokenize".into()]).await;
+    let starting = Replica::start().await;
+    starting.answers_probes(false);
+    let body = format!(r#"{{"url":"{}"}}"#, starting.url());
+    assert_eq!(region.admin("POST", "/admin/replicas", &body).await.status, 201);
+    assert_eq!(post(region.listen, "/tokenize", "{}").await.status, 200);
+    add(&region, &b).await;
+    assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);
+    let answer = post(region.listen, "/tokenize", "{}").await;
+    assert_eq!((answer.status, b.count()), (200, 1), "{}", answer.text());
+}

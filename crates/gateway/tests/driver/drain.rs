@@ -1,0 +1,92 @@
+//! Going down in order.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::rt::TokioIo;
+use meridian_wire::config::Span;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::common::{Region, Replica, Script, chat, eventually, get, open, stream_chat};
+
+const MS: Duration = Duration::from_millis(1);
+
+// A running stream ends whole; meanwhile nothing new is taken, and the admin port says why. Then
+// the gateway is down, and its replicas hear no more of it.
+#[tokio::test(start_paused = true)]
+async fn streams_end_whole() {
+    let replica = Replica::start().await;
+    let mut region = Region::of(&[&replica]).await;
+    let stream = TcpStream::connect(region.listen).await.unwrap();
+    let (mut kept, connection) =
+        hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let first = kept.send_request(chat("hi")).await.unwrap();
+    assert_eq!(first.status(), 200);
+    http_body_util::BodyExt::collect(first.into_body()).await.unwrap();
+    assert_eq!(get(region.admin, "/ready").await.status, 200);
+
+    replica.then(Script::stream(&["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"], 5000 * MS));
+    let running = open(region.listen, stream_chat("hi")).await;
+    region.shut_down();
+    eventually("it drains", async || {
+        (get(region.admin, "/ready").await.status == 503).then_some(())
+    })
+    .await;
+    match kept.send_request(chat("late")).await {
+        Ok(answer) => assert_eq!(answer.status(), 503),
+        Err(error) => assert!(error.is_canceled() || error.is_closed(), "{error:?}"),
+    }
+    assert!(TcpStream::connect(region.listen).await.is_err(), "nobody new is let in");
+    assert_eq!(replica.count(), 2);
+    let whole = running.rest().await;
+    assert!(whole.text().ends_with("data: [DONE]\n\n") && !whole.cut);
+    region.served.await.unwrap().unwrap();
+    let probes = replica.probes();
+    tokio::time::sleep(120_000 * MS).await;
+    assert_eq!(replica.probes(), probes, "nothing looks at the replica any more");
+}
+
+// What is not over within timeouts.drain is cut, at both ends.
+#[tokio::test(start_paused = true)]
+async fn patience_ends() {
+    let replica = Replica::start().await;
+    let mut region = Region::with(&[&replica], |c| c.timeouts.drain = Span::secs(2)).await;
+    replica.then(Script::sse().event("data: {\"choices\":[]}\n\n").hang());
+    let mut running = open(region.listen, stream_chat("hi")).await;
+    running.read_to("choices").await;
+    let began = Instant::now();
+    region.shut_down();
+    region.served.await.unwrap().unwrap();
+    assert!(began.elapsed() >= 2000 * MS && began.elapsed() < 2500 * MS);
+    assert!(running.rest().await.cut);
+    eventually("the replica is hung up on", async || (replica.hangups() == 1).then_some(())).await;
+}
+
+// With nothing under way it is down at once, idle connections and all.
+#[tokio::test(start_paused = true)]
+async fn idle_gateways_go_at_once() {
+    let replica = Replica::start().await;
+    let mut region = Region::of(&[&replica]).await;
+    let _silent = TcpStream::connect(region.listen).await.unwrap();
+    let began = Instant::now();
+    region.shut_down();
+    region.served.await.unwrap().unwrap();
+    assert!(began.elapsed() < 1000 * MS, "{:?}", began.elapsed());
+}
+
+// An address that is taken is said so, with the field and the remedy.
+#[tokio::test(start_paused = true)]
+async fn taken_addresses() {
+    let replica = Replica::start().await;
+    let mut config = crate::common::config(&[&replica]);
+    config.admin = replica.addr;
+    let error =
+        meridian_gateway::serve(config, 0, |_| {}, std::future::pending()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("(admin)") && text.contains(&replica.addr.to_string()), "{text}");
+}

@@ -1,0 +1,98 @@
+//! HTTP/2 without TLS, by prior knowledge: the same service on one connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use crate::common::{Region, Replica, Script, eventually};
+
+const MS: Duration = Duration::from_millis(1);
+
+async fn connect(region: &Region) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(region.listen).await.unwrap();
+    // The kernel's waiting is not in paused time.
+    stream.set_nodelay(true).unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn chat(region: &Region, stream: bool) -> Request<Full<Bytes>> {
+    let body = format!(r#"{{"model":"m","stream":{stream},"messages":[]}}"#);
+    let uri = format!("http://{}/v1/chat/completions", region.listen);
+    Request::post(uri).version(Version::HTTP_2).body(Full::from(body)).unwrap()
+}
+
+// Plain answers and streams, many at once on one connection.
+#[tokio::test(start_paused = true)]
+async fn answers_and_streams() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let client = connect(&region).await;
+    let events = ["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"];
+    replica.always(Script::stream(&events, 50 * MS));
+    let calls = (0..20).map(|_| {
+        let mut client = client.clone();
+        let request = chat(&region, true);
+        tokio::spawn(async move {
+            let response = client.send_request(request).await.unwrap();
+            assert_eq!(
+                (response.status(), response.version()),
+                (http::StatusCode::OK, Version::HTTP_2)
+            );
+            response.into_body().collect().await.unwrap().to_bytes()
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), events.concat());
+    }
+    replica.always(Script::json(200, "{}"));
+    let response = client.clone().send_request(chat(&region, false)).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
+    assert_eq!(region.settled().await.requests.done, 21);
+    // The hop's headers of HTTP/1 are none of HTTP/2's; the replica is spoken to in HTTP/1.1.
+    assert_eq!(replica.last().header("host"), Some(replica.addr.to_string().as_str()));
+}
+
+// A stream that its client resets is hung up on at the replica; the connection serves on.
+#[tokio::test(start_paused = true)]
+async fn a_reset_cancels() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let mut client = connect(&region).await;
+    replica.then(Script::sse().event("data: {\"choices\":[]}\n\n").hang());
+    let response = client.send_request(chat(&region, true)).await.unwrap();
+    let mut body = response.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(first.starts_with(b"data: "));
+    drop(body);
+    eventually("the replica sees it", async || (replica.hangups() == 1).then_some(())).await;
+    assert_eq!(region.settled().await.requests.cancelled, 1);
+    let response = client.send_request(chat(&region, false)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.into_body().collect().await.unwrap();
+    assert_eq!(region.settled().await.requests.done, 1);
+}
+
+// A plain answer cut short resets its stream and no other.
+#[tokio::test(start_paused = true)]
+async fn a_cut_answer_resets() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let mut client = connect(&region).await;
+    replica.then(Script::head(100).send("{").wait(MS).close());
+    let response = client.send_request(chat(&region, false)).await.unwrap();
+    assert!(response.into_body().collect().await.is_err());
+    let response = client.send_request(chat(&region, false)).await.unwrap();
+    response.into_body().collect().await.unwrap();
+    let status = region.settled().await;
+    assert_eq!((status.requests.failed, status.requests.done), (1, 1));
+}
