@@ -12,6 +12,7 @@ mod imports;
 mod links;
 mod lints;
 mod paths;
+pub(crate) mod policies;
 mod purity;
 mod rustdoc;
 mod size;
@@ -63,6 +64,7 @@ const RULES: &[Rule] = &[
     lints::RULE,
     rustdoc::RULE,
     commands::RULE,
+    policies::RULE,
 ];
 
 /// Runs the rules and prints what they found; true where nothing is broken.
@@ -70,7 +72,9 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     let mut broken_rules = Vec::new();
     for rule in chosen(&args.rules)? {
         let start = Instant::now();
-        let broken = (rule.run)(house)?;
+        // A rule that can't be checked is broken, and does not keep the others from running.
+        let unable = |error: anyhow::Error| vec![of("not checked", format!("{error:#}"))];
+        let broken = (rule.run)(house).unwrap_or_else(unable);
         let seconds = start.elapsed().as_secs_f64();
         let verdict = if broken.is_empty() { "ok    " } else { "BROKEN" };
         println!("{verdict} {:<13} {:<60} {seconds:5.1} s", rule.name, rule.holds);

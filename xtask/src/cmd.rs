@@ -35,7 +35,8 @@ pub(crate) fn ends_well(mut command: Command) -> anyhow::Result<bool> {
 
 /// What the command printed on stdout; an error where it ended badly.
 pub(crate) fn stdout_of(mut command: Command) -> anyhow::Result<String> {
-    let name = format!("{command:?}");
+    let args = command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    let name = format!("{} {args}", command.get_program().to_string_lossy());
     let out = command.output().with_context(|| format!("cannot start {name}"))?;
     let told = String::from_utf8_lossy(&out.stderr);
     anyhow::ensure!(out.status.success(), "{name} ended with {}: {}", out.status, told.trim());

@@ -56,7 +56,7 @@ impl House {
     /// Builds all tests and binaries. One set of cargo features serves them all: with the
     /// packages built apart, tokio and what stands on it would be compiled twice.
     pub(crate) fn build(&self) -> anyhow::Result<bool> {
-        let args = ["test", "--workspace", "--lib", "--bins", "--tests", "--no-run", "--quiet"];
+        let args = ["build", "--workspace", "--lib", "--bins", "--tests", "--quiet"];
         cmd::ends_well(cargo(&self.root, &args))
     }
 }

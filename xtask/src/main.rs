@@ -12,7 +12,7 @@ mod test;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "x", about = "Checks and tests Meridian")]
@@ -27,6 +27,8 @@ enum Command {
     Check(check::Args),
     /// Everything CI runs, in parts
     Test(test::Args),
+    /// Write the pages that are made from the binary
+    Docs,
 }
 
 fn main() -> ExitCode {
@@ -45,5 +47,13 @@ fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Check(args) => check::run(&house, &args),
         Command::Test(args) => test::run(&house, &args),
+        Command::Docs => check::policies::write(&house),
     }
+}
+
+/// The help of each command by name.
+fn helps() -> Vec<(String, String)> {
+    let mut cli = Cli::command();
+    let help = |one: &mut clap::Command| (one.get_name().into(), one.render_help().to_string());
+    cli.get_subcommands_mut().map(help).collect()
 }

@@ -18,6 +18,7 @@ mod options;
 mod outcome;
 mod report;
 mod sse;
+mod state;
 pub(crate) mod table;
 mod tally;
 

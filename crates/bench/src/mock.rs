@@ -35,10 +35,17 @@ pub fn run(addr: &str) -> anyhow::Result<()> {
 /// Serves every connection of `listener`.
 pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
-        let (socket, _) = listener.accept().await?;
-        socket.set_nodelay(true)?;
-        // A client that goes away in the middle is no news.
-        tokio::spawn(async move { connection(socket).await.ok() });
+        let (socket, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // The client went away while it waited; the next one need not suffer for it.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => return Err(error).context("the mock cannot accept connections"),
+        };
+        // A client that goes away at once or in the middle is no news either.
+        tokio::spawn(async move {
+            socket.set_nodelay(true)?;
+            connection(socket).await
+        });
     }
 }
 

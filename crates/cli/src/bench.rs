@@ -320,3 +320,51 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
     Duration::try_from_secs_f64(number * scale).map_err(|_| format!("{text:?} is no duration"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        bench: Args,
+    }
+
+    fn options(line: &str) -> Result<Options, String> {
+        let cli = Cli::try_parse_from(line.split(' ')).map_err(|e| e.to_string())?;
+        Ok(cli.bench.load.into_options())
+    }
+
+    // Durations have units, and only those we know.
+    #[test]
+    fn durations() {
+        assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(seconds("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["5", "s", "-1s", "5h", "1e400s", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    // A run is bounded by half a minute unless it is told otherwise, by time or by count.
+    #[test]
+    fn runs_are_bounded() {
+        let duration = |line| options(line).expect("a good line").duration;
+        assert_eq!(duration("bench --url u"), Some(Duration::from_secs(30)));
+        assert_eq!(duration("bench --url u --for 5s"), Some(Duration::from_secs(5)));
+        assert_eq!(duration("bench --url u --requests 5"), None);
+    }
+
+    // One rate or one number of clients, and an endpoint, unless a subcommand needs none.
+    #[test]
+    fn what_goes_together() {
+        let arrivals = |line| options(line).expect("a good line").arrivals;
+        assert_eq!(arrivals("bench --url u --clients 3"), Arrivals::Closed { clients: 3 });
+        assert_eq!(arrivals("bench --url u --rate 9"), Arrivals::Requests { per_second: 9.0 });
+        assert!(options("bench --url u --rate 9 --clients 3").is_err());
+        assert!(options("bench").is_err_and(|e| e.contains("--url")));
+        assert!(Cli::try_parse_from(["bench", "mock"]).is_ok());
+    }
+}

@@ -53,7 +53,9 @@ pub(crate) struct Args {
 
 impl Args {
     fn options(self) -> anyhow::Result<Options> {
-        let profile = Profile::named(&self.model, &self.gpu, self.tp)?;
+        let profile = Profile::named(&self.model, &self.gpu, self.tp).map_err(|error| {
+            anyhow::anyhow!("--model {} --gpu {} --tp {}: {error}", self.model, self.gpu, self.tp)
+        })?;
         let mut config = Config::new(profile);
         if let Some(blocks) = self.kv_blocks {
             config = config.with_kv_blocks(blocks);

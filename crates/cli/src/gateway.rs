@@ -27,12 +27,11 @@ pub(crate) fn read(path: &PathBuf) -> anyhow::Result<Gateway> {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let config = read(&args.config)?;
     logs::start(args.log_format);
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if config.threads > 0 {
-        runtime.worker_threads(config.threads);
-    }
-    runtime.enable_all().build()?.block_on(async {
-        meridian_gateway::serve(config, announce, stopped()).await.map_err(Into::into)
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = if config.threads > 0 { config.threads } else { cores() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        meridian_gateway::serve(config, threads, announce, stopped()).await.map_err(Into::into)
     })
 }
 

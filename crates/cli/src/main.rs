@@ -8,6 +8,7 @@ mod gateway;
 mod http;
 mod logs;
 mod policies;
+mod up;
 
 use clap::{Parser, Subcommand};
 
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Brings up a region on this machine, with a load to watch
+    Up(up::Args),
     /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
     /// Checks a gateway's configuration and names everything wrong with it
@@ -40,6 +43,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
+        Command::Up(args) => up::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Check(args) => check::run(&args),
         Command::Config(show) => check::show(&show),

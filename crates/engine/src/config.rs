@@ -162,7 +162,7 @@ impl fmt::Display for ConfigError {
                 write!(
                     f,
                     "{model} in bf16 does not fit {gpu} with tp {tp}: the weights take \
-                     {weights_gb:.1} GB of the {memory_gb:.1} GB that a GPU has for weights and KV"
+                     {weights_gb:.1} GB on each GPU, which has {memory_gb:.1} GB for weights and KV"
                 )?;
                 match enough_tp {
                     Some(enough) => write!(f, "; tp {enough} is enough"),

@@ -47,7 +47,8 @@ impl Work {
     }
 }
 
-/// The terms of a replica, in seconds a unit. See the [module documentation](self).
+/// The terms of a replica, in seconds a unit: reading and computing of the matrices, attention,
+/// reductions between GPUs, and what the engine spends beside the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
     /// Reading all weights once.

@@ -38,7 +38,7 @@ struct Block {
     hash: Option<u64>,
 }
 
-/// All blocks of one replica. See the [module documentation](self).
+/// All KV blocks of one replica: shared by reference, found by hash, evicted oldest first.
 #[derive(Clone, Debug)]
 pub struct KvCache {
     blocks: Vec<Block>,

@@ -83,6 +83,9 @@ impl Service {
     {
         let (head, body) = request.into_parts();
         match (&head.method, head.uri.path()) {
+            (&Method::GET, "/health" | "/ping") if self.shared.commands.is_closed() => {
+                failure(StatusCode::SERVICE_UNAVAILABLE, "the engine has stopped: restart it")
+            }
             (&Method::GET, "/health" | "/ping") => answer(JSON, Bytes::new()),
             (&Method::GET, "/metrics") => self.metrics().await,
             (&Method::GET, "/v1/models") => answer(JSON, self.models()),

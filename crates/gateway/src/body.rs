@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
 
 use crate::relay::Relay;
+use crate::upstream::Flow;
 
 /// What goes to a client.
 pub(crate) enum Body {
@@ -22,7 +22,7 @@ pub(crate) enum Body {
         /// A piece that is here already.
         first: Option<Bytes>,
         /// The rest of it.
-        rest: Incoming,
+        rest: Flow,
     },
 }
 

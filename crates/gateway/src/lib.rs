@@ -25,6 +25,7 @@ mod relay;
 mod serve;
 mod shared;
 mod upstream;
+mod worker;
 
 pub use error::Error;
 pub use serve::{Ready, serve};

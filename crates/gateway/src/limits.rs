@@ -43,6 +43,16 @@ pub(crate) struct Bound {
 pub(crate) struct Permit {
     used: Arc<AtomicUsize>,
     amount: usize,
+    /// Permits that go with it.
+    with: Option<Box<Permit>>,
+}
+
+impl Permit {
+    /// Both, given back together.
+    pub(crate) fn and(mut self, other: Permit) -> Permit {
+        self.with = Some(Box::new(other));
+        self
+    }
 }
 
 impl Bound {
@@ -53,7 +63,7 @@ impl Bound {
     /// Takes `amount`, unless that would pass the bound.
     pub(crate) fn take(&self, amount: usize) -> Option<Permit> {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
-        let permit = Permit { used: self.used.clone(), amount };
+        let permit = Permit { used: self.used.clone(), amount, with: None };
         // A permit that does not fit gives itself back here.
         (before + amount <= self.most).then_some(permit)
     }

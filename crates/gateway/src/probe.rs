@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use meridian_base::{ReplicaId, Time};
+use meridian_base::{Duration, ReplicaId};
 use meridian_routing::{Input, Load};
 use meridian_wire::admin::EngineName;
 use meridian_wire::signals::{self, Engine};
@@ -83,14 +83,16 @@ pub(crate) fn engine(name: EngineName) -> Option<Engine> {
     Engine::from_name(name.name())
 }
 
+/// Dispatches younger than this may still be on their way when an engine writes its header.
+const ON_THE_WAY: Duration = Duration::from_millis(5);
+
 /// A load report that came in an answer's header (ORCA): fresher than any probe, and free.
 pub(crate) fn piggyback(shared: &Shared, member: &Member, headers: &HeaderMap) {
     let Some(value) = headers.get(headers::ORCA) else { return };
     let Ok(load) = signals::orca(value.as_bytes()) else { return };
-    // It says pending and KV use, not running: a report of its own only where both were said.
-    if let (Some(_), Some(_)) = (load.pending, load.running) {
-        let asked: Time = shared.driver.clock.now();
-        let load = load_of(&load, member.found().kv_tokens);
+    if load.pending.is_some() {
+        let asked = shared.driver.clock.now() - ON_THE_WAY;
+        let load = load_of(&load, None);
         shared.driver.tell(Input::Reported { id: member.id, asked, load });
     }
 }

@@ -26,10 +26,12 @@ use crate::pins::Home;
 use crate::refuse::{Refusal, json};
 use crate::relay::{Follow, Relay};
 use crate::shared::Shared;
+use crate::upstream::{Answered, Flow};
+use crate::worker::Worker;
 
 /// Answers one request, whatever happens.
 pub(crate) async fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<Worker>,
     request: Request<Incoming>,
     peer: u64,
 ) -> Response<Body> {
@@ -80,7 +82,7 @@ struct Job {
 }
 
 async fn generate(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     request: Request<Incoming>,
     endpoint: Endpoint,
     peer: u64,
@@ -198,7 +200,7 @@ fn model(shared: &Shared, endpoint: Endpoint, info: &RequestInfo) -> Result<Mode
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
 async fn route(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     mut verdict: Verdict,
@@ -254,13 +256,13 @@ fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) 
 /// The head of an answer and its first piece.
 struct Begun {
     head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     first: Option<Bytes>,
     sent: Instant,
 }
 
 /// One attempt: sends the request and waits for the first piece of the answer.
-async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn attempt(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let patience = shared.config.timeouts.first_byte.0;
     match tokio::time::timeout(patience, begin(shared, job, member)).await {
         Ok(result) => result,
@@ -273,18 +275,16 @@ async fn attempt(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, A
     }
 }
 
-async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
     let mut headers = job.headers.clone();
     if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
-    let response = shared
-        .upstream
-        .send(&member.authority, job.method.clone(), &job.path, headers, job.body.clone())
-        .await?;
-    refused_by_engine(&response)?;
-    let (head, mut body) = response.into_parts();
+    let answered =
+        shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
+    let Answered { head, mut body } = answered.await?;
+    refused_by_engine(head.status)?;
     // Every endpoint that generates says something, if only that it is done.
     let speaks = job.endpoint.is_generation() && head.status.is_success();
     let first = loop {
@@ -306,8 +306,7 @@ async fn begin(shared: &Shared, job: &Job, member: &Member) -> Result<Begun, Att
 
 /// An engine's answer that is worth another try elsewhere: full, or failed. Any other 4xx is the
 /// client's mistake and goes back to it as the engine worded it.
-fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> {
-    let status = response.status();
+fn refused_by_engine(status: StatusCode) -> Result<(), AttemptError> {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
             fault: Source::Full,
@@ -322,7 +321,7 @@ fn refused_by_engine(response: &Response<Incoming>) -> Result<(), AttemptError> 
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
 fn relay(
-    shared: &Arc<Shared>,
+    shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
     member: &Arc<Member>,
@@ -373,7 +372,7 @@ fn ticket_client_error(
     ticket: Ticket,
     first: Option<Bytes>,
     mut head: http::response::Parts,
-    body: Incoming,
+    body: Flow,
     job: Job,
 ) -> Response<Body> {
     ticket.finish(Outcome::ClientError, Told::default());

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
 use meridian_base::{Fingerprinter, ModelId, ReplicaId};
 use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{Answer, Endpoint, Summary, error_event};
@@ -21,11 +20,12 @@ use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::proxy::extended;
-use crate::shared::Shared;
+use crate::upstream::Flow;
+use crate::worker::Worker;
 
 /// What the relay needs to know of the request.
 pub(crate) struct Follow {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Worker>,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: bool,
     /// The end of the connection would pass for the end of the answer.
@@ -44,7 +44,7 @@ pub(crate) struct Follow {
 
 pub(crate) struct Relay {
     /// The replica's answer; none once it has ended.
-    upstream: Option<Incoming>,
+    upstream: Option<Flow>,
     /// A piece that is here already.
     ready: Option<Bytes>,
     /// None once the answer's own end was seen.
@@ -59,7 +59,7 @@ type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(
-        upstream: Incoming,
+        upstream: Flow,
         first: Option<Bytes>,
         answer: Answer,
         ticket: Ticket,
@@ -126,7 +126,7 @@ impl Relay {
             ticket.first_token(ttft);
         }
         // A body of known length may never be asked for its end.
-        let whole = self.upstream.as_ref().is_none_or(Incoming::is_end_stream);
+        let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
         // A foreign path's answer may be more than the one object that its beginning looks like.
         let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
         if ended || (whole && !self.follow.streams) {

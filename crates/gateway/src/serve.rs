@@ -9,14 +9,12 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::keyed;
 use meridian_routing::Routing;
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::Reading;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +29,8 @@ use crate::metrics::Metrics;
 use crate::pins::Pins;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
-use crate::{admin, discover, probe, proxy};
+use crate::worker::Workers;
+use crate::{admin, discover, probe};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +43,15 @@ pub struct Ready {
 
 /// Serves until `shutdown` completes, then lets the requests in flight end.
 ///
+/// With `threads` above 0, that many threads serve clients, each with a runtime of its own, and
+/// the caller's runtime keeps the machine's time, probes and the admin port. With 0 everything
+/// runs on the caller's runtime, whose clock may be paused.
+///
 /// # Errors
 /// See [`Error`]; all of them before the first request.
 pub async fn serve(
     config: Config,
+    threads: usize,
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -64,6 +68,7 @@ pub async fn serve(
             tracing::error!(error = %error, "replica left out");
         }
     }
+    let workers = Workers::start(&shared, threads)?;
     let ready = Ready { listen: address(&listener)?, admin: address(&admin_listener)? };
     let driver = shared.driver.clone();
     let mut background = JoinSet::new();
@@ -71,8 +76,8 @@ pub async fn serve(
     background.spawn(probe::run(shared.clone(), wished));
     background.spawn(serve_admin(shared.clone(), admin_listener));
     on_ready(ready);
-    let graceful = accept(shared.clone(), listener, shutdown).await;
-    drain(&shared, graceful).await;
+    accept(&shared, &workers, listener, shutdown).await;
+    workers.drain().await;
     Ok(())
 }
 
@@ -132,31 +137,13 @@ fn random_seed() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
-fn builder(shared: &Shared) -> Builder<TokioExecutor> {
-    let headers = shared.config.limits.headers.bytes();
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(shared.config.timeouts.client.0)
-        .max_buf_size(headers.max(8192));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX))
-        .max_concurrent_streams(256)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    builder
-}
-
 /// Accepts clients until `shutdown`.
 async fn accept(
-    shared: Arc<Shared>,
+    shared: &Shared,
+    workers: &Workers,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
-) -> GracefulShutdown {
-    let graceful = GracefulShutdown::new();
-    let builder = Arc::new(builder(&shared));
+) {
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let stream = tokio::select! {
@@ -171,76 +158,16 @@ async fn accept(
                 }
             },
         };
-        let Some(permit) = shared.connections.take(1) else {
-            tracing::warn!(
-                limit = shared.connections.most(),
-                "limits.connections is reached; a client was turned away"
-            );
-            continue;
-        };
-        client(&shared, &builder, stream, permit, &graceful);
+        match shared.connections.take(1) {
+            Some(permit) => workers.serve(stream, permit),
+            None => {
+                let limit = shared.connections.most();
+                tracing::warn!(limit, "limits.connections is reached; a client was turned away");
+            }
+        }
     }
     shared.draining.store(true, Ordering::Relaxed);
-    graceful
-}
-
-fn client(
-    shared: &Arc<Shared>,
-    builder: &Builder<TokioExecutor>,
-    stream: TcpStream,
-    permit: crate::limits::Permit,
-    graceful: &GracefulShutdown,
-) {
-    // Without it a small event waits for the client's acknowledgement, up to 40 ms.
-    let _ = stream.set_nodelay(true);
-    let peer = stream.peer_addr().map_or(0, |a| shared.hash(Some(a.ip().to_string().as_bytes())));
-    let spoke = Arc::new(AtomicBool::new(false));
-    let late = silent(shared.config.timeouts.client.0, spoke.clone());
-    let over = shared.over.clone();
-    let shared = shared.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        spoke.store(true, Ordering::Relaxed);
-        let shared = shared.clone();
-        async move {
-            Ok::<Response<Body>, std::convert::Infallible>(
-                proxy::answer(shared, request, peer).await,
-            )
-        }
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let watched = graceful.watch(connection);
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = watched => {
-                // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
-                if let Err(error) = ended {
-                    tracing::debug!(error = %error, "connection ended");
-                }
-            }
-            () = late => tracing::debug!("no request within timeouts.client"),
-            () = over.cancelled() => {}
-        }
-        drop(permit);
-    });
-}
-
-/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
-/// but not the bytes before it that tell HTTP/1 from HTTP/2.
-async fn silent(patience: Duration, spoke: Arc<AtomicBool>) {
-    tokio::time::sleep(patience).await;
-    if spoke.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Waits for what is in flight, within bounds.
-async fn drain(shared: &Shared, graceful: GracefulShutdown) {
-    let patience = shared.config.timeouts.drain.0;
     tracing::info!(in_flight = shared.driver.lock().requests.in_flight, "draining");
-    if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
-        let left = shared.driver.lock().requests.in_flight;
-        tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
-    }
 }
 
 async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {

@@ -1,1 +1,36 @@
+//! Fleets of real processes on one machine: model engines, real llama.cpp servers, gateways, load.
+//!
+//! Everything here starts programs and asks them things over their own sockets; nothing is linked
+//! in and nothing is imitated, so what a fleet shows is what the programs do. A [`Fleet`] owns one
+//! run: a directory with every program's log, and a process group that dies with it, however it
+//! ends. `meridian up` is [`up::run`]; the tests with real parts use the same pieces.
+//!
+//! It deliberately knows no policy, no clock but the machine's and no format but those that the
+//! programs speak over HTTP.
 
+mod client;
+mod counts;
+mod engine;
+mod error;
+mod fleet;
+mod gateway;
+mod keeper;
+pub mod llamacpp;
+mod load;
+mod page;
+mod process;
+mod rundir;
+mod scrape;
+mod sse;
+pub mod up;
+
+pub use client::{Answer, Client, Stream};
+pub use counts::{Count, Counts, EngineCounts};
+pub use engine::EngineSpec;
+pub use error::{Error, Result};
+pub use fleet::Fleet;
+pub use gateway::{Gateway, GatewaySpec};
+pub use load::{ClientCounts, Live, LoadSpec, Report};
+pub use process::{Process, Program};
+pub use scrape::Scrape;
+pub use sse::Event;

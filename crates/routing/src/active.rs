@@ -17,6 +17,8 @@ pub(crate) enum Place {
     Held,
     /// Sent to a replica.
     At(ReplicaId),
+    /// Sent to a replica that has left since; its id may be another's by now.
+    Orphan,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,13 @@ impl Actives {
 
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Active> {
         self.map.get_mut(&id).map(|a| &mut **a)
+    }
+
+    /// The requests at `replica` outlive it.
+    pub(crate) fn orphan(&mut self, replica: ReplicaId) {
+        for active in self.map.values_mut().filter(|a| a.place == Place::At(replica)) {
+            active.place = Place::Orphan;
+        }
     }
 
     /// Marks a request as overdue at `replica`; false when it is no longer waiting there.

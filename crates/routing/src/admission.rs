@@ -35,28 +35,24 @@ impl Admission {
         }
     }
 
-    /// Whether a replica with this row has room for `unmatched` more prompt tokens.
+    /// The most unmatched prompt tokens that a replica with this row has room for; negative when
+    /// it has none at all.
     ///
-    /// Under [`Admission::PendingKv`] an empty replica always has: a prompt larger than its KV
+    /// Under [`Admission::PendingKv`] an empty replica always has room: a prompt larger than its KV
     /// cache is the engine's to refuse. Engines that tell their slots instead of their KV use
     /// (llama.cpp) have room while a slot is free; engines that tell nothing, while none of our
     /// dispatches is overdue.
     #[must_use]
-    #[inline]
-    pub fn has_room(&self, row: &Row, unmatched: f32) -> bool {
+    pub fn room(&self, row: &Row) -> f32 {
+        let all_or_none = |all: bool| if all { f32::INFINITY } else { -1.0 };
         match self {
-            Admission::Blind => true,
-            Admission::Outstanding { max } => row.outstanding < *max,
-            Admission::Pending => row.reported_pending == 0,
-            Admission::PendingKv => {
-                let slot = row.free_slots > 0;
-                let fits = if row.kv_free.is_finite() {
-                    row.kv_free >= unmatched
-                } else {
-                    row.reported_pending == 0
-                };
-                (slot && fits) || row.outstanding == 0
-            }
+            Admission::Blind => f32::INFINITY,
+            Admission::Outstanding { max } => all_or_none(row.outstanding < *max),
+            Admission::Pending => all_or_none(row.reported_pending == 0),
+            Admission::PendingKv if row.outstanding == 0 => f32::INFINITY,
+            Admission::PendingKv if row.free_slots == 0 => -1.0,
+            Admission::PendingKv if row.kv_free.is_finite() => row.kv_free,
+            Admission::PendingKv => all_or_none(row.reported_pending == 0),
         }
     }
 }

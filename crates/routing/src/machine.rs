@@ -184,7 +184,7 @@ impl Routing {
         Routing {
             policy: (config.policy.build)(&config.params),
             rng: Rng::new(seed),
-            replicas: Replicas::default(),
+            replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
             index: spec.map(|s| {
                 PrefixIndex::new(s.total_blocks, usize::from(config.max_replicas), s.evict)
@@ -337,6 +337,7 @@ impl Routing {
         if let Some(index) = &mut self.index {
             index.remove_target(id.0);
         }
+        self.actives.orphan(id);
         self.replicas.leave(id);
         self.replicas_changed();
     }
@@ -560,13 +561,19 @@ impl Routing {
         extended: Option<Vec<u64>>,
     ) {
         let Some(mut active) = self.actives.take(id) else { return };
-        let Place::At(replica) = active.place else {
-            self.actives.insert(active);
-            return;
+        let replica = match active.place {
+            Place::At(replica) => Some(replica),
+            Place::Orphan => None,
+            Place::Held | Place::Nowhere => {
+                self.actives.insert(active);
+                return;
+            }
         };
-        self.leave_replica(now, &mut active, replica);
-        self.settle(now, &active, replica, outcome, usage);
-        self.remember(&active, replica, outcome, extended);
+        if let Some(replica) = replica {
+            self.leave_replica(now, &mut active, replica);
+            self.settle(now, &active, replica, outcome, usage);
+            self.remember(&active, replica, outcome, extended);
+        }
         if retry && matches!(outcome, Outcome::Full | Outcome::ReplicaError) {
             self.again(now, active, replica, outcome);
         } else {
@@ -649,13 +656,19 @@ impl Routing {
 
     /// Tries a failed request elsewhere, within its bounds. A full engine is no failure: the
     /// request waits its turn in the held queue for as long as any other, and no attempt is spent.
-    fn again(&mut self, now: Time, mut active: Box<Active>, replica: ReplicaId, outcome: Outcome) {
+    fn again(
+        &mut self,
+        now: Time,
+        mut active: Box<Active>,
+        replica: Option<ReplicaId>,
+        outcome: Outcome,
+    ) {
         if outcome == Outcome::Full {
             active.attempt -= 1;
             self.route(now, active);
             return;
         }
-        active.tried.push(replica);
+        active.tried.extend(replica);
         let attempts = active.attempt;
         if attempts >= self.config.attempts {
             self.refuse(active.request.id, RejectWhy::RetriesExhausted { attempts });
@@ -675,7 +688,7 @@ impl Routing {
                 self.replicas.update(now, replica, |r| r.breaker.neutral());
                 self.remember(&active, replica, Outcome::ClientError, None);
             }
-            Place::Nowhere => {}
+            Place::Orphan | Place::Nowhere => {}
         }
         self.release(now);
     }

@@ -8,6 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
+use crate::admission::Admission;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, PrefillSpeed};
 use crate::request::Usage;
@@ -253,8 +254,12 @@ impl Replica {
 
     /// Takes an engine's report, asked for at `asked`.
     pub(crate) fn report(&mut self, now: Time, asked: Time, load: Load) {
-        let size = load.kv_tokens.or(self.load.kv_tokens);
-        self.load = Load { kv_tokens: size, ..load };
+        // What a partial report leaves out stands as it was.
+        self.load = Load {
+            kv_tokens: load.kv_tokens.or(self.load.kv_tokens),
+            running: load.running.or(self.load.running),
+            ..load
+        };
         self.reported = Some(asked);
         self.probe_misses = 0;
         self.said_full = false;
@@ -354,10 +359,32 @@ impl Replica {
 pub struct Replicas {
     slots: Vec<Option<Replica>>,
     rows: Vec<Row>,
+    /// The most unmatched prompt tokens that each may be given now; negative when closed. Apart
+    /// from the rows, so that the scan for the eligible reads four bytes a replica.
+    rooms: Vec<f32>,
+    admission: Option<Admission>,
     ids: Vec<ReplicaId>,
 }
 
 impl Replicas {
+    pub(crate) fn new(admission: Admission) -> Replicas {
+        Replicas { admission: Some(admission), ..Replicas::default() }
+    }
+
+    /// What each has room for, by id.
+    pub(crate) fn rooms(&self) -> &[f32] {
+        &self.rooms
+    }
+
+    fn refresh(&mut self, at: usize, row: Row) {
+        self.rows[at] = row;
+        self.rooms[at] = match (row.closed, self.admission) {
+            (Some(_), _) => -1.0,
+            (None, Some(admission)) => admission.room(&row),
+            (None, None) => f32::INFINITY,
+        };
+    }
+
     /// The rows, by id. Rows of absent replicas are default.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
@@ -421,7 +448,8 @@ impl Replicas {
     pub fn of_rows(rows: &[Row]) -> Replicas {
         let ids = (0..rows.len()).map(|i| ReplicaId(i as u16)).collect();
         let slots = rows.iter().map(|_| None).collect();
-        Replicas { slots, rows: rows.to_vec(), ids }
+        let rooms = rows.iter().map(|_| f32::INFINITY).collect();
+        Replicas { slots, rows: rows.to_vec(), rooms, admission: None, ids }
     }
 
     /// The same with what is configured of each; every engine tells its load.
@@ -451,7 +479,8 @@ impl Replicas {
     ) -> Option<T> {
         let replica = self.slots.get_mut(id.index())?.as_mut()?;
         let result = change(replica);
-        self.rows[id.index()] = replica.row(now);
+        let row = replica.row(now);
+        self.refresh(id.index(), row);
         Some(result)
     }
 
@@ -459,8 +488,9 @@ impl Replicas {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
             self.rows.resize(id.index() + 1, Row::default());
+            self.rooms.resize(id.index() + 1, -1.0);
         }
-        self.rows[id.index()] = replica.row(now);
+        self.refresh(id.index(), replica.row(now));
         self.slots[id.index()] = Some(replica);
         self.list();
     }
@@ -469,6 +499,7 @@ impl Replicas {
         if let Some(slot) = self.slots.get_mut(id.index()) {
             *slot = None;
             self.rows[id.index()] = Row::default();
+            self.rooms[id.index()] = -1.0;
         }
         self.list();
     }

@@ -48,13 +48,13 @@ impl Twin {
         order.retain(|b| *b != block);
         self.children.remove(&(target, block));
         if order.is_empty() {
-            let at = self.active.iter().position(|t| *t == target).unwrap();
+            let at = self.active.iter().position(|t| *t == target).expect("listed while it holds");
             self.active.swap_remove(at);
         }
     }
 
     fn evict_oldest(&mut self, target: u16) {
-        let oldest = *self.orders[usize::from(target)].last().unwrap();
+        let oldest = *self.orders[usize::from(target)].last().expect("holds something");
         self.forget(target, oldest);
     }
 
@@ -70,7 +70,7 @@ impl Twin {
                 best = Some(t);
             }
         }
-        best.unwrap()
+        best.expect("somebody holds something")
     }
 
     fn insert(&mut self, target: u16, blocks: &[u64]) {
@@ -107,7 +107,10 @@ impl Twin {
             self.orders[t].insert(placed, blocks[placed]);
             self.children.insert((target, blocks[placed]), 0);
             if placed > 0 {
-                *self.children.get_mut(&(target, blocks[placed - 1])).unwrap() += 1;
+                *self
+                    .children
+                    .get_mut(&(target, blocks[placed - 1]))
+                    .expect("its parent is held") += 1;
             }
         }
     }
@@ -120,7 +123,10 @@ impl Twin {
             self.forget(target, blocks[left as usize]);
             if left > 0 {
                 // Two children or more are "several" for good.
-                let siblings = self.children.get_mut(&(target, blocks[left as usize - 1])).unwrap();
+                let siblings = self
+                    .children
+                    .get_mut(&(target, blocks[left as usize - 1]))
+                    .expect("its parent is held");
                 *siblings = if *siblings == 1 { 0 } else { 2 };
             }
         }
@@ -396,7 +402,7 @@ fn ring(members: impl IntoIterator<Item = u16>, vnodes: u32) -> Ring {
 }
 
 fn owner(ring: &Ring, key: u64) -> ReplicaId {
-    ring.walk(key).next().unwrap()
+    ring.walk(key).next().expect("the ring has members")
 }
 
 // A walk meets every member once, in the order in which members take over when those before them
@@ -445,8 +451,8 @@ fn spread(members: u16, vnodes: u32) -> (f64, f64) {
         keys[owner(&ring, key).index()] += 1;
     }
     let mean = f64::from(total) / f64::from(members);
-    let most = keys.iter().max().unwrap();
-    let least = keys.iter().min().unwrap();
+    let most = keys.iter().max().expect("there are members");
+    let least = keys.iter().min().expect("there are members");
     (f64::from(*most) / mean, f64::from(*least) / mean)
 }
 

@@ -1,7 +1,7 @@
 //! Commands that the documents show are there, with the flags they are shown with.
 //!
 //! The truth is asked, not copied: `./x help` for the script, `meridian help` and each command's
-//! own help for the binary.
+//! own help for the binary, clap for xtask itself.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +32,7 @@ fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     for name in PASSED_ON {
         x.insert(name.to_owned(), meridian.get(name).cloned().unwrap_or_default());
     }
-    let xtask = std::env::current_exe()?;
-    for name in ["check", "test"] {
-        x.insert(name.to_owned(), stdout_of(cmd(&house.root, &xtask, &[name, "--help"]))?);
-    }
+    x.extend(crate::helps());
     let pages = house.files.iter().filter(|file| file.path.ends_with(".md"));
     Ok(pages.flat_map(|page| broken(page, &x, &meridian)).collect())
 }

@@ -3,6 +3,7 @@
 //! They share one build: the same packages, features and profile in every call of cargo, and the
 //! `up` part runs the binary that the tests were built with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,16 +52,17 @@ impl Part {
                 ensure!(check::run(house, &check::Args::default())?, "rules are broken, see above");
             }
             Part::Unit => {
-                let programs = programs(house).filter(|name| !name.starts_with(REAL));
-                let chosen = programs.flat_map(|name| ["--test".to_owned(), name]);
-                let chosen: Vec<String> = chosen.collect();
-                let args = ["--lib", "--bins"].into_iter().chain(chosen.iter().map(String::as_str));
-                let units = cargo_test(house, &args.collect::<Vec<_>>(), tally);
+                let programs = programs(house);
+                let units = programs.iter().filter(|name| !name.starts_with(REAL));
+                let units = units.flat_map(|name| ["--test", name]);
+                let args: Vec<&str> = ["--lib", "--bins"].into_iter().chain(units).collect();
+                let units = cargo_test(house, &args, tally);
                 let examples = cargo_test(house, &["--doc"], tally);
                 units.and(examples)?;
             }
             Part::Real => {
-                ensure!(programs(house).any(|name| name.starts_with(REAL)), "no tests/real_*.rs");
+                let there = programs(house).iter().any(|name| name.starts_with(REAL));
+                ensure!(there, "no crate has a tests/{REAL}*.rs, so nothing real was tested");
                 cargo_test(house, &["--test", "real_*"], tally)?;
             }
             Part::Up => {
@@ -85,10 +87,10 @@ impl fmt::Display for Part {
     }
 }
 
-/// The names of the test programs under `tests/`.
-fn programs(house: &House) -> impl Iterator<Item = String> {
+/// The names of the test programs under `tests/`, each once: cargo runs all that have the name.
+fn programs(house: &House) -> BTreeSet<String> {
     let targets = house.packages().into_iter().flat_map(|package| &package.targets);
-    targets.filter(|target| target.is_test()).map(|target| target.name.clone())
+    targets.filter(|target| target.is_test()).map(|target| target.name.clone()).collect()
 }
 
 /// Runs test programs, passes on what they print and counts it.
@@ -103,9 +105,9 @@ fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Resul
     });
     *tally += sum;
     let status = status?;
-    ensure!(status.success(), "cargo test {} failed", which.join(" "));
-    // The documents have no examples to run at times; a part without tests tests nothing.
-    ensure!(sum.passed > 0 || which == ["--doc"], "cargo test {} ran no test", which.join(" "));
+    ensure!(status.success(), "tests failed, see above");
+    // There may be no example in any document; test programs without a test test nothing.
+    ensure!(sum.passed > 0 || which == ["--doc"], "no test ran");
     Ok(())
 }
 

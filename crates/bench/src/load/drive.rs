@@ -1,16 +1,14 @@
 //! The run: starts programs, walks them, and stops.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
-use http_body_util::Full;
-use meridian_base::keyed;
-use meridian_workload::{Generator, Poisson, ProgramKey, Walk};
+use http::HeaderValue;
+use meridian_workload::{Poisson, ProgramKey, Walk};
 use tokio::task::JoinSet;
 
 use super::body::{self, Reply};
@@ -20,16 +18,12 @@ use super::http::{self as client, Http};
 use super::live::{Progress, Ticker};
 use super::options::{Arrivals, Options};
 use super::outcome::{End, ErrorKind, Seen};
-use super::report::{Report, Row};
-use super::tally::{Begun, Tally};
-use crate::commit;
+use super::report::Report;
+use super::state::Load;
 
 /// Pause of a closed-loop client after a program that went wrong: a dead endpoint must not be
 /// asked as fast as the machine can.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// The paths from a node that decide whether and when its client hangs up.
-const ABORTS: u64 = 1 << 40;
 
 /// Runs the load until its bounds are reached or `stop` resolves, waits for what is in flight, and
 /// reports.
@@ -161,7 +155,7 @@ async fn open(load: Arc<Load>, per_second: f64) {
     while on.join_next().await.is_some() {}
 }
 
-/// Walks one program to its end; says whether all went well.
+/// Walks one program to its end; says whether the endpoint did well by it.
 async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     let mut walk = Walk::<Reply>::new(load.generator.program(key));
     load.tally().counts.programs += 1;
@@ -180,14 +174,13 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
             let (load, session, due) = (load.clone(), session.clone(), due.take());
             on.spawn(async move { (node, request(&load, key, node, &session, body, due).await) });
         }
-        // A task ends by panic only when the generator is wrong; the count of requests without
-        // an end shows it.
-        let Some(Ok((node, reply))) = on.join_next().await else { break };
+        let Some(ended) = on.join_next().await else { break };
+        let (node, reply) = ended.expect("nobody aborts a request but by dropping its program");
         match reply {
-            Some(reply) => walk.answered(node, reply),
-            None => {
+            Ok(reply) => walk.answered(node, reply),
+            Err(end) => {
                 walk.failed(node);
-                well = false;
+                well &= end == End::Aborted;
             }
         }
     }
@@ -197,7 +190,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     well
 }
 
-/// Sends one request and records its end; the reply if there is a whole one.
+/// Sends one request and records its end: the reply if there is a whole one.
 async fn request(
     load: &Load,
     key: ProgramKey,
@@ -205,11 +198,11 @@ async fn request(
     session: &HeaderValue,
     body: Bytes,
     due: Option<Instant>,
-) -> Option<Reply> {
+) -> Result<Reply, End> {
     let request = load.http_request(session, body);
     let begun = load.begin(due);
     let hang_up = load.hangs_up(key, node);
-    let most = hang_up.unwrap_or(load.options.timeout).min(load.options.timeout);
+    let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
     let work = exchange(&load.http, request, load.options.stream, begun.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {
@@ -219,163 +212,8 @@ async fn request(
         Err(_) => End::Error(ErrorKind::Timeout),
     };
     load.tally().end(begun, end, &seen, load.options.slo_ttft);
-    (end == End::Ok).then(|| body::as_reply(&seen.reply))
-}
-
-/// What all clients of a run share.
-struct Load {
-    options: Options,
-    http: Http,
-    uri: Uri,
-    headers: HeaderMap,
-    session_header: Option<HeaderName>,
-    /// The model's name as JSON.
-    model_json: String,
-    generator: Arc<dyn Generator>,
-    start: Instant,
-    stopped: AtomicBool,
-    tickets: AtomicU64,
-    window_end: Mutex<Option<Instant>>,
-    tally: Mutex<Tally>,
-}
-
-impl Load {
-    fn new(options: Options, http: Http, model: &str) -> anyhow::Result<Load> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(key) = &options.api_key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-                .context("the API key is not a header value")?;
-            value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
-        }
-        let name = |name: &String| {
-            name.parse().with_context(|| format!("session_header {name:?} is no header name"))
-        };
-        Ok(Load {
-            uri: client::join(&options.url, "/v1/chat/completions")?,
-            headers,
-            session_header: options.session_header.as_ref().map(name).transpose()?,
-            model_json: serde_json::to_string(model)?,
-            generator: options.workload.generator()?,
-            start: Instant::now(),
-            stopped: AtomicBool::new(false),
-            tickets: AtomicU64::new(0),
-            window_end: Mutex::new(None),
-            tally: Mutex::new(Tally::new()),
-            options,
-            http,
-        })
-    }
-
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().expect("no thread panics while it counts")
-    }
-
-    fn key(&self, client: u32, ordinal: u64) -> ProgramKey {
-        ProgramKey { seed: self.options.seed, region: self.options.region, client, ordinal }
-    }
-
-    /// Leave to send one more request.
-    fn ticket(&self) -> bool {
-        let Some(most) = self.options.requests else { return true };
-        let granted = self.tickets.fetch_add(1, Relaxed) < most;
-        if !granted {
-            self.stop();
-        }
-        granted
-    }
-
-    /// Starts no more requests; ends the window of throughput. Always true.
-    fn stop(&self) -> bool {
-        self.stopped.store(true, Relaxed);
-        let mut end = self.window_end.lock().expect("no thread panics while it looks");
-        if end.is_none() {
-            *end = Some(Instant::now());
-            self.tally().window.closed = true;
-        }
-        true
-    }
-
-    fn begin(&self, due: Option<Instant>) -> Begun {
-        let now = Instant::now();
-        let from = due.unwrap_or(now);
-        let warm = from < self.start + self.options.warmup;
-        let mut tally = self.tally();
-        tally.counts.sent += 1;
-        if due.is_some() && !warm {
-            tally.lateness.record(now.saturating_duration_since(from));
-        }
-        Begun { from, warm }
-    }
-
-    /// When the client of this request hangs up, if it does: drawn from the request's own path.
-    fn hangs_up(&self, key: ProgramKey, node: usize) -> Option<Duration> {
-        let mut rng = key.rng(ABORTS + node as u64);
-        (rng.unit() < self.options.abort_share)
-            .then(|| self.options.abort_within.mul_f64(rng.unit()))
-    }
-
-    fn http_request(&self, session: &HeaderValue, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
-        if let Some(name) = &self.session_header {
-            request.headers_mut().insert(name.clone(), session.clone());
-        }
-        request
-    }
-
-    fn report(&self, model: &str) -> anyhow::Result<Report> {
-        let end = self.window_end.lock().expect("no thread panics while it looks");
-        let end = end.unwrap_or_else(Instant::now);
-        let begin = self.start + self.options.warmup;
-        let window_s = end.saturating_duration_since(begin).as_secs_f64();
-        let mut tally = self.tally();
-        let cut_off = tally.in_flight();
-        tally.counts.errors += cut_off;
-        let mut errors: std::collections::BTreeMap<_, _> =
-            ErrorKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
-        errors.extend(tally.errors.iter().map(|(kind, n)| (*kind, *n)));
-        errors.insert(ErrorKind::Cancelled, cut_off);
-        let options = serde_json::to_vec(&self.options)?;
-        Ok(Report {
-            experiment: "bench".into(),
-            commit: commit(),
-            seeds: vec![self.options.seed],
-            rows: vec![self.row(&tally, window_s)],
-            params: format!("{:016x}", keyed(0, &options)),
-            options: self.options.clone(),
-            model: model.to_owned(),
-            window_s,
-            counts: tally.counts,
-            errors,
-            replicas: tally.replicas.clone(),
-            lateness_ms: tally.lateness.quantiles(),
-            gateway: None,
-        })
-    }
-
-    fn row(&self, tally: &Tally, window_s: f64) -> Row {
-        let (window, slo) = (&tally.window, self.options.slo_ttft);
-        let rate = |n: u64| (window_s > 0.0).then(|| n as f64 / window_s);
-        let measured = window.measured;
-        Row {
-            system: self.options.system.clone(),
-            workload: self.options.workload.name.clone(),
-            throughput_rps: rate(window.ok),
-            output_tps: rate(window.tokens),
-            goodput_rps: slo.and_then(|_| rate(window.good)),
-            slo_attainment: slo
-                .filter(|_| measured > 0)
-                .map(|_| window.met as f64 / measured as f64),
-            ttft_ms: tally.ttft.quantiles(),
-            e2e_ms: tally.e2e.quantiles(),
-            tpot_ms: tally.tpot.quantiles(),
-            prefix_hit_ratio: tally.counts.cached_share(),
-            lost: Some(tally.counts.sent - tally.counts.ended()),
-            ..Row::default()
-        }
+    match end {
+        End::Ok => Ok(body::as_reply(&seen.reply)),
+        end => Err(end),
     }
 }

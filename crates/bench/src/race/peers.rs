@@ -46,6 +46,14 @@ impl System {
         self.process.as_ref().map(Process::memory)
     }
 
+    /// Fails when the system has ended by itself.
+    pub(super) fn alive(&mut self) -> anyhow::Result<()> {
+        match self.process.as_mut().and_then(Process::ended) {
+            Some(how) => bail!("{} ended during the race: {how}", self.name),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a system that does not pass whole answers through: its speed would mean nothing.
     pub(super) fn check(&self, dir: &Path) -> anyhow::Result<()> {
         for (body, tokens) in [("plain.json", 1), ("sse.json", mock::TOKENS), ("64k.json", 8)] {

@@ -40,11 +40,12 @@ impl Process {
             if let Some(found) = ready(&self.output()) {
                 return Ok(found);
             }
-            let ended = self.child.try_wait()?;
-            if ended.is_some() || Instant::now() >= deadline {
-                let how =
-                    ended.map_or_else(|| format!("not ready in {limit:?}"), |s| s.to_string());
-                anyhow::bail!("{how}; its output ({}) ends: {}", self.log.display(), self.tail());
+            if let Some(how) = self.ended() {
+                anyhow::bail!("it ended: {how}");
+            }
+            if Instant::now() >= deadline {
+                let (log, tail) = (self.log.display(), self.tail());
+                anyhow::bail!("it is not ready in {limit:?}; its output ({log}) ends: {tail}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -54,6 +55,12 @@ impl Process {
         let output = self.output();
         let lines: Vec<&str> = output.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    /// How the program ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{status}; its output ({}) ends: {}", self.log.display(), self.tail()))
     }
 
     /// CPU time that the program and its children have used.

@@ -85,7 +85,8 @@ async fn taken_addresses() {
     let replica = Replica::start().await;
     let mut config = crate::common::config(&[&replica]);
     config.admin = replica.addr;
-    let error = meridian_gateway::serve(config, |_| {}, std::future::pending()).await.unwrap_err();
+    let error =
+        meridian_gateway::serve(config, 0, |_| {}, std::future::pending()).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("(admin)") && text.contains(&replica.addr.to_string()), "{text}");
 }

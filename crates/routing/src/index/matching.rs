@@ -58,11 +58,16 @@ impl PrefixIndex {
         }
         // The reads above are made for their effect on the cache alone.
         black_box(warm);
-        let likely = keys.map(|key| self.table.candidate(key));
-        let found = likely.map(|place| match place {
-            Some(place) => (self.entries[place].hash, self.entries[place].holders),
-            None => (0, 0),
-        });
+        let mut likely = [None; N];
+        for (place, key) in likely.iter_mut().zip(keys) {
+            *place = self.table.candidate(key);
+        }
+        let mut found = [(0, 0); N];
+        for (found, place) in found.iter_mut().zip(likely) {
+            if let Some(place) = place {
+                *found = (self.entries[place].hash, self.entries[place].holders);
+            }
+        }
         let mut all = [NOBODY; N];
         for (i, held) in all.iter_mut().enumerate() {
             *held = match (likely[i], found[i]) {

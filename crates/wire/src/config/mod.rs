@@ -233,7 +233,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Timeouts {
             connect: Span::secs(1),
-            first_byte: Span::secs(300),
+            first_byte: Span::secs(600),
             idle: Span::secs(120),
             client: Span::secs(30),
             drain: Span::secs(30),

@@ -6,7 +6,7 @@ fn short_config_prints_whole_and_reads_back() {
     let config =
         Gateway::read("version: 1\nreplicas:\n  - url: http://127.0.0.1:9001\n").expect("is valid");
     let printed = config.print().expect("prints");
-    assert!(printed.contains("first_byte: 5m"), "{printed}");
+    assert!(printed.contains("first_byte: 10m"), "{printed}");
     assert_eq!(Gateway::read(&printed).expect("reads back"), config);
 }
 
@@ -17,7 +17,10 @@ fn policy_forms() {
     assert_eq!(read("round_robin").expect("is valid").policy.name, "round_robin");
     assert_eq!(read("{name: random}").expect("is valid").policy.name, "random");
     let error = read("fastest").expect_err("is unknown").to_string();
-    assert!(error.contains("`fastest` is unknown; use one of random, round_robin"), "{error}");
+    assert!(
+        error.contains("`fastest` is unknown; use one of meridian, random, round_robin"),
+        "{error}"
+    );
     let error = read("{name: random, speed: 9}").expect_err("has no knobs").to_string();
     assert!(error.contains("policy.speed: random has no such knob"), "{error}");
 }

@@ -6,10 +6,15 @@
 //! splice nothing is ever held. Ordinary token chunks cost a substring search; only a chunk that
 //! speaks of usage is parsed.
 //!
+//! One whole event is ever held, and only with a splice: llama.cpp's last chunk of a chat, which has
+//! no token in it, waits for the chunk of usage that follows in the same write, since asking for
+//! usage moves `timings` from the one to the other.
+//!
 //! An event longer than [`MAX_EVENT`] passes unread. Lines end in LF or CRLF; the lone CR of the
 //! event-stream standard, which no engine sends, is not known here.
 
 mod json;
+mod reader;
 mod reply;
 mod sse;
 mod stream;

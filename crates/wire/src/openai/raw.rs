@@ -28,24 +28,23 @@ impl Trouble {
         E::custom("")
     }
 
-    /// Turns a parser's error into one for the sender.
+    /// Turns a parser's error about the whole body into one for the sender.
     pub(crate) fn explain(self, error: &serde_json::Error) -> BadRequest {
         let (line, column) = (error.line(), error.column());
-        match (self.0.into_inner(), error.classify()) {
-            (Some(mut bad), _) => {
-                bad.message.push_str(&format!(" (line {line}, column {column})"));
-                bad
-            }
-            (None, Category::Data) => {
-                let what =
-                    format!("a value of the wrong type ends at line {line}, column {column}");
-                BadRequest::new(None, what)
-            }
-            (None, _) => BadRequest::new(
-                None,
-                format_args!("the body is not one valid JSON object: {error}; check its quoting"),
-            ),
+        let syntax = error.classify() != Category::Data;
+        if syntax {
+            let what = format!("the body is not one valid JSON object: {error}; check its quoting");
+            return BadRequest::new(None, what);
         }
+        let mut bad = self.inside();
+        bad.message.push_str(&format!(" (line {line}, column {column})"));
+        bad
+    }
+
+    /// The same about a value within the body, whose place the parser does not know.
+    fn inside(self) -> BadRequest {
+        let unknown = || BadRequest::new(None, "a value is of the wrong type");
+        self.0.into_inner().unwrap_or_else(unknown)
     }
 }
 
@@ -105,7 +104,7 @@ impl<const N: usize> Object<'_, N> {
         let trouble = Trouble::default();
         let seed = Object { names, param, trouble: &trouble };
         let mut json = serde_json::Deserializer::from_str(raw.get());
-        seed.deserialize(&mut json).map_err(|e| trouble.explain(&e))
+        seed.deserialize(&mut json).map_err(|_| trouble.inside())
     }
 
     /// Opens an object of an answer.
@@ -116,7 +115,7 @@ impl<const N: usize> Object<'_, N> {
         let trouble = Trouble::default();
         let seed = Object { names, param: "answer", trouble: &trouble };
         let mut json = serde_json::Deserializer::from_str(json);
-        seed.deserialize(&mut json).map_err(|e| trouble.explain(&e))
+        seed.deserialize(&mut json).map_err(|_| trouble.inside())
     }
 }
 
@@ -259,7 +258,7 @@ pub(crate) fn elements<'a>(
     let trouble = Trouble::default();
     let seed = Each { seed: Raw, param, trouble: &trouble, each };
     let mut json = serde_json::Deserializer::from_str(raw.get());
-    seed.deserialize(&mut json).map_err(|e| trouble.explain(&e))
+    seed.deserialize(&mut json).map_err(|_| trouble.inside())
 }
 
 /// Refuses a value that nests too deep for an engine's parser.

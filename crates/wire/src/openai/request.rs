@@ -109,8 +109,7 @@ fn strict(
         head: mix(scope, keyed(reading.seed, &writer.head)),
         prompt_bytes: writer.fingerprint.bytes(),
         fingerprint: writer.fingerprint,
-        usage_splice: (stream && !asked.include_usage && endpoint.usage_on_request())
-            .then_some(asked.splice),
+        usage_splice: asked.splice.filter(|_| stream && endpoint.usage_on_request()),
         model,
     })
 }

@@ -42,7 +42,7 @@ impl Splice {
 pub(crate) struct Asked {
     pub(crate) include_usage: bool,
     /// How to ask, where it does not.
-    pub(crate) splice: Splice,
+    pub(crate) splice: Option<Splice>,
 }
 
 const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
@@ -50,8 +50,10 @@ const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
 /// Reads `stream_options` of a body whose text is `json`.
 pub(crate) fn usage_asked(json: &str, body: &Body<'_>) -> Result<Asked, BadRequest> {
     let wanted = "an object such as {\"include_usage\": true}";
-    let ask =
-        |at, remove, insert| Asked { include_usage: false, splice: Splice { at, remove, insert } };
+    let ask = |at, remove, insert| Asked {
+        include_usage: false,
+        splice: Some(Splice { at, remove, insert }),
+    };
     let Some(options) = body.raw("stream_options") else {
         let brace = json.find('{').unwrap_or_default();
         return Ok(ask(brace + 1, 0, "\"stream_options\":{\"include_usage\":true},"));
@@ -63,14 +65,19 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>) -> Result<Asked, BadReque
     if kind(options) != "an object" {
         return Err(BadRequest::kind("stream_options", kind(options), wanted));
     }
-    let [include, _] = Object::open(&OPTIONS, "stream_options", options)?;
+    let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
+    let asked = include.is_some_and(|value| value.get() == "true");
+    if !asked && continuous.is_some_and(|value| value.get() == "true") {
+        // Asking would switch on usage in every chunk, which could not be told from unasked ones.
+        return Ok(Asked { include_usage: false, splice: None });
+    }
     match include {
         None if options.get()[1..].trim_ascii_start() == "}" => {
             Ok(ask(at + 1, 0, "\"include_usage\":true"))
         }
         None => Ok(ask(at + 1, 0, "\"include_usage\":true,")),
         Some(value) => match value.get() {
-            "true" => Ok(Asked { include_usage: true, ..ask(at, 0, "") }),
+            "true" => Ok(Asked { include_usage: true, splice: None }),
             "false" | "null" => Ok(ask(offset(json, value), value.get().len(), "true")),
             _ => {
                 let what = format!("`include_usage` is {}: send true or false", kind(value));

@@ -3,6 +3,7 @@
 mod answers;
 mod chunks;
 mod conversations;
+mod recorded;
 mod refusals;
 mod requests;
 mod splices;

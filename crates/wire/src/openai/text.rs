@@ -31,16 +31,53 @@ const QUOTE: &[u8] = &[0xF8];
 /// Pushes the text of a JSON string, given without its quotes. A surrogate without its partner is
 /// pushed as three bytes of its own (as WTF-8 does), so that different text stays different.
 pub(crate) fn decode(raw: &[u8], sink: &mut impl Sink) {
-    let mut rest = raw;
-    while let Some(at) = memchr(b'\\', rest) {
-        let (plain, escaped) = rest.split_at(at);
-        if !plain.is_empty() {
-            sink.push(plain);
-        }
-        rest = escape(escaped, sink);
+    match memchr(b'\\', raw) {
+        None if raw.is_empty() => {}
+        None => sink.push(raw),
+        Some(first) => decode_escaped(raw, first, sink),
     }
-    if !rest.is_empty() {
-        sink.push(rest);
+}
+
+/// Escapes come thick in code and tables, so the pieces between them are gathered first: a sink
+/// would rather have a few kilobytes than forty bytes.
+fn decode_escaped(raw: &[u8], first: usize, sink: &mut impl Sink) {
+    let mut batch = Batch { bytes: [0; BATCH], len: 0, sink };
+    batch.push(&raw[..first]);
+    let mut rest = escape(&raw[first..], &mut batch);
+    while let Some(at) = memchr(b'\\', rest) {
+        batch.push(&rest[..at]);
+        rest = escape(&rest[at..], &mut batch);
+    }
+    batch.push(rest);
+    batch.flush();
+}
+
+const BATCH: usize = 2048;
+
+struct Batch<'s, S> {
+    bytes: [u8; BATCH],
+    len: usize,
+    sink: &'s mut S,
+}
+
+impl<S: Sink> Batch<'_, S> {
+    fn flush(&mut self) {
+        self.sink.push(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+}
+
+impl<S: Sink> Sink for Batch<'_, S> {
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        if bytes.len() > BATCH - self.len {
+            self.flush();
+            if bytes.len() > BATCH {
+                return self.sink.push(bytes);
+            }
+        }
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
     }
 }
 

@@ -51,6 +51,7 @@ impl Region {
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(serve(
             config,
+            0,
             |r| ready.send(r).expect("the test waits for it"),
             async move {
                 let _ = stopped.await;

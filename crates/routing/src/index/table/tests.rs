@@ -44,7 +44,7 @@ fn finds_what_was_added() {
 fn survives_keys_that_collide() {
     churn(1, 120, |r| r & 0xFF);
     churn(2, 120, |r| r | 0xFFFF_FFFF_0000_0000);
-    churn(3, 120, |r| (r & 1) * 0xF000_0000_0000_0000 | r & 0xFF);
+    churn(3, 120, |r| ((r & 1) * 0xF000_0000_0000_0000) | (r & 0xFF));
 }
 
 // A key that nobody added is not found, also when its home is taken.

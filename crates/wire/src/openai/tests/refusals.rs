@@ -130,9 +130,7 @@ fn fields() {
     check(
         Completions,
         br#"{"model":"m","prompt":[true]}"#,
-        expect![
-            "prompt: in `prompt`, an element is a boolean: send strings or token ids (line 1, column 6)"
-        ],
+        expect!["prompt: in `prompt`, an element is a boolean: send strings or token ids"],
     );
     check(
         Completions,
@@ -149,7 +147,7 @@ fn fields() {
     check(
         Responses,
         br#"{"model":"m","input":5}"#,
-        expect!["input: `input` is a number: send an array (line 1, column 1)"],
+        expect!["input: `input` is a number: send a string or an array of items"],
     );
     check(
         Embeddings,
@@ -173,7 +171,9 @@ fn messages() {
     );
     chat(
         r#"{"model":"m","messages":[{"role":5}]}"#,
-        expect!["messages: in `messages`, a `role` is a number: send a string"],
+        expect![
+            "messages: in `messages`, a `role` is a number: send a string (message 0, counted from 0)"
+        ],
     );
     chat(
         r#"{"model":"m","messages":[{"role":"user","role":"user"}]}"#,
@@ -184,19 +184,19 @@ fn messages() {
     chat(
         r#"{"model":"m","messages":[{"role":"user","content":5}]}"#,
         expect![
-            "messages: in `messages`, a content is a number: send a string or an array of parts"
+            "messages: in `messages`, a content is a number: send a string or an array of parts (message 0, counted from 0)"
         ],
     );
     chat(
         r#"{"model":"m","messages":[{"role":"user","content":[5]}]}"#,
         expect![
-            "messages: in `messages`, a number is in place of an object (line 1, column 1) (line 1, column 3)"
+            "messages: in `messages`, a number is in place of an object (message 0, counted from 0)"
         ],
     );
     chat(
         r#"{"model":"m","messages":[{"role":"user","tool_calls":[5]}]}"#,
         expect![
-            "messages: in `messages`, a number is in place of an object (line 1, column 1) (line 1, column 3)"
+            "messages: in `messages`, a number is in place of an object (message 0, counted from 0)"
         ],
     );
 }
@@ -218,7 +218,7 @@ fn nesting() {
     chat(
         &format!(r#"{{"model":"m","messages":[{{"role":"user","content":{deep}}}]}}"#),
         expect![
-            "messages: in `messages`, an array is in place of an object (line 1, column 1) (line 1, column 200000)"
+            "messages: in `messages`, an array is in place of an object (message 0, counted from 0)"
         ],
     );
     let open = "[".repeat(100_000);

@@ -73,6 +73,8 @@ fn not_asking() {
     assert_eq!(spliced(Completions, asked), None);
     assert_eq!(spliced(ChatCompletions, whole), None);
     assert!(spliced(Completions, plain).is_some());
+    let continuous = r#"{"model":"m","messages":[],"stream":true,"stream_options":{"continuous_usage_stats":true}}"#;
+    assert_eq!(spliced(ChatCompletions, continuous), None);
     for endpoint in [Responses, Messages, Embeddings, Other] {
         assert_eq!(spliced(endpoint, plain), None);
     }

@@ -1,0 +1,181 @@
+//! What all clients of a run share: the options, the connections, the counts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
+use http_body_util::Full;
+use meridian_base::keyed;
+use meridian_workload::{Generator, ProgramKey};
+
+use super::http::{self as client, Http};
+use super::options::Options;
+use super::outcome::ErrorKind;
+use super::report::{Report, Row};
+use super::tally::{Begun, Tally};
+use crate::commit;
+
+/// The paths from a node that decide whether and when its client hangs up.
+const ABORTS: u64 = 1 << 40;
+
+/// What all clients of a run share.
+pub(super) struct Load {
+    pub(super) options: Options,
+    pub(super) http: Http,
+    uri: Uri,
+    headers: HeaderMap,
+    session_header: Option<HeaderName>,
+    /// The model's name as JSON.
+    pub(super) model_json: String,
+    pub(super) generator: Arc<dyn Generator>,
+    pub(super) start: Instant,
+    pub(super) stopped: AtomicBool,
+    tickets: AtomicU64,
+    window_end: Mutex<Option<Instant>>,
+    tally: Mutex<Tally>,
+}
+
+impl Load {
+    pub(super) fn new(options: Options, http: Http, model: &str) -> anyhow::Result<Load> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &options.api_key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+                .context("the API key is not a header value")?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        let name = |name: &String| {
+            name.parse().with_context(|| format!("session_header {name:?} is no header name"))
+        };
+        Ok(Load {
+            uri: client::join(&options.url, "/v1/chat/completions")?,
+            headers,
+            session_header: options.session_header.as_ref().map(name).transpose()?,
+            model_json: serde_json::to_string(model)?,
+            generator: options.workload.generator()?,
+            start: Instant::now(),
+            stopped: AtomicBool::new(false),
+            tickets: AtomicU64::new(0),
+            window_end: Mutex::new(None),
+            tally: Mutex::new(Tally::new()),
+            options,
+            http,
+        })
+    }
+
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().expect("no thread panics while it counts")
+    }
+
+    pub(super) fn key(&self, client: u32, ordinal: u64) -> ProgramKey {
+        ProgramKey { seed: self.options.seed, region: self.options.region, client, ordinal }
+    }
+
+    /// Leave to send one more request.
+    pub(super) fn ticket(&self) -> bool {
+        let Some(most) = self.options.requests else { return true };
+        let granted = self.tickets.fetch_add(1, Relaxed) < most;
+        if !granted {
+            self.stop();
+        }
+        granted
+    }
+
+    /// Starts no more requests; ends the window of throughput. Always true.
+    pub(super) fn stop(&self) -> bool {
+        self.stopped.store(true, Relaxed);
+        let mut end = self.window_end.lock().expect("no thread panics while it looks");
+        if end.is_none() {
+            *end = Some(Instant::now());
+            self.tally().window.closed = true;
+        }
+        true
+    }
+
+    pub(super) fn begin(&self, due: Option<Instant>) -> Begun {
+        let now = Instant::now();
+        let from = due.unwrap_or(now);
+        let warm = from < self.start + self.options.warmup;
+        let mut tally = self.tally();
+        tally.counts.sent += 1;
+        if due.is_some() && !warm {
+            tally.lateness.record(now.saturating_duration_since(from));
+        }
+        Begun { from, warm }
+    }
+
+    /// When the client of this request hangs up, if it does: drawn from the request's own path.
+    pub(super) fn hangs_up(&self, key: ProgramKey, node: usize) -> Option<Duration> {
+        let mut rng = key.rng(ABORTS + node as u64);
+        (rng.unit() < self.options.abort_share)
+            .then(|| self.options.abort_within.mul_f64(rng.unit()))
+            .filter(|after| *after < self.options.timeout)
+    }
+
+    pub(super) fn http_request(&self, session: &HeaderValue, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        if let Some(name) = &self.session_header {
+            request.headers_mut().insert(name.clone(), session.clone());
+        }
+        request
+    }
+
+    pub(super) fn report(&self, model: &str) -> anyhow::Result<Report> {
+        let end = self.window_end.lock().expect("no thread panics while it looks");
+        let end = end.unwrap_or_else(Instant::now);
+        let begin = self.start + self.options.warmup;
+        let window_s = end.saturating_duration_since(begin).as_secs_f64();
+        let mut tally = self.tally();
+        let cut_off = tally.in_flight();
+        tally.counts.errors += cut_off;
+        let mut errors: std::collections::BTreeMap<_, _> =
+            ErrorKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+        errors.extend(tally.errors.iter().map(|(kind, n)| (*kind, *n)));
+        errors.insert(ErrorKind::Cancelled, cut_off);
+        let options = serde_json::to_vec(&self.options)?;
+        Ok(Report {
+            experiment: "bench".into(),
+            commit: commit(),
+            seeds: vec![self.options.seed],
+            rows: vec![self.row(&tally, window_s)],
+            params: format!("{:016x}", keyed(0, &options)),
+            options: self.options.clone(),
+            model: model.to_owned(),
+            window_s,
+            counts: tally.counts,
+            errors,
+            replicas: tally.replicas.clone(),
+            lateness_ms: tally.lateness.quantiles(),
+            gateway: None,
+        })
+    }
+
+    fn row(&self, tally: &Tally, window_s: f64) -> Row {
+        let (window, slo) = (&tally.window, self.options.slo_ttft);
+        let rate = |n: u64| (window_s > 0.0).then(|| n as f64 / window_s);
+        let measured = window.measured;
+        Row {
+            system: self.options.system.clone(),
+            workload: self.options.workload.name.clone(),
+            throughput_rps: rate(window.ok),
+            output_tps: rate(window.tokens),
+            goodput_rps: slo.and_then(|_| rate(window.good)),
+            slo_attainment: slo
+                .filter(|_| measured > 0)
+                .map(|_| window.met as f64 / measured as f64),
+            ttft_ms: tally.ttft.quantiles(),
+            e2e_ms: tally.e2e.quantiles(),
+            tpot_ms: tally.tpot.quantiles(),
+            prefix_hit_ratio: tally.counts.cached_share(),
+            lost: Some(tally.counts.sent - tally.counts.ended()),
+            ..Row::default()
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `meridian up`: a region on this machine, with a load to watch.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use meridian_lab::up::{self, Demand, Engines, Options};
+
+/// Bring up a region on this machine, with a load to watch
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the replicas are
+    #[arg(long, value_enum, default_value_t = Engine::Model)]
+    engine: Engine,
+    /// How many there are
+    #[arg(long, default_value_t = 4)]
+    replicas: u32,
+    /// The gateway's policy; `meridian policies` lists them
+    #[arg(long, default_value = "meridian")]
+    policy: String,
+    /// How many times faster than real time the model engines run
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+    /// How much is asked of the region
+    #[arg(long, value_enum, default_value_t = Load::Mixed)]
+    load: Load,
+    /// Seed of the load
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// End by itself after this long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Where llama.cpp is installed, or will be [default: $MERIDIAN_HOME/llamacpp, or
+    /// .venv/llamacpp in the repository]
+    #[arg(long, value_name = "DIR")]
+    llamacpp_home: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Engine {
+    /// Model engines: Llama-3.1-8B on L4
+    Model,
+    /// Real llama.cpp servers with a tiny random model
+    Llamacpp,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Load {
+    /// None: the region is for your own requests
+    None,
+    /// A few sessions
+    Light,
+    /// Sessions, trees and chats, enough to keep the replicas busy
+    Mixed,
+}
+
+/// Runs the command. It succeeds only if every request ended well and all counts agree.
+///
+/// # Errors
+/// When the region cannot be brought up, or its run did not end well.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let options = args.options();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let verdict = runtime.block_on(up::run(&options))?;
+    if !verdict.faults.is_empty() {
+        bail!("{}", verdict.faults.join("\nerror: "));
+    }
+    println!("\nevery request ended well, and all counts agree");
+    Ok(())
+}
+
+impl Args {
+    fn options(self) -> Options {
+        Options {
+            engines: match self.engine {
+                Engine::Model => Engines::Model,
+                Engine::Llamacpp => Engines::LlamaCpp,
+            },
+            replicas: self.replicas,
+            policy: self.policy,
+            time_scale: self.time_scale,
+            demand: match self.load {
+                Load::None => Demand::None,
+                Load::Light => Demand::Light,
+                Load::Mixed => Demand::Mixed,
+            },
+            seed: self.seed,
+            duration: self.duration,
+            binary: None,
+            llamacpp_home: self.llamacpp_home,
+        }
+    }
+}
+
+/// A duration with its unit: 500ms, 15s, 2m.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err(format!("{text:?} has no unit: write 500ms, 15s or 2m")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text:?} is no duration"))
+}

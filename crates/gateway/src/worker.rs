@@ -1,0 +1,213 @@
+//! Threads that serve: each with its own runtime and its own connections to replicas.
+//!
+//! A request stays on the thread of its client's connection from its first byte to its last, so
+//! no piece of an answer wakes another thread. Connections are handed to the thread that has the
+//! fewest.
+
+use std::net::TcpStream as StdStream;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use crate::body::Body;
+use crate::error::Error;
+use crate::limits::{Bound, Permit};
+use crate::proxy;
+use crate::shared::Shared;
+use crate::upstream::Upstream;
+
+/// What one thread serves with.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    pub(crate) upstream: Upstream,
+}
+
+impl Deref for Worker {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// Serves connections on the runtime it lives on.
+struct Desk {
+    worker: Arc<Worker>,
+    builder: Builder<TokioExecutor>,
+    graceful: GracefulShutdown,
+}
+
+impl Desk {
+    fn new(shared: Arc<Shared>) -> Desk {
+        let upstream = Upstream::new(shared.config.timeouts.connect.0);
+        let builder = builder(&shared);
+        let worker = Arc::new(Worker { shared, upstream });
+        Desk { worker, builder, graceful: GracefulShutdown::new() }
+    }
+
+    fn serve(&self, stream: TcpStream, permit: Permit) {
+        // Without it a small event waits for the client's acknowledgement, up to 40 ms.
+        let _ = stream.set_nodelay(true);
+        let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
+        let peer = self.worker.hash(Some(ip.as_bytes()));
+        let spoke = Arc::new(AtomicBool::new(false));
+        let late = silent(self.worker.config.timeouts.client.0, spoke.clone());
+        let over = self.worker.over.clone();
+        let worker = self.worker.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            spoke.store(true, Ordering::Relaxed);
+            let worker = worker.clone();
+            async move {
+                let response = proxy::answer(worker, request, peer).await;
+                Ok::<Response<Body>, std::convert::Infallible>(response)
+            }
+        });
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let watched = self.graceful.watch(connection);
+        tokio::spawn(async move {
+            tokio::select! {
+                // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
+                ended = watched => if let Err(error) = ended {
+                    tracing::debug!(error = %error, "connection ended");
+                },
+                () = late => tracing::debug!("no request within timeouts.client"),
+                () = over.cancelled() => {}
+            }
+            drop(permit);
+        });
+    }
+
+    /// Waits for what is in flight, within bounds.
+    async fn drain(self) {
+        let patience = self.worker.config.timeouts.drain.0;
+        if tokio::time::timeout(patience, self.graceful.shutdown()).await.is_err() {
+            let left = self.worker.driver.lock().requests.in_flight;
+            tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
+        }
+    }
+}
+
+/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
+/// but not the bytes before it that tell HTTP/1 from HTTP/2.
+async fn silent(patience: Duration, spoke: Arc<AtomicBool>) {
+    tokio::time::sleep(patience).await;
+    if spoke.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn builder(shared: &Shared) -> Builder<TokioExecutor> {
+    let headers = shared.config.limits.headers.bytes();
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.config.timeouts.client.0)
+        .max_buf_size(headers.max(8192));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX))
+        .max_concurrent_streams(256)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
+}
+
+/// Everybody who serves.
+pub(crate) enum Workers {
+    /// The caller's own runtime.
+    Here(Box<Here>),
+    /// Threads of their own.
+    Threads(Vec<Thread>),
+}
+
+pub(crate) struct Here(Desk);
+
+pub(crate) struct Thread {
+    hand: mpsc::UnboundedSender<(StdStream, Permit, Permit)>,
+    load: Bound,
+    join: JoinHandle<()>,
+}
+
+impl Workers {
+    /// `threads` of them; 0 for none but the caller's.
+    pub(crate) fn start(shared: &Arc<Shared>, threads: usize) -> Result<Workers, Error> {
+        if threads == 0 {
+            return Ok(Workers::Here(Box::new(Here(Desk::new(shared.clone())))));
+        }
+        (0..threads)
+            .map(|n| Thread::start(shared.clone(), n))
+            .collect::<Result<_, _>>()
+            .map(Workers::Threads)
+    }
+
+    /// Takes a client on.
+    pub(crate) fn serve(&self, stream: TcpStream, permit: Permit) {
+        match self {
+            Workers::Here(here) => here.0.serve(stream, permit),
+            Workers::Threads(threads) => {
+                let least = threads.iter().min_by_key(|t| t.load.used());
+                let thread = least.expect("there is at least one thread");
+                let Some(load) = thread.load.take(1) else { return };
+                // A stream that cannot be handed over is closed by being dropped.
+                if let Ok(stream) = stream.into_std() {
+                    let _ = thread.hand.send((stream, permit, load));
+                }
+            }
+        }
+    }
+
+    /// Lets what is in flight end, within bounds.
+    pub(crate) async fn drain(self) {
+        match self {
+            Workers::Here(here) => here.0.drain().await,
+            Workers::Threads(threads) => {
+                let joins: Vec<_> = threads.into_iter().map(|t| t.join).collect();
+                let all = tokio::task::spawn_blocking(|| {
+                    joins.into_iter().for_each(|j| {
+                        let _ = j.join();
+                    });
+                });
+                let _ = all.await;
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn start(shared: Arc<Shared>, n: usize) -> Result<Thread, Error> {
+        let (hand, handed) = mpsc::unbounded_channel();
+        let failed = |source| Error::Io { what: "starting a serving thread", source };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let join = std::thread::Builder::new()
+            .name(format!("serve-{n}"))
+            .spawn(move || runtime.block_on(work(shared, handed)))
+            .map_err(failed)?;
+        Ok(Thread { hand, load: Bound::new(usize::MAX / 2), join })
+    }
+}
+
+/// One thread's life: serves what it is handed, then drains.
+async fn work(
+    shared: Arc<Shared>,
+    mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>,
+) {
+    let desk = Desk::new(shared);
+    while let Some((stream, permit, load)) = handed.recv().await {
+        if let Ok(stream) = TcpStream::from_std(stream) {
+            desk.serve(stream, permit.and(load));
+        }
+    }
+    desk.drain().await;
+}

@@ -1,0 +1,168 @@
+//! The three counts of a run, side by side: the client's, the gateway's, the engines' own.
+//!
+//! Each party counts by itself and none sees the others' numbers, so a request that is lost,
+//! doubled or made up on the way shows as a difference. What a party cannot count is left empty:
+//! llama.cpp counts tokens and no requests, a gateway reads what is cached out of the answers and
+//! does not count output. Cached tokens are compared too where each says them.
+
+use meridian_wire::admin::Status;
+
+use crate::{Client, ClientCounts, Result, Scrape};
+
+/// One quantity, as the three parties count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// What is counted.
+    pub name: &'static str,
+    /// By the load generator.
+    pub client: Option<u64>,
+    /// By the gateway.
+    pub gateway: Option<u64>,
+    /// By the engines, summed.
+    pub engines: Option<u64>,
+}
+
+/// All that is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Quantity by quantity.
+    pub rows: Vec<Count>,
+}
+
+/// What the engines count by themselves, summed over replicas.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineCounts {
+    /// Requests that ended well; none where an engine does not count requests.
+    pub done: Option<u64>,
+    /// Prompt tokens, cached ones included.
+    pub prompt_tokens: u64,
+    /// Of those, cached.
+    pub cached_tokens: u64,
+    /// Tokens generated.
+    pub output_tokens: u64,
+    /// Requests in the batch or waiting for it now.
+    pub outstanding: u64,
+}
+
+impl EngineCounts {
+    /// Asks the engines at these addresses.
+    pub async fn ask<S: AsRef<str>>(
+        client: &Client,
+        urls: impl IntoIterator<Item = S>,
+    ) -> Result<EngineCounts> {
+        let mut sum = EngineCounts { done: Some(0), ..EngineCounts::default() };
+        for url in urls {
+            let one = EngineCounts::of(&client.scrape(url.as_ref()).await?);
+            sum.done = sum.done.zip(one.done).map(|(sum, one)| sum + one);
+            sum.prompt_tokens += one.prompt_tokens;
+            sum.cached_tokens += one.cached_tokens;
+            sum.output_tokens += one.output_tokens;
+            sum.outstanding += one.outstanding;
+        }
+        Ok(sum)
+    }
+
+    /// Reads one page, vLLM's or llama.cpp's.
+    fn of(page: &Scrape) -> EngineCounts {
+        let count = |name: &str| page.count(name).unwrap_or(0);
+        let computed = count("llamacpp:prompt_tokens_total");
+        let reused = count("llamacpp:prompt_tokens_cached_total");
+        let ended = page.count("vllm:request_success_total");
+        let aborted =
+            page.count_with("vllm:request_success_total", "finished_reason=\"abort\"").unwrap_or(0);
+        EngineCounts {
+            done: ended.map(|ended| ended - aborted),
+            prompt_tokens: count("vllm:prompt_tokens_total") + computed + reused,
+            cached_tokens: count("vllm:prefix_cache_hits_total") + reused,
+            output_tokens: count("vllm:generation_tokens_total")
+                + count("llamacpp:tokens_predicted_total"),
+            outstanding: count("vllm:num_requests_running")
+                + count("vllm:num_requests_waiting")
+                + count("llamacpp:requests_processing")
+                + count("llamacpp:requests_deferred"),
+        }
+    }
+}
+
+impl Count {
+    /// Whether all who count it have the same number.
+    pub fn agrees(&self) -> bool {
+        let mut counted = [self.client, self.gateway, self.engines].into_iter().flatten();
+        counted.next().is_none_or(|first| counted.all(|other| other == first))
+    }
+}
+
+impl Counts {
+    /// Puts the counts side by side; `client` is none where no load was part of the run.
+    pub fn new(client: Option<&ClientCounts>, gateway: &Status, engines: &EngineCounts) -> Counts {
+        let row = |name, of: fn(&ClientCounts) -> u64, gateway, engines| Count {
+            name,
+            client: client.map(of),
+            gateway,
+            engines,
+        };
+        let prefix = &gateway.prefix;
+        let rows = vec![
+            row("requests accepted", |c| c.sent, Some(gateway.requests.accepted), None),
+            row("requests done", |c| c.ok, Some(gateway.requests.done), engines.done),
+            row(
+                "prompt tokens",
+                |c| c.prompt_tokens,
+                Some(prefix.known_prompt_tokens),
+                Some(engines.prompt_tokens),
+            ),
+            row(
+                "cached tokens",
+                |c| c.cached_tokens,
+                Some(prefix.cached_tokens),
+                Some(engines.cached_tokens),
+            ),
+            row("output tokens", |c| c.output_tokens, None, Some(engines.output_tokens)),
+        ];
+        Counts { rows }
+    }
+
+    /// The names of what the parties count differently.
+    pub fn disagreements(&self) -> Vec<&'static str> {
+        self.rows.iter().filter(|row| !row.agrees()).map(|row| row.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(page: &str) -> EngineCounts {
+        EngineCounts::of(&Scrape::new(page.to_owned()))
+    }
+
+    // Both kinds of engine are read into the same counts; requests that a client aborted are not
+    // done, and llama.cpp says nothing of requests.
+    #[test]
+    fn pages_of_both_engines_are_read() {
+        let vllm = "vllm:request_success_total{finished_reason=\"stop\"} 3\n\
+                    vllm:request_success_total{finished_reason=\"abort\"} 1\n\
+                    vllm:prompt_tokens_total{} 40\nvllm:prefix_cache_hits_total{} 16\n\
+                    vllm:generation_tokens_total{} 9\nvllm:num_requests_waiting{} 2\n";
+        let expected = EngineCounts {
+            done: Some(3),
+            prompt_tokens: 40,
+            cached_tokens: 16,
+            output_tokens: 9,
+            outstanding: 2,
+        };
+        assert_eq!(engine(vllm), expected);
+        let llama = "llamacpp:prompt_tokens_total 24\nllamacpp:prompt_tokens_cached_total 16\n\
+                     llamacpp:tokens_predicted_total 9\nllamacpp:requests_deferred 2\n";
+        assert_eq!(engine(llama), EngineCounts { done: None, ..expected });
+    }
+
+    // A count that one party does not have is no disagreement; two numbers that differ are.
+    #[test]
+    fn only_numbers_that_differ_disagree() {
+        let count = Count { name: "x", client: Some(1), gateway: None, engines: Some(1) };
+        assert!(count.agrees());
+        assert!(!Count { gateway: Some(2), ..count }.agrees());
+        assert!(Count { client: None, engines: None, gateway: Some(2), ..count }.agrees());
+    }
+}

@@ -1,0 +1,65 @@
+//! A model engine of the fleet: `meridian engine` behind a port of its own.
+
+use crate::{Fleet, Process, Result};
+
+/// A model engine to start.
+#[derive(Debug, Clone)]
+pub struct EngineSpec {
+    /// The model's name in the engine model's table.
+    pub model: String,
+    /// The GPU's name there.
+    pub gpu: String,
+    /// `ADDRESS:PORT`; port 0 means any.
+    pub listen: String,
+    /// How many times faster than real time it runs.
+    pub time_scale: f64,
+    /// KV blocks, where the GPU's own number is not wanted.
+    pub kv_blocks: Option<u32>,
+    /// Requests in a batch, where the default is not wanted.
+    pub max_num_seqs: Option<u32>,
+    /// The seed of its noise.
+    pub seed: u64,
+}
+
+impl Default for EngineSpec {
+    /// Llama-3.1-8B on an L4, in real time, on any port.
+    fn default() -> EngineSpec {
+        EngineSpec {
+            model: "llama-3.1-8b".into(),
+            gpu: "l4".into(),
+            listen: "127.0.0.1:0".into(),
+            time_scale: 1.0,
+            kv_blocks: None,
+            max_num_seqs: None,
+            seed: 0,
+        }
+    }
+}
+
+impl EngineSpec {
+    fn args(&self, name: &str) -> Vec<String> {
+        let mut args: Vec<String> = ["engine", "--model", &self.model, "--gpu", &self.gpu]
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
+        let mut flag = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
+        flag("--listen", self.listen.clone());
+        flag("--name", name.to_owned());
+        flag("--time-scale", self.time_scale.to_string());
+        flag("--seed", self.seed.to_string());
+        if let Some(blocks) = self.kv_blocks {
+            flag("--kv-blocks", blocks.to_string());
+        }
+        if let Some(seqs) = self.max_num_seqs {
+            flag("--max-num-seqs", seqs.to_string());
+        }
+        args
+    }
+}
+
+impl Fleet {
+    /// Starts a model engine; its address is `said(0)`.
+    pub async fn engine(&self, name: &str, spec: &EngineSpec) -> Result<Process> {
+        self.meridian(name, spec.args(name), &["listening on "]).await
+    }
+}

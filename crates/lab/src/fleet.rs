@@ -1,0 +1,58 @@
+//! A fleet: the processes of one run on one machine, and the place where their logs are.
+//!
+//! Dropping it kills whatever still runs, also when a test panics or the caller leaves early; a
+//! caller that dies without dropping anything is covered by the keeper. Processes are owned by
+//! whoever started them, so a test can kill one and start another under the same name.
+
+use std::path::{Path, PathBuf};
+
+use crate::keeper::Keeper;
+use crate::rundir::RunDir;
+use crate::{Error, Process, Program, Result};
+
+/// The processes of one run.
+#[derive(Debug)]
+pub struct Fleet {
+    binary: PathBuf,
+    // Dropped before the directory: a process that still runs would write into it.
+    keeper: Keeper,
+    dir: RunDir,
+}
+
+impl Fleet {
+    /// A fleet whose engines, gateways and loads are run by `binary`, a `meridian`.
+    pub fn new(binary: impl Into<PathBuf>) -> Result<Fleet> {
+        Ok(Fleet { binary: binary.into(), keeper: Keeper::start()?, dir: RunDir::new()? })
+    }
+
+    /// A fleet run by the very file that this process runs.
+    pub fn of_this_program() -> Result<Fleet> {
+        let binary = std::env::current_exe().map_err(Error::file("finding", "this program"))?;
+        Fleet::new(binary)
+    }
+
+    /// Starts a program and waits until it is ready.
+    pub async fn start(&self, program: Program) -> Result<Process> {
+        program.start(self.dir.path(), self.keeper.group()).await
+    }
+
+    /// Starts a subcommand of `meridian`, and waits until it is ready.
+    pub async fn meridian<A: Into<std::ffi::OsString>>(
+        &self,
+        name: &str,
+        args: impl IntoIterator<Item = A>,
+        ready: &'static [&'static str],
+    ) -> Result<Process> {
+        self.start(Program::new(name, &self.binary).args(args).ready(ready)).await
+    }
+
+    /// The directory with the logs and config files of the run.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Leaves the directory where it is when the fleet ends.
+    pub fn keep_logs(&self) {
+        self.dir.keep();
+    }
+}

@@ -1,0 +1,117 @@
+//! Real llama.cpp servers, set up on the spot.
+//!
+//! The server is llama.cpp's own, embedded in Python by `xllamacpp`; the model is made here, tiny
+//! and random (`llamacpp/model.py`), since what matters is how a real server schedules, caches and
+//! counts. Everything is kept in one directory and made once: a virtual environment with pinned
+//! packages, the two tools, and the model.
+//!
+//! What llama.cpp counts by itself are tokens, not requests: the prompt tokens it computed, those
+//! it had cached, and those it generated.
+
+mod venv;
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Fleet, Process, Program, Result};
+
+const MODEL_TOOL: &str = include_str!("../llamacpp/model.py");
+const SERVE_TOOL: &str = include_str!("../llamacpp/serve.py");
+
+/// An installed llama.cpp with a model to serve.
+#[derive(Debug, Clone)]
+pub struct LlamaCpp {
+    python: PathBuf,
+    serve: PathBuf,
+    model: PathBuf,
+}
+
+/// A llama.cpp server to start.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerSpec {
+    /// Requests at once; each slot keeps the tokens that it served last.
+    pub slots: u32,
+    /// Tokens that a slot has room for.
+    pub context: u32,
+    /// The port; 0 means any.
+    pub port: u16,
+}
+
+impl Default for ServerSpec {
+    fn default() -> ServerSpec {
+        ServerSpec { slots: 4, context: 8192, port: 0 }
+    }
+}
+
+/// Where the installation is kept: `$MERIDIAN_HOME/llamacpp`, or `.venv/llamacpp` in the nearest
+/// directory at or above `start` that holds a `Cargo.lock`, or in `start` itself.
+pub fn home(start: &Path) -> PathBuf {
+    if let Some(home) = std::env::var_os("MERIDIAN_HOME") {
+        return PathBuf::from(home).join("llamacpp");
+    }
+    let root = start.ancestors().find(|dir| dir.join("Cargo.lock").is_file());
+    root.unwrap_or(start).join(".venv").join("llamacpp")
+}
+
+/// Installs what is not there yet. Several processes may ask at once: one does it, the others wait.
+pub async fn install(home: &Path) -> Result<LlamaCpp> {
+    let home = home.to_owned();
+    let work = tokio::task::spawn_blocking(move || install_blocking(&home));
+    work.await.expect("the installation does not panic")
+}
+
+fn install_blocking(home: &Path) -> Result<LlamaCpp> {
+    std::fs::create_dir_all(home).map_err(Error::file("making", home))?;
+    let home = &home.canonicalize().map_err(Error::file("finding", home))?;
+    let lock = home.join("lock");
+    let guard = std::fs::File::create(&lock).map_err(Error::file("making", &lock))?;
+    guard.lock().map_err(Error::file("locking", &lock))?;
+
+    let python = venv::ensure(home)?;
+    let serve = tool(home, "serve.py", SERVE_TOOL)?;
+    let maker = tool(home, "model.py", MODEL_TOOL)?;
+    // Another text of the tool makes another model.
+    let name = format!("model-{:016x}.gguf", fnv(MODEL_TOOL.as_bytes()));
+    let model = home.join(name);
+    if !model.is_file() {
+        venv::run(
+            "making a random model",
+            std::process::Command::new(&python).arg(&maker).arg(&model),
+            &format!("remove {} and try again", home.display()),
+        )?;
+    }
+    Ok(LlamaCpp { python, serve, model })
+}
+
+/// Writes a tool where the interpreter finds it, if it is not there as it is here.
+fn tool(home: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let path = home.join(name);
+    if std::fs::read_to_string(&path).ok().as_deref() != Some(text) {
+        std::fs::write(&path, text).map_err(Error::file("writing", &path))?;
+    }
+    Ok(path)
+}
+
+/// FNV-1a: a name for a text, nothing more.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl Fleet {
+    /// Starts a llama.cpp server; its address is `said(0)`.
+    pub async fn llamacpp(
+        &self,
+        name: &str,
+        installed: &LlamaCpp,
+        spec: ServerSpec,
+    ) -> Result<Process> {
+        let numbers = [u32::from(spec.port), spec.slots, spec.context];
+        let program = Program::new(name, &installed.python)
+            .args([&installed.serve, &installed.model])
+            .args(numbers.map(|n| n.to_string()))
+            .args(["--until-stdin-closes"])
+            .ready(&["listening on "]);
+        self.start(program).await
+    }
+}

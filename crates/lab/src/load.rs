@@ -1,0 +1,157 @@
+//! The load of a fleet: `meridian bench` as a process of its own, and what it says.
+//!
+//! Only the fields that a fleet looks at are read; the report itself is the load generator's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::{Error, Fleet, Process, Result};
+
+/// A load to start.
+#[derive(Debug, Clone)]
+pub struct LoadSpec {
+    /// The address that it asks: `http://127.0.0.1:PORT`.
+    pub url: String,
+    /// How long it starts requests; it ends sooner on SIGTERM.
+    pub duration: Duration,
+    /// Further arguments of `meridian bench`.
+    pub args: Vec<String>,
+}
+
+/// A running load.
+#[derive(Debug)]
+pub struct Load {
+    /// The process.
+    pub process: Process,
+    /// Where its report will be.
+    report: PathBuf,
+}
+
+/// The latest of its running counts.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Live {
+    /// Requests started.
+    pub sent: u64,
+    /// Whole answers.
+    pub ok: u64,
+    /// Requests that ended badly.
+    pub errors: u64,
+    /// Requests on their way.
+    pub in_flight: u64,
+    /// Whole answers a second since the last line.
+    pub rps: f64,
+    /// TTFT over the whole run so far.
+    pub ttft_ms: LiveQuantiles,
+}
+
+/// Quantiles of a running load; none before anything was measured.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct LiveQuantiles {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// What a load reports when it has ended.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Report {
+    /// Counts over the whole run.
+    pub counts: ClientCounts,
+    /// Errors by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Measurements.
+    pub rows: Vec<ReportRow>,
+    /// The comparison with the gateway's counts, where it was asked for.
+    pub gateway: Option<serde_json::Value>,
+}
+
+/// What the client counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct ClientCounts {
+    /// Requests started.
+    pub sent: u64,
+    /// Whole answers.
+    pub ok: u64,
+    /// Requests whose client hung up on purpose.
+    pub aborted: u64,
+    /// All others.
+    pub errors: u64,
+    /// Tokens of the replies, by the engines' usage.
+    pub output_tokens: u64,
+    /// Tokens of the prompts, by the engines' usage.
+    pub prompt_tokens: u64,
+    /// Cached ones among them.
+    pub cached_tokens: u64,
+}
+
+/// The one row of a load's measurements.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ReportRow {
+    /// Whole answers a second.
+    pub throughput_rps: Option<f64>,
+    /// TTFT at the client.
+    pub ttft_ms: Option<ReportQuantiles>,
+    /// From the first byte sent to the last received.
+    pub e2e_ms: Option<ReportQuantiles>,
+    /// Cached share of the prompt tokens, as the engines told.
+    pub prefix_hit_ratio: Option<f64>,
+    /// Requests without an end.
+    pub lost: Option<u64>,
+}
+
+/// Quantiles of a measurement in milliseconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct ReportQuantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl Fleet {
+    /// Starts a load. It has no line that says that it is ready: it is, once it runs.
+    pub async fn load(&self, name: &str, spec: &LoadSpec) -> Result<Load> {
+        let report = self.dir().join(format!("{name}.json"));
+        let mut args: Vec<String> =
+            ["bench", "--live-json", "--url", &spec.url].map(str::to_owned).into();
+        args.extend(["--for".into(), format!("{}ms", spec.duration.as_millis())]);
+        args.extend(["--json".into(), report.display().to_string()]);
+        args.extend(spec.args.iter().cloned());
+        let process = self.meridian(name, args, &[]).await?;
+        Ok(Load { process, report })
+    }
+}
+
+impl Load {
+    /// The latest running counts; none before the first.
+    pub fn live(&self) -> Option<Live> {
+        serde_json::from_str(&self.process.line().borrow()).ok()
+    }
+
+    /// Waits until it has ended by itself and reads its report.
+    pub async fn report(&mut self, limit: Duration) -> Result<Report> {
+        let status = self.process.wait(limit).await?;
+        // It fails when nothing was answered or counts disagree, and has then still reported.
+        read(&self.report).map_err(|error| match error {
+            Error::File { .. } => Error::EndedEarly {
+                name: self.process.name().to_owned(),
+                status,
+                awaited: "a report".into(),
+                log: self.process.log_tail(),
+            },
+            other => other,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Report> {
+    let text = std::fs::read(path).map_err(Error::file("reading", path))?;
+    serde_json::from_slice(&text).map_err(|source| Error::Answer {
+        url: path.display().to_string(),
+        what: format!("a report of another form: {source}"),
+    })
+}

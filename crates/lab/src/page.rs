@@ -1,0 +1,183 @@
+//! What `up` shows: the live table, the plain line for those who read a log, and the summary.
+//!
+//! All of it is text made from values; drawing in place is three control codes at the end.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use meridian_wire::admin::Status;
+
+use crate::{Counts, Live};
+
+/// Where the page is drawn.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminal: bool,
+    /// Lines that the last page took.
+    drawn: usize,
+    /// When the last plain line was written.
+    last: Option<Duration>,
+}
+
+/// A tick may come this much early, as clocks go.
+const LATE: Duration = Duration::from_millis(100);
+/// How often a log gets a line.
+const PLAIN_EVERY: Duration = Duration::from_secs(2);
+
+impl Screen {
+    pub(crate) fn new() -> Screen {
+        Screen { terminal: std::io::stdout().is_terminal(), drawn: 0, last: None }
+    }
+
+    /// Shows the state: in place of the last one on a terminal, now and then a line elsewhere.
+    pub(crate) fn show(&mut self, elapsed: Duration, status: &Status, live: Option<&Live>) {
+        let mut out = std::io::stdout().lock();
+        // Whoever read the output may be gone; the run goes on.
+        let _ = if self.terminal {
+            let page = page(elapsed, status, live);
+            let up = std::mem::replace(&mut self.drawn, page.lines().count());
+            // Up to the first line of the last page, and everything below it erased.
+            let back = if up > 0 { format!("\x1b[{up}F\x1b[J") } else { String::new() };
+            write!(out, "{back}{page}").and_then(|()| out.flush())
+        } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY - LATE) {
+            self.last = Some(elapsed);
+            writeln!(out, "{:>4.0}s  {}", elapsed.as_secs_f64(), line(status, live))
+        } else {
+            Ok(())
+        };
+    }
+}
+
+/// The whole state in a line.
+fn line(status: &Status, live: Option<&Live>) -> String {
+    let r = &status.requests;
+    let ended_badly = r.client_error + r.rejected + r.failed + r.cancelled;
+    let (p50, p99) = ttft(status, live);
+    let pending: u32 = status.replicas.iter().map(|replica| replica.pending).sum();
+    format!(
+        "requests {} done, {} on, {ended_badly} badly   TTFT p50 {p50} p99 {p99}   \
+         prefix hit ratio {}   pending {pending}   held {}",
+        r.done,
+        r.in_flight,
+        percent(status.prefix.cached_tokens, status.prefix.known_prompt_tokens),
+        status.held,
+    )
+}
+
+/// The whole state as a table.
+fn page(elapsed: Duration, status: &Status, live: Option<&Live>) -> String {
+    let mut page = String::new();
+    let rate = live.map_or(String::new(), |live| format!("   {:.1} requests/s", live.rps));
+    let _ = writeln!(page, "\n{:>5.0} s{rate}\n{}\n", elapsed.as_secs_f64(), line(status, live));
+    let mut table = table(&[
+        "replica",
+        "state",
+        "done",
+        "running",
+        "pending",
+        "KV used",
+        "hit ratio",
+        "ms/token",
+        "failed",
+    ]);
+    for replica in &status.replicas {
+        table.add_row([
+            replica.url.trim_start_matches("http://").to_owned(),
+            if replica.breaker == "closed" {
+                replica.state.clone()
+            } else {
+                format!("{}, breaker {}", replica.state, replica.breaker)
+            },
+            replica.done.to_string(),
+            replica.running.to_string(),
+            replica.pending.to_string(),
+            format!("{:.0} %", replica.kv_used * 100.0),
+            percent(replica.cached_tokens, replica.prompt_tokens),
+            format!("{:.3}", replica.ms_per_token),
+            replica.failed.to_string(),
+        ]);
+    }
+    let _ = writeln!(page, "{table}");
+    page
+}
+
+/// The three counts side by side.
+pub(crate) fn counts(counts: &Counts) -> String {
+    let mut table = table(&["", "client", "gateway", "engines", ""]);
+    let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    for row in &counts.rows {
+        table.add_row([
+            row.name.to_owned(),
+            number(row.client),
+            number(row.gateway),
+            number(row.engines),
+            if row.agrees() { "agree".to_owned() } else { "DIFFER".to_owned() },
+        ]);
+    }
+    table.to_string()
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// At the client where one is there, at the gateway otherwise.
+fn ttft(status: &Status, live: Option<&Live>) -> (String, String) {
+    match live {
+        Some(live) => (ms(live.ttft_ms.p50), ms(live.ttft_ms.p99)),
+        None => {
+            let known = |value| (status.ttft_ms.count > 0).then_some(value);
+            (ms(known(status.ttft_ms.p50)), ms(known(status.ttft_ms.p99)))
+        }
+    }
+}
+
+pub(crate) fn ms(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.0} ms"))
+}
+
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".into();
+    }
+    format!("{:.1} %", part as f64 / whole as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_wire::admin::{Prefix, Replica, Requests};
+
+    // A line and a table show what the status says, and a dash for what is not known yet.
+    #[test]
+    fn a_status_is_shown_whole() {
+        let replica = Replica {
+            url: "http://127.0.0.1:9001".into(),
+            state: "up".into(),
+            breaker: "closed".into(),
+            done: 7,
+            pending: 2,
+            ..Replica::default()
+        };
+        let status = Status {
+            requests: Requests { done: 7, failed: 1, in_flight: 3, ..Requests::default() },
+            prefix: Prefix { known_prompt_tokens: 200, cached_tokens: 50, ..Prefix::default() },
+            held: 4,
+            replicas: vec![replica],
+            ..Status::default()
+        };
+        assert_eq!(
+            line(&status, None),
+            "requests 7 done, 3 on, 1 badly   TTFT p50 - p99 -   prefix hit ratio 25.0 %   \
+             pending 2   held 4"
+        );
+        assert!(page(Duration::from_secs(3), &status, None).contains("127.0.0.1:9001"));
+    }
+}

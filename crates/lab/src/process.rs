@@ -1,0 +1,230 @@
+//! One program of a fleet: started, watched until it is ready, and ended.
+//!
+//! Both its outputs go to one log file. Of its stdout the fleet also reads the lines by which it
+//! says that it is ready (`listening on http://...`), so ports are always chosen by the kernel,
+//! and keeps the latest line for whoever watches.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+
+use crate::rundir::tail;
+use crate::{Error, Result};
+
+/// How long a program may take to say that it is ready. A guard, not an expectation: a machine
+/// with every core busy takes seconds to start an interpreter.
+const READY_LIMIT: Duration = Duration::from_secs(90);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The name in this fleet: of its log file, and in every error.
+    pub name: String,
+    /// The file to execute.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The lines on stdout by which it says that it is ready, by how they start.
+    pub ready: &'static [&'static str],
+}
+
+/// A running program. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    said: Vec<String>,
+    line: watch::Receiver<String>,
+    // Closes with this value: what watches its stdin ends then.
+    _stdin: Option<ChildStdin>,
+}
+
+impl Program {
+    /// A program that says nothing when it is ready.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Program {
+        Program { name: name.into(), path: path.into(), args: Vec::new(), ready: &[] }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Program {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Waits for these lines on stdout, by how they start, one after the other.
+    #[must_use]
+    pub fn ready(mut self, ready: &'static [&'static str]) -> Program {
+        self.ready = ready;
+        self
+    }
+
+    /// Starts the program in a process group and waits until it is ready.
+    pub(crate) async fn start(self, dir: &Path, group: i32) -> Result<Process> {
+        let log = dir.join(format!("{}.log", self.name));
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(Error::file("opening", &log))?;
+        let stderr = file.try_clone().map_err(Error::file("opening", &log))?;
+        let mut child = Command::new(&self.path)
+            .args(&self.args)
+            .process_group(group)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|source| Error::Start {
+                name: self.name.clone(),
+                program: self.path.clone(),
+                source,
+            })?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+        let mut lines = BufReader::new(stdout).lines();
+        let mut said = Vec::new();
+        for start in self.ready {
+            let wait = await_line(&mut lines, &file, start);
+            match tokio::time::timeout(READY_LIMIT, wait).await {
+                Ok(Some(rest)) => said.push(rest),
+                Ok(None) => return Err(ended_early(&self.name, child, start, &log).await),
+                Err(_) => return Err(not_ready(&self.name, start, &log)),
+            }
+        }
+        let (send, line) = watch::channel(String::new());
+        tokio::spawn(copy_lines(lines, file, send));
+        Ok(Process { name: self.name, child, log, said, line, _stdin: stdin })
+    }
+}
+
+impl Process {
+    /// Its name in this fleet.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What stood after the `nth` ready line's start: the address of `listening on ADDRESS`.
+    ///
+    /// # Panics
+    /// When the program was not asked for so many lines.
+    pub fn said(&self, nth: usize) -> &str {
+        &self.said[nth]
+    }
+
+    /// The latest line of its stdout.
+    pub fn line(&self) -> watch::Receiver<String> {
+        self.line.clone()
+    }
+
+    /// Where its log is.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        tail(&self.log)
+    }
+
+    /// Its process id; none once it has ended and been waited for.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Ends it with SIGKILL, as a crash or the kernel's memory killer would, and reaps it.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.child.kill().await.map_err(Error::file("killing", &self.name))
+    }
+
+    /// Sends SIGTERM: the polite request to drain and end. No-op once it has ended.
+    pub fn terminate(&self) {
+        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            // It may have ended a moment ago; it is not reaped, so nobody else has its id.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(status) => status.map_err(Error::file("waiting for", &self.name)),
+            Err(_) => Err(Error::TooSlow {
+                name: self.name.clone(),
+                what: "end".into(),
+                limit,
+                log: self.log_tail(),
+            }),
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+/// Reads lines until one starts with `start`; returns the rest of it, or none at the end.
+async fn await_line(
+    lines: &mut Lines<BufReader<ChildStdout>>,
+    log: &File,
+    start: &str,
+) -> Option<String> {
+    while let Ok(Some(line)) = lines.next_line().await {
+        note(log, &line);
+        if let Some(rest) = line.strip_prefix(start) {
+            return Some(rest.trim().to_owned());
+        }
+    }
+    None
+}
+
+/// Keeps the pipe empty: a program whose stdout is full would stop.
+async fn copy_lines(
+    mut lines: Lines<BufReader<ChildStdout>>,
+    log: File,
+    latest: watch::Sender<String>,
+) {
+    while let Ok(Some(line)) = lines.next_line().await {
+        note(&log, &line);
+        latest.send_replace(line);
+    }
+}
+
+fn note(mut log: &File, line: &str) {
+    // A log that cannot be written (a full disk) must not stop the program.
+    let _ = writeln!(log, "{line}");
+}
+
+async fn ended_early(name: &str, mut child: Child, awaited: &str, log: &Path) -> Error {
+    // Its stdout is closed; a program that closes it and lives on is of no use either.
+    let _ = child.start_kill();
+    match child.wait().await {
+        Ok(status) => Error::EndedEarly {
+            name: name.to_owned(),
+            status,
+            awaited: awaited.to_owned(),
+            log: tail(log),
+        },
+        Err(source) => Error::File { what: "waiting for", path: name.into(), source },
+    }
+}
+
+fn not_ready(name: &str, awaited: &str, log: &Path) -> Error {
+    Error::TooSlow {
+        name: name.to_owned(),
+        what: format!("print \"{awaited}\""),
+        limit: READY_LIMIT,
+        log: tail(log),
+    }
+}

@@ -1,0 +1,61 @@
+//! One page of Prometheus text, for the few sums that a fleet asks of its engines.
+
+/// A metrics page as it came.
+#[derive(Debug, Clone)]
+pub struct Scrape {
+    text: String,
+}
+
+impl Scrape {
+    /// Wraps a page.
+    pub fn new(text: String) -> Scrape {
+        Scrape { text }
+    }
+
+    /// The sum of a metric over all its labels; none when the page does not have it.
+    pub fn sum(&self, name: &str) -> Option<f64> {
+        let values = self.text.lines().filter_map(|line| value_of(line, name));
+        values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    }
+
+    /// The sum of a counter as a whole number.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        // Counters are doubles on the page; whole numbers are exact in them up to 2^53.
+        self.sum(name).map(|sum| sum as u64)
+    }
+
+    /// The same over those samples alone that carry the label, written as on the page: `a="b"`.
+    pub fn count_with(&self, name: &str, label: &str) -> Option<u64> {
+        let lines = self.text.lines().filter(|line| line.contains(label));
+        let values = lines.filter_map(|line| value_of(line, name));
+        values.fold(None, |sum, value| Some(sum.unwrap_or(0) + value as u64))
+    }
+}
+
+/// The value of a sample line of that metric: `name 1` or `name{a="b"} 1`.
+fn value_of(line: &str, name: &str) -> Option<f64> {
+    let rest = line.strip_prefix(name)?;
+    let value = match rest.strip_prefix('{') {
+        // A label's value may hold anything but an unescaped quote; the value is what stands last.
+        Some(labels) => &labels[labels.rfind('}')? + 1..],
+        None => rest.strip_prefix(' ')?,
+    };
+    value.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Sums run over labels, and neither a longer name nor a comment is taken for the metric.
+    #[test]
+    fn sums_are_over_labels_of_that_name_alone() {
+        let page = "# HELP done x\ndone{a=\"}\"} 1\ndone{a=\"2\"} 2.0\ndone_total 7\nfree 3 1700\n";
+        let page = Scrape::new(page.to_owned());
+        assert_eq!(page.sum("done"), Some(3.0));
+        assert_eq!(page.count("done_total"), Some(7));
+        assert_eq!(page.sum("free"), Some(3.0));
+        assert_eq!(page.sum("absent"), None);
+        assert_eq!(page.count_with("done", "a=\"2\""), Some(2));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the events of a stream tell, in the three dialects, and what a splice has added to them.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::reply::{Reply, string_after};
+use super::sse::{self, Event};
+use crate::openai::endpoint::Endpoint;
+use crate::openai::raw::{Object, owned};
+use crate::openai::usage::Gathered;
+
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static TIMINGS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"timings\""));
+/// A member of SGLang's choices that no other engine sends.
+static SGLANG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"matched_stop\""));
+static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\""));
+
+const CHUNK: [&str; 3] = ["usage", "choices", "timings"];
+const RESPONSE_EVENT: [&str; 1] = ["response"];
+const RESPONSE: [&str; 2] = ["id", "usage"];
+const MESSAGE_EVENT: [&str; 2] = ["message", "usage"];
+
+/// What is known of the stream so far.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) endpoint: Endpoint,
+    pub(super) usage: Gathered,
+    pub(super) response_id: Option<String>,
+    pub(super) reply: Option<Reply>,
+    pub(super) first: bool,
+    pub(super) ended: bool,
+}
+
+impl Reader {
+    /// Reads one event and returns the part of it to be left out.
+    pub(super) fn event(&mut self, bytes: &[u8], undo: bool) -> Option<Range<usize>> {
+        let event = sse::parse(bytes);
+        match self.endpoint {
+            Endpoint::Responses => self.response(&event),
+            Endpoint::Messages => self.message(&event),
+            _ => return self.chunk(&event, bytes.len(), undo),
+        }
+        None
+    }
+
+    fn chunk(&mut self, event: &Event<'_>, len: usize, undo: bool) -> Option<Range<usize>> {
+        let data = event.data.as_deref()?;
+        if data.trim_ascii() == b"[DONE]" {
+            self.ended = true;
+            return None;
+        }
+        self.first = true;
+        if let Some(reply) = &mut self.reply {
+            reply.chunk(self.endpoint, data);
+        }
+        if USAGE.find(data).is_none() {
+            if TIMINGS.find(data).is_some() {
+                self.timings(data);
+            }
+            return None;
+        }
+        self.usage(event, data, len, undo)
+    }
+
+    /// A chunk that speaks of usage: reads it, and says what of it the splice has added.
+    fn usage(
+        &mut self,
+        event: &Event<'_>,
+        data: &[u8],
+        len: usize,
+        undo: bool,
+    ) -> Option<Range<usize>> {
+        let json = std::str::from_utf8(data).ok()?;
+        let [usage, choices, _] = Object::parse(&CHUNK, json).ok()?;
+        let usage = usage?.get();
+        if usage != "null" {
+            self.usage.add(usage.as_bytes());
+            // Usage beside a choice comes unasked: llama.cpp's last chunk of a completion.
+            let empty = choices.is_some_and(|c| c.get()[1..].trim_ascii_start() == "]");
+            return (undo && empty).then_some(0..len);
+        }
+        // OpenAI sends nulls when asked for usage, SGLang always.
+        if !undo || SGLANG.find(data).is_some() {
+            return None;
+        }
+        let member = member(json, usage, "\"usage\"")?;
+        let at = event.data_at?;
+        Some(at + member.start..at + member.end)
+    }
+
+    /// llama.cpp's timings tell the same as usage, unasked.
+    fn timings(&mut self, data: &[u8]) {
+        let Ok(json) = std::str::from_utf8(data) else { return };
+        if let Ok([_, _, Some(timings)]) = Object::parse(&CHUNK, json) {
+            self.usage.add_timings(timings.get().as_bytes());
+        }
+    }
+
+    fn response(&mut self, event: &Event<'_>) {
+        let Some(data) = event.data.as_deref() else { return };
+        let kind = kind(event.name, data);
+        self.first |= kind.ends_with(b".delta");
+        if let Some(reply) = &mut self.reply {
+            reply.response(kind, data);
+        }
+        let ends =
+            matches!(kind, b"response.completed" | b"response.incomplete" | b"response.failed");
+        self.ended |= ends;
+        if ends || self.response_id.is_none() {
+            self.response_object(data);
+        }
+    }
+
+    fn response_object(&mut self, data: &[u8]) {
+        let Ok(json) = std::str::from_utf8(data) else { return };
+        let Ok([Some(response)]) = Object::parse(&RESPONSE_EVENT, json) else { return };
+        let Ok([id, usage]) = Object::parse(&RESPONSE, response.get()) else { return };
+        self.response_id = id.and_then(owned).or(self.response_id.take());
+        if let Some(usage) = usage {
+            self.usage.add(usage.get().as_bytes());
+        }
+    }
+
+    fn message(&mut self, event: &Event<'_>) {
+        let Some(data) = event.data.as_deref() else { return };
+        let kind = kind(event.name, data);
+        self.first |= kind == b"content_block_delta";
+        self.ended |= kind == b"message_stop";
+        if let Some(reply) = &mut self.reply {
+            reply.message(kind, data);
+        }
+        if USAGE.find(data).is_none() {
+            return;
+        }
+        let Ok(json) = std::str::from_utf8(data) else { return };
+        let Ok([message, usage]) = Object::parse(&MESSAGE_EVENT, json) else { return };
+        let inner = message.and_then(|m| Object::parse(&MESSAGE_EVENT, m.get()).ok());
+        if let Some(usage) = usage.or(inner.and_then(|slots| slots[1])) {
+            self.usage.add(usage.get().as_bytes());
+        }
+    }
+}
+
+/// Whether an event is llama.cpp's last chunk of a chat without its `timings`: asked for usage, it
+/// moves them to the chunk after it, so an undone splice has to move them back.
+pub(super) fn awaits_timings(event: &[u8]) -> bool {
+    event.starts_with(b"data: {\"choices\":[{\"finish_reason\":\"") && TIMINGS.find(event).is_none()
+}
+
+/// The member `timings` of a chunk, with a comma before it.
+pub(super) fn timings_member(event: &[u8]) -> Option<Vec<u8>> {
+    let event = sse::parse(event);
+    let json = std::str::from_utf8(event.data.as_deref()?).ok()?;
+    let [_, _, timings] = Object::parse(&CHUNK, json).ok()?;
+    Some([b",\"timings\":", timings?.get().as_bytes()].concat())
+}
+
+/// The kind of an event: its name, or the first `type` of its data.
+fn kind<'a>(name: &'a [u8], data: &'a [u8]) -> &'a [u8] {
+    if name.is_empty() { string_after(&TYPE, data).unwrap_or_default() } else { name }
+}
+
+/// The range of the member `key` whose value is the slice `value` of `json`, with the comma that
+/// goes with it. `None` when the key is spelled in another way.
+fn member(json: &str, value: &str, key: &str) -> Option<Range<usize>> {
+    let start = value.as_ptr() as usize - json.as_ptr() as usize;
+    let end = start + value.len();
+    let before = json[..start].trim_ascii_end().strip_suffix(':')?.trim_ascii_end();
+    let before = before.strip_suffix(key)?;
+    if let Some(rest) = before.trim_ascii_end().strip_suffix(',') {
+        return Some(rest.len()..end);
+    }
+    let after = json[end..].trim_ascii_start();
+    let after = after.strip_prefix(',').map_or(after, str::trim_ascii_start);
+    Some(before.len()..json.len() - after.len())
+}

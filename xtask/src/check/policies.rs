@@ -1,0 +1,110 @@
+//! `docs/policies.md` says of every policy what the binary says of it.
+//!
+//! The page is made from `meridian policies --verbose`, so a policy's one line in the registry is
+//! its documentation too; `./x docs` writes it.
+
+use super::{Broken, Rule, of};
+use crate::cmd::{cmd, stdout_of};
+use crate::house::House;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "policies",
+    holds: "docs/policies.md is what the binary says",
+    run: |house| {
+        if !house.build()? {
+            return Ok(vec![of("workspace", "does not build, so its policies can't be asked")]);
+        }
+        Ok(broken(house.text(PAGE).unwrap_or_default(), &page_of(house)?))
+    },
+};
+
+const PAGE: &str = "docs/policies.md";
+
+const HEAD: &str = "# Policies
+
+A policy decides which of the eligible replicas gets a request. The admission mode decides which
+replicas are eligible; each policy brings one along, and the configuration may name another.
+Parameters have the defaults of the publication or the software that the policy comes from.
+
+This page is made by `./x docs` from `meridian policies --verbose`.
+";
+
+/// Writes the page anew.
+pub(crate) fn write(house: &House) -> anyhow::Result<bool> {
+    if !house.build()? {
+        return Ok(false);
+    }
+    std::fs::create_dir_all(house.root.join("docs"))?;
+    std::fs::write(house.root.join(PAGE), page_of(house)?)?;
+    println!("wrote {PAGE}");
+    Ok(true)
+}
+
+fn page_of(house: &House) -> anyhow::Result<String> {
+    let args = ["policies", "--verbose"];
+    page(&stdout_of(cmd(&house.root, house.meridian(), &args))?)
+}
+
+fn broken(found: &str, wanted: &str) -> Vec<Broken> {
+    if found == wanted { vec![] } else { vec![of(PAGE, "is out of date; run ./x docs")] }
+}
+
+/// From names at the margin and facts under them, indented.
+fn page(verbose: &str) -> anyhow::Result<String> {
+    let mut page = String::from(HEAD);
+    let mut table = false;
+    for line in verbose.lines() {
+        let Some(fact) = line.strip_prefix("    ") else {
+            page += &format!("\n## `{line}`\n\n");
+            table = false;
+            continue;
+        };
+        page += &if let Some(source) = fact.strip_prefix("source: ") {
+            format!("From: {source}. ")
+        } else if let Some(admission) = fact.strip_prefix("admission: ") {
+            format!("Admission: `{admission}`.\n")
+        } else if let Some((name, rest)) = fact.split_once(" = ") {
+            let (default, meaning) = rest
+                .split_once(": ")
+                .ok_or_else(|| anyhow::anyhow!("meridian policies: no meaning in {fact:?}"))?;
+            let head = if table {
+                ""
+            } else {
+                "\n| parameter | default | meaning |\n| --- | --- | --- |\n"
+            };
+            table = true;
+            format!("{head}| `{name}` | {default} | {meaning} |\n")
+        } else {
+            format!("{}.\n\n", capital(fact))
+        };
+    }
+    Ok(page)
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Every fact that the binary prints has its place on the page.
+    #[test]
+    fn the_page_holds_every_fact() {
+        let verbose = "p2c\n    the less loaded of two\n    source: sglang-router\n    \
+                       admission: blind\n    load = kv: what load is\nrandom\n    any\n";
+        let wanted = "\n## `p2c`\n\nThe less loaded of two.\n\nFrom: sglang-router. \
+                      Admission: `blind`.\n\n| parameter | default | meaning |\n| --- | --- | --- |\n\
+                      | `load` | kv | what load is |\n\n## `random`\n\nAny.\n\n";
+        assert_eq!(page(verbose).unwrap().strip_prefix(HEAD), Some(wanted));
+    }
+
+    // A page written for another version is broken, and so is one that is not there.
+    #[test]
+    fn an_old_page_is_found() {
+        assert_eq!(broken("", "new")[0].what, "is out of date; run ./x docs");
+        assert_eq!(broken("new", "new"), []);
+    }
+}
