@@ -102,6 +102,7 @@ fn ready(shared: &Shared) -> Response<Body> {
     let table = inner.routing.replicas();
     let takes = |id: &ReplicaId| {
         table.row(*id).closed.is_none()
+            && table.spec(*id).is_some_and(|spec| !spec.models.is_empty())
             && table.status(*id, now).is_some_and(|s| s.state == State::Up)
     };
     match table.ids().iter().any(takes) {
@@ -140,7 +141,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         id: member.id.0,
         url: member.spec.url.clone(),
         engine: engine.name().to_owned(),
-        state: state(status.state).to_owned(),
+        state: state(status.state, !found.models.is_empty()).to_owned(),
         models: found.models,
         pending: status.row.pending,
         running: status.row.running,
@@ -159,9 +160,11 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
     })
 }
 
-fn state(state: State) -> &'static str {
+/// A replica that answers probes but has not said what it serves takes no requests yet.
+fn state(state: State, is_found: bool) -> &'static str {
     match state {
         State::Unproven => "unproven",
+        State::Up if !is_found => "unproven",
         State::Up => "up",
         State::Down => "down",
         State::Draining => "draining",

@@ -76,10 +76,12 @@ impl Desk {
         let watched = self.graceful.watch(connection);
         tokio::spawn(async move {
             tokio::select! {
-                // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
-                ended = watched => if let Err(error) = ended {
-                    tracing::debug!(error = %error, "connection ended");
-                },
+                ended = watched => {
+                    // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
+                    if let Err(error) = ended {
+                        tracing::debug!(error = %error, "connection ended");
+                    }
+                }
                 () = late => tracing::debug!("no request within timeouts.client"),
                 () = over.cancelled() => {}
             }

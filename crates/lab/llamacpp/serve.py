@@ -5,9 +5,8 @@
 PORT 0 means any free port. CONTEXT is the number of tokens of one slot. Once the server answers,
 one line goes to stdout: `listening on http://127.0.0.1:PORT`. SIGTERM and SIGINT end it.
 
-The prefix cache is llama.cpp's plainest: each slot keeps the tokens that it served last, and
-nothing else is kept (the host-memory cache of evicted prompts is off, so that a test knows how
-much a replica can remember: SLOTS prompts).
+The prefix cache is llama.cpp's own: each slot keeps the tokens that it served last, and what a
+slot gives up is kept in host memory, here in less of it than llama.cpp's default of 8 GiB.
 
 A starter that dies without a word (SIGKILL) must not leave servers behind. With
 `--until-stdin-closes` the process ends with the pipe on its stdin, which the kernel closes
@@ -35,7 +34,7 @@ def parameters(args):
     p.n_ctx = args.slots * args.context
     # One region of KV for each slot: a long prompt in one slot never evicts another's.
     p.kv_unified = False
-    p.cache_ram_mib = 0
+    p.cache_ram_mib = 256
     p.n_ctx_checkpoints = 0
     p.ctx_shift = False
     p.endpoint_metrics = True
@@ -47,7 +46,6 @@ def parameters(args):
     p.cpuparams.n_threads = 1
     p.cpuparams_batch.n_threads = 1
     p.n_threads_http = args.slots + 4
-    # A thousand tokens of noise would be as good as sixteen: the client's max_tokens decides.
     return p
 
 

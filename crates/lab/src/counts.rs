@@ -106,6 +106,12 @@ impl Counts {
             row("requests accepted", |c| c.sent, Some(gateway.requests.accepted), None),
             row("requests done", |c| c.ok, Some(gateway.requests.done), engines.done),
             row(
+                "requests in flight",
+                |c| c.sent - c.ok - c.aborted - c.errors,
+                Some(gateway.requests.in_flight),
+                Some(engines.outstanding),
+            ),
+            row(
                 "prompt tokens",
                 |c| c.prompt_tokens,
                 Some(prefix.known_prompt_tokens),

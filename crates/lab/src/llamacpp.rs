@@ -28,7 +28,7 @@ pub struct LlamaCpp {
 /// A llama.cpp server to start.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerSpec {
-    /// Requests at once; each slot keeps the tokens that it served last.
+    /// Requests at once.
     pub slots: u32,
     /// Tokens that a slot has room for.
     pub context: u32,

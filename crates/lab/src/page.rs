@@ -1,6 +1,6 @@
 //! What `up` shows: the live table, the plain line for those who read a log, and the summary.
 //!
-//! All of it is text made from values; drawing in place is three control codes at the end.
+//! All of it is text made from values; drawing in place is three control codes.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -40,7 +40,8 @@ impl Screen {
             let up = std::mem::replace(&mut self.drawn, page.lines().count());
             // Up to the first line of the last page, and everything below it erased.
             let back = if up > 0 { format!("\x1b[{up}F\x1b[J") } else { String::new() };
-            write!(out, "{back}{page}").and_then(|()| out.flush())
+            // Long lines are cut and not wrapped, or the next page would not know where this began.
+            write!(out, "{back}\x1b[?7l{page}\x1b[?7h").and_then(|()| out.flush())
         } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY - LATE) {
             self.last = Some(elapsed);
             writeln!(out, "{:>4.0}s  {}", elapsed.as_secs_f64(), line(status, live))

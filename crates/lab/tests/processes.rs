@@ -115,14 +115,21 @@ fn processes_die_with_an_owner_that_is_killed() {
 }
 
 fn die_as_owner() -> ! {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime can be made");
     runtime.block_on(async {
-        let fleet = Fleet::new("/bin/sh").unwrap();
-        let process = fleet.start(shell("echo ready; sleep 1000").ready(&["ready"])).await.unwrap();
-        let note = format!("{} {}", process.id().unwrap(), fleet.dir().display());
-        std::fs::write(std::env::var_os(OWNER).unwrap(), note).unwrap();
+        let fleet = Fleet::new("/bin/sh").expect("a fleet can be made");
+        let program = shell("echo ready; sleep 1000").ready(&["ready"]);
+        let process = fleet.start(program).await.expect("the shell starts");
+        let id = process.id().expect("it sleeps");
+        let note = format!("{id} {}", fleet.dir().display());
+        let file = std::env::var_os(OWNER).expect("the owner is told where to note it");
+        std::fs::write(file, note).expect("the note can be written");
         let own = std::process::id().to_string();
-        Command::new("/bin/sh").args(["-c", "kill -s KILL \"$0\"", &own]).status().unwrap();
+        Command::new("/bin/sh")
+            .args(["-c", "kill -s KILL \"$0\"", &own])
+            .status()
+            .expect("a shell runs");
     });
     unreachable!("killed")
 }

@@ -8,7 +8,8 @@ pub(crate) const RULE: Rule =
     Rule { name: "lints", holds: "clippy and rustc have no warning", run: |house| run(house) };
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
-    let args = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    let args = ["clippy", "--workspace", "--all-targets", "--keep-going", "--quiet"];
+    let args = [&args[..], &["--", "-D", "warnings"]].concat();
     let good = ends_well(cargo(&house.root, &args))?;
     Ok(if good { vec![] } else { vec![of("workspace", "has the warnings above")] })
 }

@@ -11,8 +11,8 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
-    let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
-    let mut doc = cargo(&house.root, &args);
+    let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--keep-going"];
+    let mut doc = cargo(&house.root, &[&args[..], &["--quiet"]].concat());
     // Links to private items resolve in what this builds, which is what readers of the code build.
     doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     let good = ends_well(doc)?;

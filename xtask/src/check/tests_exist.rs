@@ -2,7 +2,7 @@
 //!
 //! An empty one passes for ever: cargo reports it as ok with no test run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Broken, Rule, of};
 use crate::house::House;
@@ -22,14 +22,20 @@ pub(crate) const RULE: Rule = Rule {
     },
 };
 
-/// The program's text and that of the modules in the folder of its name.
+/// The program's text and that of the modules in its folder.
 fn with_modules(house: &House, main: &Path) -> String {
-    let folder = main.with_extension("");
+    let folder = folder_of(main);
     let inside = house.files.iter().filter(|file| {
         let path = Path::new(&file.path);
         path == main || path.starts_with(&folder)
     });
     inside.filter_map(|file| file.text.as_deref()).collect()
+}
+
+/// `tests/a/` for `tests/a.rs` and for `tests/a/main.rs`.
+fn folder_of(main: &Path) -> PathBuf {
+    let whole = main.file_name().is_some_and(|name| name == "main.rs");
+    if whole { main.with_file_name("") } else { main.with_extension("") }
 }
 
 fn broken(path: &str, text: &str) -> Option<Broken> {
@@ -41,6 +47,13 @@ fn broken(path: &str, text: &str) -> Option<Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A program in a folder keeps its tests in the files beside its main one.
+    #[test]
+    fn knows_both_forms_of_a_program() {
+        assert_eq!(folder_of(Path::new("tests/a.rs")), Path::new("tests/a"));
+        assert_eq!(folder_of(Path::new("tests/a/main.rs")), Path::new("tests/a"));
+    }
 
     // A test program with only helpers in it would pass without testing anything.
     #[test]

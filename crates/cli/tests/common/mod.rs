@@ -1,0 +1,89 @@
+//! What the tests with real parts share: where things are, and what they ask for.
+
+// Each test program uses its part of this file.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use meridian_base::Rng;
+use meridian_lab::llamacpp::{self, LlamaCpp};
+use meridian_lab::{Client, Fleet, Gateway, Result};
+use meridian_wire::admin::Status;
+use serde_json::json;
+
+/// A guard against waiting for ever, far beyond what anything here takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// The binary under test.
+pub(crate) fn fleet() -> Fleet {
+    Fleet::new(env!("CARGO_BIN_EXE_meridian")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Where llama.cpp is installed: once in the repository, for all tests.
+pub(crate) fn llamacpp_home() -> PathBuf {
+    llamacpp::home(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+/// llama.cpp, set up if it is not there yet; a failure tells the remedy.
+pub(crate) async fn llamacpp() -> LlamaCpp {
+    llamacpp::install(&llamacpp_home()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The gateway's own account.
+pub(crate) async fn status(client: &Client, gateway: &Gateway) -> Status {
+    let url = format!("{}/admin/status", gateway.admin);
+    client.json(&url).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Waits until the gateway's account is as it should be; returns that account.
+pub(crate) async fn status_when(
+    client: &Client,
+    gateway: &Gateway,
+    what: &str,
+    holds: impl Fn(&Status) -> bool,
+) -> Status {
+    let start = Instant::now();
+    loop {
+        let status = status(client, gateway).await;
+        if holds(&status) {
+            return status;
+        }
+        assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}\n{status:#?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether this many replicas answer.
+pub(crate) fn up(count: usize) -> impl Fn(&Status) -> bool {
+    move |status| status.replicas.iter().filter(|replica| replica.state == "up").count() == count
+}
+
+/// Unwraps with the error's own words, which carry the logs.
+pub(crate) fn must<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Some text from a seed: words of lower-case letters.
+pub(crate) fn text(seed: u64, words: usize) -> String {
+    let mut rng = Rng::new(seed);
+    let mut word = || -> String {
+        let letters = 2 + rng.below(6);
+        (0..letters).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
+    };
+    (0..words).map(|_| word()).collect::<Vec<_>>().join(" ")
+}
+
+/// A chat request of one message. Greedy, so that the same prompt brings the same answer, and to
+/// the last token, whatever the model says.
+pub(crate) fn chat(text: &str, tokens: u32, stream: bool) -> String {
+    json!({
+        "model": "meridian-tiny",
+        "messages": [{ "role": "user", "content": text }],
+        "max_tokens": tokens,
+        "temperature": 0,
+        "ignore_eos": true,
+        "stream": stream,
+    })
+    .to_string()
+}

@@ -1,0 +1,77 @@
+//! `meridian up`, as a user runs it.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+
+use common::llamacpp_home;
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.arg("up").args(args).arg("--llamacpp-home").arg(llamacpp_home());
+    command
+}
+
+fn up(args: &[&str]) -> Output {
+    command(args).output().expect("the binary runs")
+}
+
+fn ends_well(args: &[&str]) {
+    let output = up(args);
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "up {args:?}: {}\n{out}\n{err}", output.status);
+    assert!(out.contains("every request ended well, and all counts agree"), "{out}");
+    assert!(!out.contains("DIFFER"), "{out}");
+    // A run in which nothing was asked proves nothing.
+    let row = out.lines().find(|line| line.contains("requests done"));
+    let client = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<u64>().ok());
+    assert!(client.is_some_and(|client| client > 0), "{out}");
+}
+
+// A region of model engines under load ends by itself, with every request well and the three
+// counts equal.
+#[test]
+fn model_engines_end_well_and_counts_agree() {
+    ends_well(&["--for", "5s", "--time-scale", "4"]);
+}
+
+// The same with real llama.cpp servers, which it sets up itself.
+#[test]
+fn llamacpp_servers_end_well_and_counts_agree() {
+    ends_well(&["--for", "5s", "--engine", "llamacpp", "--replicas", "3"]);
+}
+
+// Ctrl-C stops a run without an end of its own: requests in flight end, the summary is printed, and
+// the run is judged like any other.
+#[test]
+fn an_interrupt_ends_a_run_in_good_order() {
+    let mut up = command(&["--time-scale", "4", "--replicas", "2", "--load", "light"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(up.stdout.take().unwrap());
+    let mut line = String::new();
+    // Interrupted while there is something to end: a line tells of requests that were answered.
+    while !line.contains(" done, ") || line.contains(" 0 done, ") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "ended by itself");
+    }
+    let id = up.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let (mut rest, mut err) = (String::new(), String::new());
+    out.read_to_string(&mut rest).unwrap();
+    up.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(up.wait().unwrap().success(), "{rest}\n{err}");
+    assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
+}
+
+// What makes no sense is refused with the name of the setting.
+#[test]
+fn senseless_settings_are_refused() {
+    let output = up(&["--replicas", "0", "--for", "1s"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("--replicas 0: use 1 to 64"), "{err}");
+}

@@ -1,0 +1,151 @@
+//! How a run went: what must hold of its numbers, and the summary.
+
+use std::fmt::Write as _;
+
+use meridian_wire::admin::Status;
+
+use crate::load::ReportQuantiles;
+use crate::{Counts, Report, page};
+
+/// Everything that must hold of the numbers.
+pub(super) fn judge(
+    status: &Status,
+    counts: &Counts,
+    report: Option<&Report>,
+    faults: &mut Vec<String>,
+) {
+    let r = &status.requests;
+    for (count, how) in [
+        (r.client_error, "refused as the client's mistake"),
+        (r.rejected, "rejected by the gateway"),
+        (r.failed, "failed"),
+        (r.cancelled, "cancelled"),
+        (r.in_flight, "without an end"),
+    ] {
+        if count > 0 {
+            faults.push(format!("the gateway has {count} requests {how}"));
+        }
+    }
+    if let Some(report) = report {
+        for (kind, count) in report.errors.iter().filter(|(_, count)| **count > 0) {
+            faults.push(format!("the client has {count} errors of kind {kind}"));
+        }
+        if report.counts.ok == 0 {
+            faults.push("the client got no answer at all".into());
+        }
+    }
+    for row in counts.disagreements() {
+        faults.push(format!(
+            "client, gateway and engines count {row} differently (requests that others sent to \
+             this gateway would do that too)"
+        ));
+    }
+}
+
+/// Prints how it went, and the three counts side by side.
+pub(super) fn summarize(status: &Status, counts: &Counts, report: Option<&Report>) {
+    let mut text = String::from("\n");
+    if let Some(row) = report.and_then(|report| report.rows.first()) {
+        let of =
+            |q: Option<ReportQuantiles>| (page::ms(q.map(|q| q.p50)), page::ms(q.map(|q| q.p99)));
+        let (ttft, e2e) = (of(row.ttft_ms), of(row.e2e_ms));
+        let rate = row.throughput_rps.unwrap_or(0.0);
+        let _ = writeln!(
+            text,
+            "{rate:.1} requests/s   TTFT p50 {} p99 {}   E2E p50 {} p99 {}",
+            ttft.0, ttft.1, e2e.0, e2e.1
+        );
+    }
+    let prefix = &status.prefix;
+    let _ = writeln!(
+        text,
+        "policy {}   prefix hit ratio {} by the engines, {} as the gateway expected\n",
+        status.policy,
+        page::percent(prefix.cached_tokens, prefix.known_prompt_tokens),
+        page::percent(prefix.matched_tokens, prefix.prompt_tokens),
+    );
+    println!("{text}{}", page::counts(counts));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientCounts, EngineCounts};
+    use meridian_wire::admin::{Prefix, Requests};
+
+    /// Five requests, all well, as the gateway counts them.
+    fn gateway() -> Status {
+        let requests = Requests { accepted: 5, done: 5, ..Requests::default() };
+        let prefix = Prefix { known_prompt_tokens: 50, cached_tokens: 20, ..Prefix::default() };
+        Status { requests, prefix, ..Status::default() }
+    }
+
+    fn client() -> Report {
+        let counts = ClientCounts {
+            sent: 5,
+            ok: 5,
+            prompt_tokens: 50,
+            cached_tokens: 20,
+            output_tokens: 10,
+            ..ClientCounts::default()
+        };
+        Report { counts, errors: [].into(), rows: Vec::new(), gateway: None }
+    }
+
+    fn engines() -> EngineCounts {
+        EngineCounts {
+            done: Some(5),
+            prompt_tokens: 50,
+            cached_tokens: 20,
+            output_tokens: 10,
+            outstanding: 0,
+        }
+    }
+
+    fn faults(client: &Report, gateway: &Status, engines: &EngineCounts) -> Vec<String> {
+        let counts = Counts::new(Some(&client.counts), gateway, engines);
+        let mut faults = Vec::new();
+        judge(gateway, &counts, Some(client), &mut faults);
+        faults
+    }
+
+    // Where all is well nothing is said.
+    #[test]
+    fn a_run_that_went_well_has_no_faults() {
+        assert_eq!(faults(&client(), &gateway(), &engines()), Vec::<String>::new());
+    }
+
+    // Each thing that may go wrong is a fault by itself, and names who and what.
+    #[test]
+    fn every_fault_is_named() {
+        let has = |faults: Vec<String>, word: &str| {
+            assert!(faults.iter().any(|fault| fault.contains(word)), "{word}: {faults:?}");
+        };
+        let engine = |change: fn(&mut EngineCounts)| {
+            let mut engines = engines();
+            change(&mut engines);
+            faults(&client(), &gateway(), &engines)
+        };
+        has(engine(|e| e.done = Some(4)), "requests done");
+        has(engine(|e| e.prompt_tokens += 1), "prompt tokens");
+        has(engine(|e| e.cached_tokens -= 1), "cached tokens");
+        has(engine(|e| e.output_tokens += 1), "output tokens");
+        has(engine(|e| e.outstanding = 1), "requests in flight");
+
+        let at_gateway = |change: fn(&mut Requests)| {
+            let mut gateway = gateway();
+            change(&mut gateway.requests);
+            faults(&client(), &gateway, &engines())
+        };
+        has(at_gateway(|r| r.accepted = 6), "requests accepted");
+        has(at_gateway(|r| r.failed = 1), "failed");
+        has(at_gateway(|r| r.rejected = 1), "rejected");
+        has(at_gateway(|r| r.cancelled = 1), "cancelled");
+
+        let mut lost = client();
+        lost.errors.insert("error_event".into(), 2);
+        has(faults(&lost, &gateway(), &engines()), "2 errors of kind error_event");
+        let idle = Report { counts: ClientCounts::default(), ..client() };
+        has(faults(&idle, &gateway(), &engines()), "no answer at all");
+    }
+}
