@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
-use meridian_bench::{mock, race};
+use meridian_bench::{decision, mock, race};
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]
@@ -30,6 +30,28 @@ enum Command {
     },
     /// Race this gateway against others, side by side
     Gateway(Race),
+    /// What a decision costs: hashing, matching, deciding, the index's memory
+    Decision(Decision),
+}
+
+#[derive(Debug, clap::Args)]
+struct Decision {
+    /// Replicas
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    replicas: u16,
+    /// Distinct blocks in the index
+    #[arg(long, default_value_t = 1_000_000)]
+    blocks: usize,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/decision.json")]
+    json: PathBuf,
+}
+
+impl Decision {
+    fn options(self) -> decision::Options {
+        let Decision { replicas, blocks, json } = self;
+        decision::Options { replicas, blocks, json, ..decision::Options::default() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -162,6 +184,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         None => run_load(args.load),
         Some(Command::Mock { listen }) => mock::run(&listen),
+        Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
             meridian: match race.meridian {
                 Some(path) => path,
