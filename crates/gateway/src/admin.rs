@@ -130,7 +130,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         held: routing.held_len(),
         ttft_ms: inner.ttft.quantiles(),
         prefix: inner.prefix,
-        replicas: members.iter().filter_map(|m| one(m)).collect(),
+        replicas: members.iter().filter_map(one).collect(),
     }
 }
 

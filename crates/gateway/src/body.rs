@@ -22,7 +22,7 @@ pub(crate) enum Body {
         /// A piece that is here already.
         first: Option<Bytes>,
         /// The rest of it.
-        rest: Flow,
+        rest: Box<Flow>,
     },
 }
 

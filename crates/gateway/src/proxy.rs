@@ -377,7 +377,7 @@ fn ticket_client_error(
 ) -> Response<Body> {
     ticket.finish(Outcome::ClientError, Told::default());
     head.headers.insert(headers::REQUEST_ID, job.shown_id);
-    Response::from_parts(head, Body::Pass { first, rest: body })
+    Response::from_parts(head, Body::Pass { first, rest: Box::new(body) })
 }
 
 fn with_id(mut response: Response<Body>, id: &HeaderValue) -> Response<Body> {

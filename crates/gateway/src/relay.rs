@@ -176,10 +176,7 @@ impl Relay {
     /// closed connection.
     fn broken(&mut self, message: &str) -> Piece {
         self.upstream = None;
-        if self.open.is_none() {
-            // Its own end was seen; only the transfer's end is missing.
-            return None;
-        }
+        self.open.as_ref()?;
         tracing::warn!(replica = %self.follow.replica, message, "answer cut short");
         let rest = self.close(Outcome::ReplicaError);
         if !self.follow.streams {
