@@ -85,6 +85,7 @@ fn remove(shared: &Arc<Shared>, id: &str, query: Option<&str>) -> Result<Respons
     if query.is_some_and(|q| q.split('&').any(|p| p == "drain=true")) {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, "replica drains");
+        tokio::spawn(discover::leave_when_done(shared.clone(), member));
         return Ok(text(StatusCode::ACCEPTED, "draining"));
     }
     discover::leave(shared, &member);

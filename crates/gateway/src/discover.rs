@@ -36,31 +36,30 @@ pub(crate) fn join(shared: &Arc<Shared>, spec: AddReplica) -> Result<Arc<Member>
     Ok(member)
 }
 
-/// Between two looks at whether a replica that left has ended its requests.
-const LINGER: Duration = Duration::from_millis(100);
-
-/// Takes a replica out at once. Its requests in flight run on until they end; only then is its id
-/// free, since the machine knows a request's replica by it.
-pub(crate) fn leave(shared: &Arc<Shared>, member: &Member) {
-    let id = member.id;
-    if shared.fleet.leave(id).is_none() {
+/// Takes a replica out at once. Its requests in flight run on until they end.
+pub(crate) fn leave(shared: &Shared, member: &Member) {
+    if shared.fleet.leave(member.id).is_none() {
         return;
     }
-    shared.pins.forget(id);
-    if shared.driver.left(id) {
-        return shared.fleet.free(id);
-    }
-    // It serves nothing any more, so nothing waits for it.
-    let spec = ReplicaSpec { models: vec![], kv_tokens: None, slots: None, weight: 1 };
-    shared.driver.tell(Input::Joined { id, spec });
-    shared.driver.tell(Input::Draining(id));
-    let shared = shared.clone();
-    tokio::spawn(async move {
-        while !shared.over.is_cancelled() && !shared.driver.left(id) {
-            tokio::time::sleep(LINGER).await;
+    shared.pins.forget(member.id);
+    shared.driver.tell(Input::Left(member.id));
+}
+
+/// Takes a draining replica out once nothing of ours is there.
+pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
+    let busy = || {
+        let now = shared.driver.clock.now();
+        let inner = shared.driver.lock();
+        inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
+    };
+    while busy() {
+        tokio::select! {
+            () = member.gone.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
         }
-        shared.fleet.free(id);
-    });
+    }
+    leave(&shared, &member);
+    tracing::info!(replica = %member.id, "replica drained and removed");
 }
 
 /// Tells the machine what a replica serves and holds.

@@ -86,19 +86,6 @@ impl Driver {
         self.rearm(inner);
     }
 
-    /// A replica leaves, unless requests are still there: then false, and nothing changes.
-    pub(crate) fn left(&self, id: ReplicaId) -> bool {
-        let mut inner = self.lock();
-        let now = self.clock.now();
-        if inner.routing.replicas().status(id, now).is_some_and(|s| s.own_outstanding > 0) {
-            return false;
-        }
-        inner.routing.handle(now, Input::Left(id));
-        let none = inner.carry_out(None);
-        debug_assert!(none.is_none());
-        true
-    }
-
     /// A request enters. The ticket ends it, whatever happens to its holder.
     pub(crate) fn arrive(self: &Arc<Self>, request: Request) -> (Ticket, Verdict) {
         let id = request.id;

@@ -3,7 +3,7 @@
 //! The machine speaks of ids; this file is where they get their meaning. Readers take a shared
 //! lock for as long as it takes to clone an `Arc`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
@@ -68,8 +68,6 @@ pub(crate) struct Fleet {
 #[derive(Debug, Default)]
 struct Inner {
     members: Vec<Option<Arc<Member>>>,
-    /// Ids whose replicas left while requests were there: nobody else's until those have ended.
-    leaving: BTreeSet<usize>,
     models: HashMap<String, ModelId>,
 }
 
@@ -103,8 +101,7 @@ impl Fleet {
         if spec.weight == 0 {
             return Err(JoinError::Weight);
         }
-        let is_free = |at: &usize| inner.members[*at].is_none() && !inner.leaving.contains(at);
-        let free = (0..inner.members.len()).find(is_free);
+        let free = inner.members.iter().position(Option::is_none);
         let at = free.unwrap_or(inner.members.len());
         if at >= usize::from(most) {
             return Err(JoinError::Full(usize::from(most)));
@@ -122,18 +119,12 @@ impl Fleet {
         Ok(member)
     }
 
-    /// Takes a replica out. Its id is nobody's until [`Fleet::free`].
+    /// Takes a replica out.
     pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
         let mut inner = self.inner.write().expect("no panic while held");
         let member = inner.members.get_mut(id.index())?.take()?;
-        inner.leaving.insert(id.index());
         member.gone.cancel();
         Some(member)
-    }
-
-    /// The id of a replica that left may be given to another.
-    pub(crate) fn free(&self, id: ReplicaId) {
-        self.inner.write().expect("no panic while held").leaving.remove(&id.index());
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
@@ -208,9 +199,6 @@ mod tests {
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
-        assert_eq!(fleet.join(spec("http://c:1"), 3).expect("joins").id, ReplicaId(2));
-        fleet.leave(ReplicaId(2));
-        fleet.free(ReplicaId(0));
         assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));
     }
 }

@@ -54,6 +54,13 @@ pub(crate) struct Answered {
     pub(crate) body: Flow,
 }
 
+/// An exchange that brought no head.
+struct Failed {
+    /// Not a byte of the request went out.
+    unsent: bool,
+    error: AttemptError,
+}
+
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
@@ -73,16 +80,18 @@ impl Upstream {
         headers: &HeaderMap,
         body: &Parts,
     ) -> Result<Answered, AttemptError> {
-        // A kept connection may have been closed by the other side in this very moment: then the
-        // request was not taken, and a new connection gets it.
-        if let Some(line) = self.kept(replica).await
-            && let Ok(answered) =
-                self.exchange(line, replica, request(replica, method, path, headers, body)?).await
-        {
-            return Ok(answered);
+        let request = || request(replica, method, path, headers, body);
+        // A kept connection may be closed by the other side in this very moment. Where nothing of
+        // the request was sent, a new connection gets it; otherwise it may have been taken, and
+        // the attempt has failed.
+        if let Some(line) = self.kept(replica).await {
+            match self.exchange(line, replica, request()?).await {
+                Err(Failed { unsent: true, .. }) => {}
+                result => return result.map_err(|failed| failed.error),
+            }
         }
         let line = self.open(replica).await?;
-        self.exchange(line, replica, request(replica, method, path, headers, body)?).await
+        self.exchange(line, replica, request()?).await.map_err(|failed| failed.error)
     }
 
     /// Gets a small page within `limit`.
@@ -148,8 +157,8 @@ impl Upstream {
         mut line: Line,
         replica: &Authority,
         request: Request<Parts>,
-    ) -> Result<Answered, AttemptError> {
-        let mut answer = std::pin::pin!(line.sender.send_request(request));
+    ) -> Result<Answered, Failed> {
+        let mut answer = std::pin::pin!(line.sender.try_send_request(request));
         let connection = &mut line.connection;
         let mut ended = false;
         let response = poll_fn(|cx| {
@@ -164,7 +173,10 @@ impl Upstream {
                 ended = true;
             }
         });
-        let response = response.await.map_err(|e| AttemptError::replica(describe(&e)))?;
+        let response = response.await.map_err(|mut e| Failed {
+            unsent: e.take_message().is_some(),
+            error: AttemptError::replica(describe(e.error())),
+        })?;
         let (head, body) = response.into_parts();
         let home = Home { upstream: self.clone(), replica: replica.clone() };
         Ok(Answered { head, body: Flow { body, line: Some(line), home } })

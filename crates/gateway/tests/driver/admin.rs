@@ -20,7 +20,9 @@ async fn add(region: &Region, replica: &Replica) -> Row {
     let row: Row = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(row.url, replica.url());
     region
-        .until("it is up", |s| s.replicas.iter().any(|r| r.id == row.id && r.state == "up"))
+        .until("it is up", |s| {
+            s.replicas.iter().any(|r| r.id == row.id && r.state == "up" && !r.models.is_empty())
+        })
         .await;
     row
 }
@@ -47,12 +49,10 @@ async fn replicas_come_and_go() {
     assert_eq!(add(&region, &b).await.id, 1);
     region.until("both serve", |s| s.replicas[1].done > 20).await;
     assert_eq!(region.admin("DELETE", "/admin/replicas/r0?drain=true", "").await.status, 202);
-    region.until("it drains", |s| s.replicas[0].state == "draining").await;
     let before = a.count();
-    region.until("the other serves on", |s| s.replicas[1].done > 60).await;
+    region.until("it has ended and left", |s| s.replicas.len() == 1).await;
+    region.until("the other serves on", |s| s.replicas[0].done > 60).await;
     assert_eq!(a.count(), before, "a draining replica takes nothing new");
-    assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);
-    assert_eq!(region.status().await.replicas.len(), 1);
     assert_eq!(add(&region, &a).await.id, 0, "the lowest free id");
     traffic.await.unwrap();
     let status = region.settled().await;
@@ -80,16 +80,6 @@ async fn removed_under_a_stream() {
     let status = region.settled().await;
     assert_eq!((status.requests.done, status.replicas.len()), (2, 1));
     assert_eq!((status.replicas[0].dispatched, status.replicas[0].done), (1, 1));
-    // The old id is free again once nothing is there.
-    tokio::time::sleep(1000 * MS).await;
-    assert_eq!(
-        region
-            .admin("DELETE", &format!("/admin/replicas/{}", status.replicas[0].id), "")
-            .await
-            .status,
-        200
-    );
-    assert_eq!(add(&region, &a).await.id, 0);
 }
 
 // What cannot be a replica is refused with the field and the remedy, and nothing changes.
@@ -272,14 +262,8 @@ async fn metrics() {
     let samples = check_open_metrics(answer.text());
     assert!((50..2000).contains(&samples), "{samples}");
     tells_nothing("/metrics", answer.text());
-    for sample in [
-        "meridian_requests{outcome=\"done\"} 1",
-        "meridian_in_flight 0",
-        "meridian_requests_in_flight 0",
-    ] {
-        if !sample.contains("_in_flight") || sample.contains("requests_in") {
-            assert!(answer.text().contains(sample), "{sample}");
-        }
+    for sample in ["meridian_requests{outcome=\"done\"} 1", "meridian_requests_in_flight 0"] {
+        assert!(answer.text().contains(sample), "{sample}: {}", answer.text());
     }
 }
 

@@ -3,6 +3,8 @@
 //! Everything here runs on one thread under paused time, so a timeout of minutes passes at once
 //! and no test waits for a clock.
 
+#![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
+
 mod admin;
 mod cancel;
 mod common;
@@ -14,3 +16,16 @@ mod retries;
 mod signals;
 mod stateful;
 mod timeouts;
+
+use common::{Region, Replica, call, chat};
+
+// The smallest whole: a request goes through, comes back, and nothing is left of it.
+#[tokio::test(start_paused = true)]
+async fn one_request() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    let status = region.settled().await;
+    assert_eq!((status.requests.accepted, status.requests.done), (1, 1));
+    assert_eq!((status.replicas[0].dispatched, status.replicas[0].done), (1, 1));
+}

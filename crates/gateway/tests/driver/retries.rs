@@ -280,3 +280,22 @@ async fn closed_idle_connections() {
     let status = region.settled().await;
     assert_eq!((status.requests.done, status.replicas[0].failed), (5, 0));
 }
+
+// A request that a replica took over a kept connection and did not answer is not sent there again:
+// the attempt has failed, and the next one goes elsewhere.
+#[tokio::test(start_paused = true)]
+async fn kept_connections_send_once() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = region(&[&a, &b]).await;
+    for _ in 0..2 {
+        assert_eq!(call(region.listen, chat("warm")).await.status, 200);
+    }
+    for replica in [&a, &b] {
+        replica.always(Script::default().wait(MS).close());
+    }
+    let answer = call(region.listen, chat("hi")).await;
+    assert_eq!(answer.status, 502);
+    assert_eq!((a.count(), b.count()), (2, 2), "each took it once");
+    let status = region.settled().await;
+    assert_eq!((status.replicas[0].failed, status.replicas[1].failed), (1, 1));
+}

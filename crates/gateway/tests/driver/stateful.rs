@@ -1,6 +1,6 @@
 //! Answers that live at a replica: whoever continues one is sent there.
 
-use crate::common::{Answer, Region, Replica, Script, post};
+use crate::common::{Answer, Region, Replica, Script, chat, open, post};
 
 async fn respond(region: &Region, previous: Option<&str>) -> Answer {
     let previous = previous.map(|id| format!(r#","previous_response_id":"{id}""#));
@@ -89,11 +89,19 @@ async fn gone() {
 // A draining replica still serves what lives there.
 #[tokio::test(start_paused = true)]
 async fn draining() {
-    let (_a, _b, region) = two(["resp_a", "resp_b"]).await;
+    let (a, _b, region) = two(["resp_a", "resp_b"]).await;
     respond(&region, None).await;
+    respond(&region, None).await;
+    // Something runs there, or it would be gone at once.
+    a.then(Script::head(2).send("{").hang());
+    let mut running = open(region.listen, chat("hi")).await;
+    running.read_to("{").await;
     assert_eq!(region.admin("DELETE", "/admin/replicas/0?drain=true", "").await.status, 202);
     assert_eq!(respond(&region, Some("resp_a")).await.header("x-meridian-replica"), "r0");
     for _ in 0..3 {
         assert_eq!(respond(&region, None).await.header("x-meridian-replica"), "r1");
     }
+    drop(running);
+    region.until("it is gone", |s| s.replicas.len() == 1).await;
+    assert_eq!(respond(&region, Some("resp_a")).await.code(), "pinned_gone");
 }
