@@ -21,10 +21,14 @@ pub(crate) enum Choice {
     Refuse(RejectWhy),
 }
 
-/// Whether a decision goes to the journal: looking over the held queue would drown it.
+/// Which decisions go to the journal at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    Yes,
+    /// All: nothing is sent.
+    All,
+    /// Those that send nothing; a dispatch is written down after it left.
+    Unsent,
+    /// None: looking over the held queue would drown it.
     No,
 }
 
@@ -49,17 +53,21 @@ impl Scratch {
 impl Routing {
     /// Decides about one request, changing nothing but the policy's own turn and the journal.
     pub(crate) fn choose(&mut self, now: Time, active: &Active, record: Record) -> Choice {
-        self.write_dispatches();
+        self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
         let choice = match self.sort_out(active, &mut scratch) {
             Err(choice) => choice,
             Ok(()) => self.ask(now, active, &scratch),
         };
-        if record == Record::Yes {
-            self.write_down(now, active, &scratch, choice);
-        }
         self.scratch = scratch;
+        let pick = match choice {
+            Choice::Send(id, why) => Some((id, why)),
+            Choice::Hold | Choice::Refuse(_) => None,
+        };
+        if record == Record::All || record == Record::Unsent && pick.is_none() {
+            self.write_down(now, active, active.attempt + 1, pick);
+        }
         choice
     }
 
@@ -189,31 +197,34 @@ impl Routing {
         }
     }
 
-    /// Writes the decision and its candidates down: all of them in an ordinary region, the picked
-    /// one and the first `explain_candidates` in a huge one.
-    fn write_down(&mut self, now: Time, active: &Active, scratch: &Scratch, choice: Choice) {
-        let pick = match choice {
-            Choice::Send(id, why) => Some((id, why)),
-            Choice::Hold | Choice::Refuse(_) => None,
-        };
+    /// Writes the newest decision and its candidates down: all of them in an ordinary region, the
+    /// picked one and the first `explain_candidates` in a huge one.
+    pub(crate) fn write_down(
+        &mut self,
+        now: Time,
+        active: &Active,
+        attempt: u32,
+        pick: Option<(ReplicaId, Why)>,
+    ) {
         let mut journal = core::mem::take(&mut self.journal);
         let most = match active.request.dry_run {
             true => usize::MAX,
             false => self.config.explain_candidates,
         };
-        journal.record(active.request.id, now, active.attempt + 1, pick, |rows| {
+        journal.record(active.request.id, now, attempt, pick, |rows| {
             let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
-            rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id, scratch)));
+            rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
             if let Some((id, _)) = pick
                 && !rows.iter().any(|r| r.replica == id)
             {
-                rows.push(self.candidate(active, id, scratch));
+                rows.push(self.candidate(active, id));
             }
         });
         self.journal = journal;
     }
 
-    fn candidate(&self, active: &Active, id: ReplicaId, scratch: &Scratch) -> CandidateRow {
+    fn candidate(&self, active: &Active, id: ReplicaId) -> CandidateRow {
+        let scratch = &self.scratch;
         CandidateRow {
             replica: id,
             ineligible: self.standing(active, id, scratch),

@@ -160,8 +160,8 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     schedule: Schedule,
     outputs: VecDeque<Output>,
-    /// Dispatches that the index does not know of yet.
-    unwritten: Vec<(RequestId, ReplicaId)>,
+    /// The newest dispatch, while nothing has been remembered of it.
+    unwritten: Option<Sent>,
     last_arrival: Option<Time>,
     released: Vec<RequestId>,
     /// Rate of finished requests, for Retry-After.
@@ -169,6 +169,15 @@ pub struct Routing {
     last_finish: Time,
     /// When held requests are looked at even though nothing happened.
     retick: Option<Time>,
+}
+
+/// A dispatch as it was decided.
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Time,
+    id: RequestId,
+    replica: ReplicaId,
+    why: Why,
 }
 
 /// Held requests are looked at again at least this often: a policy may wait for time itself.
@@ -197,7 +206,7 @@ impl Routing {
             scratch: Scratch::default(),
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
-            unwritten: Vec::new(),
+            unwritten: None,
             last_arrival: None,
             released: Vec::new(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
@@ -209,7 +218,7 @@ impl Routing {
 
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
-        self.write_dispatches();
+        self.write_dispatch();
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
@@ -227,11 +236,11 @@ impl Routing {
         }
     }
 
-    /// The next thing to do.
+    /// The next thing to do. With `None`, what was sent is in the books, the journal and the index.
     pub fn poll(&mut self) -> Option<Output> {
         let output = self.outputs.pop_front();
         if output.is_none() {
-            self.write_dispatches();
+            self.write_dispatch();
         }
         output
     }
@@ -245,6 +254,7 @@ impl Routing {
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.write_dispatch();
         while let Some(id) = self.schedule.pop(now) {
             self.mark_overdue(now, id);
             if self.replicas.update(now, id, |r| r.probing = true).is_some() {
@@ -308,7 +318,7 @@ impl Routing {
     pub fn dry_run(&mut self, now: Time, request: Request) -> Option<&Decision> {
         let id = request.id;
         let active = Active::new(now, request);
-        self.choose(now, &active, Record::Yes);
+        self.choose(now, &active, Record::All);
         self.journal.find(id)
     }
 
@@ -448,7 +458,7 @@ impl Routing {
     /// Decides about a request that is nowhere, and acts on it.
     fn route(&mut self, now: Time, mut active: Box<Active>) {
         let id = active.request.id;
-        match self.choose(now, &active, Record::Yes) {
+        match self.choose(now, &active, Record::Unsent) {
             Choice::Send(replica, why) => {
                 self.dispatch(now, &mut active, replica, why);
                 self.actives.insert(active);
@@ -495,21 +505,24 @@ impl Routing {
             attempt: active.attempt,
         });
         self.policy.dispatched(now, &active.request, replica);
-        if self.index.is_some() && self.insert != Insert::OnAnswer {
-            self.unwritten.push((id, replica));
-        }
-        self.book(now, active, replica);
+        self.unwritten = Some(Sent { at: now, id, replica, why });
     }
 
-    /// Enters dispatches into the index. This costs more than deciding does, so it waits until
-    /// the driver has taken the dispatch out, and is done before anything else looks at the index.
-    pub(crate) fn write_dispatches(&mut self) {
-        let Some(index) = &mut self.index else { return };
-        for (id, replica) in self.unwritten.drain(..) {
-            if let Some(active) = self.actives.get_mut(id) {
-                index.insert(replica.0, &active.request.blocks);
-            }
+    /// Remembers the newest dispatch: the journal first, which shows the region as it was
+    /// decided upon, then its replica's books, then the index. This costs more than deciding
+    /// does, so it waits until the driver has taken the dispatch out, and is done before
+    /// anything else is decided or changed.
+    pub(crate) fn write_dispatch(&mut self) {
+        let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
+        let Some(active) = self.actives.take(id) else { return };
+        self.write_down(at, &active, active.attempt, Some((replica, why)));
+        self.book(at, &active, replica);
+        if self.insert != Insert::OnAnswer
+            && let Some(index) = &mut self.index
+        {
+            index.insert(replica.0, &active.request.blocks);
         }
+        self.actives.insert(active);
     }
 
     /// Enters a dispatch into its replica's books.
@@ -735,7 +748,7 @@ impl Routing {
         let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
         // Decide once more for the one that goes: its matches are the scratch's then, and the
         // journal's last word on it is this decision.
-        let choice = self.choose(now, &active, Record::Yes);
+        let choice = self.choose(now, &active, Record::Unsent);
         let Choice::Send(replica, why) = choice else {
             self.actives.insert(active);
             return false;
