@@ -34,7 +34,7 @@ enum Command {
     /// Runs a model of an inference engine behind vLLM's API
     Engine(engine::Args),
     /// Puts load on a live endpoint and measures it at the client
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Tells why a request went where it did
@@ -48,7 +48,7 @@ fn main() -> std::process::ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Policies(args) => policies::run(&args),
         Command::Explain(args) => explain::run(&args),
     };

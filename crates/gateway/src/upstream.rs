@@ -25,9 +25,10 @@ use tokio::net::TcpStream;
 use crate::body::Parts;
 use crate::error::AttemptError;
 
-/// A connection unused for this long is closed: below the 60 s after which engines' servers close
-/// theirs, so that a request seldom meets a connection that is just going away.
-const KEEP: Duration = Duration::from_secs(30);
+/// A connection unused for this long is closed: below the 5 s after which uvicorn (vLLM, SGLang)
+/// and cpp-httplib (llama.cpp) close theirs, so that a request seldom meets a connection that is
+/// just going away.
+const KEEP: Duration = Duration::from_secs(4);
 /// Largest status page read, bytes: vLLM's metrics with many LoRA labels stay well below.
 const MOST_PAGE: usize = 8 << 20;
 
