@@ -1,6 +1,7 @@
 //! Prometheus metrics. Every label has few values by construction: reasons and outcomes are words
 //! of fixed lists, replicas are bounded by `limits.replicas`; nothing a client sends is a label.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use meridian_routing::{Outcome, Why};
@@ -48,23 +49,23 @@ pub(crate) struct Metrics {
 /// What is copied from the status page at each scrape.
 #[derive(Default)]
 struct Page {
-    requests: Family<EndedAs, Float>,
+    requests: Family<EndedAs, Counter>,
     in_flight: Float,
     held: Float,
     connections: Float,
     body_bytes: Float,
-    prompt_tokens: Float,
-    matched_tokens: Float,
-    known_prompt_tokens: Float,
-    cached_tokens: Float,
+    prompt_tokens: Counter,
+    matched_tokens: Counter,
+    known_prompt_tokens: Counter,
+    cached_tokens: Counter,
     up: Family<ReplicaLabel, Float>,
     breaker_open: Family<ReplicaLabel, Float>,
     pending: Family<ReplicaLabel, Float>,
     running: Family<ReplicaLabel, Float>,
     outstanding: Family<ReplicaLabel, Float>,
     kv_used: Family<ReplicaLabel, Float>,
-    dispatched: Family<ReplicaLabel, Float>,
-    failed: Family<ReplicaLabel, Float>,
+    dispatched: Family<ReplicaLabel, Counter>,
+    failed: Family<ReplicaLabel, Counter>,
     drift: Family<ReplicaLabel, Float>,
     trust: Family<ReplicaLabel, Float>,
     ms_per_token: Family<ReplicaLabel, Float>,
@@ -223,33 +224,32 @@ impl Page {
             ("failed", q.failed),
             ("cancelled", q.cancelled),
         ] {
-            self.requests.get_or_create(&EndedAs { outcome }).set(n as f64);
+            set(&self.requests.get_or_create(&EndedAs { outcome }), n);
         }
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
-        self.prompt_tokens.set(status.prefix.prompt_tokens as f64);
-        self.matched_tokens.set(status.prefix.matched_tokens as f64);
-        self.known_prompt_tokens.set(status.prefix.known_prompt_tokens as f64);
-        self.cached_tokens.set(status.prefix.cached_tokens as f64);
+        set(&self.prompt_tokens, status.prefix.prompt_tokens);
+        set(&self.matched_tokens, status.prefix.matched_tokens);
+        set(&self.known_prompt_tokens, status.prefix.known_prompt_tokens);
+        set(&self.cached_tokens, status.prefix.cached_tokens);
         self.copy_replicas(status);
     }
 
     fn copy_replicas(&self, status: &Status) {
-        let families = [
+        let gauges = [
             &self.up,
             &self.breaker_open,
             &self.pending,
             &self.running,
             &self.outstanding,
             &self.kv_used,
-            &self.dispatched,
-            &self.failed,
             &self.drift,
             &self.trust,
             &self.ms_per_token,
         ];
         // Replicas that left shall not linger.
-        families.iter().for_each(|f| f.clear());
+        gauges.iter().for_each(|f| f.clear());
+        [&self.dispatched, &self.failed].iter().for_each(|f| f.clear());
         for r in &status.replicas {
             let label = ReplicaLabel { replica: format!("r{}", r.id) };
             let values = [
@@ -259,15 +259,48 @@ impl Page {
                 f64::from(r.running),
                 f64::from(r.outstanding),
                 f64::from(r.kv_used),
-                r.dispatched as f64,
-                r.failed as f64,
                 f64::from(r.drift),
                 f64::from(r.trust),
                 f64::from(r.ms_per_token),
             ];
-            for (family, value) in families.iter().zip(values) {
+            for (family, value) in gauges.iter().zip(values) {
                 family.get_or_create(&label).set(value);
             }
+            set(&self.dispatched.get_or_create(&label), r.dispatched);
+            set(&self.failed.get_or_create(&label), r.failed);
+        }
+    }
+}
+
+/// Counts are kept with the machine; a scrape copies them.
+fn set(counter: &Counter, value: u64) {
+    counter.inner().store(value, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The page and its documentation name the same metrics.
+    #[test]
+    fn documented() {
+        let mut page = String::new();
+        let metrics = Metrics::new();
+        // A family without a member is not on the page.
+        metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
+        metrics.decided(&Why::Only);
+        metrics.refused(&Refusal::draining());
+        metrics.retried(Source::Full);
+        encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
+        let docs = include_str!("../../../docs/gateway.md");
+        let names: Vec<&str> = page
+            .lines()
+            .filter_map(|l| l.strip_prefix("# HELP "))
+            .filter_map(|l| l.split(' ').next())
+            .collect();
+        assert!(names.len() >= 27, "{names:?}");
+        for name in names {
+            assert!(docs.contains(&format!("| `{name}")), "{name} is not in docs/gateway.md");
         }
     }
 }
