@@ -32,6 +32,9 @@ pub(crate) enum Record {
     No,
 }
 
+/// Replicas looked at together.
+const LANES: usize = 64;
+
 /// Buffers of a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -122,27 +125,42 @@ impl Routing {
         }
     }
 
-    /// Sorts in the ordinary case, nothing tried and nothing pinned: four bytes a replica and no
-    /// branch that guesses wrong. When nobody is eligible, the careful pass tells why.
+    /// Sorts in the ordinary case, nothing tried and nothing pinned: eight bytes a replica, many at
+    /// once, and no branch that guesses wrong. When nobody is eligible, the careful pass tells why.
     fn scan(&self, candidates: &[ReplicaId], scratch: &mut Scratch) {
         let Scratch { eligible, full, matched, block_tokens, prompt_tokens } = scratch;
         let rooms = self.replicas.rooms();
         let matched = &matched[..rooms.len()];
-        let fits = |id: ReplicaId| {
-            let known = (matched[id.index()] as f32 * *block_tokens).min(*prompt_tokens);
-            *prompt_tokens - known <= rooms[id.index()]
+        let (block, prompt) = (*block_tokens, *prompt_tokens);
+        let fits = |blocks: u32, room: f32| {
+            // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
+            let known = blocks as i32 as f32 * block;
+            prompt - if known < prompt { known } else { prompt } <= room
         };
-        // Each is written, and the place moves on only behind those that fit.
+        let each = |id: ReplicaId| fits(matched[id.index()], rooms[id.index()]);
         eligible.resize(candidates.len(), ReplicaId(0));
         let mut fitting = 0;
-        for id in candidates {
-            eligible[fitting] = *id;
-            fitting += usize::from(fits(*id));
+        for ids in candidates.chunks(LANES) {
+            let (first, last) = (ids[0].index(), ids[ids.len() - 1].index());
+            // Ids ascend, most often without a gap, and most often all fit.
+            if last - first == ids.len() - 1 {
+                let both = matched[first..=last].iter().zip(&rooms[first..=last]);
+                if both.fold(true, |all, (blocks, room)| all & fits(*blocks, *room)) {
+                    eligible[fitting..fitting + ids.len()].copy_from_slice(ids);
+                    fitting += ids.len();
+                    continue;
+                }
+            }
+            // Each is written, and the place moves on only behind those that fit.
+            for id in ids {
+                eligible[fitting] = *id;
+                fitting += usize::from(each(*id));
+            }
         }
         eligible.truncate(fitting);
         if fitting < candidates.len() {
             let is_full = |id: &ReplicaId| {
-                !fits(*id) && matches!(self.replicas.row(*id).closed, None | Some(Ineligible::Full))
+                !each(*id) && matches!(self.replicas.row(*id).closed, None | Some(Ineligible::Full))
             };
             full.extend(candidates.iter().copied().filter(is_full));
         }

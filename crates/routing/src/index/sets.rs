@@ -96,11 +96,12 @@ impl Sets {
     /// speed of memory.
     pub(super) fn paint(&self, set: u32, depth: u32, depths: &mut [u32]) {
         for (word, depths) in self.words(set).iter().zip(depths.chunks_mut(64)) {
-            match word {
+            match *word {
                 0 => {}
-                _ => {
+                u64::MAX => depths.fill(depth),
+                word => {
                     for (half, depths) in
-                        [*word as u32, (*word >> 32) as u32].into_iter().zip(depths.chunks_mut(32))
+                        [word as u32, (word >> 32) as u32].into_iter().zip(depths.chunks_mut(32))
                     {
                         paint_half(half, depth, depths);
                     }

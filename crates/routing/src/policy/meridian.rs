@@ -28,7 +28,6 @@ use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Row;
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
@@ -75,7 +74,7 @@ pub(super) static SPEC: Spec = Spec {
 };
 
 /// Replicas scored at once.
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 struct Meridian {
     price: f32,
@@ -120,24 +119,19 @@ struct Asked {
 }
 
 impl Meridian {
-    /// The scores of some replicas. Their fields are laid side by side first, which is what makes
-    /// the arithmetic vectorise.
+    /// The scores of some replicas. Their figures lie side by side, which is what makes the
+    /// arithmetic vectorise.
     #[inline(always)]
-    fn scores<const N: usize>(&self, of: [(&Row, u32); N], asked: Asked) -> [f32; N] {
-        let front = of.map(|(row, _)| row.front_tokens);
-        let used = of.map(|(row, _)| row.utilisation);
-        let trust = of.map(|(row, _)| row.trust);
-        let speed = of.map(|(row, _)| row.ms_per_token);
-        // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
-        let running = of.map(|(row, _)| row.running as i32);
-        let blocks = of.map(|(_, blocks)| blocks as i32);
+    fn scores<const N: usize>(&self, of: Figures<N>, asked: Asked) -> [f32; N] {
         let mut scores = [0.0; N];
-        for i in 0..N {
-            let matched = blocks[i] as f32 * asked.block;
+        for (i, score) in scores.iter_mut().enumerate() {
+            // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
+            let matched = of.blocks[i] as i32 as f32 * asked.block;
             let matched = if matched < asked.prompt { matched } else { asked.prompt };
-            let price = 1.0 + self.price * used[i] * used[i];
-            scores[i] = speed[i] * (front[i] + (asked.prompt - matched * trust[i]) * price)
-                + self.running_ms * running[i] as f32;
+            let price = 1.0 + self.price * of.used[i] * of.used[i];
+            let unmatched = asked.prompt - matched * of.trust[i];
+            *score =
+                of.speed[i] * (of.front[i] + unmatched * price) + self.running_ms * of.running[i];
         }
         scores
     }
@@ -146,27 +140,60 @@ impl Meridian {
     fn least(&self, view: &View<'_>, ids: &[ReplicaId], rng: &mut Rng) -> Option<(f32, ReplicaId)> {
         let request = view.request;
         let asked = Asked { prompt: request.prompt_tokens as f32, block: request.block_tokens };
-        let rows = view.replicas.rows();
-        // One length for both tables, so that one bounds check serves both.
-        let matched = &view.matched[..rows.len()];
-        let of = |r: ReplicaId| (&rows[r.index()], matched[r.index()]);
         let mut least = Least::new();
         let mut low = f32::INFINITY;
         let (chunks, rest) = ids.as_chunks::<LANES>();
         for chunk in chunks {
-            // Spelt out: an array's `map` over something that may panic is not inlined.
-            let [a, b, c, d] = *chunk;
-            let scores = self.scores([of(a), of(b), of(c), of(d)], asked);
+            let scores = self.scores(Figures::of(view, chunk), asked);
             // Few hold a new least one; the others cost one comparison of all lanes.
             if scores.iter().fold(false, |any, s| any | (*s <= low)) {
                 low = offer(&mut least, &scores, chunk, rng);
             }
         }
         for &r in rest {
-            offer(&mut least, &self.scores([of(r)], asked), &[r], rng);
+            offer(&mut least, &self.scores(Figures::of(view, &[r]), asked), &[r], rng);
         }
         least.get()
     }
+}
+
+/// What the score needs of some replicas.
+struct Figures<const N: usize> {
+    front: [f32; N],
+    used: [f32; N],
+    trust: [f32; N],
+    speed: [f32; N],
+    running: [f32; N],
+    blocks: [u32; N],
+}
+
+impl<const N: usize> Figures<N> {
+    #[inline(always)]
+    fn of(view: &View<'_>, ids: &[ReplicaId; N]) -> Figures<N> {
+        let c = view.replicas.columns();
+        Figures {
+            front: lanes(&c.front_tokens, ids),
+            used: lanes(&c.utilisation, ids),
+            trust: lanes(&c.trust, ids),
+            speed: lanes(&c.ms_per_token, ids),
+            running: lanes(&c.running, ids),
+            blocks: lanes(view.matched, ids),
+        }
+    }
+}
+
+/// One figure of some replicas. Ids ascend, and most often without a gap: one read then.
+#[inline(always)]
+fn lanes<T: Copy + Default, const N: usize>(column: &[T], ids: &[ReplicaId; N]) -> [T; N] {
+    let first = ids[0].index();
+    if ids[N - 1].index() == first + N - 1
+        && let Some(together) = column.get(first..).and_then(|c| c.first_chunk::<N>())
+    {
+        return *together;
+    }
+    let mut lanes = [T::default(); N];
+    lanes.iter_mut().zip(ids).for_each(|(lane, id)| *lane = column[id.index()]);
+    lanes
 }
 
 /// Offers some scores and tells the least so far. Kept out of the scan, which stays vectorised so.
