@@ -35,6 +35,7 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
     peer: u64,
 ) -> Response<Body> {
+    let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
     let path = request.uri().path();
     let endpoint = Endpoint::of(path);
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
@@ -48,7 +49,11 @@ pub(crate) async fn answer(
     };
     result.unwrap_or_else(|refusal| {
         shared.metrics.refused(&refusal);
-        refusal.response(endpoint)
+        let response = refusal.response(endpoint);
+        match &shown_id {
+            Some(id) => with_id(response, id),
+            None => response,
+        }
     })
 }
 

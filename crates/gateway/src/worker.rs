@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -26,6 +27,9 @@ use crate::limits::{Bound, Permit};
 use crate::proxy;
 use crate::shared::Shared;
 use crate::upstream::Upstream;
+
+/// After this long without a byte either way, a client's kernel is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// What one thread serves with.
 pub(crate) struct Worker {
@@ -58,6 +62,12 @@ impl Desk {
     fn serve(&self, stream: TcpStream, permit: Permit) {
         // Without it a small event waits for the client's acknowledgement, up to 40 ms.
         let _ = stream.set_nodelay(true);
+        // A client that stops reading, or is gone without a word, is given up like a silent
+        // replica: its answer would hold a place there for ever.
+        let patience = self.worker.config.timeouts.idle.0.as_millis();
+        let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(patience).unwrap_or(u32::MAX));
+        let _ = sockopt::set_socket_keepalive(&stream, true);
+        let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
         let peer = self.worker.hash(Some(ip.as_bytes()));
         let spoke = Arc::new(AtomicBool::new(false));

@@ -470,6 +470,7 @@ impl Routing {
 
     fn hold(&mut self, now: Time, mut active: Box<Active>) {
         let (id, request) = (active.request.id, &active.request);
+        let model = request.model;
         match self.held.push(
             id,
             request.tenant,
@@ -481,9 +482,26 @@ impl Routing {
                 active.place = Place::Held;
                 self.actives.insert(active);
                 self.retick.get_or_insert(now + RETICK);
+                self.hasten_probes(now, model);
                 self.outputs.push_back(Output::Held(id));
             }
             Err(why) => self.refuse(id, why),
+        }
+    }
+
+    /// Somebody waits: whoever may have room again shall say so soon, idle or not.
+    fn hasten_probes(&mut self, now: Time, model: ModelId) {
+        if self.held.len() > 1 {
+            return;
+        }
+        let wanted = now + self.config.probe.busy;
+        let schedule = &mut self.schedule;
+        for id in self.serves.get(&model).map_or(&[][..], |ids| ids) {
+            self.replicas.update(now, *id, |r| {
+                if !r.probing {
+                    r.next_probe = schedule.hasten(r.next_probe, wanted, *id);
+                }
+            });
         }
     }
 

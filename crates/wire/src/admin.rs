@@ -28,13 +28,13 @@ pub struct Status {
 /// Every request that was read whole is in exactly one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Read whole and understood.
+    /// Read whole, understood, and asking for a model that is known here.
     pub accepted: u64,
     /// Answered whole.
     pub done: u64,
     /// Refused by the engine as the client's mistake.
     pub client_error: u64,
-    /// Refused here: no room, no replica, unknown model.
+    /// Refused here: no room, no replica.
     pub rejected: u64,
     /// Lost to a replica's failure after retries, or after bytes had gone out.
     pub failed: u64,
