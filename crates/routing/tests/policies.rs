@@ -118,9 +118,8 @@ fn declares(spec: &Spec, params: &Params) -> String {
     let mut out = format!("admission {}\n", spec.admission.name());
     if let Some(i) = (spec.index)(params) {
         let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
-        let ttl = i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"));
         out += &format!("index of {}-byte blocks, {each} each, ", i.block_bytes);
-        out += &format!("{} in all, {:?}, {:?}{ttl}\n", i.total_blocks, i.evict, i.insert);
+        out += &format!("{} in all, {:?}, {:?}\n", i.total_blocks, i.evict, i.insert);
     }
     if (spec.head_bytes)(params) > 0 {
         out += &format!("head of {} bytes\n", (spec.head_bytes)(params));

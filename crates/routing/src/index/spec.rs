@@ -1,7 +1,5 @@
 //! What a policy asks of its index: sizes, order of eviction, and when the machine inserts.
 
-use meridian_base::Duration;
-
 /// Which of a target's leaves goes first when it holds too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evict {
@@ -35,6 +33,4 @@ pub struct IndexSpec {
     pub evict: Evict,
     /// When chains are inserted.
     pub insert: Insert,
-    /// Age from which an entry no longer matches.
-    pub ttl: Option<Duration>,
 }

@@ -52,7 +52,6 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: blocks,
             evict: Evict::LeastRecent,
             insert: Insert::OnDispatch,
-            ttl: None,
         })
     },
     head_bytes: |_| 0,
