@@ -214,5 +214,6 @@ fn usage(usage: meridian_wire::openai::Usage) -> Usage {
         prompt_tokens: narrow(usage.prompt_tokens),
         cached_tokens: usage.cached_tokens.map(narrow),
         completion_tokens: narrow(usage.completion_tokens),
+        prefill_us: usage.prefill_us.map(narrow),
     }
 }

@@ -62,6 +62,8 @@ pub struct PrefillSpeed {
 const SPAN: f64 = 50.0;
 /// Weight of one sample.
 const GAIN: f64 = 0.1;
+/// An engine's own time for fewer tokens is mostly the fixed cost of a step.
+const TOLD: f64 = 64.0;
 /// Fewer unmatched tokens than this say more of the fixed part than of the slope.
 const LONG: f64 = 256.0;
 
@@ -83,6 +85,17 @@ impl PrefillSpeed {
         let seen = ((ttft_ms - self.fixed_ms) / unmatched_tokens)
             .clamp(self.start / SPAN, self.start * SPAN);
         // The first long answer replaces the guess; later ones nudge it.
+        let gain = if self.samples == 0 { 1.0 } else { GAIN };
+        self.slope += gain * (seen - self.slope);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Takes what an engine says it spent on `tokens`: no queue in it, and no network.
+    pub fn told(&mut self, ms: f64, tokens: f64) {
+        if tokens < TOLD {
+            return;
+        }
+        let seen = (ms / tokens).clamp(self.start / SPAN, self.start * SPAN);
         let gain = if self.samples == 0 { 1.0 } else { GAIN };
         self.slope += gain * (seen - self.slope);
         self.samples = self.samples.saturating_add(1);
@@ -125,6 +138,16 @@ mod tests {
             s.sample(20.0 + 0.5 * tokens, tokens);
         }
         assert!((s.ms_per_token() - 0.5).abs() < 0.02, "{}", s.ms_per_token());
+    }
+
+    // Engines that say how long their prefill took are believed at once, but for tiny prompts.
+    #[test]
+    fn speed_is_told() {
+        let mut s = PrefillSpeed::new(0.1);
+        s.told(300.0, 10.0);
+        assert!((s.ms_per_token() - 0.1).abs() < 1e-9);
+        s.told(300.0, 1000.0);
+        assert!((s.ms_per_token() - 0.3).abs() < 1e-9);
     }
 
     // A wild sample moves the slope, but not beyond its bounds.

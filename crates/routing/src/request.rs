@@ -42,6 +42,8 @@ pub struct Usage {
     pub cached_tokens: Option<u32>,
     /// Tokens generated.
     pub completion_tokens: u32,
+    /// Microseconds it spent on the prompt's uncached tokens; `None` where it does not tell.
+    pub prefill_us: Option<u32>,
 }
 
 /// How an attempt at a replica ended.

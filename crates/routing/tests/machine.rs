@@ -131,6 +131,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 prompt_tokens,
                 cached_tokens: arg(t, "cached"),
                 completion_tokens: 1,
+                prefill_us: None,
             }),
             extended: None,
         },

@@ -12,6 +12,9 @@ pub struct Usage {
     pub cached_tokens: Option<u64>,
     /// Tokens of the answer.
     pub completion_tokens: u64,
+    /// Microseconds the engine spent on the prompt's uncached tokens, where it says so
+    /// (llama.cpp's `timings`).
+    pub prefill_us: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -40,6 +43,8 @@ struct Timings {
     cache_n: u64,
     prompt_n: u64,
     predicted_n: u64,
+    #[serde(default)]
+    prompt_ms: f64,
 }
 
 /// Usage gathered over an answer; a later report overrides an earlier one number by number.
@@ -50,6 +55,7 @@ pub(crate) struct Gathered {
     cached: Option<u64>,
     read: Option<u64>,
     created: Option<u64>,
+    prefill_us: Option<u64>,
 }
 
 impl Gathered {
@@ -72,6 +78,8 @@ impl Gathered {
         let Some(Ok(timings)) = values.next() else { return };
         self.prompt = self.prompt.or(Some(timings.cache_n.saturating_add(timings.prompt_n)));
         self.cached = self.cached.or(Some(timings.cache_n));
+        // A cast from float saturates; a time of 0 tells nothing.
+        self.prefill_us = Some((timings.prompt_ms * 1e3) as u64).filter(|us| *us > 0);
         self.completion = self.completion.or(Some(timings.predicted_n));
     }
 
@@ -85,6 +93,7 @@ impl Gathered {
             prompt_tokens: self.prompt.unwrap_or(0).saturating_add(beside),
             cached_tokens: self.cached.or(self.read),
             completion_tokens: self.completion.unwrap_or(0),
+            prefill_us: self.prefill_us,
         })
     }
 }

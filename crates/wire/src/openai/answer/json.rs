@@ -76,6 +76,9 @@ impl Json {
         if let Some(at) = last_object(&self.kept, b"\"usage\"") {
             usage.add(&self.kept[at..]);
         }
+        if let Some(at) = last_object(&self.kept, b"\"timings\"") {
+            usage.add_timings(&self.kept[at..]);
+        }
         let id = memchr::memmem::Finder::new(b"\"id\"");
         let mut reply = None;
         if self.collect {

@@ -55,10 +55,10 @@ impl Reader {
         if let Some(reply) = &mut self.reply {
             reply.chunk(self.endpoint, data);
         }
+        if TIMINGS.find(data).is_some() {
+            self.timings(data);
+        }
         if USAGE.find(data).is_none() {
-            if TIMINGS.find(data).is_some() {
-                self.timings(data);
-            }
             return None;
         }
         self.usage(event, data, len, undo)

@@ -50,7 +50,10 @@ fn check(endpoint: Endpoint, plain: &str, asked: &str) {
     for size in [1, 2, 7, 100, 333, 100_000] {
         let (passed, usage) = undone(endpoint, asked, size);
         assert_eq!(normal(&passed), normal(plain), "chunks of {size}");
-        assert_eq!(usage, told, "chunks of {size}");
+        // The two runs' times differ; both tell one.
+        assert!(usage.and_then(|u| u.prefill_us).is_some(), "chunks of {size}");
+        let counts = |usage: Option<Usage>| usage.map(|u| Usage { prefill_us: None, ..u });
+        assert_eq!(counts(usage), counts(told), "chunks of {size}");
     }
 }
 
