@@ -58,9 +58,7 @@ impl Reader {
         if TIMINGS.find(data).is_some() {
             self.timings(data);
         }
-        if USAGE.find(data).is_none() {
-            return None;
-        }
+        USAGE.find(data)?;
         self.usage(event, data, len, undo)
     }
 
