@@ -101,6 +101,20 @@ impl PrefillSpeed {
         self.samples = self.samples.saturating_add(1);
     }
 
+    /// Starts from `ms_per_token` instead, while no answer has taught anything: what its
+    /// neighbours turned out to be is a better guess than a constant.
+    pub fn assume(&mut self, ms_per_token: f64) {
+        if self.samples == 0 {
+            self.slope = ms_per_token;
+        }
+    }
+
+    /// Whether answers have taught it.
+    #[must_use]
+    pub fn is_learned(&self) -> bool {
+        self.samples > 0
+    }
+
     /// The slope t_p, ms a token.
     #[must_use]
     pub fn ms_per_token(&self) -> f64 {
@@ -147,6 +161,17 @@ mod tests {
         s.told(300.0, 10.0);
         assert!((s.ms_per_token() - 0.1).abs() < 1e-9);
         s.told(300.0, 1000.0);
+        assert!((s.ms_per_token() - 0.3).abs() < 1e-9);
+    }
+
+    // An assumption stands until the first answer, and does not unseat what was learned.
+    #[test]
+    fn speed_is_assumed() {
+        let mut s = PrefillSpeed::new(0.1);
+        s.assume(0.5);
+        assert!((s.ms_per_token() - 0.5).abs() < 1e-9);
+        s.told(300.0, 1000.0);
+        s.assume(0.5);
         assert!((s.ms_per_token() - 0.3).abs() < 1e-9);
     }
 

@@ -335,6 +335,9 @@ impl Routing {
         if known.is_none() {
             let replica = Replica::new(spec, self.config.breaker, self.config.ms_per_token);
             self.replicas.join(now, id, replica);
+            if let Some(teacher) = self.replicas.learned() {
+                self.replicas.share_speed(now, teacher);
+            }
             self.schedule.enter(now, id, self.config.probe.busy);
         }
         self.set_cap(id);
@@ -570,14 +573,19 @@ impl Routing {
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
         let (unmatched, alone, overdue) = (active.unmatched, active.alone, active.overdue);
         active.overdue = false;
-        self.replicas.update(now, replica, |r| {
+        let learned = self.replicas.update(now, replica, |r| {
+            let knew = r.speed.is_learned();
             r.first_token(unmatched);
             r.overdue -= u32::from(overdue);
             if alone {
                 r.speed.sample(ttft_ms, f64::from(unmatched));
             }
             r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
+            !knew && r.speed.is_learned()
         });
+        if learned == Some(true) {
+            self.replicas.share_speed(now, replica);
+        }
         self.policy.first_token(now, replica, ttft_ms);
         self.release(now);
     }
@@ -638,7 +646,8 @@ impl Routing {
         usage: Option<Usage>,
     ) {
         let matched = active.matched;
-        self.replicas.update(now, replica, |r| {
+        let learned = self.replicas.update(now, replica, |r| {
+            let knew = r.speed.is_learned();
             match outcome {
                 Outcome::Done => {
                     r.breaker.success();
@@ -658,7 +667,11 @@ impl Routing {
             if let Some(usage) = usage {
                 r.account(usage, matched);
             }
+            !knew && r.speed.is_learned()
         });
+        if learned == Some(true) {
+            self.replicas.share_speed(now, replica);
+        }
     }
 
     /// Brings the index to what the replica now holds.

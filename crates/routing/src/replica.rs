@@ -532,6 +532,27 @@ impl Replicas {
         Some(result)
     }
 
+    /// Some replica whose prefill speed was learned.
+    pub(crate) fn learned(&self) -> Option<ReplicaId> {
+        let mut ids = self.ids.iter().copied();
+        ids.find(|id| self.get(*id).is_some_and(|r| r.speed.is_learned()))
+    }
+
+    /// Gives what `from` learned of its prefill speed to those that have learned nothing yet. Left
+    /// at a constant, they would look several times faster or slower than it for no reason.
+    pub(crate) fn share_speed(&mut self, now: Time, from: ReplicaId) {
+        let Some(teacher) = self.get(from) else { return };
+        if !teacher.speed.is_learned() {
+            return;
+        }
+        let slope = teacher.speed.ms_per_token();
+        for at in 0..self.slots.len() {
+            if self.slots[at].as_ref().is_some_and(|r| !r.speed.is_learned()) {
+                self.update(now, ReplicaId(at as u16), |r| r.speed.assume(slope));
+            }
+        }
+    }
+
     pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica) {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
