@@ -17,6 +17,7 @@
 //! Deliberately not here: time (entries carry none), the text of prompts, and what a match is
 //! worth, which is the policy's business.
 
+mod age;
 mod check;
 mod entries;
 mod holders;
@@ -28,7 +29,9 @@ mod table;
 
 use core::hint::black_box;
 
+use age::Ages;
 use entries::{Entries, NONE};
+use meridian_base::{Duration, Time};
 use order::Orders;
 use sets::Sets;
 pub use spec::{Evict, IndexSpec, Insert};
@@ -47,6 +50,7 @@ pub struct PrefixIndex {
     table: Table,
     orders: Orders,
     sets: Sets,
+    ages: Ages,
     evict: Evict,
 }
 
@@ -65,7 +69,29 @@ impl PrefixIndex {
             table: Table::new(total),
             orders: Orders::new(targets, total),
             sets: Sets::new(total, targets),
+            ages: Ages::new(total, None),
             evict,
+        }
+    }
+
+    /// The same, with entries that age: [`expire`](Self::expire) forgets those unused for `ttl`.
+    #[must_use]
+    pub fn with_ttl(self, ttl: Option<Duration>) -> Self {
+        PrefixIndex { ages: Ages::new(self.entries.capacity(), ttl), ..self }
+    }
+
+    /// The time that entries are used at from now on.
+    pub fn set_now(&mut self, now: Time) {
+        self.ages.set_now(now);
+    }
+
+    /// Forgets what `target` has not used for its time to live.
+    pub fn expire(&mut self, target: u16) {
+        if usize::from(target) >= self.orders.targets() {
+            return;
+        }
+        while let Some(oldest) = self.orders.oldest(target).filter(|e| self.ages.is_old(*e)) {
+            self.remove(oldest);
         }
     }
 
@@ -111,6 +137,7 @@ impl PrefixIndex {
             if let Some(entry) = known {
                 guess = self.entries[entry].older;
                 self.orders.place(&mut self.entries, entry, parent);
+                self.ages.touch(entry);
                 parent = entry;
                 continue;
             }
@@ -123,6 +150,7 @@ impl PrefixIndex {
                 return;
             }
             let Some(entry) = self.add(hash, target, parent) else { continue };
+            self.ages.touch(entry);
             parent = entry;
         }
     }
@@ -183,7 +211,11 @@ impl PrefixIndex {
     /// Bytes reserved for the whole index. Pages never used are never touched.
     #[must_use]
     pub fn bytes_allocated(&self) -> usize {
-        self.entries.bytes() + self.table.bytes() + self.orders.bytes() + self.sets.bytes()
+        self.entries.bytes()
+            + self.table.bytes()
+            + self.orders.bytes()
+            + self.sets.bytes()
+            + self.ages.bytes()
     }
 
     /// Makes room for one more entry of `target`, sparing the `placed` newest of its chain in

@@ -197,6 +197,7 @@ impl Routing {
             serves: BTreeMap::new(),
             index: spec.map(|s| {
                 PrefixIndex::new(s.total_blocks, usize::from(config.max_replicas), s.evict)
+                    .with_ttl(s.ttl)
             }),
             insert: spec.map_or(Insert::OnDispatch, |s| s.insert),
             cap_blocks: spec.and_then(|s| s.per_target_blocks),
@@ -219,6 +220,9 @@ impl Routing {
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.write_dispatch();
+        if let Some(index) = &mut self.index {
+            index.set_now(now);
+        }
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
@@ -257,6 +261,10 @@ impl Routing {
         self.write_dispatch();
         while let Some(id) = self.schedule.pop(now) {
             self.mark_overdue(now, id);
+            if let Some(index) = &mut self.index {
+                index.set_now(now);
+                index.expire(id.0);
+            }
             if self.replicas.update(now, id, |r| r.probing = true).is_some() {
                 self.outputs.push_back(Output::Probe(id));
             }

@@ -119,7 +119,8 @@ fn declares(spec: &Spec, params: &Params) -> String {
     if let Some(i) = (spec.index)(params) {
         let each = i.per_target_blocks.map_or("KV".into(), |n| n.to_string());
         out += &format!("index of {}-byte blocks, {each} each, ", i.block_bytes);
-        out += &format!("{} in all, {:?}, {:?}\n", i.total_blocks, i.evict, i.insert);
+        let ttl = i.ttl.map_or(String::new(), |t| format!(", ttl {t:?}"));
+        out += &format!("{} in all, {:?}, {:?}{ttl}\n", i.total_blocks, i.evict, i.insert);
     }
     if (spec.head_bytes)(params) > 0 {
         out += &format!("head of {} bytes\n", (spec.head_bytes)(params));

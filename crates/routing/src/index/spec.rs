@@ -1,5 +1,7 @@
 //! What a policy asks of its index: sizes, order of eviction, and when the machine inserts.
 
+use meridian_base::Duration;
+
 /// Which of a target's leaves goes first when it holds too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evict {
@@ -33,4 +35,6 @@ pub struct IndexSpec {
     pub evict: Evict,
     /// When chains are inserted.
     pub insert: Insert,
+    /// Unused for this long, an entry is forgotten; `None`: only by the order of eviction.
+    pub ttl: Option<Duration>,
 }

@@ -52,6 +52,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: blocks,
             evict: Evict::LeastRecent,
             insert: Insert::OnDispatch,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,

@@ -9,9 +9,8 @@
 //! ```
 //!
 //! The least cost wins; at a temperature above 0 the replica is drawn by softmax over costs
-//! scaled by their spread. Without KV events, the mode here, Dynamo takes a block for resident
-//! for 120 s after it was sent; the index here forgets by the replica's KV size in place of time.
-//! Dynamo counts a block shared by two requests once; our figure of
+//! scaled by their spread. Without KV events, the mode here, a block counts as resident for
+//! 120 s after it was last sent. Dynamo counts a block shared by two requests once; our figure of
 //! blocks in use adds up prompts, so sharing makes it larger than theirs.
 
 use alloc::boxed::Box;
@@ -37,15 +36,17 @@ pub(super) static SPEC: Spec = Spec {
         Param::number("prefill_load_scale", 1.0, (0.0, 1000.0), "weight of blocks to prefill"),
         Param::number("overlap_credit", 1.0, (0.0, 1000.0), "weight of blocks already cached"),
         Param::number("temperature", 0.0, (0.0, 100.0), "0: the least cost; above: softmax"),
+        Param::number("ttl_s", 120.0, (1.0, 86400.0), "seconds a sent block counts as resident"),
     ],
     admission: Admission::Blind,
-    index: |_| {
+    index: |p| {
         Some(IndexSpec {
             block_bytes: 64,
             per_target_blocks: None,
             total_blocks: TOTAL_BLOCKS,
             evict: Evict::LeastRecent,
             insert: Insert::OnDispatch,
+            ttl: Some(p.seconds("ttl_s")),
         })
     },
     head_bytes: |_| 0,

@@ -61,6 +61,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: TOTAL_BLOCKS,
             evict: Evict::LeastRecent,
             insert: Insert::OnAnswer,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,

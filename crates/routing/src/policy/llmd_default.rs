@@ -55,6 +55,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: TOTAL_BLOCKS,
             evict: Evict::LeastRecent,
             insert: Insert::OnDispatch,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,

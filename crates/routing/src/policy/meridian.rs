@@ -59,6 +59,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: TOTAL_BLOCKS,
             evict: Evict::LeastRecent,
             insert: Insert::Both,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,

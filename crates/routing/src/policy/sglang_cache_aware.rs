@@ -70,6 +70,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: TOTAL_BLOCKS,
             evict: Evict::LeastRecent,
             insert: Insert::OnDispatch,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,

@@ -46,6 +46,7 @@ pub(super) static SPEC: Spec = Spec {
             total_blocks: blocks,
             evict: Evict::EarliestInserted,
             insert: Insert::OnDispatch,
+            ttl: None,
         })
     },
     head_bytes: |_| 0,
