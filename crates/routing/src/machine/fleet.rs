@@ -1,0 +1,134 @@
+//! Replicas join, report, fall silent and leave.
+
+use meridian_base::{ReplicaId, Time};
+
+use super::{IDLE_AFTER, Routing};
+use crate::replica::{Load, Replica, ReplicaSpec, State};
+
+impl Routing {
+    pub(super) fn joined(&mut self, now: Time, id: ReplicaId, spec: ReplicaSpec) {
+        if id.0 >= self.config.max_replicas {
+            return;
+        }
+        let known = self.replicas.update(now, id, |r| {
+            r.load.kv_tokens = spec.kv_tokens.or(r.load.kv_tokens);
+            r.spec = spec.clone();
+        });
+        if known.is_none() {
+            let replica = Replica::new(spec, self.config.breaker, self.config.ms_per_token);
+            self.replicas.join(now, id, replica);
+            if let Some(teacher) = self.replicas.learned() {
+                self.replicas.share_speed(now, teacher);
+            }
+            self.schedule.enter(now, id, self.config.probe.busy);
+        }
+        self.set_cap(id);
+        self.replicas_changed();
+        self.release(now);
+    }
+
+    pub(super) fn left(&mut self, id: ReplicaId) {
+        self.schedule.leave(id);
+        if let Some(index) = &mut self.index {
+            index.remove_target(id.0);
+        }
+        self.actives.orphan(id);
+        self.replicas.leave(id);
+        self.replicas_changed();
+    }
+
+    pub(super) fn replicas_changed(&mut self) {
+        self.serves.clear();
+        for id in self.replicas.ids() {
+            for model in self.replicas.spec(*id).map_or(&[][..], |s| &s.models) {
+                self.serves.entry(*model).or_default().push(*id);
+            }
+        }
+        self.policy.replicas_changed(&self.replicas);
+    }
+
+    pub(super) fn set_cap(&mut self, id: ReplicaId) {
+        let Some(index) = &mut self.index else { return };
+        let tokens = self.replicas.kv_tokens(id).unwrap_or(self.config.default_kv_tokens);
+        let spec = (self.config.policy.index)(&self.config.params);
+        // About 4 bytes a token: a block of B bytes stands for B / 4 tokens.
+        let block_tokens = spec.map_or(16, |s| (s.block_bytes / 4).max(1)) as u64;
+        index.set_cap(id.0, self.cap_blocks.unwrap_or((tokens / block_tokens).max(1) as usize));
+    }
+
+    pub(super) fn reported(&mut self, now: Time, id: ReplicaId, asked: Time, load: Load) {
+        let before = self.replicas.kv_tokens(id);
+        let busy = self.is_busy(now, id);
+        let probed = self.replicas.update(now, id, |r| {
+            r.report(now, asked, load);
+            if matches!(r.state, State::Unproven | State::Down) {
+                r.state = State::Up;
+            }
+            core::mem::take(&mut r.probing)
+        });
+        let Some(probed) = probed else { return };
+        if self.replicas.kv_tokens(id) != before {
+            self.set_cap(id);
+        }
+        // Reports also come unasked, in an answer's headers; only an asked one moves the schedule.
+        if probed {
+            self.next_probe(asked, now, id, busy);
+        }
+        self.release(now);
+    }
+
+    pub(super) fn probe_failed(&mut self, now: Time, id: ReplicaId) {
+        let config = self.config.probe;
+        let mut probed = false;
+        let went_down = self.replicas.update(now, id, |r| {
+            probed = core::mem::take(&mut r.probing);
+            r.probe_misses += 1;
+            if r.reported.is_some_and(|at| now.since(at) > config.stale) {
+                r.forget_report();
+            }
+            let down = r.probe_misses >= config.down_after
+                && matches!(r.state, State::Up | State::Unproven);
+            if down {
+                r.state = State::Down;
+                r.forget_report();
+            }
+            down
+        });
+        if went_down == Some(true)
+            && let Some(index) = &mut self.index
+        {
+            // A replica that comes back comes back with an empty cache.
+            index.remove_target(id.0);
+            self.set_cap(id);
+        }
+        if probed {
+            self.next_probe(now, now, id, true);
+        }
+    }
+
+    /// Whether a fresh report of this replica can change a choice.
+    pub(super) fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
+        let outstanding = self.replicas.row(id).outstanding > 0;
+        let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);
+        self.held.len() > 0 || outstanding || (coming && self.replicas.ids().len() > 1)
+    }
+
+    pub(super) fn next_probe(&mut self, asked: Time, now: Time, id: ReplicaId, busy: bool) {
+        let pace = if busy { self.config.probe.busy } else { self.config.probe.idle };
+        let at = (asked + pace).max(now);
+        self.schedule.set(at, id);
+        self.replicas.update(now, id, |r| r.next_probe = at);
+    }
+
+    pub(super) fn mark_overdue(&mut self, now: Time, id: ReplicaId) {
+        let actives = &mut self.actives;
+        self.replicas.update(now, id, |r| {
+            while r.due.front().is_some_and(|(at, _)| *at <= now) {
+                let Some((_, request)) = r.due.pop_front() else { break };
+                if actives.mark_overdue(request, id) {
+                    r.overdue += 1;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,67 @@
+//! The held queue gives requests back when room appears.
+
+use meridian_base::{RequestId, Time};
+
+use super::{RETICK, Routing};
+use crate::decide::{Choice, Record};
+use crate::why::Why;
+
+impl Routing {
+    /// Sends held requests while any of the first ones fits.
+    pub(super) fn release(&mut self, now: Time) {
+        while self.held.len() > 0 && self.release_one(now) {}
+        self.retick = match self.held.len() {
+            0 => None,
+            _ => Some(self.retick.unwrap_or(now + RETICK)),
+        };
+    }
+
+    /// Sends the best fitting of the first held requests; false when none fits.
+    ///
+    /// With a policy that scores, the lowest score goes; with one that does not, the first that
+    /// fits. Whoever waited past patience goes before both.
+    pub(super) fn release_one(&mut self, now: Time) -> bool {
+        let mut order = core::mem::take(&mut self.released);
+        self.held.front(now, &mut order);
+        let impatient = self.held.impatient(now);
+        let best = self.best_of(now, &order, impatient);
+        self.released = order;
+        let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
+        // Decide once more for the one that goes: its matches are the scratch's then, and the
+        // journal's last word on it is this decision.
+        let choice = self.choose(now, &active, Record::Unsent);
+        let Choice::Send(replica, why) = choice else {
+            self.actives.insert(active);
+            return false;
+        };
+        self.held.release(active.request.id, active.request.tenant);
+        self.dispatch(now, &mut active, replica, why);
+        self.actives.insert(active);
+        true
+    }
+
+    pub(super) fn best_of(
+        &mut self,
+        now: Time,
+        order: &[RequestId],
+        impatient: Option<RequestId>,
+    ) -> Option<RequestId> {
+        let mut best: Option<(f64, RequestId)> = None;
+        for id in order.iter().copied() {
+            let Some(active) = self.actives.take(id) else { continue };
+            let choice = self.choose(now, &active, Record::No);
+            self.actives.insert(active);
+            let Choice::Send(_, why) = choice else { continue };
+            match why {
+                Why::LowestScore(score) if impatient != Some(id) => {
+                    if best.is_none_or(|b| score < b.0) {
+                        best = Some((score, id));
+                    }
+                }
+                // Without a score to compare, the first that fits goes.
+                _ => return Some(id),
+            }
+        }
+        best.map(|b| b.1)
+    }
+}

@@ -1,0 +1,323 @@
+//! The life of a request between its arrival and its end.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
+
+use super::{Output, RETICK, Routing, Sent};
+use crate::active::{Active, Place};
+use crate::decide::{Choice, Record};
+use crate::index::Insert;
+use crate::request::{Outcome, Request, Usage};
+use crate::why::{RejectWhy, Why};
+
+impl Routing {
+    pub(super) fn arrived(&mut self, now: Time, request: Request) {
+        debug_assert!(!self.actives.contains(request.id), "an id arrives once");
+        self.last_arrival = Some(now);
+        self.route(now, Box::new(Active::new(now, request)));
+    }
+
+    /// Decides about a request that is nowhere, and acts on it.
+    pub(super) fn route(&mut self, now: Time, mut active: Box<Active>) {
+        let id = active.request.id;
+        match self.choose(now, &active, Record::Unsent) {
+            Choice::Send(replica, why) => {
+                self.dispatch(now, &mut active, replica, why);
+                self.actives.insert(active);
+            }
+            Choice::Hold => self.hold(now, active),
+            Choice::Refuse(why) => self.refuse(id, why),
+        }
+    }
+
+    pub(super) fn hold(&mut self, now: Time, mut active: Box<Active>) {
+        let (id, request) = (active.request.id, &active.request);
+        let model = request.model;
+        match self.held.push(
+            id,
+            request.tenant,
+            active.arrived,
+            request.deadline,
+            request.prompt_tokens,
+        ) {
+            Ok(()) => {
+                active.place = Place::Held;
+                self.actives.insert(active);
+                self.retick.get_or_insert(now + RETICK);
+                self.hasten_probes(now, model);
+                self.outputs.push_back(Output::Held(id));
+            }
+            Err(why) => self.refuse(id, why),
+        }
+    }
+
+    /// Somebody waits: whoever may have room again shall say so soon, idle or not.
+    pub(super) fn hasten_probes(&mut self, now: Time, model: ModelId) {
+        if self.held.len() > 1 {
+            return;
+        }
+        let wanted = now + self.config.probe.busy;
+        let schedule = &mut self.schedule;
+        for id in self.serves.get(&model).map_or(&[][..], |ids| ids) {
+            self.replicas.update(now, *id, |r| {
+                if !r.probing {
+                    r.next_probe = schedule.hasten(r.next_probe, wanted, *id);
+                }
+            });
+        }
+    }
+
+    pub(super) fn dispatch(
+        &mut self,
+        now: Time,
+        active: &mut Active,
+        replica: ReplicaId,
+        why: Why,
+    ) {
+        let id = active.request.id;
+        let row = self.replicas.row(replica);
+        active.alone = active.request.streams && row.front_tokens == 0.0 && row.pending == 0;
+        active.matched = self.scratch.matched_tokens(replica);
+        active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
+        active.attempt += 1;
+        active.place = Place::At(replica);
+        active.dispatched = now;
+        active.first_token = false;
+        self.outputs.push_back(Output::Dispatch {
+            id,
+            replica,
+            why,
+            matched_tokens: active.matched as u32,
+            attempt: active.attempt,
+        });
+        self.policy.dispatched(now, &active.request, replica);
+        self.unwritten = Some(Sent { at: now, id, replica, why });
+    }
+
+    /// Remembers the newest dispatch: the journal first, which shows the region as it was
+    /// decided upon, then its replica's books, then the index. This costs more than deciding
+    /// does, so it waits until the driver has taken the dispatch out, and is done before
+    /// anything else is decided or changed.
+    pub(crate) fn write_dispatch(&mut self) {
+        let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
+        let Some(active) = self.actives.take(id) else { return };
+        self.write_down(at, &active, active.attempt, Some((replica, why)));
+        self.book(at, &active, replica);
+        if self.insert != Insert::OnAnswer
+            && let Some(index) = &mut self.index
+        {
+            index.insert(replica.0, &active.request.blocks);
+        }
+        self.actives.insert(active);
+    }
+
+    /// Enters a dispatch into its replica's books.
+    pub(super) fn book(&mut self, now: Time, active: &Active, replica: ReplicaId) {
+        let (id, unmatched) = (active.request.id, active.unmatched);
+        let prompt = active.request.prompt_tokens as f32;
+        let wanted = now + self.config.probe.busy;
+        let schedule = &mut self.schedule;
+        self.replicas.update(now, replica, |r| {
+            if r.load.pending.is_none() {
+                r.due.push_back((r.first_token_due(now, unmatched), id));
+            }
+            r.sent(now, prompt, unmatched);
+            if !r.probing {
+                r.next_probe = schedule.hasten(r.next_probe, wanted, replica);
+            }
+        });
+    }
+
+    pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
+        let Some(active) = self.actives.get_mut(id) else { return };
+        let Place::At(replica) = active.place else { return };
+        if active.first_token {
+            return;
+        }
+        active.first_token = true;
+        let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
+        let (unmatched, alone, overdue) = (active.unmatched, active.alone, active.overdue);
+        active.overdue = false;
+        let learned = self.replicas.update(now, replica, |r| {
+            let knew = r.speed.is_learned();
+            r.first_token(unmatched);
+            r.overdue -= u32::from(overdue);
+            if alone {
+                r.speed.sample(ttft_ms, f64::from(unmatched));
+            }
+            r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
+            !knew && r.speed.is_learned()
+        });
+        if learned == Some(true) {
+            self.replicas.share_speed(now, replica);
+        }
+        self.policy.first_token(now, replica, ttft_ms);
+        self.release(now);
+    }
+
+    pub(super) fn finished(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        outcome: Outcome,
+        retry: bool,
+        usage: Option<Usage>,
+        extended: Option<Vec<u64>>,
+    ) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        let replica = match active.place {
+            Place::At(replica) => Some(replica),
+            Place::Orphan => None,
+            Place::Held | Place::Nowhere => {
+                self.actives.insert(active);
+                return;
+            }
+        };
+        if let Some(replica) = replica {
+            self.leave_replica(now, &mut active, replica);
+            self.settle(now, &active, replica, outcome, usage);
+            self.remember(&active, replica, outcome, extended);
+        }
+        if retry && matches!(outcome, Outcome::Full | Outcome::ReplicaError) {
+            self.again(now, active, replica, outcome);
+        } else {
+            self.count_finish(now);
+        }
+        self.release(now);
+    }
+
+    /// Takes a request off its replica's books.
+    pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
+        active.place = Place::Nowhere;
+        let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
+        let prompt = active.request.prompt_tokens as f32;
+        active.overdue = false;
+        self.replicas.update(now, replica, |r| {
+            if !first {
+                r.first_token(unmatched);
+            }
+            r.overdue -= u32::from(overdue);
+            r.ended(prompt);
+        });
+    }
+
+    /// Draws the consequences of an attempt's end for its replica.
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        active: &Active,
+        replica: ReplicaId,
+        outcome: Outcome,
+        usage: Option<Usage>,
+    ) {
+        let matched = active.matched;
+        let learned = self.replicas.update(now, replica, |r| {
+            let knew = r.speed.is_learned();
+            match outcome {
+                Outcome::Done => {
+                    r.breaker.success();
+                    r.totals.done += 1;
+                }
+                Outcome::ClientError => r.breaker.neutral(),
+                Outcome::Full => {
+                    r.breaker.neutral();
+                    r.said_full = true;
+                    r.totals.full += 1;
+                }
+                Outcome::ReplicaError => {
+                    r.breaker.failure(now);
+                    r.totals.failed += 1;
+                }
+            }
+            if let Some(usage) = usage {
+                r.account(usage, matched);
+            }
+            !knew && r.speed.is_learned()
+        });
+        if learned == Some(true) {
+            self.replicas.share_speed(now, replica);
+        }
+    }
+
+    /// Brings the index to what the replica now holds.
+    pub(super) fn remember(
+        &mut self,
+        active: &Active,
+        replica: ReplicaId,
+        outcome: Outcome,
+        extended: Option<Vec<u64>>,
+    ) {
+        let Some(index) = &mut self.index else { return };
+        let blocks = &active.request.blocks;
+        match outcome {
+            Outcome::Done if self.insert != Insert::OnDispatch => {
+                index.insert(replica.0, extended.as_deref().unwrap_or(blocks));
+            }
+            Outcome::Done => {}
+            _ if active.first_token => {}
+            _ => {
+                // It may never have been prefilled: keep only what was there before.
+                let keep = active.matched / active.request.block_tokens.max(1e-3);
+                index.truncate(replica.0, blocks, keep as u32);
+            }
+        }
+    }
+
+    /// Tries a failed request elsewhere, within its bounds. A full engine is no failure: the
+    /// request waits its turn in the held queue for as long as any other, and no attempt is spent.
+    pub(super) fn again(
+        &mut self,
+        now: Time,
+        mut active: Box<Active>,
+        replica: Option<ReplicaId>,
+        outcome: Outcome,
+    ) {
+        if outcome == Outcome::Full {
+            active.attempt -= 1;
+            self.route(now, active);
+            return;
+        }
+        active.tried.extend(replica);
+        let attempts = active.attempt;
+        if attempts >= self.config.attempts {
+            self.refuse(active.request.id, RejectWhy::RetriesExhausted { attempts });
+        } else {
+            self.route(now, active);
+        }
+    }
+
+    pub(super) fn cancelled(&mut self, now: Time, id: RequestId) {
+        let Some(mut active) = self.actives.take(id) else { return };
+        match active.place {
+            Place::Held => {
+                self.held.remove(id, active.request.tenant);
+            }
+            Place::At(replica) => {
+                self.leave_replica(now, &mut active, replica);
+                self.replicas.update(now, replica, |r| r.breaker.neutral());
+                self.remember(&active, replica, Outcome::ClientError, None);
+            }
+            Place::Orphan | Place::Nowhere => {}
+        }
+        self.release(now);
+    }
+
+    pub(super) fn refuse(&mut self, id: RequestId, why: RejectWhy) {
+        let retry_after = self.retry_after();
+        self.outputs.push_back(Output::Reject { id, why, retry_after });
+    }
+
+    pub(super) fn count_finish(&mut self, now: Time) {
+        let gap = now.since(self.last_finish).as_secs_f64();
+        self.last_finish = now;
+        self.finished.add(now, gap);
+    }
+
+    /// About as long as the queue in front takes to drain, 1 to 60 s.
+    pub(super) fn retry_after(&self) -> Duration {
+        let gap = self.finished.get().unwrap_or(0.1);
+        let seconds = libm::ceil(gap * f64::from(self.held.len()));
+        Duration::from_secs(seconds.clamp(1.0, 60.0) as u64)
+    }
+}
