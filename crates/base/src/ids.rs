@@ -25,8 +25,20 @@ id! {
     ReplicaId(u16), "r"
 }
 id! {
+    /// One peer's row in the tables of a region: another region's gateway.
+    PeerId(u16), "peer"
+}
+id! {
     /// A model name, interned by the driver. Adapters (LoRA) are models of their own.
     ModelId(u16), "m"
+}
+
+impl PeerId {
+    /// The row as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
 }
 
 impl ReplicaId {

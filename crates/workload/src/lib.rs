@@ -15,6 +15,7 @@
 
 mod arrivals;
 mod chat;
+mod content;
 mod key;
 mod mixed;
 mod program;
@@ -25,6 +26,7 @@ mod walk;
 
 pub use arrivals::Poisson;
 pub use chat::Chat;
+pub use content::content_blocks;
 pub use key::ProgramKey;
 pub use mixed::Mixed;
 pub use program::{Node, Program, Role, Segment};

@@ -1,5 +1,9 @@
 //! Programs: trees of requests, each prompt the path from the root.
 
+use std::time::Duration;
+
+use meridian_base::mix;
+
 use crate::ProgramKey;
 
 /// Who speaks a segment.
@@ -37,6 +41,8 @@ pub struct Node {
     pub adds: Vec<Segment>,
     /// Tokens of reply asked for; a simulated engine answers with exactly that many.
     pub max_tokens: u32,
+    /// How long the client thinks before it sends this, once the requests above it have ended.
+    pub think: Duration,
 }
 
 /// One conversation or tree.
@@ -46,6 +52,10 @@ pub struct Program {
     pub key: ProgramKey,
     /// What hashing policies hash: the same for all requests of the program.
     pub session: u64,
+    /// Who is billed and kept apart; 0 where nobody is.
+    pub tenant: u64,
+    /// The objective for each of its first tokens; None without one.
+    pub slo: Option<Duration>,
     /// Its requests, parents before children, levels in order.
     pub nodes: Vec<Node>,
 }
@@ -62,8 +72,23 @@ impl Program {
                 level: u32::try_from(i).unwrap_or(u32::MAX),
                 adds,
                 max_tokens,
+                think: Duration::ZERO,
             })
             .collect();
-        Program { key, session: key.id(), nodes }
+        Program::new(key, nodes)
+    }
+
+    /// A program of `nodes`, in a session of its own, without tenant or objective.
+    #[must_use]
+    pub fn new(key: ProgramKey, nodes: Vec<Node>) -> Program {
+        Program { key, session: key.id(), tenant: 0, slo: None, nodes }
+    }
+
+    /// What the reply to `node` is made of, whoever gives it: engines under test answer alike.
+    #[must_use]
+    pub fn reply(&self, node: usize) -> Segment {
+        let id = mix(mix(self.key.id(), 0x0052_4550_4C59), node as u64);
+        let bytes = self.nodes[node].max_tokens * crate::BYTES_PER_TOKEN;
+        Segment { role: Role::Assistant, id, bytes }
     }
 }

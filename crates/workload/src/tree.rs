@@ -5,6 +5,8 @@
 //! instruction; the nodes of a level run at the same time; the session key is the question's.
 //! Questions are as long as grade-school maths problems, about 60 tokens. Their text is made up.
 
+use std::time::Duration;
+
 use crate::{Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Makes trees.
@@ -44,7 +46,7 @@ impl Generator for Tree {
             }
             above = start..nodes.len();
         }
-        Program { key, session: key.id(), nodes }
+        Program::new(key, nodes)
     }
 
     fn mean_requests(&self) -> f64 {
@@ -61,6 +63,6 @@ impl Tree {
             Some(_) => self.instruction_bytes,
         };
         let adds = vec![Segment { role: Role::User, id, bytes: bytes.max(1) }];
-        Node { parent, level, adds, max_tokens: self.max_tokens }
+        Node { parent, level, adds, max_tokens: self.max_tokens, think: Duration::ZERO }
     }
 }
