@@ -59,9 +59,9 @@ pub struct Context<'a> {
     /// Run the small variant.
     pub quick: bool,
     /// The simulator.
-    pub simulate: &'a Simulate,
+    pub simulate: &'a Simulate<'a>,
     /// Told after each run.
-    pub progress: &'a Progress,
+    pub progress: &'a Progress<'a>,
 }
 
 impl Context<'_> {
@@ -117,8 +117,8 @@ pub struct Outcome {
 pub fn run(
     entry: &Entry,
     options: Options,
-    simulate: &Simulate,
-    progress: &Progress,
+    simulate: &Simulate<'_>,
+    progress: &Progress<'_>,
 ) -> anyhow::Result<Outcome> {
     let spec: Spec = spec::read(entry.name, entry.yaml)?;
     let seeds = options.seeds.unwrap_or(if options.quick { 1 } else { spec.seeds });

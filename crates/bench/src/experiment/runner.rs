@@ -14,10 +14,10 @@ use super::metric::{self, Run};
 use super::plan::{Cell, Plan};
 
 /// What turns a scenario into a report: the simulator, or a stand-in for it in tests.
-pub type Simulate = dyn Fn(Scenario) -> Report + Sync;
+pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
 
 /// Told after each run: how many are done, of how many, and the one that ended.
-pub type Progress = dyn Fn(usize, usize, &str) + Sync;
+pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
 
 /// What is kept of one run.
 #[derive(Clone, Debug)]
@@ -68,13 +68,13 @@ pub fn run(
     cells: &[Cell],
     seeds: &[u64],
     keep_samples: bool,
-    simulate: &Simulate,
-    progress: &Progress,
+    simulate: &Simulate<'_>,
+    progress: &Progress<'_>,
 ) -> anyhow::Result<Vec<Vec<Observed>>> {
     let jobs: Vec<(Cell, u64)> =
         cells.iter().flat_map(|cell| seeds.iter().map(|seed| (*cell, *seed))).collect();
     let one = |(cell, seed): (Cell, u64)| -> anyhow::Result<Observed> {
-        let report = simulate(build::scenario(plan, cell, seed)?);
+        let report = simulate(build::scenario(plan, cell, seed)?)?;
         let price = build::replica_price(&plan.fleets[cell.fleet]);
         // A timeline shows one run; the first seed's is as good as any.
         Ok(Observed::of(report, price, keep_samples && Some(&seed) == seeds.first()))
