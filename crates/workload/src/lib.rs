@@ -25,7 +25,10 @@ mod similarity;
 mod text;
 mod walk;
 
-pub use arrivals::Poisson;
+pub use arrivals::{
+    Arrival, ArrivalProcess, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
+    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly,
+};
 pub use content::content_blocks;
 pub use generators::chat::Chat;
 pub use generators::mixed::Mixed;
