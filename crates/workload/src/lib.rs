@@ -38,7 +38,9 @@ pub use generators::trees::Tree;
 pub use key::ProgramKey;
 pub use measure::{Measured, Sample, measure, prompt_of};
 pub use program::{Node, Program, Role, Segment};
-pub use registry::{GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, find_generator};
+pub use registry::{
+    GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad, find_generator,
+};
 pub use similarity::{Asked, Similarity, asked, pair_similarity, similarity, similarity_heatmap};
 pub use text::write_text;
 pub use walk::{Piece, Walk};

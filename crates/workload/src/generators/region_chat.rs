@@ -20,7 +20,7 @@ use meridian_base::mix;
 use super::chat;
 use super::openings::{Ground, Opening, Openings, Targets};
 use crate::lengths::Zipf;
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::similarity::{Asked, pair_similarity};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Segment, prompt_of};
 
@@ -29,6 +29,7 @@ pub(crate) static ARENA: GeneratorSpec = GeneratorSpec {
     name: "arena",
     summary: "Chat in regions, shared text as in ChatBot Arena.",
     source: "SkyWalker sections 3.2 and 5.1; turns and lengths of WildChat",
+    load: PublishedLoad::Clients(&[80, 80, 80]),
     params: &params(400.0, 0.08, 0.08, 2.47),
     make: |params| Box::new(RegionChat::new(params)),
 };
@@ -38,6 +39,7 @@ pub(crate) static WILDCHAT: GeneratorSpec = GeneratorSpec {
     name: "wildchat",
     summary: "Chat in regions, shared text as in WildChat.",
     source: "SkyWalker sections 3.2 and 5.1; turns and lengths of WildChat",
+    load: PublishedLoad::Clients(&[40, 30, 30]),
     params: &params(200.0, 0.025, 0.03, 7.60),
     make: |params| Box::new(RegionChat::new(params)),
 };
