@@ -21,6 +21,7 @@ mod mixed;
 mod program;
 mod sessions;
 mod text;
+pub mod trace;
 mod tree;
 mod walk;
 
