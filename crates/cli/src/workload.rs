@@ -8,7 +8,9 @@ mod shaping;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use meridian_workload::trace::{Format, Shape, Stats, StatsOptions, TraceRequest, Writer, shape};
+use meridian_workload::trace::{
+    Format, Shape, Stats, StatsOptions, TraceError, TraceRequest, Writer, shape,
+};
 
 use files::Source;
 use made::Made;
@@ -165,12 +167,22 @@ fn each(
 ) -> anyhow::Result<()> {
     let mut reader = source.open()?;
     let name = source.name();
-    for (number, request) in (0..).zip(shape(&mut reader, to)?) {
-        take(request.with_context(|| name.clone())?, number)?;
+    let mut taken = 0;
+    for request in shape(&mut reader, to)? {
+        let remedy = match &request {
+            Err(TraceError::Line { .. } | TraceError::TooLong { .. }) => " (--lenient skips it)",
+            _ => "",
+        };
+        take(request.with_context(|| format!("{name}{remedy}"))?, taken)?;
+        taken += 1;
     }
     let skipped = reader.skipped();
-    if let Some(first) = &skipped.first {
-        eprintln!("{name}: {} bad lines were skipped; the first: {first}", skipped.lines);
+    match &skipped.first {
+        Some(first) if taken == 0 => bail!("{name}: every line is bad; the first: {first}"),
+        Some(first) => {
+            eprintln!("{name}: {} bad lines were skipped; the first: {first}", skipped.lines);
+        }
+        None => {}
     }
     Ok(())
 }

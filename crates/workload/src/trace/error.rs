@@ -39,7 +39,7 @@ impl Fault {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A line that says something impossible.
-    #[error("line {line}: {fault}, or skip bad lines (lenient)")]
+    #[error("line {line}: {fault}")]
     Line {
         /// Its number, from 1.
         line: u64,
@@ -48,8 +48,8 @@ pub enum TraceError {
     },
     /// The last line stops in the middle.
     #[error(
-        "line {line}, the last, ends in the middle: the trace was cut short; fetch it again, or \
-         skip bad lines (lenient)"
+        "line {line}, the last, ends in the middle: the trace was cut short; fetch it again, or go \
+         without that line (lenient)"
     )]
     CutShort {
         /// Its number, from 1.

@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
         let Some(raw) = self.take(name) else { return Ok(None) };
         let text: Option<String> = serde_json::from_str(raw.get()).ok();
         let remedy = "give a name of 1 to 128 letters, digits and ._:/@+-, without spaces";
-        let word = text.filter(|text| is_word(text)).map(Arc::from);
+        let word = text.filter(|text| is_name(text)).map(Arc::from);
         word.map(Some).ok_or_else(|| wrong(name, raw, remedy))
     }
 
@@ -111,8 +111,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether `text` is a name as [`Fields::word`] takes it.
-pub(crate) fn is_word(text: &str) -> bool {
+/// Whether `text` may name a region, a model or a policy in a trace: short, without spaces, so that
+/// nobody's prompt passes for one.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-".contains(&b);
     (1..=128).contains(&text.len()) && text.bytes().all(fits)
 }

@@ -86,7 +86,7 @@ fn nothing_left(fields: &Fields<'_>) -> Result<(), Fault> {
     match fields.other(FOREIGN) {
         None => Ok(()),
         // A name may be anybody's text too; a plain one is shown.
-        Some(name) if super::fields::is_word(name) => {
+        Some(name) if super::fields::is_name(name) => {
             let is = "no field of a journal";
             let remedy = format!("correct the name, or write {FOREIGN}{name} for one of your own");
             Err(Fault::new(name, is, remedy))

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use meridian_base::{Rng, Time, mix};
 
-use super::{MAX_TOKENS, Outcome, TraceRequest, prompt_ids};
+use super::blocks::prompt_ids;
+use super::{MAX_TOKENS, Outcome, TraceRequest};
 use crate::{Generator, Piece, Poisson, ProgramKey, Segment, Walk};
 
 /// How long answers take.

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::azure::{columns, shown};
-use super::fields::is_word;
+use super::fields::is_name;
 use super::lines::Lines;
 use super::{Fault, TraceError};
 
@@ -89,7 +89,7 @@ fn row(line: &str) -> Result<ServeGenRates, Fault> {
             .map_err(|_| shown("window_start_s", window, "give whole seconds"))?,
         rate_rps: number("rate_rps", rate, |x| x > 0.0, above_0)?,
         cv: number("cv", cv, |x| x >= 0.0, "give a number from 0")?,
-        dist: match is_word(dist) {
+        dist: match is_name(dist) {
             true => Arc::from(dist),
             false => return Err(Fault::new("dist", "no name", "write Gamma or Weibull")),
         },

@@ -9,7 +9,7 @@ use meridian_base::{Rng, Time, mix};
 use super::ancestry::Ancestry;
 use super::order::Ordered;
 use super::spread::Spread;
-use super::{Fault, TraceError, TraceRequest};
+use super::{Fault, TraceError, TraceRequest, is_name};
 
 /// Blocks whose owner is remembered at least, where sessions follow from prefixes.
 const BLOCKS: usize = 1 << 22;
@@ -58,7 +58,7 @@ impl Default for Shape {
 /// Shapes `requests` as `shape` says.
 ///
 /// # Errors
-/// When the rate or a weight is no number above 0.
+/// When the rate or a weight is no number above 0, or a region has no proper name.
 pub fn shape<I>(requests: I, shape: &Shape) -> Result<Shaped<I>, Fault>
 where
     I: Iterator<Item = Result<TraceRequest, TraceError>>,
@@ -70,6 +70,10 @@ where
     }
     if let Some((region, weight)) = shape.regions.iter().find(|(_, weight)| !good(*weight)) {
         return Err(Fault::new(format!("the weight of {region}"), weight.to_string(), above_0));
+    }
+    if shape.regions.iter().any(|(region, _)| !is_name(region)) {
+        let remedy = "use 1 to 128 letters, digits and ._:/@+-, without spaces";
+        return Err(Fault::new("a region", "no name", remedy));
     }
     let ordered = Ordered::new(requests, shape.order_within);
     Ok(Shaped {

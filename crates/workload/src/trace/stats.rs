@@ -1,14 +1,17 @@
 //! What a trace is like: how much comes, how long it is, and how much of it came before.
 
-use std::collections::{BTreeMap, HashMap};
+mod arrivals;
+mod prefixes;
+mod turns;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meridian_base::Time;
-
 use super::TraceRequest;
-use super::ancestry::Ancestry;
-use super::reuse::Reuse;
 use super::tally::Tally;
+use arrivals::Arrivals;
+use prefixes::Prefixes;
+use turns::Turns;
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -158,168 +161,4 @@ impl Stats {
 fn lengths(tally: &Tally, unit: f64) -> Lengths {
     let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| tally.quantile(q) / unit);
     Lengths { mean: tally.mean() / unit, p50, p90, p99, max: tally.max() as f64 / unit }
-}
-
-/// Times of arrival.
-#[derive(Default)]
-struct Arrivals {
-    count: u64,
-    first: Time,
-    last: Time,
-    gaps: f64,
-    squares: f64,
-    minutes: BTreeMap<u64, u64>,
-}
-
-const MINUTE: u64 = 60_000_000_000;
-
-impl Arrivals {
-    fn add(&mut self, at: Time) {
-        if self.count == 0 {
-            (self.first, self.last) = (at, at);
-        } else {
-            let gap = at.since(self.last).as_secs_f64();
-            self.gaps += gap;
-            self.squares += gap * gap;
-        }
-        self.count += 1;
-        self.last = self.last.max(at);
-        *self.minutes.entry(self.minute(at)).or_default() += 1;
-    }
-
-    fn minute(&self, at: Time) -> u64 {
-        at.as_nanos().saturating_sub(self.first.as_nanos()) / MINUTE
-    }
-
-    fn gap_cv(&self) -> f64 {
-        let n = self.count.saturating_sub(1).max(1) as f64;
-        let mean = self.gaps / n;
-        let variance = (self.squares / n - mean * mean).max(0.0);
-        if mean > 0.0 { libm::sqrt(variance) / mean } else { 0.0 }
-    }
-
-    fn per_minute(&self) -> (u64, f64, u64) {
-        let whole = self.minute(self.last);
-        if whole == 0 {
-            return (self.count, self.count as f64, self.count);
-        }
-        let counts = || self.minutes.range(..whole).map(|(_, &n)| n);
-        let empty = (counts().count() as u64) < whole;
-        let least = if empty { 0 } else { counts().min().unwrap_or(0) };
-        (least, counts().sum::<u64>() as f64 / whole as f64, counts().max().unwrap_or(0))
-    }
-}
-
-/// What prompts share.
-struct Prefixes {
-    ancestry: Ancestry,
-    reuse: Reuse,
-    sizes: Vec<u64>,
-    hits: Vec<u64>,
-    blocks: u64,
-    matched_blocks: u64,
-    matched_tokens: u64,
-}
-
-/// What an endless cache holds of a prompt.
-struct Matched {
-    blocks: usize,
-    tokens: u32,
-}
-
-impl Prefixes {
-    fn new(sizes: Vec<u64>) -> Prefixes {
-        Prefixes {
-            ancestry: Ancestry::new(usize::MAX),
-            reuse: Reuse::new(),
-            hits: vec![0; sizes.len()],
-            sizes,
-            blocks: 0,
-            matched_blocks: 0,
-            matched_tokens: 0,
-        }
-    }
-
-    fn add(&mut self, request: &TraceRequest, number: u64) -> (Matched, Option<u64>) {
-        let found = self.ancestry.matched(request);
-        self.ancestry.own(request, number);
-        let tokens = u64::from(request.block_tokens).saturating_mul(found.blocks as u64);
-        let tokens = tokens.min(u64::from(request.input_tokens)) as u32;
-        self.blocks += request.hash_ids.len() as u64;
-        self.matched_blocks += found.blocks as u64;
-        self.matched_tokens += u64::from(tokens);
-        self.count_hits(&request.chain().collect::<Vec<u64>>());
-        (Matched { blocks: found.blocks, tokens }, found.owner)
-    }
-
-    /// Counts the leading blocks that each size still holds: the run ends at the first block that
-    /// was used too long ago.
-    fn count_hits(&mut self, chain: &[u64]) {
-        let mut longest = 0;
-        for distance in self.reuse.visit(chain) {
-            let Some(distance) = distance else { break };
-            longest = distance.max(longest);
-            for (size, hits) in self.sizes.iter().zip(&mut self.hits) {
-                *hits += u64::from(longest < *size);
-            }
-        }
-    }
-
-    fn finish(self, input: &Tally) -> Option<PrefixReuse> {
-        let all = self.blocks as f64;
-        let tokens = input.mean() * input.len() as f64;
-        let share = |hits: &u64| *hits as f64 / all;
-        (self.blocks > 0).then(|| PrefixReuse {
-            blocks: self.blocks,
-            distinct: self.ancestry.len() as u64,
-            of_blocks: self.matched_blocks as f64 / all,
-            of_tokens: self.matched_tokens as f64 / tokens,
-            lru: self.sizes.iter().copied().zip(self.hits.iter().map(share)).collect(),
-        })
-    }
-}
-
-/// Turns of conversations.
-#[derive(Default)]
-struct Turns {
-    /// Time and turn of every request, for those that extend it.
-    requests: Vec<(Time, u32)>,
-    /// The last request of each session.
-    sessions: HashMap<u64, u64>,
-    gaps: Tally,
-    new_tokens: Tally,
-    by_turn: BTreeMap<u32, u64>,
-}
-
-impl Turns {
-    fn requests(&self) -> u64 {
-        self.requests.len() as u64
-    }
-
-    fn add(&mut self, request: &TraceRequest, owner: Option<u64>, new_tokens: u32) {
-        let number = self.requests();
-        let before = match request.session {
-            Some(session) => self.sessions.insert(session, number),
-            None => owner,
-        };
-        let before = before.and_then(|before| self.requests.get(usize::try_from(before).ok()?));
-        let turn = before.map_or(1, |(_, turn)| turn.saturating_add(1));
-        if let Some(&(at, _)) = before {
-            self.gaps.add(u64::try_from(request.at.since(at).as_nanos()).unwrap_or(u64::MAX));
-            self.new_tokens.add(u64::from(new_tokens));
-        }
-        *self.by_turn.entry(turn).or_default() += 1;
-        self.requests.push((request.at, turn));
-    }
-
-    fn finish(self, blocks: bool) -> Option<Extensions> {
-        let known = blocks || !self.sessions.is_empty();
-        known.then(|| Extensions {
-            share: self.gaps.len() as f64 / self.requests.len().max(1) as f64,
-            gap_s: lengths(&self.gaps, 1e9),
-            new_tokens: lengths(&self.new_tokens, 1.0),
-            // Every turn has one before it, so that none is missing in between.
-            by_turn: self.by_turn.into_values().collect(),
-        })
-    }
 }
