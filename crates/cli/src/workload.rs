@@ -19,7 +19,11 @@ use made::Made;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Lists generators and formats
-    List,
+    List {
+        /// Shows where each generator comes from, and its parameters
+        #[arg(short, long)]
+        verbose: bool,
+    },
     /// Says what a trace or a generator's requests are like
     Stats(StatsArgs),
     /// Runs a generator into a trace
@@ -80,21 +84,19 @@ pub(crate) struct ConvertArgs {
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::List => list(),
+        Command::List { verbose } => list(verbose),
         Command::Stats(args) => stats(args),
         Command::Write(args) => write(args),
         Command::Convert(args) => convert(args),
     }
 }
 
-fn list() -> anyhow::Result<()> {
+fn list(verbose: bool) -> anyhow::Result<()> {
     println!("generators:");
-    for (name, summary) in made::names() {
-        println!("  {name:<10} {summary}");
-    }
+    made::list(verbose);
     println!("formats:");
     for format in Format::ALL {
-        println!("  {:<10} {}", format.name(), format.summary());
+        println!("  {:<12} {}", format.name(), format.summary());
     }
     Ok(())
 }

@@ -59,15 +59,15 @@ fn trees() {
     check(
         &Tree::default(),
         expect![[r#"
-        session 7d62ed72f014ee6b
-        223 bytes 08b4ffd863d98416, 64 tokens
-        294 bytes 792fc253912a8d22, 64 tokens
-        294 bytes ad2924fd5c70a4f8, 64 tokens
-        session 44df440b1e936440
-        411 bytes 94888a14a4bff63a, 64 tokens
-        482 bytes e252428d662d3f46, 64 tokens
-        482 bytes 57e8391f3bef0f3e, 64 tokens
-    "#]],
+            session 7d62ed72f014ee6b
+            218 bytes aabdc4ab51ec5d2f, 64 tokens
+            289 bytes 595776e0b2c4138d, 64 tokens
+            289 bytes 59a2cdcf329dc338, 64 tokens
+            session 44df440b1e936440
+            408 bytes 0aaad015a822a193, 64 tokens
+            479 bytes 91930c3a06850003, 64 tokens
+            479 bytes d096e6360ea11e9a, 64 tokens
+        "#]],
     );
 }
 

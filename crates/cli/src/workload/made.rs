@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use meridian_workload::trace::{Answers, Format, Load, RecordOptions, TraceRequest, record};
-use meridian_workload::{Chat, Generator, Sessions, Tree};
+use anyhow::{Context, anyhow, bail};
+use meridian_workload::trace::{
+    Answers, Format, Load, RecordOptions, TraceRequest, is_name, record,
+};
+use meridian_workload::{GENERATORS, Generator, find_generator};
 
 /// A generator and who asks it.
 #[derive(Debug, clap::Args)]
@@ -39,13 +41,18 @@ pub(crate) struct Made {
     pub(crate) block_tokens: Option<u32>,
 }
 
-/// Names and summaries of the generators.
-pub(crate) fn names() -> Vec<(&'static str, &'static str)> {
-    vec![
-        ("sessions", "conversations of a fixed length under one system prompt"),
-        ("tree", "trees of thoughts"),
-        ("chat", "chats with the lengths of people's real ones"),
-    ]
+/// Prints the generators, with what is known of each if `verbose`.
+pub(crate) fn list(verbose: bool) {
+    for spec in GENERATORS {
+        println!("  {:<12} {}", spec.name, spec.summary);
+        if !verbose {
+            continue;
+        }
+        println!("{:15}from: {}", "", spec.source);
+        for knob in spec.knobs() {
+            println!("{:15}{} = {}: {}", "", knob.name, knob.default, knob.doc);
+        }
+    }
 }
 
 impl Made {
@@ -55,14 +62,13 @@ impl Made {
 
     pub(crate) fn generator(&self) -> anyhow::Result<Box<dyn Generator>> {
         let name = self.generator.as_deref().context("name a --generator")?;
-        if let Some(set) = self.set.first() {
-            bail!("--set {set}: {name} has no such parameter");
-        }
-        Ok(match name {
-            "sessions" => Box::new(Sessions::default()),
-            "tree" => Box::new(Tree::default()),
-            "chat" => Box::new(Chat::default()),
-            _ => bail!("{name:?} is no generator; `meridian workload list` names them"),
+        let unknown = || format!("{name:?} is no generator; `meridian workload list` names them");
+        let spec = find_generator(name).with_context(unknown)?;
+        let params =
+            self.set.iter().map(|set| parameter(set)).collect::<anyhow::Result<Vec<_>>>()?;
+        spec.build(&params).map_err(|errors| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            anyhow!("{}", errors.join("\n"))
         })
     }
 
@@ -78,6 +84,13 @@ impl Made {
         block_tokens: u32,
     ) -> anyhow::Result<impl Iterator<Item = TraceRequest> + 'a> {
         let counts: Vec<u32> = self.clients.iter().map(|(_, n)| *n).collect();
+        let names: Vec<_> = self.clients.iter().filter_map(|(name, _)| name.clone()).collect();
+        if !names.is_empty() && names.len() != counts.len() {
+            bail!("--clients names some regions and not others; write us=40,eu=20");
+        }
+        if let Some(name) = names.iter().find(|name| !is_name(name)) {
+            bail!("--clients {name:?} is no name of a region; use letters, digits and ._:/@+-");
+        }
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
             bail!("--rate {:?} is no number above 0", self.rate.unwrap_or_default());
         }
@@ -90,10 +103,18 @@ impl Made {
             load,
             answers: Answers { ttft: self.ttft, tpot: self.tpot },
             block_tokens,
-            regions: self.clients.iter().filter_map(|(name, _)| name.clone()).collect(),
+            regions: names,
         };
         Ok(record(generator, &options).take(self.requests))
     }
+}
+
+fn parameter(text: &str) -> anyhow::Result<(String, f64)> {
+    let parts = text.split_once('=');
+    let number = parts.and_then(|(_, value)| value.parse().ok());
+    let wrong = || format!("--set {text:?} is no parameter; write key=number");
+    let (key, value) = (parts.map(|(key, _)| key.to_owned()), number);
+    key.zip(value).with_context(wrong)
 }
 
 fn clients(text: &str) -> Result<(Option<Arc<str>>, u32), String> {

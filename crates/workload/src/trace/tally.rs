@@ -21,8 +21,8 @@ impl Tally {
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        let sum: f64 = self.counts.iter().map(|(&value, &n)| value as f64 * n as f64).sum();
-        sum / self.n.max(1) as f64
+        let sum = self.counts.iter().map(|(&value, &n)| u128::from(value) * u128::from(n));
+        sum.sum::<u128>() as f64 / self.n.max(1) as f64
     }
 
     pub(crate) fn max(&self) -> u64 {
