@@ -44,7 +44,7 @@ pub use stats::{Extensions, Lengths, PrefixReuse, Stats, StatsOptions, Summary};
 pub use write::Writer;
 
 /// Longest prompt or reply that a trace may hold, in tokens.
-pub const MAX_TOKENS: u32 = 1 << 28;
+pub const MAX_TOKENS: u32 = 1 << 24;
 
 /// Largest block that a trace may use, in tokens.
 pub const MAX_BLOCK_TOKENS: u32 = 1 << 20;

@@ -5,7 +5,7 @@
 //! line ends), `cut=N` (the last N bytes are missing) and `most=N` (bytes of a line):
 //! * `read`: the requests as they stand.
 //! * `shape [spread=S] [within=S] [from=S] [to=S] [rate=X] [limit=N] [beyond=N] [regions=(a,b)]
-//!   [weight=X]`: the requests that are left, by time. Sessions are numbered as they appear.
+//!   [weight=X] [seed=N]`: the requests that are left, by time. Sessions are numbered as they appear.
 //! * `programs [chained]`: segments are letters, equal letters being equal text,
 //!   each with its tokens.
 //! * `convert to=FORMAT [to_block=N]`, `stats [opening=N]`.
@@ -79,7 +79,7 @@ fn shape_of(case: &mut TestCase) -> Shape {
     let regions: Vec<String> = case.try_take_args("regions").unwrap().unwrap_or_default();
     let weight = arg(case, "weight", 1.0);
     Shape {
-        seed: 1,
+        seed: arg(case, "seed", 1),
         order_within: seconds(case, "within", 600.0),
         spread: seconds(case, "spread", 0.0),
         from: Time::ZERO + seconds(case, "from", 0.0),
