@@ -3,6 +3,7 @@
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 
+pub mod calibration;
 mod commit;
 pub mod decision;
 pub mod load;
