@@ -9,6 +9,7 @@ mod http;
 mod logs;
 mod policies;
 mod up;
+mod workload;
 
 use clap::{Parser, Subcommand};
 
@@ -37,6 +38,9 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Lists the routing policies
     Policies(policies::Args),
+    /// Describes, writes and converts workloads and traces
+    #[command(subcommand)]
+    Workload(workload::Command),
     /// Tells why a request went where it did
     Explain(explain::Args),
 }
@@ -50,6 +54,7 @@ fn main() -> std::process::ExitCode {
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Policies(args) => policies::run(&args),
+        Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
     };
     match result {

@@ -23,6 +23,7 @@ mod program;
 mod registry;
 mod similarity;
 mod text;
+pub mod trace;
 mod walk;
 
 pub use arrivals::{
