@@ -2,7 +2,7 @@
 //!
 //! Every format is read line by line into [`TraceRequest`]s ([`Reader`]), put in order and shaped
 //! ([`Shape`]), and then counted ([`Stats`]), written again ([`Writer`]) or turned into programs
-//! ([`to_programs`]) that a simulator or a load generator sends. The other way round, [`record`]
+//! ([`to_programs`]) that a simulator or a load generator sends. The other way round, [`record()`]
 //! runs generators into a trace.
 //!
 //! A block id stands for the text of its block: prompts share the leading run of equal ids. It

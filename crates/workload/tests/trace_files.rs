@@ -61,7 +61,7 @@ fn mooncake() {
     near(turns.share, 0.148);
     assert_eq!(turns.by_turn, [426, 67, 7]);
     lengths_near(&turns.gap_s, [65.999_918_918, 66.0005, 107.1, 140.43, 147.0]);
-    lengths_near(&turns.new_tokens, [3565.878_378_378, 827.5, 11_192.0, 27_635.83, 36_636.0]);
+    lengths_near(&turns.new_tokens, [3_565.878_378_378, 827.5, 11_192.0, 27_635.83, 36_636.0]);
 }
 
 // Spread over its grid of three seconds, Mooncake comes in its own order, at times that are no

@@ -14,7 +14,7 @@ use crate::{BYTES_PER_TOKEN, Role, Segment};
 pub struct TraceRequest {
     /// When it arrived, from the start of the trace.
     pub at: Time,
-    /// Tokens of the prompt, from 1 to [`MAX_TOKENS`].
+    /// Tokens of the prompt, from 1 to [`MAX_TOKENS`](super::MAX_TOKENS).
     pub input_tokens: u32,
     /// Tokens of the reply; 0 where none came.
     pub output_tokens: u32,
