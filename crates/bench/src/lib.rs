@@ -4,6 +4,7 @@
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
+pub mod calibration;
 mod commit;
 pub mod decision;
 pub mod experiment;

@@ -10,6 +10,7 @@ mod http;
 mod logs;
 mod policies;
 mod up;
+mod workload;
 
 use clap::{Parser, Subcommand};
 
@@ -40,6 +41,9 @@ enum Command {
     Experiment(experiment::Args),
     /// Lists the routing policies
     Policies(policies::Args),
+    /// Describes, writes and converts workloads and traces
+    #[command(subcommand)]
+    Workload(workload::Command),
     /// Tells why a request went where it did
     Explain(explain::Args),
 }
@@ -54,6 +58,7 @@ fn main() -> std::process::ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Policies(args) => policies::run(&args),
+        Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
     };
     match result {

@@ -116,7 +116,11 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
             every: system.digests.every.0,
             on_change: system.digests.on_change.map(|span| span.0),
         },
-        news: sim::News::Lazy,
+        // A rule that acts on news alone has to be told of each.
+        news: match policy.name {
+            "skywalker_steal" => sim::News::Eager,
+            _ => sim::News::Lazy,
+        },
     })
 }
 
