@@ -120,6 +120,8 @@ async fn generate(
         deadline: deadline(shared, &parts.headers),
         pinned: pin(shared, &info)?,
         streams: info.stream,
+        hops: 0,
+        peers: 0,
         dry_run: false,
     };
     if asks_dry_run(&parts.headers) {

@@ -12,11 +12,29 @@
 //! tables of reports.
 #![deny(missing_docs)]
 
+mod check;
+mod clients;
+mod dispatch;
+mod event;
+mod faults;
+mod flight;
+mod gateway;
+mod network;
+mod news;
+mod oracle;
+mod peers;
+mod queue;
+mod replica;
 mod report;
+mod scale;
 mod scenario;
+pub mod swarm;
+mod traffic;
+mod world;
 
 pub use report::{Fate, Record, Report, Sample};
 pub use scenario::{
-    Autoscaler, Digests, Fault, Hardware, Load, Measure, Objective, Programs, Region, Scenario,
-    Source, System, Topology, Wan,
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
+    Scenario, Source, System, Topology, Wan,
 };
+pub use world::{Impossible, run};

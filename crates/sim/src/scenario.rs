@@ -84,6 +84,18 @@ pub struct System {
     pub probe: ProbeConfig,
     /// Pace of digests between peers.
     pub digests: Digests,
+    /// How probes and digests are simulated.
+    pub news: News,
+}
+
+/// How probes and digests are simulated. Both show a gateway the same state at the same times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Each is an event, as the machine asks for it: exact, and most of the events of a run.
+    Eager,
+    /// Each is looked up in a short history when a decision needs it. What nobody looks at costs
+    /// nothing; smoothed figures are smoothed over fewer samples.
+    Lazy,
 }
 
 /// Pace of digests.

@@ -26,7 +26,10 @@ mod text;
 pub mod trace;
 mod walk;
 
-pub use arrivals::Poisson;
+pub use arrivals::{
+    Arrival, ArrivalProcess, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
+    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly,
+};
 pub use content::content_blocks;
 pub use generators::chat::Chat;
 pub use generators::mixed::Mixed;
@@ -36,7 +39,9 @@ pub use generators::trees::Tree;
 pub use key::ProgramKey;
 pub use measure::{Measured, Sample, measure, prompt_of};
 pub use program::{Node, Program, Role, Segment};
-pub use registry::{GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, find_generator};
+pub use registry::{
+    GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad, find_generator,
+};
 pub use similarity::{Asked, Similarity, asked, pair_similarity, similarity, similarity_heatmap};
 pub use text::write_text;
 pub use walk::{Piece, Walk};

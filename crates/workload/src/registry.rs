@@ -38,10 +38,23 @@ pub struct GeneratorSpec {
     pub summary: &'static str,
     /// Where its figures come from.
     pub source: &'static str,
+    /// How much of it was sent where it was measured.
+    pub load: PublishedLoad,
     /// Its own knobs; [`GeneratorSpec::knobs`] has those that all generators share as well.
     pub params: &'static [GeneratorParam],
     /// Makes one of complete parameters.
     pub(crate) make: fn(&GeneratorParams) -> Box<dyn Generator>,
+}
+
+/// The load under which a workload was published.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PublishedLoad {
+    /// Clients of each region (US, Europe, Asia), with one program at a time.
+    Clients(&'static [u32]),
+    /// Requests a second.
+    PerSecond(f64),
+    /// None is published.
+    Any,
 }
 
 /// One knob of a generator: a number.

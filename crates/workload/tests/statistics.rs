@@ -70,6 +70,20 @@ fn tree_sizes() {
     }
 }
 
+// Questions are as long as GSM8K's: mean 235, median 217, 90th and 99th percentile 361 and 527
+// characters, within 5 %: the lognormal's tail is a little longer.
+#[test]
+fn tree_questions() {
+    let mut questions: Vec<u32> =
+        programs(&Tree::default(), 20_000).iter().map(|p| p.nodes[0].adds[0].bytes).collect();
+    questions.sort_unstable();
+    let mean = f64::from(questions.iter().sum::<u32>()) / questions.len() as f64;
+    near("mean", mean, 235.0, 0.02);
+    for (q, want) in [(0.5, 217.0), (0.9, 361.0), (0.99, 527.0)] {
+        near("question", f64::from(quantile(&questions, q)), want, 0.05);
+    }
+}
+
 // Each part of a mix sends the same share of the requests, within 10 % over 20,000 programs.
 #[test]
 fn a_mix_shares_requests_evenly() {
@@ -176,4 +190,23 @@ fn continuation_is_a_knob() {
     };
     let [none, half, full] = [0.0, 0.5, 1.0].map(reuse);
     assert!(none < 0.08 && (0.4..0.6).contains(&half) && full > 0.85, "{none} {half} {full}");
+}
+
+// The shares of openings are solved for whatever is asked: several templates of a kind and several
+// habits of a user give the same similarities as one, and less asked for is less got.
+#[test]
+fn openings_are_solved_for_what_is_asked() {
+    let of = |given: &[(&str, f64)]| {
+        let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        let arena = find_generator("arena").expect("the registry has it");
+        similarity(&asked(&*arena.build(&given).expect("within range"), 1, 3, 1000))
+    };
+    let few = of(&[("across_regions", 0.01), ("across_users", 0.04), ("within_ratio", 6.0)]);
+    near("regions", few.across_regions, 0.01, 0.2);
+    near("users", few.across_users_in_region, 0.04, 0.15);
+    near("ratio", few.ratio(), 6.0, 0.15);
+    let many = [("across_regions", 0.01), ("across_users", 0.02), ("templates", 3.0)];
+    let many = of(&[many[0], many[1], many[2], ("within_ratio", 7.6), ("habits", 2.0)]);
+    near("several templates", many.across_regions, 0.01, 0.25);
+    near("several habits", many.ratio(), 7.6, 0.15);
 }

@@ -11,7 +11,7 @@
 use meridian_base::Rng;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorSpec, knob};
+use crate::registry::{GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Role, Segment};
 
 /// Chat by itself, for single machines.
@@ -19,6 +19,7 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "chat",
     summary: "Chat without users: every conversation in a session of its own.",
     source: "turns and lengths of WildChat",
+    load: PublishedLoad::Any,
     params: &[
         knob("system_bytes", 0.0, (0.0, 1e6), "bytes of a system prompt that all chats share"),
         knob("max_prompt_tokens", 4096.0, (1.0, 1e6), "most tokens a prompt adds in one turn"),

@@ -10,11 +10,11 @@
 //! ```text
 //! across regions           R = kappa global^2 / n
 //! across users in a region A = R + kappa regional^2 / n
-//! within a user            W = q S + (1 - q) (A + kappa personal^2)
+//! within a user            W = q S + (1 - q) (A + kappa personal^2 / m)
 //! ```
 //!
-//! n templates of a kind are equally popular, a user has one. q is the share of a user's pairs
-//! that lie within one conversation, S their mean similarity. kappa and S follow from the lengths
+//! The n templates of all and of a region are equally popular, as are the m of a user. q is the
+//! share of a user's pairs that lie within one conversation, S their mean similarity. kappa and S follow from the lengths
 //! and are measured; the three shares are then solved for the published figures. Shares that would
 //! pass 1 in all are cut from the personal end, and `similarity` shows what was reached.
 
@@ -27,6 +27,10 @@ pub(crate) struct Targets {
     pub(crate) across_users: f64,
     /// Mean similarity within users over the mean across users, wherever those are.
     pub(crate) within_ratio: f64,
+    /// Templates of all, and of each region; at least 1.
+    pub(crate) templates: u32,
+    /// Templates of each user; at least 1.
+    pub(crate) habits: u32,
 }
 
 /// What the solution rests on, measured on conversations that all open alike, and on the sizes of
@@ -49,6 +53,8 @@ pub(crate) struct Openings {
     pub(crate) global: f64,
     pub(crate) regional: f64,
     pub(crate) personal: f64,
+    templates: f64,
+    habits: f64,
 }
 
 /// Whose template a conversation opens with; the number tells those of a kind apart.
@@ -57,11 +63,8 @@ pub(crate) enum Opening {
     Plain,
     Global(u64),
     Regional(u64),
-    Personal,
+    Personal(u64),
 }
-
-/// Templates of a kind, global or of one region.
-pub(crate) const TEMPLATES: u64 = 1;
 
 /// Regions of the published measurement, for the share of pairs of users that lie in one region.
 const REGIONS: f64 = 3.0;
@@ -69,7 +72,7 @@ const REGIONS: f64 = 3.0;
 impl Openings {
     /// The shares that give `targets`.
     pub(crate) fn solve(targets: Targets, ground: Ground) -> Openings {
-        let n = TEMPLATES as f64;
+        let (n, m) = (f64::from(targets.templates.max(1)), f64::from(targets.habits.max(1)));
         let share = |similarity: f64| libm::sqrt((similarity * n / ground.kappa).max(0.0)).min(1.0);
         let global = share(targets.across_regions);
         let in_region = targets.across_users.max(targets.across_regions);
@@ -84,20 +87,24 @@ impl Openings {
             let inside = opened * ground.opened + (1.0 - opened) * ground.plain;
             let between = (within - ground.same * inside) / (1.0 - ground.same);
             let excess = ((between - in_region) / ground.kappa).max(0.0);
-            personal = libm::sqrt(excess).min(1.0 - global - regional);
+            personal = libm::sqrt(excess * m).min(1.0 - global - regional);
         }
-        Openings { global, regional, personal }
+        Openings { global, regional, personal, templates: n, habits: m }
     }
 
     /// The opening that `u`, uniform in [0, 1), stands for.
     pub(crate) fn pick(&self, u: f64) -> Opening {
-        let which = |u: f64, share: f64| ((u / share) * TEMPLATES as f64) as u64;
+        // What is left of `u` within a share is uniform there, and tells the templates apart.
+        let which = |left: f64, share: f64, of: f64| (left / share * of) as u64;
         let (regional, personal) = (u - self.global, u - self.global - self.regional);
-        match () {
-            () if u < self.global => Opening::Global(which(u, self.global)),
-            () if regional < self.regional => Opening::Regional(which(regional, self.regional)),
-            () if personal < self.personal => Opening::Personal,
-            () => Opening::Plain,
+        if regional < 0.0 {
+            Opening::Global(which(u, self.global, self.templates))
+        } else if personal < 0.0 {
+            Opening::Regional(which(regional, self.regional, self.templates))
+        } else if personal < self.personal {
+            Opening::Personal(which(personal, self.personal, self.habits))
+        } else {
+            Opening::Plain
         }
     }
 }

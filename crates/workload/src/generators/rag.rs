@@ -10,7 +10,7 @@ use std::time::Duration;
 use meridian_base::Rng;
 
 use crate::lengths::{Lengths, Zipf};
-use crate::registry::{GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Questions about documents.
@@ -18,6 +18,7 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "rag",
     summary: "Questions over popular documents in random order.",
     source: "Meridian; no published statistics",
+    load: PublishedLoad::Any,
     params: &[
         knob("system_tokens", 500.0, (1.0, 1e6), "tokens of the system prompt"),
         knob("documents", 2000.0, (1.0, 1e6), "documents in all"),

@@ -20,7 +20,7 @@ use meridian_base::mix;
 use super::chat;
 use super::openings::{Ground, Opening, Openings, Targets};
 use crate::lengths::Zipf;
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::similarity::{Asked, pair_similarity};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Segment, prompt_of};
 
@@ -29,6 +29,7 @@ pub(crate) static ARENA: GeneratorSpec = GeneratorSpec {
     name: "arena",
     summary: "Chat in regions, shared text as in ChatBot Arena.",
     source: "SkyWalker sections 3.2 and 5.1; turns and lengths of WildChat",
+    load: PublishedLoad::Clients(&[80, 80, 80]),
     params: &params(400.0, 0.08, 0.08, 2.47),
     make: |params| Box::new(RegionChat::new(params)),
 };
@@ -38,17 +39,20 @@ pub(crate) static WILDCHAT: GeneratorSpec = GeneratorSpec {
     name: "wildchat",
     summary: "Chat in regions, shared text as in WildChat.",
     source: "SkyWalker sections 3.2 and 5.1; turns and lengths of WildChat",
+    load: PublishedLoad::Clients(&[40, 30, 30]),
     params: &params(200.0, 0.025, 0.03, 7.60),
     make: |params| Box::new(RegionChat::new(params)),
 };
 
-const fn params(users: f64, regions: f64, near: f64, ratio: f64) -> [GeneratorParam; 9] {
+const fn params(users: f64, regions: f64, near: f64, ratio: f64) -> [GeneratorParam; 11] {
     [
         knob("users", users, (1.0, 1e6), "users of a region"),
         knob("zipf", 0.8, (0.0, 3.0), "exponent of the users' shares of the conversations"),
         knob("across_regions", regions, (0.0, 1.0), "prefix similarity across regions"),
         knob("across_users", near, (0.0, 1.0), "prefix similarity across users of a region"),
         knob("within_ratio", ratio, (0.0, 100.0), "similarity within users over that across users"),
+        knob("templates", 1.0, (1.0, 1e4), "openings that all share, and those of each region"),
+        knob("habits", 1.0, (1.0, 1e4), "openings of each user"),
         knob("continuation", 0.55, (0.0, 1.0), "share of later turns that extend the earlier text"),
         knob("think_s", 0.0, (0.0, 86_400.0), "mean seconds between a reply and the next turn"),
         knob("max_context", 16_384.0, (256.0, 1e7), "tokens at which a conversation ends"),
@@ -64,6 +68,7 @@ const REWRITTEN: u64 = 1 << 41;
 /// Tags of text that programs share.
 const GLOBAL: u64 = 1 << 32;
 const REGIONAL: u64 = 2 << 32;
+const HABIT: u64 = 7 << 32;
 
 /// Share of a first prompt that is its template, where it has one.
 const HEAD_SHARE: f64 = 0.9;
@@ -96,6 +101,8 @@ impl RegionChat {
             across_regions: params.number("across_regions"),
             across_users: params.number("across_users"),
             within_ratio: params.number("within_ratio"),
+            templates: params.count("templates"),
+            habits: params.count("habits"),
         };
         chat.openings = Openings::solve(targets, chat.ground());
         chat
@@ -136,7 +143,7 @@ impl RegionChat {
             Opening::Plain => None,
             Opening::Global(n) => Some(key.shared(GLOBAL | n)),
             Opening::Regional(n) => Some(mix(key.shared(REGIONAL | n), u64::from(key.region))),
-            Opening::Personal => Some(mix(user, 0x4841_4249_5453)),
+            Opening::Personal(n) => Some(mix(user, HABIT | n)),
         };
         let mut program = Program::new(key, Vec::new());
         program.session = user;

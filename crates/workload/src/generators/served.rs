@@ -13,7 +13,7 @@ use std::time::Duration;
 use meridian_base::Rng;
 
 use crate::lengths::{Lengths, Zipf};
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Chat of an application's users.
@@ -21,6 +21,7 @@ pub(crate) static QWEN_A: GeneratorSpec = GeneratorSpec {
     name: "qwen_a",
     summary: "Conversations behind a few short system prompts (5.98 requests/s).",
     source: "the statistics of Qwen-Bailian's to-customer trace",
+    load: PublishedLoad::PerSecond(5.98),
     params: &params([20.0, 1.0, 120.0, 0.5], [1350.0, 1.8], [0.42, 330.0, 2.0], 420.0),
     make: |params| Box::new(Served::new(params)),
 };
@@ -30,6 +31,7 @@ pub(crate) static QWEN_B: GeneratorSpec = GeneratorSpec {
     name: "qwen_b",
     summary: "Single calls behind many long templates (24 requests/s).",
     source: "the statistics of Qwen-Bailian's to-business trace",
+    load: PublishedLoad::PerSecond(24.0),
     params: &params([400.0, 1.1, 680.0, 0.8], [340.0, 1.2], [0.03, 340.0, 1.2], 90.0),
     make: |params| Box::new(Served::new(params)),
 };
@@ -39,6 +41,7 @@ pub(crate) static TOOL_AGENT: GeneratorSpec = GeneratorSpec {
     name: "tool_agent",
     summary: "Agents behind long tool descriptions (6.56 requests/s).",
     source: "the statistics of Mooncake's tool and agent trace",
+    load: PublishedLoad::PerSecond(6.56),
     params: &params([300.0, 1.1, 4100.0, 0.8], [4250.0, 1.6], [0.30, 1100.0, 2.0], 182.0),
     make: |params| Box::new(Served::new(params)),
 };

@@ -5,7 +5,7 @@
 //! session's prefix starts alike and then grows apart, so a router gains by bringing a session
 //! back to where its last turn ran.
 
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Program, ProgramKey, Role, Segment};
 
 /// Sessions of several turns.
@@ -13,6 +13,7 @@ pub(crate) static SESSIONS: GeneratorSpec = GeneratorSpec {
     name: "sessions",
     summary: "Sessions of equal turns behind one shared system prompt.",
     source: "llm-cache-router, cloud benchmark",
+    load: PublishedLoad::Clients(&[24]),
     params: &params(8.0),
     make: |params| Box::new(Sessions::of(params)),
 };
@@ -22,6 +23,7 @@ pub(crate) static SINGLE: GeneratorSpec = GeneratorSpec {
     name: "single",
     summary: "Single questions behind one shared system prompt.",
     source: "llm-cache-router, the single-turn shape it names",
+    load: PublishedLoad::Any,
     params: &params(1.0),
     make: |params| Box::new(Sessions::of(params)),
 };

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Loops of tool calls.
@@ -16,6 +16,7 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "tool_loop",
     summary: "An agent's loop: each step branches into calls that run at once.",
     source: "llm-cache-router, the branching shape it names; lengths ours",
+    load: PublishedLoad::Any,
     params: &[
         knob("steps", 4.0, (0.0, 100.0), "steps after the plan"),
         knob("branch", 3.0, (1.0, 32.0), "requests of a step"),

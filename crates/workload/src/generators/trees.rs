@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, knob};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Trees of 15 requests.
@@ -26,6 +26,7 @@ pub(crate) static TREE2: GeneratorSpec = GeneratorSpec {
     name: "tree2",
     summary: "Trees of thoughts with 2 branches: 15 requests.",
     source: "SkyWalker section 5.1; lengths of GSM8K",
+    load: PublishedLoad::Clients(&[40, 20, 20]),
     params: &params(2.0),
     make: |params| Box::new(Tree::of(params)),
 };
@@ -35,6 +36,7 @@ pub(crate) static TREE4: GeneratorSpec = GeneratorSpec {
     name: "tree4",
     summary: "Trees of thoughts with 4 branches: 85 requests.",
     source: "SkyWalker section 5.1; lengths of GSM8K",
+    load: PublishedLoad::Clients(&[2, 0, 0]),
     params: &params(4.0),
     make: |params| Box::new(Tree::of(params)),
 };
