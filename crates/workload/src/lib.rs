@@ -28,7 +28,7 @@ mod walk;
 
 pub use arrivals::{
     Arrival, ArrivalProcess, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
-    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly,
+    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly, servegen_steps,
 };
 pub use content::content_blocks;
 pub use generators::chat::Chat;

@@ -19,7 +19,7 @@ use meridian_base::Time;
 pub use diurnal::{Diurnal, DiurnalArrivals, DiurnalRegion};
 pub use gaps::{Gaps, Renewal};
 pub use poisson::Poisson;
-pub use servegen::{ServeGen, servegen_clients, servegen_hourly};
+pub use servegen::{ServeGen, servegen_clients, servegen_hourly, servegen_steps};
 pub use stepped::{Step, Stepped};
 
 use crate::{Generator, Program, ProgramKey};

@@ -13,6 +13,7 @@ use meridian_base::mix;
 use super::Arrival;
 use super::gaps::Gaps;
 use super::stepped::{Step, Stepped};
+use crate::trace::{ServeGenRates, ServeGenReader};
 
 const CLIENTS: &str = include_str!("../../data/servegen/m-large_top20_day1.csv");
 const HOURLY: &str = include_str!("../../data/servegen/hourly.csv");
@@ -23,34 +24,40 @@ const WINDOW_S: f64 = 600.0;
 /// without requests has rate 0.
 #[must_use]
 pub fn servegen_clients() -> Vec<(u32, Vec<Step>)> {
-    let mut clients: Vec<(u32, Vec<Step>)> = Vec::new();
-    for line in CLIENTS.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |i: usize| -> f64 { fields[i].parse().expect("shipped and tested") };
-        let client = number(0) as u32;
-        let gaps = match fields[4] {
-            "Weibull" => Gaps::Weibull(number(5)),
-            _ => Gaps::Gamma(number(5)),
-        };
-        if clients.last().is_none_or(|(last, _)| *last != client) {
-            clients.push((client, Vec::new()));
-        }
-        let (_, steps) = clients.last_mut().expect("one was pushed");
-        let start_s = number(1);
-        // The file leaves out windows without requests.
-        let quiet = steps.last().map_or(0.0, |s| s.start_s + WINDOW_S);
-        if quiet < start_s {
-            steps.push(Step { start_s: quiet, per_second: 0.0, gaps });
-        }
-        steps.push(Step { start_s, per_second: number(2), gaps });
-    }
+    let rates = ServeGenReader::new(CLIENTS.as_bytes());
+    let mut clients = servegen_steps(rates.map(|rate| rate.expect("the shipped file is tested")));
     for (_, steps) in &mut clients {
-        let quiet = steps.last().map_or(0.0, |s| s.start_s + WINDOW_S);
-        if quiet < DAY_S {
-            steps.push(Step { start_s: quiet, per_second: 0.0, gaps: Gaps::Exponential });
+        let end_s = steps.last().map_or(0.0, |s| s.start_s + WINDOW_S);
+        if end_s < DAY_S {
+            steps.push(Step { start_s: end_s, per_second: 0.0, gaps: Gaps::Exponential });
         }
     }
     clients.sort_by(|a, b| mean(&b.1).total_cmp(&mean(&a.1)));
+    clients
+}
+
+/// The steps of each client, for [`ServeGen::new`]. Rows of a client follow each other, by time, as
+/// they do in the publication; the windows that it leaves out have rate 0. Of the fitted gaps the
+/// family and its shape are taken: the published scales do not always give the published rate.
+#[must_use]
+pub fn servegen_steps(rates: impl IntoIterator<Item = ServeGenRates>) -> Vec<(u32, Vec<Step>)> {
+    let mut clients: Vec<(u32, Vec<Step>)> = Vec::new();
+    for rate in rates {
+        let gaps = match &*rate.dist {
+            "Weibull" => Gaps::Weibull(rate.params[0]),
+            _ => Gaps::Gamma(rate.params[0]),
+        };
+        if clients.last().is_none_or(|(last, _)| *last != rate.client) {
+            clients.push((rate.client, Vec::new()));
+        }
+        let steps = &mut clients.last_mut().expect("one was pushed").1;
+        let start_s = rate.window_start_s as f64;
+        let end_s = steps.last().map_or(0.0, |s| s.start_s + WINDOW_S);
+        if end_s < start_s {
+            steps.push(Step { start_s: end_s, per_second: 0.0, gaps });
+        }
+        steps.push(Step { start_s, per_second: rate.rate_rps, gaps });
+    }
     clients
 }
 
