@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use meridian_base::{Duration, Rng, Time, mix};
+use meridian_base::mix;
 use meridian_engine::{BLOCK_TOKENS, Config, Profile};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
-use meridian_workload::{Generator, Poisson, Program, ProgramKey};
+use meridian_workload::{Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Plan};
 use super::price;
@@ -116,6 +116,11 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
             every: system.digests.every.0,
             on_change: system.digests.on_change.map(|span| span.0),
         },
+        // A rule that acts on news alone has to be told of each.
+        news: match policy.name {
+            "skywalker_steal" => sim::News::Eager,
+            _ => sim::News::Lazy,
+        },
     })
 }
 
@@ -184,38 +189,13 @@ fn sources(
                     let chance = mix(mix(seed, place as u64), region as u64);
                     let arrivals =
                         Poisson::new(chance, rate[region] / generator.mean_requests().max(1.0));
-                    sim::Source::Open(Box::new(Arrivals {
-                        arrivals,
-                        rng: Rng::new(chance).fork(1),
-                        generator: generator.clone(),
-                        key: ProgramKey { seed, region: region as u32, client: 0, ordinal: 0 },
-                        users: load.users,
-                    }))
+                    let region = region as u32;
+                    let programs = open_loop(generator.clone(), arrivals, seed, region);
+                    sim::Source::Open(Box::new(programs))
                 }
                 _ => return None,
             };
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
-}
-
-/// Programs at Poisson times, each of a user drawn at random.
-struct Arrivals {
-    arrivals: Poisson,
-    rng: Rng,
-    generator: Arc<dyn Generator>,
-    key: ProgramKey,
-    users: u32,
-}
-
-impl Iterator for Arrivals {
-    type Item = (Time, Program);
-
-    fn next(&mut self) -> Option<(Time, Program)> {
-        let since: Duration = self.arrivals.next()?;
-        self.key.client = self.rng.below(self.users as usize) as u32;
-        let program = self.generator.program(self.key);
-        self.key.ordinal += 1;
-        Some((Time::ZERO + since, program))
-    }
 }

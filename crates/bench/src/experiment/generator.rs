@@ -1,37 +1,34 @@
-//! Generators by name, with their knobs: a stand-in for the registry of `workload`.
+//! Generators of `workload` by name, with their knobs, as an experiment's file writes them.
 
 use std::sync::Arc;
 
 use meridian_wire::config::{Policy, Scalar};
-use meridian_workload::{Chat, Generator, Sessions, Tree};
-
-const NAMES: [&str; 5] = ["arena", "wildchat", "tree2", "tree4", "sessions"];
+use meridian_workload::{GENERATORS, Generator, find_generator};
 
 /// Makes the generator that `named` names; it is written as a policy is.
 ///
 /// # Errors
-/// An unknown name or knob, with the remedy.
-pub fn build(named: &Policy) -> Result<Arc<dyn Generator>, String> {
-    let mut knobs = named.params.clone();
-    let mut number = |name: &str, default: u32| match knobs.remove(name) {
-        Some(Scalar::Number(n)) => n as u32,
-        _ => default,
+/// An unknown name, and every knob that it lacks or that takes another value, with the remedy.
+pub fn build(named: &Policy) -> Result<Arc<dyn Generator>, Vec<String>> {
+    let Some(spec) = find_generator(&named.name) else {
+        let names: Vec<_> = GENERATORS.iter().map(|spec| spec.name).collect();
+        let names = names.join(", ");
+        return Err(vec![format!("generator: `{}` is unknown; use one of {names}", named.name)]);
     };
-    let made: Arc<dyn Generator> = match named.name.as_str() {
-        "arena" | "wildchat" => Arc::new(Chat::default()),
-        "tree2" => Arc::new(Tree { branch: number("branch", 2), ..Tree::default() }),
-        "tree4" => Arc::new(Tree { branch: number("branch", 4), ..Tree::default() }),
-        "sessions" => {
-            let d = Sessions::default();
-            Arc::new(Sessions { turns: number("turns", d.turns), ..d })
+    let mut given = Vec::new();
+    let mut errors = Vec::new();
+    for (name, value) in &named.params {
+        match value {
+            Scalar::Number(number) => given.push((name.clone(), *number)),
+            other => errors.push(format!("generator.{name}: {other} is no number; use one")),
         }
-        other => {
-            let names = NAMES.join(", ");
-            return Err(format!("generator: `{other}` is unknown; use one of {names}"));
+    }
+    match spec.build(&given) {
+        Ok(generator) if errors.is_empty() => Ok(generator.into()),
+        Ok(_) => Err(errors),
+        Err(more) => {
+            errors.extend(more.iter().map(|e| format!("generator: {e}")));
+            Err(errors)
         }
-    };
-    match knobs.keys().next() {
-        None => Ok(made),
-        Some(knob) => Err(format!("generator.{knob}: {} has no such knob; remove it", named.name)),
     }
 }

@@ -72,11 +72,17 @@ impl Plan {
                 .resolve(&known.workloads, |w| &w.name, field)
                 .map_err(|e| vec![e.to_string()])?;
             let name = format!("{field} ({})", workload.name);
-            let generators = workload.loads.iter().enumerate().map(|(i, load)| {
-                generator::build(&load.generator)
-                    .map_err(|e| vec![format!("{name}.loads[{i}].{e}")])
-            });
-            Ok((workload.clone(), generators.collect::<Result<_, _>>()?))
+            let mut generators = Vec::new();
+            let mut problems = Vec::new();
+            for (i, load) in workload.loads.iter().enumerate() {
+                match generator::build(&load.generator) {
+                    Ok(generator) => generators.push(generator),
+                    Err(bad) => {
+                        problems.extend(bad.iter().map(|e| format!("{name}.loads[{i}].{e}")));
+                    }
+                }
+            }
+            if problems.is_empty() { Ok((workload, generators)) } else { Err(problems) }
         });
         let systems = all(&spec.systems, "systems", &mut note, |one, field| {
             let system =

@@ -16,6 +16,14 @@ use super::plan::{Cell, Plan};
 /// What turns a scenario into a report: the simulator, or a stand-in for it in tests.
 pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
 
+/// The simulator.
+///
+/// # Errors
+/// When the scenario contradicts itself.
+pub fn simulate(scenario: Scenario) -> anyhow::Result<Report> {
+    Ok(meridian_sim::run(scenario)?)
+}
+
 /// Told after each run: how many are done, of how many, and the one that ended.
 pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
 

@@ -146,9 +146,6 @@ pub struct Load {
     pub clients: Option<Vec<u32>>,
     /// Requests a second in each region, whatever becomes of earlier ones.
     pub rate: Option<Vec<f64>>,
-    /// Users that the programs of an open loop come from.
-    #[serde(default = "users")]
-    pub users: u32,
     /// Clients of a closed loop start within this time.
     #[serde(default = "ramp")]
     pub ramp: Span,
@@ -361,10 +358,6 @@ fn one() -> u32 {
 
 fn five() -> u32 {
     5
-}
-
-fn users() -> u32 {
-    1000
 }
 
 fn ramp() -> Span {
