@@ -298,6 +298,8 @@ pub struct Published {
     /// Fleets it is about; all when empty.
     #[serde(default)]
     pub fleets: Vec<String>,
+    /// The others stand on this fleet instead of the same one.
+    pub on: Option<String>,
     /// The value, or the ends of a range.
     pub value: Value,
 }
