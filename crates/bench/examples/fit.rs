@@ -6,8 +6,8 @@
 //! ```
 //! `points` fits each group of measured points (GPU, engine, model, format) on its odd rows, for
 //! crates/engine/src/tuned/table.rs; GROUP is a part of its name. It takes about ten minutes on one
-//! core. `gpus` fits the shares of bandwidth and flops of the A100, the L4 and the RTX PRO 6000, for
-//! crates/engine/src/gpu.rs.
+//! core. `gpus` fits the share of the flops of the A100 and the L4, and the share of the
+//! bandwidth and the host's factor of the RTX PRO 6000, for crates/engine/src/gpu.rs.
 //!
 //! A group's seven coefficients are found by steps in log space, one coefficient at a time, halved
 //! when none helps. The loss is the mean absolute log ratio of TTFT and TPOT, each bounded by 1, so
@@ -25,15 +25,8 @@ use meridian_engine::{Efficiency, Precision, Tuned};
 use std::collections::BTreeMap;
 
 const N: usize = 7;
-const BOUNDS: [(f64, f64); N] = [
-    (0.2, 0.95),
-    (0.1, 0.9),
-    (2e-4, 4e-2),
-    (1e-6, 4e-4),
-    (2e-6, 1e-4),
-    (1e-5, 4e-3),
-    (1e-3, 3e-1),
-];
+const BOUNDS: [(f64, f64); N] =
+    [(0.2, 0.95), (0.1, 0.9), (2e-4, 4e-2), (1e-6, 4e-4), (2e-6, 1e-4), (1e-5, 4e-3), (1e-3, 3e-1)];
 /// Shares of bandwidth and flops; step, sequence, reduce, launch, front in seconds.
 const START: [f64; N] = [0.7, 0.5, 3e-3, 3e-5, 1e-5, 1e-3, 1e-2];
 
@@ -168,21 +161,21 @@ fn fit_gpus() {
     println!("a100: compute {a100:.3} (GORGO, Table 1)");
     let l4 = |ms: f64| bisect(|share| prefill::ttft("llama-3.1-8b", "l4", Some(share), 512), ms);
     println!("l4: compute {:.3} (SkyWalker: 300 ms)", l4(prefill::SKYWALKER_512));
-    let dense = measured::dense();
-    let loss = |memory: f64, compute: f64| {
-        let efficiency =
-            Efficiency { memory, compute, attention: ATTENTION * compute, ..measured::efficiency() };
-        let ours = dense.replay(efficiency);
-        let off = |a: f64, b: f64| (a / b).ln().abs();
-        let pairs = ours.iter().zip(&dense.measured).take(measured::FITTED);
-        pairs.map(|(a, b)| off(a.ttft, b.ttft) + off(a.tpot, b.tpot)).sum::<f64>()
-    };
-    let grid = (60..96).step_by(1).flat_map(|m| (20..96).step_by(2).map(move |c| (m, c)));
-    let (m, c) = grid
-        .map(|(m, c)| (f64::from(m) / 100.0, f64::from(c) / 100.0))
-        .min_by(|a, b| loss(a.0, a.1).total_cmp(&loss(b.0, b.1)))
-        .unwrap();
-    println!("rtx-pro-6000: memory {m:.2} compute {c:.2} (first {} requests)", measured::FITTED);
+    for (name, run) in [("dense", measured::dense()), ("experts", measured::experts())] {
+        let loss = |[memory, host]: [f64; 2]| {
+            let ours = run.replay(measured::with(memory, host));
+            let off = |a: f64, b: f64| (a / b).ln().abs();
+            let pairs = ours.iter().zip(&run.measured).take(measured::FITTED);
+            pairs.map(|(a, b)| off(a.ttft, b.ttft) + off(a.tpot, b.tpot)).sum::<f64>()
+        };
+        let grid = (30..96).step_by(3).flat_map(|m| (1..60).map(move |h| (m, h)));
+        let best = grid
+            .map(|(m, h)| [f64::from(m) / 100.0, f64::from(h) / 10.0])
+            .map(|pair| (loss(pair), pair))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .unwrap();
+        println!("rtx-pro-6000, {name}: memory and host {:?}", best.1);
+    }
 }
 
 fn main() {

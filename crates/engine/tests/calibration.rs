@@ -17,8 +17,7 @@ fn config(model: &str, gpu: &str, tp: u32) -> Config {
 fn ttft(config: Config, tokens: u32) -> f64 {
     let mut engine = Engine::new(config, 1).unwrap();
     let (id, blocks) = (RequestId(1), Vec::new());
-    let request =
-        Submission { id, prompt_tokens: tokens, reply_tokens: 1, max_tokens: 1, blocks };
+    let request = Submission { id, prompt_tokens: tokens, reply_tokens: 1, max_tokens: 1, blocks };
     engine.handle(Time::ZERO, Input::Submit(request));
     engine.handle_timeout(Time::MAX);
     let end = |output| match output {

@@ -8,14 +8,8 @@ use meridian_base::mix;
 use meridian_engine::KvCache;
 
 /// Blocks of the cache, and the percentage of the trace's blocks that an LRU of that size finds.
-pub const CURVE: [(u32, f64); 6] = [
-    (1_000, 4.5),
-    (3_000, 6.5),
-    (10_000, 21.2),
-    (30_000, 32.6),
-    (50_000, 35.5),
-    (100_000, 36.4),
-];
+pub const CURVE: [(u32, f64); 6] =
+    [(1_000, 4.5), (3_000, 6.5), (10_000, 21.2), (30_000, 32.6), (50_000, 35.5), (100_000, 36.4)];
 
 /// The trace: each request's block hashes.
 #[must_use]

@@ -44,7 +44,8 @@ fn submission(id: u64, prompt_tokens: u32, reply_tokens: u32) -> Input {
 /// When there is no such model or GPU, or it does not fit.
 #[must_use]
 pub fn ttft(model: &str, gpu: &str, compute: Option<f64>, tokens: u32) -> f64 {
-    let mut engine = Engine::new(config(model, gpu, compute), 1).expect("a profile's defaults hold");
+    let mut engine =
+        Engine::new(config(model, gpu, compute), 1).expect("a profile's defaults hold");
     engine.handle(Time::ZERO, submission(1, tokens, 1));
     engine.handle_timeout(Time::MAX);
     let end = |output| match output {

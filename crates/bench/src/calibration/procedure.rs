@@ -78,9 +78,8 @@ impl ClosedLoop {
     fn new(point: &Point, front: f64, config: Config) -> Result<ClosedLoop, ConfigError> {
         let clients = u64::from(point.clients + spare(point));
         let mut rng = Rng::new(1);
-        let starts = (0..clients).map(|id| {
-            (Time::ZERO + Duration::from_secs_f64(rng.exponential(front)), id)
-        });
+        let starts = (0..clients)
+            .map(|id| (Time::ZERO + Duration::from_secs_f64(rng.exponential(front)), id));
         Ok(ClosedLoop {
             starts: starts.collect(),
             engine: Engine::new(config, 1)?,

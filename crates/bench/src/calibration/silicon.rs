@@ -59,9 +59,8 @@ fn elsewhere(
     model: &str,
     precision: Precision,
 ) -> Option<Tuned> {
-    let same = |row: &Tuned| {
-        (row.software, row.model, row.precision) == (software, model, precision)
-    };
+    let same =
+        |row: &Tuned| (row.software, row.model, row.precision) == (software, model, precision);
     TUNED.into_iter().find(same).map(|row| Tuned { gpu, ..row })
 }
 
