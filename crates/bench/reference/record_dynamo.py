@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import sequence
-from record import FIRST_PORT, LIMIT, REPLICAS, http, renumbered
+from record import FIRST_PORT, LIMIT, REPLICAS, http
 
 PORT = FIRST_PORT + 90
 FIRST_TOKEN_AFTER = 3

@@ -36,9 +36,9 @@ def prompt(segments):
 
 
 def tokens(prompt):
-    """Tokens of a prompt: four letters each, the number they make."""
+    """Tokens of a prompt: the numbers that four letters each make; a rest has none."""
     numbers = [LETTERS.index(letter) for letter in prompt]
-    fours = [numbers[i : i + 4] for i in range(0, len(numbers), 4)]
+    fours = [numbers[i : i + 4] for i in range(0, len(numbers) - 3, 4)]
     return [sum(number << (5 * i) for i, number in enumerate(four)) for four in fours]
 
 
