@@ -12,6 +12,15 @@ pub enum TokenOutputs {
     First,
 }
 
+/// What goes into a step when there are prompts to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Decodes first, and prompts with what the token budget leaves (vLLM, TensorRT-LLM).
+    Mixed,
+    /// Prompts alone, as many as the token budget takes, while decodes wait (SGLang).
+    PromptsFirst,
+}
+
 /// An engine's settings, in vLLM's terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -19,6 +28,8 @@ pub struct Config {
     pub profile: Profile,
     /// KV blocks; the profile's own number unless set smaller or larger for a test.
     pub kv_blocks: u32,
+    /// What goes into a step when there are prompts to compute.
+    pub schedule: Schedule,
     /// Most sequences in a batch.
     pub max_num_seqs: u32,
     /// Most tokens computed in a step.
@@ -38,15 +49,16 @@ pub struct Config {
 }
 
 impl Config {
-    /// vLLM's defaults for the profile's GPU: 8,192 tokens and 1,024 sequences on the H100, 2,048
-    /// and 256 on the others.
+    /// vLLM's defaults for the profile's GPU: 8,192 tokens and 1,024 sequences on the H100 and H200,
+    /// 2,048 and 256 on the others.
     #[must_use]
     pub fn new(profile: Profile) -> Config {
-        let large = profile.gpu.name == "h100";
+        let large = matches!(profile.gpu.name, "h100" | "h200");
         let capacity = profile.kv_blocks.saturating_mul(crate::BLOCK_TOKENS);
         Config {
             profile,
             kv_blocks: profile.kv_blocks,
+            schedule: Schedule::Mixed,
             max_num_seqs: if large { 1024 } else { 256 },
             max_num_batched_tokens: if large { 8192 } else { 2048 },
             max_model_len: profile.model.context.min(capacity),
@@ -119,6 +131,8 @@ pub enum ConfigError {
     DoesNotFit {
         /// The model.
         model: &'static str,
+        /// The format of its weights.
+        precision: &'static str,
         /// The GPU.
         gpu: &'static str,
         /// The tensor parallel degree asked for.
@@ -158,10 +172,10 @@ impl fmt::Display for ConfigError {
             ConfigError::TensorParallel { tp, heads } => {
                 write!(f, "tp {tp} does not divide the model's {heads} heads: choose 1, 2, 4 or 8")
             }
-            ConfigError::DoesNotFit { model, gpu, tp, weights_gb, memory_gb, enough_tp } => {
+            ConfigError::DoesNotFit { model, precision, gpu, tp, weights_gb, memory_gb, enough_tp } => {
                 write!(
                     f,
-                    "{model} in bf16 does not fit {gpu} with tp {tp}: the weights take \
+                    "{model} in {precision} does not fit {gpu} with tp {tp}: the weights take \
                      {weights_gb:.1} GB on each GPU, which has {memory_gb:.1} GB for weights and KV"
                 )?;
                 match enough_tp {

@@ -7,13 +7,20 @@
 //! before it), the reductions between GPUs, and what the engine spends beside the GPU.
 //!
 //! ```text
-//! t = sqrt(weights^2 + (token T + head S)^2) + kv C + pair P + reduce + token_reduce T + step + sequence S
+//! gpu = sqrt(W^2 + (token T + head S)^2) + kv C + pair P + reduce + token_reduce T
+//! W   = weights + experts (1 - exp(-touch T))
+//! t   = gpu + step + sequence S           of decodes alone
+//! t   = max(gpu, launch) + step + sequence S   with prompts in it
 //! ```
 //! with T tokens, S sequences, C tokens of context read by decodes, P query-context pairs of prefill.
 //! The root of squares is the larger of the two with a soft knee: near it, kernels reach neither
 //! roof (measured GEMM tables of the H100 sit 20 to 30 % above both there).
 //!
-//! It does not know kernels, tiles or clocks.
+//! Of a mixture of experts a step reads those that its tokens choose: with k of n chosen at random a
+//! token, (1 - k/n)^T of them stay untouched. Decodes run as one recorded graph; a step with prompts
+//! in it launches each kernel by itself, and is never faster than that.
+//!
+//! It does not know kernels, tiles or clocks, nor that some experts are liked better than others.
 
 use meridian_base::Duration;
 
@@ -28,6 +35,8 @@ pub struct Work {
     pub context: f64,
     /// Pairs of a prompt token and a token at or before it.
     pub pairs: f64,
+    /// Sequences that compute prompt tokens.
+    pub prompts: f64,
 }
 
 impl Work {
@@ -43,6 +52,7 @@ impl Work {
         let (before, new) = (f64::from(before), f64::from(new));
         self.tokens += new;
         self.sequences += 1.0;
+        self.prompts += 1.0;
         self.pairs += new * (before + (new + 1.0) / 2.0);
     }
 }
@@ -51,8 +61,12 @@ impl Work {
 /// reductions between GPUs, and what the engine spends beside the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
-    /// Reading all weights once.
+    /// Reading once all weights that every token needs.
     pub weights: f64,
+    /// Reading all experts once; 0 in a dense model.
+    pub experts: f64,
+    /// Share of the untouched experts that one more token touches.
+    pub touch: f64,
     /// Computing one token.
     pub token: f64,
     /// Computing the output head for one sequence.
@@ -65,6 +79,8 @@ pub struct Terms {
     pub reduce: f64,
     /// Moving one token through the reductions.
     pub token_reduce: f64,
+    /// Least time of a step with prompts in it.
+    pub launch: f64,
     /// Fixed time of a step.
     pub step: f64,
     /// Time for each sequence.
@@ -76,10 +92,21 @@ impl Terms {
     #[must_use]
     pub fn seconds(&self, work: &Work) -> f64 {
         let compute = self.token * work.tokens + self.head * work.sequences;
-        let matrices = libm::sqrt(self.weights * self.weights + compute * compute);
+        let weights = self.weights + self.experts_read(work.tokens);
+        let matrices = libm::sqrt(weights * weights + compute * compute);
         let attention = self.kv * work.context + self.pair * work.pairs;
         let reductions = self.reduce + self.token_reduce * work.tokens;
-        matrices + attention + reductions + self.step + self.sequence * work.sequences
+        let gpu = matrices + attention + reductions;
+        let gpu = if work.prompts > 0.0 { gpu.max(self.launch) } else { gpu };
+        gpu + self.step + self.sequence * work.sequences
+    }
+
+    /// The time to read the experts that `tokens` tokens touch.
+    fn experts_read(&self, tokens: f64) -> f64 {
+        if self.experts == 0.0 {
+            return 0.0;
+        }
+        self.experts * (1.0 - libm::exp(-self.touch * tokens))
     }
 }
 
@@ -101,6 +128,29 @@ mod tests {
         chunks.prefill(300, 700);
         assert_eq!(whole.pairs, chunks.pairs);
         assert_eq!(whole.tokens, chunks.tokens);
+    }
+
+    // One token reads the experts it chooses, many read all; a dense model reads none.
+    #[test]
+    fn experts_are_read_as_they_are_touched() {
+        let touch = -libm::log(1.0 - 8.0 / 128.0);
+        let terms = Terms { experts: 0.016, touch, ..Terms::default() };
+        let at = |tokens| terms.seconds(&Work { tokens, ..Work::default() });
+        assert!((at(1.0) - 0.001).abs() < 1e-9);
+        assert!(at(16.0) > 0.010 && at(16.0) < 0.011);
+        assert!((at(1000.0) - 0.016).abs() < 1e-9);
+    }
+
+    // The launches bound a step with prompts from below, and leave decodes alone.
+    #[test]
+    fn prompts_take_at_least_their_launches() {
+        let terms = Terms { weights: 0.010, launch: 0.030, step: 0.001, ..Terms::default() };
+        let mut decode = Work::default();
+        decode.decode(100);
+        let mut mixed = decode;
+        mixed.prefill(0, 10);
+        assert!((terms.seconds(&decode) - 0.011).abs() < 1e-9);
+        assert!((terms.seconds(&mixed) - 0.031).abs() < 1e-9);
     }
 
     // The two roofs: few tokens cost the reading, many the computing.

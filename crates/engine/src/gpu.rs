@@ -1,20 +1,44 @@
 //! The GPUs: what the datasheet says, and how much of it an engine gets.
 //!
-//! Datasheet constants are those of NVIDIA's aiconfigurator (Apache-2.0, `systems/*.yaml`). The
-//! efficiencies beside them are what separates a datasheet from a serving engine: kernels, the
-//! scheduler's Python, launches, sampling. They are fitted end to end, not kernel by kernel, by
-//! `fit/fit.py`; each row says against what, and how wrong it may be.
+//! Datasheet constants are those of NVIDIA's aiconfigurator (Apache-2.0, `systems/*.yaml`), for the
+//! RTX PRO 6000 NVIDIA's own datasheet. What separates a datasheet from a serving engine (kernels,
+//! the scheduler's Python, launches, sampling) is an [`Efficiency`], fitted end to end, not kernel
+//! by kernel; each row says against what, and how wrong it may be. docs/calibration.md has the
+//! commands. Rows of [`TUNED`](crate::TUNED) are nearer to the truth for one model and one engine.
 
-/// Where a GPU's numbers come from.
+use crate::precision::Precision;
+
+/// Where a GPU's efficiency comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// What the efficiencies were fitted against.
+    /// What it was fitted against.
     pub fitted: &'static str,
     /// Relative error to expect of a step time, as a fraction.
     pub error: f64,
 }
 
-/// One GPU. Rates are per second and per GPU; efficiencies are fractions of them.
+/// How much of a GPU an engine gets, and what it spends beside it. All fitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Efficiency {
+    /// Share of the bandwidth reached when reading weights and KV.
+    pub memory: f64,
+    /// Share of the flops reached in the matrices.
+    pub compute: f64,
+    /// Share of the bf16 flops reached in prefill attention.
+    pub attention: f64,
+    /// Share of the link that an all-reduce reaches.
+    pub link: f64,
+    /// Fixed time of a step, in seconds.
+    pub step: f64,
+    /// Time of a step for each sequence in it, in seconds.
+    pub sequence: f64,
+    /// Latency of one all-reduce, in seconds; two a layer when split.
+    pub reduce: f64,
+    /// Least time of one layer in a step with prompts, in seconds.
+    pub launch: f64,
+}
+
+/// One GPU. Rates are per second and per GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
     /// The short name used on the command line.
@@ -25,23 +49,13 @@ pub struct Gpu {
     pub bandwidth: f64,
     /// Dense bf16 tensor flops (datasheet).
     pub flops: f64,
+    /// Dense fp8 tensor flops (datasheet); those of bf16 where it has none.
+    pub fp8_flops: f64,
     /// Bandwidth to the other GPUs of the node, in bytes, one direction (datasheet).
     pub link: f64,
-    /// Share of `bandwidth` reached when reading weights and KV (fitted).
-    pub memory_efficiency: f64,
-    /// Share of `flops` reached in the matrices (fitted).
-    pub compute_efficiency: f64,
-    /// Share of `flops` reached in prefill attention (fitted).
-    pub attention_efficiency: f64,
-    /// Fixed time of a step, in seconds (fitted).
-    pub step: f64,
-    /// Time of a step for each sequence in it, in seconds (fitted).
-    pub sequence: f64,
-    /// Latency of one all-reduce, in seconds; two a layer when split (fitted).
-    pub reduce: f64,
-    /// Share of `link` that an all-reduce reaches (fitted).
-    pub link_efficiency: f64,
-    /// Where the efficiencies come from.
+    /// What an engine gets of it.
+    pub efficiency: Efficiency,
+    /// Where the efficiency comes from.
     pub source: Source,
 }
 
@@ -52,41 +66,54 @@ pub(crate) const RESERVE: f64 = 3_758_096_384.0;
 /// Share of memory that an engine takes (vLLM's `gpu_memory_utilization`).
 pub(crate) const UTILIZATION: f64 = 0.9;
 
-/// Every GPU there is a profile for. The step, sequence, reduce and link terms are what vLLM showed
-/// on the H100, for all three.
-pub const GPUS: [Gpu; 3] = [
+/// vLLM's, as the H100 shows them; each GPU puts its own shares of bandwidth and flops in.
+const VLLM: Efficiency = Efficiency {
+    memory: 0.90,
+    compute: 0.639,
+    attention: 0.581,
+    link: 0.603,
+    step: 2.54e-3,
+    sequence: 49.2e-6,
+    reduce: 16.9e-6,
+    launch: 0.0,
+};
+
+const L4: Gpu = Gpu {
+    name: "l4",
+    memory: 25_769_803_776.0,
+    bandwidth: 300e9,
+    flops: 121e12,
+    fp8_flops: 242e12,
+    link: 32e9,
+    efficiency: Efficiency { memory: 0.80, compute: 0.205, attention: 0.187, ..VLLM },
+    source: Source {
+        fitted: "compute: SkyWalker's 512 tokens in about 300 ms (Llama-3.1-8B); bandwidth: \
+                 aiconfigurator's correction, not measured; l4-slow and l4-fast are its error bar",
+        error: 0.25,
+    },
+};
+
+/// Every GPU there is a profile for.
+pub const GPUS: [Gpu; 8] = [
+    L4,
     Gpu {
-        name: "l4",
-        memory: 25_769_803_776.0,
-        bandwidth: 300e9,
-        flops: 121e12,
-        link: 32e9,
-        memory_efficiency: 0.80,
-        compute_efficiency: 0.205,
-        attention_efficiency: 0.187,
-        step: STEP,
-        sequence: SEQUENCE,
-        reduce: REDUCE,
-        link_efficiency: LINK_EFFICIENCY,
-        source: Source {
-            fitted: "compute: SkyWalker's 512 tokens in about 300 ms (Llama-3.1-8B); bandwidth: \
-                     aiconfigurator's correction, not measured",
-            error: 0.25,
-        },
+        name: "l4-slow",
+        efficiency: Efficiency { memory: 0.70, compute: 0.164, attention: 0.150, ..VLLM },
+        ..L4
+    },
+    Gpu {
+        name: "l4-fast",
+        efficiency: Efficiency { memory: 0.90, compute: 0.41, attention: 0.374, ..VLLM },
+        ..L4
     },
     Gpu {
         name: "a100",
         memory: 85_899_345_920.0,
         bandwidth: 2039e9,
         flops: 312e12,
+        fp8_flops: 312e12,
         link: 300e9,
-        memory_efficiency: 0.80,
-        compute_efficiency: 0.568,
-        attention_efficiency: 0.516,
-        step: STEP,
-        sequence: SEQUENCE,
-        reduce: REDUCE,
-        link_efficiency: LINK_EFFICIENCY,
+        efficiency: Efficiency { memory: 0.80, compute: 0.568, attention: 0.516, ..VLLM },
         source: Source {
             fitted: "compute: GORGO's Table 1, 0.0938 ms a prompt token (Mistral-7B); bandwidth: \
                      aiconfigurator's correction, not measured",
@@ -94,35 +121,79 @@ pub const GPUS: [Gpu; 3] = [
         },
     },
     Gpu {
+        name: "l40s",
+        memory: 48_305_799_168.0,
+        bandwidth: 864e9,
+        flops: 362.05e12,
+        fp8_flops: 733e12,
+        link: 32e9,
+        efficiency: Efficiency { memory: 0.80, compute: 0.568, attention: 0.516, ..VLLM },
+        source: Source {
+            fitted: "no end-to-end point: the A100's shares",
+            error: 0.30,
+        },
+    },
+    Gpu {
+        name: "rtx-pro-6000",
+        memory: 102e9,
+        bandwidth: 1792e9,
+        flops: 503.8e12,
+        fp8_flops: 1007.6e12,
+        link: 64e9,
+        efficiency: Efficiency { memory: 0.78, compute: 0.50, attention: 0.455, ..VLLM },
+        source: Source {
+            fitted: "memory and compute: the first 100 of 300 measured vLLM requests \
+                     (Llama-3.1-8B); the other 200 and a mixture of experts judge it",
+            error: 0.10,
+        },
+    },
+    Gpu {
         name: "h100",
         memory: 85_899_345_920.0,
         bandwidth: 3350e9,
         flops: 989e12,
+        fp8_flops: 1978e12,
         link: 450e9,
-        memory_efficiency: 0.90,
-        compute_efficiency: 0.639,
-        attention_efficiency: 0.581,
-        step: STEP,
-        sequence: SEQUENCE,
-        reduce: REDUCE,
-        link_efficiency: LINK_EFFICIENCY,
+        efficiency: VLLM,
         source: Source {
-            fitted: "TPOT of aiconfigurator's end-to-end points, odd rows (Qwen3-32B on vLLM, \
-                     Llama-3.1-8B on TensorRT-LLM); even rows: median error 1.2 % and 4.4 %",
+            fitted: "aiconfigurator's end-to-end points, odd rows (Qwen3-32B on vLLM)",
             error: 0.10,
         },
     },
+    Gpu {
+        name: "h200",
+        memory: 151_397_597_184.0,
+        bandwidth: 4800e9,
+        flops: 989e12,
+        fp8_flops: 1978e12,
+        link: 450e9,
+        efficiency: VLLM,
+        source: Source {
+            fitted: "no bf16 point: the H100's shares; see the tuned rows",
+            error: 0.20,
+        },
+    },
 ];
-
-const STEP: f64 = 2.54e-3;
-const SEQUENCE: f64 = 49.2e-6;
-const REDUCE: f64 = 16.9e-6;
-const LINK_EFFICIENCY: f64 = 0.603;
 
 impl Gpu {
     /// The GPU of this short name.
     #[must_use]
     pub fn named(name: &str) -> Option<Gpu> {
         GPUS.into_iter().find(|gpu| gpu.name == name)
+    }
+
+    /// The same GPU under an engine that gets this much of it.
+    #[must_use]
+    pub const fn with_efficiency(self, efficiency: Efficiency) -> Gpu {
+        Gpu { efficiency, ..self }
+    }
+
+    /// Tensor flops in which weights of this format are multiplied (datasheet).
+    #[must_use]
+    pub const fn flops(&self, precision: Precision) -> f64 {
+        match precision {
+            Precision::Fp8 => self.fp8_flops,
+            Precision::Bf16 | Precision::Int4Experts => self.flops,
+        }
     }
 }

@@ -35,6 +35,7 @@ impl Profile {
             let fits = |n: &u32| kv_blocks_suffice(&model, &gpu, *n);
             return Err(ConfigError::DoesNotFit {
                 model: model.name,
+                precision: model.precision.name(),
                 gpu: gpu.name,
                 tp,
                 weights_gb: model.weight_bytes() / f64::from(tp) / 1e9,
@@ -72,21 +73,31 @@ fn kv_blocks_suffice(model: &Model, gpu: &Gpu, tp: u32) -> bool {
 }
 
 fn terms(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
-    let gpus = f64::from(tp);
-    let bandwidth = gpu.bandwidth * gpu.memory_efficiency;
-    let flops = gpu.flops * gpu.compute_efficiency * gpus;
-    let reductions = if tp > 1 { 2.0 * f64::from(model.layers) } else { 0.0 };
+    let (gpus, efficiency) = (f64::from(tp), gpu.efficiency);
+    let layers = f64::from(model.layers);
+    let bandwidth = gpu.bandwidth * efficiency.memory;
+    let flops = gpu.flops(model.precision) * efficiency.compute * gpus;
+    let reductions = if tp > 1 { 2.0 * layers } else { 0.0 };
     // A ring moves each token's hidden state almost twice over every link.
     let moved = reductions * 2.0 * f64::from(model.hidden) * 2.0 * (gpus - 1.0) / gpus;
     Terms {
-        weights: model.read_bytes() / gpus / bandwidth,
+        weights: model.common_bytes() / gpus / bandwidth,
+        experts: model.expert_bytes() / gpus / bandwidth,
+        touch: touch(model),
         token: 2.0 * model.linear_params() / flops,
-        head: 2.0 * model.head_params() / flops,
-        kv: model.kv_bytes(tp) / bandwidth,
-        pair: model.pair_flops() / (gpu.flops * gpu.attention_efficiency * gpus),
-        reduce: reductions * gpu.reduce,
-        token_reduce: moved / (gpu.link * gpu.link_efficiency),
-        step: gpu.step,
-        sequence: gpu.sequence,
+        head: 2.0 * model.head_params() / (gpu.flops * efficiency.compute * gpus),
+        kv: model.kv_read_bytes(tp) / bandwidth,
+        pair: model.pair_flops() / (gpu.flops * efficiency.attention * gpus),
+        reduce: reductions * efficiency.reduce,
+        token_reduce: moved / (gpu.link * efficiency.link),
+        launch: layers * efficiency.launch,
+        step: efficiency.step,
+        sequence: efficiency.sequence,
     }
+}
+
+/// The rate at which tokens touch experts: one token leaves `1 - active / count` of them alone.
+fn touch(model: &Model) -> f64 {
+    let share = |e: crate::Experts| f64::from(e.active) / f64::from(e.count);
+    model.experts.map_or(0.0, |experts| -libm::log(1.0 - share(experts)))
 }

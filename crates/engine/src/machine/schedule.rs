@@ -7,16 +7,21 @@
 //! last. A long prompt so takes several steps and slows the decodes beside it without stopping
 //! them (chunked prefill; Sarathi-Serve, OSDI'24).
 //!
+//! SGLang's rule ([`Schedule::PromptsFirst`]) is the older one: whenever a prompt can be computed,
+//! a step computes prompts alone and the decodes wait, so first tokens come early and the gaps
+//! between tokens have outliers.
+//!
 //! KV is taken as sequences grow, not reserved for replies of unknown length. When it runs out the
 //! latest sequence gives way and is computed anew later (recompute preemption). Admission asks for
 //! room for the whole prompt, though only the first chunk is taken, so that one long prompt does
 //! not admit itself into a full cache just to be thrown out again.
 
 use super::{Engine, Step};
+use crate::config::Schedule;
 use crate::cost::Work;
 use crate::kv::blocks_for;
 use crate::output::Output;
-use crate::sequence::Place;
+use crate::sequence::{Place, Sequence};
 use meridian_base::{Duration, Time};
 
 impl Engine {
@@ -28,9 +33,13 @@ impl Engine {
             self.pending.push_back(slot);
         }
         let mut budget = self.config.max_num_batched_tokens;
-        let preempted = self.advance_running(now, &mut budget);
-        if !preempted {
-            self.admit_pending(now, &mut budget);
+        match self.config.schedule {
+            Schedule::Mixed => {
+                if !self.advance_running(now, &mut budget, |_| true) {
+                    self.admit_pending(now, &mut budget);
+                }
+            }
+            Schedule::PromptsFirst => self.prompts_first(now, &mut budget),
         }
         if self.batch.is_empty() {
             assert!(self.running.is_empty() && self.pending.is_empty(), "an idle engine has room");
@@ -39,12 +48,32 @@ impl Engine {
         self.start_step(now);
     }
 
-    /// Gives each running sequence its tokens. Returns whether any had to give way.
-    fn advance_running(&mut self, now: Time, budget: &mut u32) -> bool {
+    /// SGLang's rule: begun prompts, then pending ones; decodes only when there is neither.
+    fn prompts_first(&mut self, now: Time, budget: &mut u32) {
+        let preempted = self.advance_running(now, budget, |s| !s.is_decoding());
+        if !preempted {
+            self.admit_pending(now, budget);
+        }
+        if self.batch.is_empty() {
+            self.advance_running(now, budget, |_| true);
+        }
+    }
+
+    /// Gives each running sequence that `takes` its tokens. Returns whether any had to give way.
+    fn advance_running(
+        &mut self,
+        now: Time,
+        budget: &mut u32,
+        takes: impl Fn(&Sequence) -> bool,
+    ) -> bool {
         let mut preempted = false;
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
             let slot = self.running[index];
+            if !takes(self.sequence(slot)) {
+                index += 1;
+                continue;
+            }
             let new = {
                 let s = self.sequence(slot);
                 (s.tokens() - s.computed).min(*budget)

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Makes the files of this folder from the published ones. Standard library only.
+
+    python3 crates/bench/data/calibration/reduce.py --silicon e2e_ttft_tpot.csv.gz \
+        --vllm DIR --sharegpt sharegpt_llama31_8b_300.jsonl.gz --mooncake conversation_trace.jsonl.gz
+
+SOURCE.md says where the inputs come from. e2e_ttft_tpot.csv.gz is silicon_sample.csv of
+aiconfigurator-core with the concurrency parsed out of silicon_data_source into its own column.
+"""
+import argparse
+import csv
+import gzip
+import json
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200"}
+
+
+def number(text):
+    """A count without its '.0'; nothing stays nothing."""
+    return str(int(float(text))) if text else ""
+
+
+def campaign(source):
+    """Who measured: NVIDIA's own runs, or SemiAnalysis InferenceX, of which the rest are exports."""
+    return "nvidia" if "auto-gap-analysis" in source else "inferencex"
+
+
+def silicon(path):
+    names = ["gpu", "engine", "model", "mode", "campaign", "format", "isl", "osl", "clients", "tp",
+             "attention_dp", "moe_tp", "moe_ep", "pp", "ttft_ms", "tpot_ms"]
+    with gzip.open(path, "rt") as file, open(f"{HERE}/silicon.csv", "w") as out:
+        print(",".join(names), file=out)
+        for row in csv.DictReader(file):
+            if row["system"] not in SYSTEMS:
+                continue
+            fields = [
+                SYSTEMS[row["system"]], row["backend"], row["model_path"].split("/")[-1].lower(),
+                row["mode"], campaign(row["silicon_data_source"]), row["gemm_quant_mode"] or "bf16",
+                row["isl"], row["osl"], number(row["concurrency"]), number(row["tp_size"]),
+                number(row["attention_dp_size"]), number(row["moe_tp_size"]),
+                number(row["moe_ep_size"]), number(row["pp_size"]),
+                f"{float(row['silicon_ttft_ms']):.6g}", f"{float(row['silicon_tpot_ms']):.6g}",
+            ]
+            print(",".join(fields), file=out)
+
+
+def parents(requests):
+    """For each list of chained block ids: the earlier list it shares most with, and how much."""
+    owner, found = {}, []
+    for index, ids in enumerate(requests):
+        shared = 0
+        while shared < len(ids) and ids[shared] in owner:
+            shared += 1
+        found.append((owner[ids[shared - 1]] if shared else 0, shared))
+        for block in ids[shared:]:
+            owner[block] = index
+    return found
+
+
+def vllm(directory, sharegpt):
+    with gzip.open(sharegpt, "rt") as file:
+        blocks = [json.loads(line)["hash_ids_with_output"] for line in file]
+    for name, run in (("llama-3.1-8b", "llama31_8b_tp1"), ("qwen3-30b-a3b", "qwen3_30b_a3b")):
+        with open(f"{directory}/rtxpro6000_{run}_requests.csv") as file:
+            rows = list(csv.DictReader(file))
+        # The prompts of the second run were not published: nothing shared is assumed.
+        links = parents(blocks) if name == "llama-3.1-8b" else [(0, 0)] * len(rows)
+        with open(f"{HERE}/vllm-{name}.csv", "w") as out:
+            print("arrival_s,prompt,reply,ttft_ms,tpot_ms,parent,shared_blocks", file=out)
+            for row, (parent, shared) in zip(rows, links):
+                print(",".join([row["arrival_s"], row["input_toks"], row["output_toks"],
+                                row["ttft_ms"], row["tpot_ms"], str(parent), str(shared)]), file=out)
+
+
+def mooncake(path):
+    with gzip.open(path, "rt") as file:
+        requests = [json.loads(line)["hash_ids"] for line in file]
+    with open(f"{HERE}/mooncake-blocks.csv", "w") as out:
+        print("parent,shared_blocks,blocks", file=out)
+        for ids, (parent, shared) in zip(requests, parents(requests)):
+            print(f"{parent},{shared},{len(ids)}", file=out)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("silicon", "vllm", "sharegpt", "mooncake"):
+        arguments.add_argument(f"--{name}", required=True)
+    arguments = arguments.parse_args()
+    silicon(arguments.silicon)
+    vllm(arguments.vllm, arguments.sharegpt)
+    mooncake(arguments.mooncake)
+
+
+if __name__ == "__main__":
+    main()
