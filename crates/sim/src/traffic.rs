@@ -92,7 +92,11 @@ impl World {
         };
         let now = self.now;
         self.replicas[at].engine.handle(now, engine::Input::Submit(submission));
+        self.turn_at_once(replica);
         self.pump(replica);
+        if let Some(gateway) = self.sender(id, attempt) {
+            self.answer_head(replica, gateway);
+        }
     }
 
     /// The replica was not there: its sender learns so when the reset comes back.
@@ -142,6 +146,8 @@ impl World {
             there.remember(now);
         }
         let due = there.engine.poll_timeout();
+        let due = due.map(|at| self.engine_fires(at));
+        let there = &mut self.replicas[replica as usize];
         if due != there.timer {
             there.timer = due;
             if let Some(at) = due {
