@@ -211,7 +211,8 @@ impl World {
 
     /// When a message of a request's answer arrives: not before the one sent ahead of it.
     fn along(&mut self, id: RequestId, from: usize, to: usize, at: Time, leg: u64) -> Time {
-        let at = at + self.delay(from, to, id, leg);
+        // An engine's process may be late: nothing leaves it before now.
+        let at = at.max(self.now) + self.delay(from, to, id, leg);
         let Some(flight) = self.flights.get_mut(id) else { return at };
         flight.last_message = flight.last_message.max(at);
         flight.last_message
