@@ -1,0 +1,179 @@
+//! GORGO's tables: the line that describes its engine (Table 1), and its four systems (Tables 2 to
+//! 5).
+//!
+//! The tables are the usual kind of experiment, with one table more: each published figure is of
+//! one run of 60 s with 57 to 141 requests, so beside our mean over seeds stands what single runs
+//! show, the least and the most.
+
+use anyhow::Context as _;
+use meridian_sim::{Fate, Report};
+use serde_json::json;
+
+use super::claim::{self, Claim};
+use super::grid::Grid;
+use super::plan::Plan;
+use super::plot::{self, Figure};
+use super::spec::Published;
+use super::table::Table;
+use super::{Context, Findings, build, cells, metric, params, results, stats};
+use crate::fit::{self, Line};
+
+/// Table 1: intercept in ms, slope in ms a token, R2, samples.
+const TABLE_1: (f64, f64, f64, usize) = (150.72, 0.0938, 0.9863, 87);
+/// How near the slope must come (evaluation's bound for the engine model).
+const SLOPE_WITHIN: f64 = 0.05;
+
+/// Table 1: TTFT over input tokens on an idle engine.
+///
+/// # Errors
+/// What is wrong with the file, or a run without two different prompts.
+pub(super) fn fit(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let plan = Plan::new(&context.spec, context.quick)?;
+    let cell = *plan.cells().first().context("a plan has a cell")?;
+    let mut found = Findings { params: params::hash(&plan)?, ..Findings::default() };
+    let (mut lines, mut shown) = (Vec::new(), Vec::new());
+    for seed in 1..=u64::from(context.seeds) {
+        let report = (context.simulate)(build::scenario(&plan, cell, seed)?)?;
+        let points = points(&report);
+        lines.push(fit::line(&points).context("workloads: prompts of one length have no line")?);
+        found.violations.extend(report.violations);
+        (context.progress)(lines.len(), context.seeds as usize, &format!("seed {seed}"));
+        if seed == 1 {
+            shown = points;
+        }
+    }
+    let title = "TTFT over input tokens, first seed (simulated)".to_owned();
+    let published = Some((TABLE_1.0, TABLE_1.1));
+    let labels = ["input tokens", "TTFT, ms"];
+    let svg = plot::scatter(&title, labels, &shown, lines.first().copied(), published)?;
+    found.figures.push(Figure::new(&["ttft", "line"], title, svg));
+    found.tables.push(line_table(&lines));
+    found.claims = line_claims(&lines);
+    let of = |get: fn(&Line) -> f64| json!(mean(&lines, get));
+    found.rows.push(results::bare(
+        "direct",
+        "idle",
+        &[
+            ("intercept_ms", of(|l| l.intercept)),
+            ("slope_ms", of(|l| l.slope)),
+            ("r2", of(|l| l.r2)),
+            ("points", json!(lines[0].points)),
+        ],
+    ));
+    Ok(found)
+}
+
+fn points(report: &Report) -> Vec<(f64, f64)> {
+    let done = report.requests.iter().filter(|r| r.fate == Fate::Done);
+    done.map(|r| (f64::from(r.prompt_tokens), r.ttft.as_secs_f64() * 1e3)).collect()
+}
+
+fn mean(lines: &[Line], get: fn(&Line) -> f64) -> f64 {
+    lines.iter().map(get).sum::<f64>() / lines.len() as f64
+}
+
+fn line_table(lines: &[Line]) -> Table {
+    let title = "TTFT = intercept + slope x input tokens";
+    let header = ["seed", "intercept ms", "slope ms/token", "error of the slope", "R2", "N"];
+    let mut table = Table::new(title, &header);
+    for (seed, line) in (1..).zip(lines) {
+        table.row([
+            format!("{seed}"),
+            format!("{:.2}", line.intercept),
+            format!("{:.4}", line.slope),
+            format!("{:.4}", line.slope_error),
+            format!("{:.4}", line.r2),
+            line.points.to_string(),
+        ]);
+    }
+    table
+}
+
+fn line_claims(lines: &[Line]) -> Vec<Claim> {
+    let about = |what: &str, published: f64, get: fn(&Line) -> f64, digits, within: f64| {
+        let ours = mean(lines, get);
+        let show = |v: f64| format!("{v:.digits$}");
+        let agrees = (ours / published - 1.0).abs() <= within;
+        Claim::about(what, "Table 1", show(published), show(ours), agrees)
+    };
+    let (intercept, slope, r2, samples) = TABLE_1;
+    vec![
+        about("slope, ms a token (within 5 %)", slope, |l| l.slope, 4, SLOPE_WITHIN),
+        about("intercept, ms (within a fifth)", intercept, |l| l.intercept, 2, 0.2),
+        about("R2 (within 5 %)", r2, |l| l.r2, 4, 0.05),
+        about("samples", samples as f64, |l| l.points as f64, 0, 0.0),
+    ]
+}
+
+/// Tables 2 to 5.
+///
+/// # Errors
+/// What is wrong with the file, or a plot that can't be drawn.
+pub(super) fn tables(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let plan = Plan::new(&context.spec, context.quick)?;
+    let grid = cells::simulate(context, &plan)?;
+    let mut found = cells::findings(context, &grid)?;
+    if context.seeds > 1 {
+        found.tables.push(single_runs(&context.spec.published, &grid));
+    }
+    found.tables.push(in_flight());
+    Ok(found)
+}
+
+/// Each published value beside our mean and the range of single runs.
+fn single_runs(published: &[Published], grid: &Grid<'_>) -> Table {
+    let title = "One run each: the published figure, our mean, and the range over our runs";
+    let header = ["system", "metric", "published", "mean", "single runs", "published within"];
+    let mut table = Table::new(title, &header);
+    let plain = |p: &&Published| p.over.is_empty() && p.minus.is_empty() && p.of.len() == 1;
+    for figure in published.iter().filter(plain) {
+        let (place, metric) = metric::find(&figure.metric).expect("the plan was checked");
+        let Some(cell) = grid.at(0, 0, &figure.of[0]) else { continue };
+        let values: Vec<f64> = grid.by_seed(cell, place).into_iter().flatten().collect();
+        let (Some(mean), Some(low), Some(high)) = (
+            stats::mean(&values),
+            values.iter().copied().reduce(f64::min),
+            values.iter().copied().reduce(f64::max),
+        ) else {
+            continue;
+        };
+        let [value, _] = figure.value.ends();
+        let show = |v| claim::number(metric, v);
+        let within = (low..=high).contains(&value);
+        table.row([
+            figure.of[0].clone(),
+            figure.metric.clone(),
+            show(value),
+            show(mean.mean),
+            format!("{} to {}", show(low), show(high)),
+            if within { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// Requests a second and mean request latency in seconds of Tables 2 to 5.
+const PUBLISHED_RATES: [(&str, f64, f64); 4] = [
+    ("least-load", 1.65, 8.35),
+    ("prefix-trie", 1.40, 8.19),
+    ("gorgo", 0.93, 7.09),
+    ("gorgo-proxy", 2.33, 7.66),
+];
+
+/// What the published figures say of each other: by Little's law the requests in flight are the
+/// rate times the time that each takes, and ten were kept in flight.
+fn in_flight() -> Table {
+    let title = "Published: requests in flight by Little's law, where ten are said to be kept";
+    let header = ["system", "requests/s", "request latency s", "in flight", "requests/s with 10"];
+    let mut table = Table::new(title, &header);
+    for (system, rate, latency) in PUBLISHED_RATES {
+        table.row([
+            system.to_owned(),
+            format!("{rate:.2}"),
+            format!("{latency:.2}"),
+            format!("{:.1}", rate * latency),
+            format!("{:.2}", 10.0 / latency),
+        ]);
+    }
+    table
+}
