@@ -8,14 +8,8 @@ use std::collections::BTreeMap;
 
 const N: usize = 6;
 const NAMES: [&str; N] = ["memory", "compute", "step", "sequence", "reduce", "launch"];
-const BOUNDS: [(f64, f64); N] = [
-    (0.2, 0.95),
-    (0.1, 0.9),
-    (2e-4, 4e-2),
-    (1e-6, 4e-4),
-    (2e-6, 1e-4),
-    (1e-5, 4e-3),
-];
+const BOUNDS: [(f64, f64); N] =
+    [(0.2, 0.95), (0.1, 0.9), (2e-4, 4e-2), (1e-6, 4e-4), (2e-6, 1e-4), (1e-5, 4e-3)];
 const START: [f64; N] = [0.7, 0.5, 3e-3, 3e-5, 1e-5, 2e-4];
 
 fn efficiency(p: &[f64; N]) -> Efficiency {
@@ -32,7 +26,8 @@ fn loss(points: &[Point], p: &[f64; N]) -> f64 {
     let mut sum = 0.0;
     for point in points {
         let Some(ours) = run(point, p) else { continue };
-        sum += (ours.ttft / point.ttft).ln().abs().min(1.0) + (ours.tpot / point.tpot).ln().abs().min(1.0);
+        sum += (ours.ttft / point.ttft).ln().abs().min(1.0)
+            + (ours.tpot / point.tpot).ln().abs().min(1.0);
     }
     let prior: f64 = p.iter().zip(START).map(|(v, s)| (v / s).ln().powi(2)).sum();
     sum / points.len() as f64 + 0.002 * prior
@@ -96,17 +91,46 @@ fn main() {
         for side in [Side::Fitted, Side::Judged] {
             let mut e: [Vec<f64>; 3] = Default::default();
             for point in points.iter().filter(|p| p.side == side) {
-                let Some(ours) = run(point, &p) else { println!("does not fit"); continue };
+                let Some(ours) = run(point, &p) else {
+                    println!("does not fit");
+                    continue;
+                };
                 e[0].push((ours.ttft / point.ttft - 1.0).abs());
                 e[1].push((ours.tpot / point.tpot - 1.0).abs());
                 e[2].push(ours.ttft / point.ttft - 1.0);
                 if verbose {
-                    println!("   {side:?} tp{} {}x{} c{} ttft {:.0} ours {:.0} ({:+.0}%) tpot {:.2} ours {:.2} ({:+.0}%)", point.tp, point.isl, point.osl, point.clients, point.ttft, ours.ttft, 100.0 * (ours.ttft / point.ttft - 1.0), point.tpot, ours.tpot, 100.0 * (ours.tpot / point.tpot - 1.0));
+                    println!(
+                        "   {side:?} tp{} {}x{} c{} ttft {:.0} ours {:.0} ({:+.0}%) tpot {:.2} ours {:.2} ({:+.0}%)",
+                        point.tp,
+                        point.isl,
+                        point.osl,
+                        point.clients,
+                        point.ttft,
+                        ours.ttft,
+                        100.0 * (ours.ttft / point.ttft - 1.0),
+                        point.tpot,
+                        ours.tpot,
+                        100.0 * (ours.tpot / point.tpot - 1.0)
+                    );
                 }
             }
-            if side == Side::Judged { all[0].extend(&e[0]); all[1].extend(&e[1]); }
-            println!("  {side:?} {}: ttft {:.1}% (bias {:+.1}%) tpot {:.1}%", e[0].len(), 100.0 * median(e[0].clone()), 100.0 * median(e[2].clone()), 100.0 * median(e[1].clone()));
+            if side == Side::Judged {
+                all[0].extend(&e[0]);
+                all[1].extend(&e[1]);
+            }
+            println!(
+                "  {side:?} {}: ttft {:.1}% (bias {:+.1}%) tpot {:.1}%",
+                e[0].len(),
+                100.0 * median(e[0].clone()),
+                100.0 * median(e[2].clone()),
+                100.0 * median(e[1].clone())
+            );
         }
     }
-    println!("ALL judged {}: ttft {:.1}% tpot {:.1}%", all[0].len(), 100.0 * median(all[0].clone()), 100.0 * median(all[1].clone()));
+    println!(
+        "ALL judged {}: ttft {:.1}% tpot {:.1}%",
+        all[0].len(),
+        100.0 * median(all[0].clone()),
+        100.0 * median(all[1].clone())
+    );
 }

@@ -128,10 +128,7 @@ pub const GPUS: [Gpu; 8] = [
         fp8_flops: 733e12,
         link: 32e9,
         efficiency: Efficiency { memory: 0.80, compute: 0.568, attention: 0.516, ..VLLM },
-        source: Source {
-            fitted: "no end-to-end point: the A100's shares",
-            error: 0.30,
-        },
+        source: Source { fitted: "no end-to-end point: the A100's shares", error: 0.30 },
     },
     Gpu {
         name: "rtx-pro-6000",

@@ -206,8 +206,7 @@ impl Model {
     /// single rows are read.
     #[must_use]
     pub fn common_bytes(&self) -> f64 {
-        self.precision.bytes() * self.common_params()
-            + Precision::Bf16.bytes() * self.head_params()
+        self.precision.bytes() * self.common_params() + Precision::Bf16.bytes() * self.head_params()
     }
 
     /// Bytes of all experts.

@@ -72,9 +72,8 @@ struct ClosedLoop {
 impl ClosedLoop {
     fn new(point: &Point, config: Config) -> ClosedLoop {
         let mut rng = Rng::new(1);
-        let starts = (0..u64::from(point.clients)).map(|id| {
-            (Time::ZERO + Duration::from_secs_f64(rng.exponential(BETWEEN)), id)
-        });
+        let starts = (0..u64::from(point.clients))
+            .map(|id| (Time::ZERO + Duration::from_secs_f64(rng.exponential(BETWEEN)), id));
         ClosedLoop {
             starts: starts.collect(),
             engine: Engine::new(config, 1).expect("the settings go together"),
