@@ -15,6 +15,7 @@ pub mod claim;
 pub mod dist;
 pub mod figures;
 pub mod generator;
+mod gorgo;
 pub mod grid;
 pub mod metric;
 pub mod params;
