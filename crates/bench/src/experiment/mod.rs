@@ -15,6 +15,7 @@ pub mod claim;
 pub mod dist;
 pub mod figures;
 pub mod generator;
+mod gorgo;
 pub mod grid;
 pub mod metric;
 pub mod params;
@@ -28,6 +29,7 @@ pub mod runner;
 pub mod spec;
 pub mod stats;
 pub mod table;
+mod versus;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;

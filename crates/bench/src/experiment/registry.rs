@@ -1,7 +1,7 @@
 //! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
 //! line names another.
 
-use super::{Context, Findings, cells};
+use super::{Context, Findings, cells, gorgo, versus};
 
 /// What runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
@@ -42,6 +42,9 @@ pub static ALL: &[Entry] = &[
     entry!("skywalker-fig8"),
     entry!("skywalker-fig9"),
     entry!("skywalker-fig10"),
+    entry!("gorgo-tables", gorgo::tables),
+    entry!("gorgo-fit", gorgo::fit),
+    entry!("meridian-vs-all", versus::run),
 ];
 
 /// The experiment called `name`.
