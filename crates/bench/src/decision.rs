@@ -180,7 +180,14 @@ fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
         // A client's mistake: the index takes the prompt back, so that every decision meets the
         // same index.
         let outcome = Outcome::ClientError;
-        let end = Input::Finished { id, outcome, retry: false, usage: None, extended: None };
+        let end = Input::Finished {
+            id,
+            outcome,
+            retry: false,
+            usage: None,
+            extended: None,
+            served: None,
+        };
         routing.handle(now, end);
         drain(&mut routing);
         took

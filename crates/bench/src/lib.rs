@@ -2,10 +2,13 @@
 //!
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
+//! [`experiment`] holds the simulated experiments beside what papers publish.
 
 pub mod calibration;
 mod commit;
 pub mod decision;
+pub mod experiment;
+pub mod fit;
 pub mod load;
 pub mod mock;
 pub mod race;

@@ -3,12 +3,14 @@
 mod bench;
 mod check;
 mod engine;
+mod experiment;
 mod explain;
 mod gateway;
 mod http;
 mod logs;
 mod policies;
 mod up;
+mod workload;
 
 use clap::{Parser, Subcommand};
 
@@ -35,8 +37,13 @@ enum Command {
     Engine(engine::Args),
     /// Puts load on a live endpoint and measures it at the client
     Bench(Box<bench::Args>),
+    /// Reproduces a published comparison, simulated, with the published figures beside it
+    Experiment(experiment::Args),
     /// Lists the routing policies
     Policies(policies::Args),
+    /// Describes, writes and converts workloads and traces
+    #[command(subcommand)]
+    Workload(workload::Command),
     /// Tells why a request went where it did
     Explain(explain::Args),
 }
@@ -49,7 +56,9 @@ fn main() -> std::process::ExitCode {
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Policies(args) => policies::run(&args),
+        Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
     };
     match result {

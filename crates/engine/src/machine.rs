@@ -58,6 +58,8 @@ pub struct Engine {
     wake: Time,
     outputs: VecDeque<Output>,
     counters: Stats,
+    /// Steps take this many times as long.
+    slow: f64,
 }
 
 impl Engine {
@@ -82,6 +84,7 @@ impl Engine {
             wake: Time::ZERO,
             outputs: VecDeque::new(),
             counters: Stats::default(),
+            slow: 1.0,
             config,
         })
     }
@@ -113,6 +116,12 @@ impl Engine {
     /// Does all that is due at or before `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance(now, true);
+    }
+
+    /// Makes the steps that begin from now on take `factor` times as long: a throttled or a sick
+    /// GPU. 1 is as new.
+    pub fn slow_down(&mut self, factor: f64) {
+        self.slow = factor.max(1e-3);
     }
 
     /// The settings.
@@ -290,6 +299,6 @@ impl Engine {
             0.0 => 1.0,
             cv => self.rng.lognormal(1.0, cv),
         };
-        crate::cost::duration(seconds * factor)
+        crate::cost::duration(seconds * factor * self.slow)
     }
 }

@@ -70,6 +70,7 @@ fn announce(shared: &Shared, member: &Member, found: &Found) {
         kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
+        rtt: Duration::ZERO,
     };
     // A look that was under way when the replica left tells nothing.
     let there = || !member.gone.is_cancelled();

@@ -163,6 +163,11 @@ impl Inner {
                     (id, Decision::Reject { why, retry_after })
                 }
                 Output::Held(_) => continue,
+                // A region whose gateway names no peers has none to send to.
+                Output::Forward { .. } | Output::Steal { .. } => {
+                    debug_assert!(false, "no peer has joined");
+                    continue;
+                }
                 Output::Probe(id) => {
                     // The prober lives as long as the gateway.
                     let _ = self.probes.send(id);
@@ -221,8 +226,14 @@ impl Ticket {
 
     /// An attempt failed before a byte went out: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
-        let input =
-            Input::Finished { id: self.id, outcome, retry: true, usage: None, extended: None };
+        let input = Input::Finished {
+            id: self.id,
+            outcome,
+            retry: true,
+            usage: None,
+            extended: None,
+            served: None,
+        };
         let mut inner = self.driver.lock();
         let verdict = self.driver.turn(&mut inner, self.id, input);
         self.driver.rearm(inner);
@@ -238,7 +249,8 @@ impl Ticket {
             Outcome::ReplicaError => End::Failed,
         };
         let Told { usage, extended } = told;
-        let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended };
+        let input =
+            Input::Finished { id: self.id, outcome, retry: false, usage, extended, served: None };
         self.close(end, Some(input), usage);
     }
 

@@ -8,12 +8,13 @@ mod requests;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::decide::{Record, Scratch};
+use crate::digest::Digest;
 use crate::explain::{Decision, Journal};
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
@@ -21,6 +22,7 @@ use crate::policy::{Params, Policy, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, Replicas, State};
 use crate::request::{Outcome, Request, Usage};
+use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
 
 /// How a region decides.
@@ -31,6 +33,10 @@ pub struct Config {
     pub params: Params,
     /// When a replica may be given another request.
     pub admission: Admission,
+    /// Which peers a request may be sent on to, and when.
+    pub topology: Topology,
+    /// How peers are judged.
+    pub peering: Peering,
     /// The held queue's bounds.
     pub held: HeldConfig,
     /// Attempts a request gets before it is given up, the first included.
@@ -59,6 +65,8 @@ impl Config {
             policy,
             params: Params::defaults(policy),
             admission: policy.admission,
+            topology: Topology::default(),
+            peering: Peering::default(),
             held: HeldConfig::default(),
             attempts: 3,
             breaker: BreakerConfig::default(),
@@ -113,9 +121,38 @@ pub enum Input {
         usage: Option<Usage>,
         /// Block hashes of prompt and reply together, where the driver followed the reply.
         extended: Option<Vec<u64>>,
+        /// Of a forward: the peer's own id of the replica that served it, where the peer told.
+        served: Option<ReplicaId>,
     },
     /// The client is gone.
     Cancelled(RequestId),
+    /// A peer joins, or an existing one is described anew. At most 64: ids from 64 on are ignored.
+    PeerJoined {
+        /// Its id.
+        id: PeerId,
+        /// What is known of it.
+        spec: PeerSpec,
+    },
+    /// A peer is gone. What was forwarded to it is ended by the driver.
+    PeerLeft(PeerId),
+    /// A peer told of itself.
+    Digested {
+        /// Which peer.
+        peer: PeerId,
+        /// Its count of digests: one that is not newer than the last is ignored.
+        sent: u64,
+        /// A round trip measured since the last.
+        rtt: Option<Duration>,
+        /// What it told.
+        digest: Digest,
+    },
+    /// A peer is idle and asks for held requests.
+    StealAsked {
+        /// Which peer.
+        by: PeerId,
+        /// The most that it takes.
+        count: u32,
+    },
 }
 
 /// What to do.
@@ -133,6 +170,28 @@ pub enum Output {
         matched_tokens: u32,
         /// Which attempt this is, from 1.
         attempt: u32,
+    },
+    /// Send the request to the peer, with `hops` one higher. The driver tells its first token, its
+    /// end or its cancellation as after a [`Output::Dispatch`]; a peer that refuses it is
+    /// [`Outcome::Full`].
+    Forward {
+        /// The request.
+        id: RequestId,
+        /// Where.
+        peer: PeerId,
+        /// Why there.
+        why: Why,
+        /// Prompt tokens expected in its caches.
+        matched_tokens: u32,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+    },
+    /// Ask a peer for some of its held requests; it gets [`Input::StealAsked`].
+    Steal {
+        /// Which peer.
+        from: PeerId,
+        /// The most that are taken.
+        count: u32,
     },
     /// No replica has room: the request waits here. Nothing to do.
     Held(RequestId),
@@ -238,10 +297,14 @@ impl Routing {
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Arrived(request) => self.arrived(now, request),
             Input::FirstToken(id) => self.first_token(now, id),
-            Input::Finished { id, outcome, retry, usage, extended } => {
+            Input::Finished { id, outcome, retry, usage, extended, served: _ } => {
                 self.finished(now, id, outcome, retry, usage, extended);
             }
             Input::Cancelled(id) => self.cancelled(now, id),
+            Input::PeerJoined { .. }
+            | Input::PeerLeft(_)
+            | Input::Digested { .. }
+            | Input::StealAsked { .. } => {}
         }
     }
 
@@ -325,6 +388,14 @@ impl Routing {
     #[must_use]
     pub fn terms(&self, candidate: &crate::explain::CandidateRow) -> Vec<(&'static str, f64)> {
         self.policy.terms(candidate)
+    }
+
+    /// Checks what must hold between events, in time proportional to the tables.
+    ///
+    /// # Panics
+    /// When it does not, which is a defect of the machine.
+    pub fn check_invariants(&self) {
+        assert!(self.held.len() as usize <= self.actives.len(), "who is held has not left");
     }
 
     /// Decides about `request` without sending or remembering anything but the decision.

@@ -25,6 +25,8 @@ pub struct ReplicaSpec {
     pub slots: Option<u32>,
     /// Relative capacity, 1 for an ordinary replica.
     pub weight: u32,
+    /// Round trip to it: zero within the region, more where a gateway serves replicas elsewhere.
+    pub rtt: Duration,
 }
 
 /// An engine's report of itself.
@@ -83,6 +85,8 @@ pub struct Row {
     /// Weight of the inferred prefix matches here, 0 to 1: lowered when engines report fewer
     /// cached tokens than were predicted.
     pub trust: f32,
+    /// Round trip to it in ms; zero within the region.
+    pub rtt_ms: f32,
     /// Why it takes nothing at all, whatever the request; `None` when it takes requests.
     pub closed: Option<Ineligible>,
 }
@@ -324,6 +328,7 @@ impl Replica {
             reported_pending: if reports { reported_pending } else { self.overdue },
             free_slots: self.free_slots(),
             trust: self.trust,
+            rtt_ms: self.spec.rtt.as_secs_f32() * 1e3,
             closed: self.closed(now),
         }
     }

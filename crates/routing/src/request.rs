@@ -29,6 +29,11 @@ pub struct Request {
     pub pinned: Option<meridian_base::ReplicaId>,
     /// The answer streams: its first token tells of prefill, and not of the whole answer.
     pub streams: bool,
+    /// Gateways that sent it on: 0 from a client. What came from a peer is never sent on again.
+    pub hops: u8,
+    /// The peers that it may be sent on to, a bit each by [`PeerId`](meridian_base::PeerId): those
+    /// that serve its model and where it may reside. `u64::MAX` for any, 0 for none.
+    pub peers: u64,
     /// Decide and explain, but send nothing and remember nothing.
     pub dry_run: bool,
 }

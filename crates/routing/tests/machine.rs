@@ -84,6 +84,8 @@ fn request(t: &TestCase) -> Request {
         deadline: ms(t, "deadline"),
         pinned: arg(t, "pinned").map(ReplicaId),
         streams: true,
+        hops: arg(t, "hops").unwrap_or(0),
+        peers: arg(t, "peers").unwrap_or(u64::MAX),
         dry_run: false,
     }
 }
@@ -99,6 +101,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 kv_tokens: arg(t, "kv"),
                 slots: arg(t, "slots"),
                 weight: 1,
+                rtt: Duration::from_millis(arg(t, "rtt").unwrap_or(0)),
             },
         },
         "drain" => Input::Draining(replica()),
@@ -134,6 +137,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 prefill_us: None,
             }),
             extended: None,
+            served: arg(t, "served").map(ReplicaId),
         },
         other => panic!("{other} is no command"),
     }
@@ -168,6 +172,13 @@ impl Region {
                 Output::Reject { id, why, retry_after } => {
                     writeln!(out, "{id} rejected: {why:?}, retry after {} s", retry_after.as_secs())
                 }
+                Output::Forward { id, peer, why, matched_tokens, attempt } => {
+                    writeln!(
+                        out,
+                        "{id} => {peer}: {why:?}, matched {matched_tokens}, attempt {attempt}"
+                    )
+                }
+                Output::Steal { from, count } => writeln!(out, "steal {count} from {from}"),
                 Output::Probe(id) => writeln!(out, "probe {id}"),
             }
             .expect("strings take writes");

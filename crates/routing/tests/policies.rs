@@ -52,7 +52,13 @@ fn idle() -> Row {
 }
 
 fn spec() -> ReplicaSpec {
-    ReplicaSpec { models: vec![ModelId(0)], kv_tokens: None, slots: None, weight: 1 }
+    ReplicaSpec {
+        models: vec![ModelId(0)],
+        kv_tokens: None,
+        slots: None,
+        weight: 1,
+        rtt: Duration::ZERO,
+    }
 }
 
 fn line(text: &str) -> Line {
@@ -166,6 +172,8 @@ impl Bench {
             deadline: None,
             pinned: None,
             streams: true,
+            hops: 0,
+            peers: u64::MAX,
             dry_run: false,
         };
         let all: Vec<u16> = self.replicas.ids().iter().map(|r| r.0).collect();

@@ -50,7 +50,8 @@ mod tests {
     use crate::Role;
 
     fn blocks(parts: &[(u64, u32)], block_bytes: u32) -> Vec<u64> {
-        let segment = |(id, bytes): &(u64, u32)| Segment { role: Role::User, id: *id, bytes: *bytes };
+        let segment =
+            |(id, bytes): &(u64, u32)| Segment { role: Role::User, id: *id, bytes: *bytes };
         let mut out = Vec::new();
         content_blocks(parts.iter().map(segment), block_bytes, 7, &mut out);
         out

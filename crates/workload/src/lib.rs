@@ -14,25 +14,36 @@
 #![deny(missing_docs)]
 
 mod arrivals;
-mod chat;
 mod content;
+mod generators;
 mod key;
-mod mixed;
+mod lengths;
+mod measure;
 mod program;
-mod sessions;
+mod registry;
+mod similarity;
 mod text;
-mod tree;
+pub mod trace;
 mod walk;
 
-pub use arrivals::Poisson;
-pub use chat::Chat;
+pub use arrivals::{
+    Arrival, ArrivalProcess, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
+    ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly, servegen_steps,
+};
 pub use content::content_blocks;
+pub use generators::chat::Chat;
+pub use generators::mixed::Mixed;
+pub use generators::sessions::Sessions;
+pub use generators::tiers::Tiers;
+pub use generators::trees::Tree;
 pub use key::ProgramKey;
-pub use mixed::Mixed;
+pub use measure::{Measured, Sample, measure, prompt_of};
 pub use program::{Node, Program, Role, Segment};
-pub use sessions::Sessions;
+pub use registry::{
+    GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad, find_generator,
+};
+pub use similarity::{Asked, Similarity, asked, pair_similarity, similarity, similarity_heatmap};
 pub use text::write_text;
-pub use tree::Tree;
 pub use walk::{Piece, Walk};
 
 /// Bytes that stand for one token where no tokenizer is at hand.

@@ -4,9 +4,10 @@
 use std::fmt::Write;
 
 use expect_test::{Expect, expect};
-use meridian_base::keyed;
+use meridian_base::{keyed, mix};
 use meridian_workload::{
-    Chat, Generator, Mixed, Piece, ProgramKey, Sessions, Tree, Walk, write_text,
+    Chat, GENERATORS, Generator, Mixed, Piece, ProgramKey, Sessions, Tree, Walk, prompt_of,
+    write_text,
 };
 
 /// Bytes and hash of the first prompts of two programs, the replies being their node's number.
@@ -59,15 +60,15 @@ fn trees() {
     check(
         &Tree::default(),
         expect![[r#"
-        session 7d62ed72f014ee6b
-        223 bytes 08b4ffd863d98416, 64 tokens
-        294 bytes 792fc253912a8d22, 64 tokens
-        294 bytes ad2924fd5c70a4f8, 64 tokens
-        session 44df440b1e936440
-        411 bytes 94888a14a4bff63a, 64 tokens
-        482 bytes e252428d662d3f46, 64 tokens
-        482 bytes 57e8391f3bef0f3e, 64 tokens
-    "#]],
+            session 7d62ed72f014ee6b
+            218 bytes aabdc4ab51ec5d2f, 64 tokens
+            289 bytes 595776e0b2c4138d, 64 tokens
+            289 bytes 59a2cdcf329dc338, 64 tokens
+            session 44df440b1e936440
+            408 bytes 0aaad015a822a193, 64 tokens
+            479 bytes 91930c3a06850003, 64 tokens
+            479 bytes d096e6360ea11e9a, 64 tokens
+        "#]],
     );
 }
 
@@ -85,6 +86,48 @@ fn chats() {
         2124 bytes 0d657e4e6ec3ab27, 678 tokens
     "#]],
     );
+}
+
+// Every generator of the registry with its published parameters: bytes of the first prompts, and
+// one number for everything in 40 programs.
+#[test]
+fn published_generators() {
+    let mut out = String::new();
+    for spec in GENERATORS {
+        let generator = spec.published();
+        let (mut hash, mut first) = (0, Vec::new());
+        for ordinal in 0..40 {
+            let key = ProgramKey { seed: 42, region: 1, client: 0, ordinal };
+            let program = generator.program(key);
+            hash = mix(hash, program.session);
+            for node in &program.nodes {
+                let parent = node.parent.map_or(0, |parent| parent as u64 + 1);
+                let think = node.think.as_nanos() as u64;
+                let shape = [parent, u64::from(node.level), u64::from(node.max_tokens), think];
+                let text = node.adds.iter().flat_map(|s| [s.id, u64::from(s.bytes)]);
+                hash = shape.into_iter().chain(text).fold(hash, mix);
+            }
+            let prompt = prompt_of(&program, program.nodes.len() - 1);
+            first.push(prompt.iter().map(|s| s.bytes).sum::<u32>());
+        }
+        writeln!(out, "{:10} {hash:016x} {:?}", spec.name, &first[..5])
+            .expect("a String takes all");
+    }
+    expect![[r#"
+        arena      c88e6eb08b3db302 [92, 12, 68, 4, 1416]
+        wildchat   70c1fe180cd53970 [92, 12, 68, 4, 1416]
+        tree2      d9f23b2e60c3f9b8 [1897, 1976, 2283, 1827, 1688]
+        tree4      9b18a3f960dce200 [1989, 1820, 1815, 1659, 2212]
+        qwen_a     2bf7865dfe92e8d8 [2596, 620, 1708, 1064, 2976]
+        qwen_b     9f81f899b7a37fef [3324, 4972, 1868, 976, 2680]
+        tool_agent 41a500eede7370d7 [25564, 46948, 13024, 27580, 17972]
+        rag        df493843dfe25d2c [13672, 13080, 15484, 17024, 16148]
+        sessions   bf7364c9c179629c [9216, 9216, 9216, 9216, 9216]
+        single     d3e4054114c13813 [6304, 6304, 6304, 6304, 6304]
+        tool_loop  1f60619e4248a2a2 [9340, 10624, 7996, 10632, 9672]
+        chat       faeffe9417ec83e5 [92, 12, 68, 4, 1416]
+    "#]]
+    .assert_eq(&out);
 }
 
 // A part of a mix draws exactly what it would draw alone: choosing among parts shifts nothing.

@@ -19,7 +19,7 @@ pub(crate) const RULE: Rule = Rule {
 /// The commands of `./x` that hand their arguments to `meridian` under the same name.
 const PASSED_ON: [&str; 2] = ["up", "bench"];
 
-/// The help of every command by name.
+/// The help of every command by name, that of the commands below it included.
 type Helps = BTreeMap<String, String>;
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
@@ -41,7 +41,12 @@ fn helps_of_meridian(house: &House) -> anyhow::Result<Helps> {
     let ask = |args: &[&str]| stdout_of(cmd(&house.root, house.meridian(), args));
     let mut helps = Helps::new();
     for name in names_of_clap(&ask(&["--help"])?) {
-        helps.insert(name.to_owned(), ask(&[name, "--help"])?);
+        let mut help = ask(&[name, "--help"])?;
+        let below: Vec<String> = names_of_clap(&help).map(str::to_owned).collect();
+        for inner in below.iter().filter(|inner| *inner != "help") {
+            help.push_str(&ask(&[name, inner, "--help"])?);
+        }
+        helps.insert(name.to_owned(), help);
     }
     Ok(helps)
 }

@@ -20,6 +20,7 @@ pub(crate) enum Part {
     Build,
     Check,
     Unit,
+    Sim,
     Real,
     Up,
 }
@@ -31,7 +32,8 @@ const REAL: &str = "real_";
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 impl Part {
-    pub(crate) const ALL: &[Part] = &[Part::Build, Part::Check, Part::Unit, Part::Real, Part::Up];
+    pub(crate) const ALL: &[Part] =
+        &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
 
     /// What the part shows, in a line.
@@ -40,6 +42,7 @@ impl Part {
             Part::Build => "all programs and tests",
             Part::Check => "the house rules",
             Part::Unit => "tests of every crate, without other software",
+            Part::Sim => "60 s of simulated worlds from seeds that were never tried",
             Part::Real => "the gateway before real llama.cpp servers",
             Part::Up => "a whole region for 15 s, with model engines and with llama.cpp",
         }
@@ -60,6 +63,7 @@ impl Part {
                 let examples = cargo_test(house, &["--doc"], tally);
                 units.and(examples)?;
             }
+            Part::Sim => search(house)?,
             Part::Real => {
                 let there = programs(house).iter().any(|name| name.starts_with(REAL));
                 ensure!(there, "no crate has a tests/{REAL}*.rs, so nothing real was tested");
@@ -81,6 +85,7 @@ impl fmt::Display for Part {
             Part::Build => "build",
             Part::Check => "check",
             Part::Unit => "unit",
+            Part::Sim => "sim",
             Part::Real => "real",
             Part::Up => "up",
         })
@@ -108,6 +113,15 @@ fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Resul
     ensure!(status.success(), "tests failed, see above");
     // There may be no example in any document; test programs without a test test nothing.
     ensure!(sum.passed > 0 || which == ["--doc"], "no test ran");
+    Ok(())
+}
+
+/// Simulates worlds of fresh seeds; one that breaks an invariant is named with its command.
+fn search(house: &House) -> anyhow::Result<()> {
+    let args = ["run", "--quiet", "--package", "meridian-sim", "--example", "search", "--"];
+    let args = [&args[..], &["--for", "60"]].concat();
+    let status = limit::run(cargo(&house.root, &args), LIMIT, |line| println!("{line}"))?;
+    ensure!(status.success(), "a simulated world broke an invariant, see above");
     Ok(())
 }
 

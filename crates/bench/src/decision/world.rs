@@ -1,7 +1,7 @@
 //! The fleet that decisions are measured on: who holds what, and who comes back.
 
 use anyhow::Context;
-use meridian_base::{ModelId, ReplicaId, RequestId, Rng, Time, mix};
+use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time, mix};
 use meridian_routing::{
     Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, policy,
 };
@@ -90,6 +90,8 @@ impl Fleet {
             deadline: None,
             pinned: None,
             streams: true,
+            hops: 0,
+            peers: 0,
             dry_run: false,
         }
     }
@@ -101,7 +103,13 @@ impl Fleet {
         let now = Time::from_millis(1);
         for id in (0..self.replicas).map(ReplicaId) {
             let kv_tokens = Some(500_000);
-            let spec = ReplicaSpec { models: vec![MODEL], kv_tokens, slots: None, weight: 1 };
+            let spec = ReplicaSpec {
+                models: vec![MODEL],
+                kv_tokens,
+                slots: None,
+                weight: 1,
+                rtt: Duration::ZERO,
+            };
             routing.handle(now, Input::Joined { id, spec });
             let load = Load {
                 pending: Some(0),
@@ -122,7 +130,14 @@ impl Fleet {
             while let Some(output) = routing.poll() {
                 debug_assert!(!matches!(output, Output::Reject { .. }), "nothing is refused");
             }
-            let end = Input::Finished { id, outcome, retry: false, usage: None, extended: None };
+            let end = Input::Finished {
+                id,
+                outcome,
+                retry: false,
+                usage: None,
+                extended: None,
+                served: None,
+            };
             routing.handle(now, end);
             while routing.poll().is_some() {}
         });

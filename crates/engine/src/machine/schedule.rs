@@ -210,10 +210,15 @@ impl Engine {
         self.step = Some(Step { started: now, one, repeats, prefill, ends: now + one * repeats });
     }
 
-    /// How many decode steps can be one event: nobody waits, nobody ends, KV lasts.
+    /// How many decode steps can be one event: nobody could come in, nobody ends, KV lasts.
+    ///
+    /// Who is pending after a schedule with budget and slots to spare waits for KV, and KV comes
+    /// back only where somebody ends, gives way or is aborted, which end the event.
     fn stride(&mut self) -> u32 {
         let most = self.config.decode_stride;
-        if most == 1 || !self.pending.is_empty() || self.batch.len() < self.running.len() {
+        let spent = self.batch.len() >= self.config.max_num_batched_tokens as usize;
+        let could_come = !self.pending.is_empty() && spent;
+        if most == 1 || could_come || self.batch.len() < self.running.len() {
             return 1;
         }
         let left = |slot: &u32| self.sequence(*slot).limit - self.sequence(*slot).generated;

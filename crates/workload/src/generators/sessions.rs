@@ -5,7 +5,37 @@
 //! session's prefix starts alike and then grows apart, so a router gains by bringing a session
 //! back to where its last turn ran.
 
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Program, ProgramKey, Role, Segment};
+
+/// Sessions of several turns.
+pub(crate) static SESSIONS: GeneratorSpec = GeneratorSpec {
+    name: "sessions",
+    summary: "Sessions of equal turns behind one shared system prompt.",
+    source: "llm-cache-router, cloud benchmark",
+    load: PublishedLoad::Clients(&[24]),
+    params: &params(8.0),
+    make: |params| Box::new(Sessions::of(params)),
+};
+
+/// Sessions of one turn.
+pub(crate) static SINGLE: GeneratorSpec = GeneratorSpec {
+    name: "single",
+    summary: "Single questions behind one shared system prompt.",
+    source: "llm-cache-router, the single-turn shape it names",
+    load: PublishedLoad::Any,
+    params: &params(1.0),
+    make: |params| Box::new(Sessions::of(params)),
+};
+
+const fn params(turns: f64) -> [GeneratorParam; 4] {
+    [
+        knob("turns", turns, (1.0, 1000.0), "turns of a session"),
+        knob("system_bytes", 6144.0, (0.0, 1e7), "bytes of the system prompt that all share"),
+        knob("question_bytes", 160.0, (1.0, 1e7), "bytes of a question"),
+        knob("max_tokens", 64.0, (1.0, 1e6), "tokens of a reply"),
+    ]
+}
 
 /// Makes sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +53,17 @@ pub struct Sessions {
 impl Default for Sessions {
     fn default() -> Sessions {
         Sessions { turns: 8, system_bytes: 6 * 1024, question_bytes: 160, max_tokens: 64 }
+    }
+}
+
+impl Sessions {
+    fn of(params: &GeneratorParams) -> Sessions {
+        Sessions {
+            turns: params.count("turns"),
+            system_bytes: params.count("system_bytes"),
+            question_bytes: params.count("question_bytes"),
+            max_tokens: params.count("max_tokens"),
+        }
     }
 }
 

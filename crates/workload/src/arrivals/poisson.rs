@@ -1,5 +1,4 @@
-//! When programs arrive. A closed loop needs no clock: a client starts its next program when the
-//! last one is over. An open loop has one, and keeps it whatever the answers do.
+//! Arrivals that know nothing of each other.
 
 use std::time::Duration;
 

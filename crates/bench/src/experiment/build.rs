@@ -1,0 +1,201 @@
+//! From a plan to the simulator's scenario: one cell under one seed.
+
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use meridian_base::mix;
+use meridian_engine::{BLOCK_TOKENS, Config, Profile};
+use meridian_routing::{Admission, HeldConfig, ProbeConfig};
+use meridian_sim as sim;
+use meridian_workload::{Generator, Poisson, open_loop};
+
+use super::plan::{Cell, Plan};
+use super::price;
+use super::spec::{Fleet, Group, Load, Objective, System, Topology};
+
+/// The scenario of `cell` under `seed`.
+///
+/// # Errors
+/// When an engine can't be set up as the fleet says.
+pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scenario> {
+    let (workload, generators) = &plan.workloads[cell.workload];
+    let loads = workload.loads.iter().zip(generators).enumerate();
+    let loads = loads.flat_map(|(i, (load, generator))| sources(i, load, generator, plan, seed));
+    Ok(sim::Scenario {
+        seed,
+        regions: regions(plan),
+        wan: sim::Wan {
+            rtt_ms: plan.regions.rtt_ms.clone(),
+            jitter: plan.regions.jitter,
+            loss: plan.regions.loss,
+        },
+        replicas: replicas(&plan.fleets[cell.fleet])?,
+        system: system(plan, cell.system)?,
+        loads: loads.collect(),
+        faults: Vec::new(),
+        autoscaler: None,
+        measure: sim::Measure { warmup: plan.measure.warmup.0, window: plan.measure.window.0 },
+        paranoid: false,
+    })
+}
+
+fn regions(plan: &Plan) -> Vec<sim::Region> {
+    let places = plan.regions.regions.iter();
+    places.map(|p| sim::Region { name: p.name.clone(), continent: p.continent.clone() }).collect()
+}
+
+/// An engine of the group.
+///
+/// # Errors
+/// When the model does not fit the GPU, or a setting is out of its range.
+pub fn engine(group: &Group) -> anyhow::Result<Config> {
+    let named = || format!("{} on {} with tp {}", group.model, group.gpu, group.tp);
+    let profile = Profile::named(&group.model, &group.gpu, group.tp)
+        .map_err(|e| anyhow!("{e}"))
+        .with_context(named)?;
+    let mut config = Config::new(profile);
+    if let Some(tokens) = group.kv_tokens {
+        config = config.with_kv_blocks(tokens / BLOCK_TOKENS);
+    }
+    config.max_num_batched_tokens =
+        group.max_num_batched_tokens.unwrap_or(config.max_num_batched_tokens);
+    config.max_num_seqs = group.max_num_seqs.unwrap_or(config.max_num_seqs);
+    config.jitter = group.jitter;
+    config.validate().map_err(|e| anyhow!("{e}")).with_context(named)?;
+    Ok(config)
+}
+
+fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
+    let mut replicas = Vec::new();
+    let regions = fleet.groups.first().map_or(0, |g| g.count.len());
+    for region in 0..regions {
+        for group in &fleet.groups {
+            let hardware = sim::Hardware { region, engine: engine(group)?, kv_tokens: None };
+            replicas.extend((0..group.count[region]).map(|_| hardware));
+        }
+    }
+    Ok(replicas)
+}
+
+/// What one replica costs in USD an hour, on average over the fleet; `None` without a price.
+#[must_use]
+pub fn replica_price(fleet: &Fleet) -> Option<f64> {
+    let (mut usd, mut replicas) = (0.0, 0.0);
+    for group in &fleet.groups {
+        let count: f64 = group.count.iter().map(|n| f64::from(*n)).sum();
+        usd += count * f64::from(group.tp) * price::usd_per_hour(&group.gpu)?;
+        replicas += count;
+    }
+    Some(usd / replicas)
+}
+
+fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
+    let (system, policy, params) = &plan.systems[place];
+    let (held, probe) = (&system.held, &system.probe);
+    Ok(sim::System {
+        name: system.name.clone(),
+        policy,
+        params: params.clone(),
+        admission: admission(system, policy),
+        topology: topology(plan, &system.topology)?,
+        gateways: system.gateways,
+        held: HeldConfig {
+            max: held.max,
+            max_per_tenant: held.max_per_tenant,
+            max_wait: held.max_wait.0,
+            look_ahead: held.look_ahead,
+            patience: held.patience.0,
+        },
+        probe: ProbeConfig {
+            busy: probe.busy.0,
+            idle: probe.idle.0,
+            down_after: probe.down_after,
+            stale: probe.stale.0,
+        },
+        digests: sim::Digests {
+            every: system.digests.every.0,
+            on_change: system.digests.on_change.map(|span| span.0),
+        },
+        // A rule that acts on news alone has to be told of each.
+        news: match policy.name {
+            "skywalker_steal" => sim::News::Eager,
+            _ => sim::News::Lazy,
+        },
+    })
+}
+
+/// The admission mode of a system.
+#[must_use]
+pub fn admission(system: &System, policy: &meridian_routing::policy::Spec) -> Admission {
+    system.admission.map_or(policy.admission, Admission::from)
+}
+
+fn topology(plan: &Plan, topology: &Topology) -> anyhow::Result<sim::Topology> {
+    Ok(match topology {
+        Topology::TwoLayer => sim::Topology::TwoLayer,
+        Topology::Central(name) if name == "first" => sim::Topology::Central { region: 0 },
+        Topology::Central(name) => {
+            let region = plan.regions.regions.iter().position(|r| r.name == *name);
+            let region = region.with_context(|| format!("topology.central: no region {name}"))?;
+            sim::Topology::Central { region }
+        }
+        Topology::RegionLocal => sim::Topology::RegionLocal,
+        Topology::Flat => sim::Topology::Flat,
+        Topology::Waterfall(above) => sim::Topology::Waterfall { above: *above },
+        Topology::Continent(above) => sim::Topology::Continent { above: *above },
+        Topology::Oracle(Objective::Ttft(work)) => {
+            sim::Topology::Oracle(sim::Objective::Ttft { work: *work })
+        }
+        Topology::Oracle(Objective::Throughput(balance)) => {
+            sim::Topology::Oracle(sim::Objective::Throughput { balance: *balance })
+        }
+    })
+}
+
+/// The topology's name in tables and results.
+#[must_use]
+pub fn topology_name(topology: &Topology) -> &'static str {
+    match topology {
+        Topology::TwoLayer => "two_layer",
+        Topology::Central(_) => "central",
+        Topology::RegionLocal => "region_local",
+        Topology::Flat => "flat",
+        Topology::Waterfall(_) => "waterfall",
+        Topology::Continent(_) => "continent",
+        Topology::Oracle(_) => "oracle",
+    }
+}
+
+/// The load in every region that has clients for it. The seed of arrivals names the load and the
+/// region, so that a load more or less leaves the others as they are.
+fn sources(
+    place: usize,
+    load: &Load,
+    generator: &Arc<dyn Generator>,
+    plan: &Plan,
+    seed: u64,
+) -> Vec<sim::Load> {
+    let regions = 0..plan.regions.regions.len();
+    regions
+        .filter_map(|region| {
+            let source = match (&load.clients, &load.rate) {
+                (Some(clients), _) if clients[region] > 0 => sim::Source::Closed {
+                    clients: clients[region],
+                    generator: generator.clone(),
+                    ramp: load.ramp.0,
+                    programs: load.programs,
+                },
+                (None, Some(rate)) if rate[region] > 0.0 => {
+                    let chance = mix(mix(seed, place as u64), region as u64);
+                    let arrivals =
+                        Poisson::new(chance, rate[region] / generator.mean_requests().max(1.0));
+                    let region = region as u32;
+                    let programs = open_loop(generator.clone(), arrivals, seed, region);
+                    sim::Source::Open(Box::new(programs))
+                }
+                _ => return None,
+            };
+            Some(sim::Load { region, source, may_run_in: None })
+        })
+        .collect()
+}

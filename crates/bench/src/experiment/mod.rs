@@ -1,0 +1,144 @@
+//! Experiments: what the papers show, and what the simulator shows beside it.
+//!
+//! An experiment is a file, `experiments/NAME.yaml`, and one line in [`registry`]. The file says
+//! what is compared on what, which metrics to show, and which published figures to stand beside
+//! them; [`cells`] runs it. An experiment of its own kind brings a function, which may use any part
+//! of the usual one. Either way the result is [`Findings`], and [`report`] writes them down.
+//!
+//! No parameter is chosen here so that a figure fits: engines come from `engine`, workloads from
+//! `workload`, and [`params`] hashes both into every result.
+
+pub mod build;
+pub mod catalogue;
+pub mod cells;
+pub mod claim;
+pub mod dist;
+pub mod figures;
+pub mod generator;
+mod gorgo;
+pub mod grid;
+pub mod metric;
+pub mod params;
+pub mod plan;
+pub mod plot;
+pub mod price;
+mod registry;
+mod report;
+pub mod results;
+pub mod runner;
+pub mod spec;
+pub mod stats;
+pub mod table;
+mod versus;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use claim::Claim;
+use plot::Figure;
+pub use registry::{ALL, Code, Entry, find};
+use runner::{Progress, Simulate};
+use spec::Spec;
+use table::Table;
+
+/// How to run an experiment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Seeds; the experiment's own number by default, 1 in the small variant.
+    pub seeds: Option<u32>,
+    /// The small variant.
+    pub quick: bool,
+    /// On real processes instead of simulated ones, where the experiment can.
+    pub live: bool,
+}
+
+/// What an experiment's code is given.
+pub struct Context<'a> {
+    /// The experiment's file.
+    pub spec: Spec,
+    /// Seeds to run: 1 to this.
+    pub seeds: u32,
+    /// Run the small variant.
+    pub quick: bool,
+    /// The simulator.
+    pub simulate: &'a Simulate<'a>,
+    /// Told after each run.
+    pub progress: &'a Progress<'a>,
+}
+
+impl Context<'_> {
+    /// A number from the file's `knobs`, of the small variant where it has one.
+    ///
+    /// # Errors
+    /// When the file has no such knob.
+    pub fn knob(&self, name: &str) -> anyhow::Result<f64> {
+        let quick = self.quick.then(|| self.spec.quick.knobs.get(name)).flatten();
+        let found = quick.or_else(|| self.spec.knobs.get(name));
+        found.copied().with_context(|| format!("knobs.{name}: missing; give a number"))
+    }
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The rows of `results.json`.
+    pub rows: Vec<Value>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Published figures beside ours.
+    pub claims: Vec<Claim>,
+    /// Plots.
+    pub figures: Vec<Figure>,
+    /// Broken invariants, in words.
+    pub violations: Vec<String>,
+    /// The hash of what calibration froze.
+    pub params: String,
+}
+
+/// An experiment that ran.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub name: &'static str,
+    /// Its file.
+    pub spec: Spec,
+    /// Seeds that ran: 1 to this.
+    pub seeds: u32,
+    /// Whether it was the small variant.
+    pub quick: bool,
+    /// Whether it ran on real processes.
+    pub live: bool,
+    /// What it found.
+    pub findings: Findings,
+}
+
+/// Runs an experiment.
+///
+/// # Errors
+/// What is wrong with its file, or went wrong in its code.
+pub fn run(
+    entry: &Entry,
+    options: Options,
+    simulate: &Simulate<'_>,
+    progress: &Progress<'_>,
+) -> anyhow::Result<Outcome> {
+    let spec: Spec = spec::read(entry.name, entry.yaml)?;
+    let seeds = options.seeds.unwrap_or(if options.quick { 1 } else { spec.seeds });
+    if seeds == 0 {
+        bail!("seeds: 0 runs nothing; use 1 or more");
+    }
+    let code = match (options.live, entry.live) {
+        (false, _) => entry.code,
+        (true, Some(live)) => live,
+        (true, None) => {
+            bail!("--live: {} has no part on real processes; leave it out", entry.name)
+        }
+    };
+    let Options { quick, live, .. } = options;
+    let context = Context { spec, seeds, quick, simulate, progress };
+    let findings = code(&context).with_context(|| format!("experiments/{}.yaml", entry.name))?;
+    Ok(Outcome { name: entry.name, spec: context.spec, seeds, quick, live, findings })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! The hash of what calibration froze: engines, workloads, network, the window.
+//!
+//! Two results with one hash come from the same world, whatever was compared in it: systems are
+//! left out. Generators are hashed by the programs they make, so that a change of their code shows
+//! as well as a change of a knob; engines by their step-time terms.
+
+use meridian_base::mix;
+use meridian_workload::{Generator, ProgramKey};
+
+use super::build;
+use super::plan::Plan;
+
+/// The hash, in hexadecimal.
+///
+/// # Errors
+/// When an engine can't be set up as a fleet says.
+pub fn hash(plan: &Plan) -> anyhow::Result<String> {
+    let mut hash = 0;
+    let mut add = |text: &str| hash = text.bytes().fold(mix(hash, 1), |h, b| mix(h, b.into()));
+    add(&serde_json::to_string(&plan.regions)?);
+    add(&serde_json::to_string(&plan.measure)?);
+    for fleet in &plan.fleets {
+        add(&fleet.name);
+        for group in &fleet.groups {
+            add(&format!("{:?} {:?}", group.count, build::engine(group)?));
+        }
+    }
+    for (workload, generators) in &plan.workloads {
+        add(&serde_json::to_string(workload)?);
+        generators.iter().for_each(|generator| add(&first_programs(generator.as_ref())));
+    }
+    Ok(format!("{hash:016x}"))
+}
+
+fn first_programs(generator: &dyn Generator) -> String {
+    let key = |client| ProgramKey { seed: 0, region: client % 3, client, ordinal: 0 };
+    let programs: Vec<_> = (0..8).map(|client| generator.program(key(client))).collect();
+    format!("{programs:?}")
+}

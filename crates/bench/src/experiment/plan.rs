@@ -1,0 +1,175 @@
+//! An experiment with everything looked up and checked: what can be run.
+
+mod check;
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use meridian_routing::policy::{Params, Spec as PolicySpec};
+use meridian_workload::Generator;
+
+use super::catalogue::catalogue;
+use super::generator;
+use super::spec::{Fleet, Measure, Quick, Regions, Spec, System, Workload};
+
+/// What a simulation needs of an experiment.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where clients and replicas stand.
+    pub regions: Regions,
+    /// Fleets.
+    pub fleets: Vec<Fleet>,
+    /// Workloads, each with its generators, a load each.
+    pub workloads: Vec<(Workload, Vec<Arc<dyn Generator>>)>,
+    /// Systems, each with its policy.
+    pub systems: Vec<(System, &'static PolicySpec, Params)>,
+    /// Which part of a run counts.
+    pub measure: Measure,
+}
+
+/// One combination of a workload, a fleet and a system, by their places in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The workload.
+    pub workload: usize,
+    /// The fleet.
+    pub fleet: usize,
+    /// The system.
+    pub system: usize,
+}
+
+impl Plan {
+    /// Looks everything up that `spec` names, and checks it; `quick` makes it small.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with its field, value and remedy.
+    pub fn new(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
+        let mut problems = Vec::new();
+        let Some(plan) = Plan::resolve(spec, &mut problems) else { bail!(problems.join("\n")) };
+        problems.extend(check::plan(&plan));
+        problems.extend(check::spec(spec, &plan));
+        if !problems.is_empty() {
+            bail!(problems.join("\n"));
+        }
+        Ok(if quick { plan.smaller(&spec.quick) } else { plan })
+    }
+
+    /// `None` when something has no value to go on with; what is wrong goes to `problems`.
+    fn resolve(spec: &Spec, problems: &mut Vec<String>) -> Option<Plan> {
+        let known = catalogue();
+        let mut note = |problem: String| problems.push(problem);
+        let Some(regions) = &spec.regions else {
+            note("regions: missing; name a set, as in `regions: skywalker`".to_owned());
+            return None;
+        };
+        let regions = regions.resolve(&known.regions, |r| &r.name, "regions");
+        let regions = regions.map_err(|e| note(e.to_string())).ok();
+        let fleets = all(&spec.fleets, "fleets", &mut note, |one, field| {
+            one.resolve(&known.fleets, |f| &f.name, field).map_err(|e| vec![e.to_string()])
+        });
+        let workloads = all(&spec.workloads, "workloads", &mut note, |one, field| {
+            let workload = one
+                .resolve(&known.workloads, |w| &w.name, field)
+                .map_err(|e| vec![e.to_string()])?;
+            let name = format!("{field} ({})", workload.name);
+            let mut generators = Vec::new();
+            let mut problems = Vec::new();
+            for (i, load) in workload.loads.iter().enumerate() {
+                match generator::build(&load.generator) {
+                    Ok(generator) => generators.push(generator),
+                    Err(bad) => {
+                        problems.extend(bad.iter().map(|e| format!("{name}.loads[{i}].{e}")));
+                    }
+                }
+            }
+            if problems.is_empty() { Ok((workload, generators)) } else { Err(problems) }
+        });
+        let systems = all(&spec.systems, "systems", &mut note, |one, field| {
+            let system =
+                one.resolve(&known.systems, |s| &s.name, field).map_err(|e| vec![e.to_string()])?;
+            let name = format!("{field} ({})", system.name);
+            let resolved = system.policy.resolve();
+            let (policy, params) = resolved.map_err(|errors| {
+                errors.iter().map(|e| format!("{name}.{e}")).collect::<Vec<_>>()
+            })?;
+            Ok((system, policy, params))
+        });
+        let (regions, fleets, workloads, systems) = (regions?, fleets?, workloads?, systems?);
+        Some(Plan { regions, fleets, workloads, systems, measure: spec.measure })
+    }
+
+    /// Every cell, in the order of the tables: by workload, then fleet, then system.
+    #[must_use]
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (workload, (w, _)) in self.workloads.iter().enumerate() {
+            for (fleet, f) in self.fleets.iter().enumerate() {
+                if w.fleets.is_empty() || w.fleets.contains(&f.name) {
+                    let systems = 0..self.systems.len();
+                    cells.extend(systems.map(|system| Cell { workload, fleet, system }));
+                }
+            }
+        }
+        cells
+    }
+
+    /// The workload's name of a cell.
+    #[must_use]
+    pub fn workload(&self, cell: Cell) -> &str {
+        &self.workloads[cell.workload].0.name
+    }
+
+    /// The fleet's name of a cell.
+    #[must_use]
+    pub fn fleet(&self, cell: Cell) -> &str {
+        &self.fleets[cell.fleet].name
+    }
+
+    /// The system's name of a cell.
+    #[must_use]
+    pub fn system(&self, cell: Cell) -> &str {
+        &self.systems[cell.system].0.name
+    }
+
+    /// The small variant.
+    fn smaller(mut self, quick: &Quick) -> Plan {
+        let stays = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+        self.fleets.retain(|f| stays(&quick.fleets, &f.name));
+        self.workloads.retain(|w| stays(&quick.workloads, &w.0.name));
+        self.systems.retain(|s| stays(&quick.systems, &s.0.name));
+        let whole = |n: &mut u32| {
+            if *n > 0 {
+                *n = ((f64::from(*n) * quick.share).round() as u32).max(1);
+            }
+        };
+        for group in self.fleets.iter_mut().flat_map(|f| &mut f.groups) {
+            group.count.iter_mut().for_each(whole);
+        }
+        for load in self.workloads.iter_mut().flat_map(|w| &mut w.0.loads) {
+            load.clients.iter_mut().flatten().for_each(whole);
+            load.rate.iter_mut().flatten().for_each(|rate| *rate *= quick.share);
+        }
+        self.measure = quick.measure;
+        self
+    }
+}
+
+/// Resolves a whole list; `None` when any of it failed.
+fn all<T, R>(
+    list: &[T],
+    field: &str,
+    note: &mut impl FnMut(String),
+    resolve: impl Fn(&T, &str) -> Result<R, Vec<String>>,
+) -> Option<Vec<R>> {
+    let mut good = Vec::new();
+    for (i, one) in list.iter().enumerate() {
+        match resolve(one, &format!("{field}[{i}]")) {
+            Ok(resolved) => good.push(resolved),
+            Err(problems) => problems.into_iter().for_each(&mut *note),
+        }
+    }
+    (good.len() == list.len()).then_some(good)
+}
+
+#[cfg(test)]
+mod tests;

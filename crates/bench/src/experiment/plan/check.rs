@@ -1,0 +1,222 @@
+//! What keeps a plan from being run: each problem with its field, value and remedy.
+
+use meridian_engine::Profile;
+use meridian_wire::config::AdmissionMode;
+
+use super::Plan;
+use crate::experiment::metric;
+use crate::experiment::spec::{Fleet, Kind, Load, Regions, Spec, System, Topology, Workload};
+
+/// Distributions and states that plots show, beside the metrics.
+const DISTRIBUTIONS: [&str; 3] = ["ttft_ms", "e2e_ms", "tpot_ms"];
+const STATES: [&str; 3] = ["kv_used", "outstanding", "running"];
+
+/// What is wrong with the parts of a plan.
+pub(super) fn plan(plan: &Plan) -> Vec<String> {
+    let n = plan.regions.regions.len();
+    let mut found = regions(&plan.regions);
+    let names = |field: &str, names: Vec<&str>| unique(field, &names);
+    found.extend(names("fleets", plan.fleets.iter().map(|f| f.name.as_str()).collect()));
+    found.extend(names("workloads", plan.workloads.iter().map(|w| w.0.name.as_str()).collect()));
+    found.extend(names("systems", plan.systems.iter().map(|s| s.0.name.as_str()).collect()));
+    found.extend(plan.fleets.iter().flat_map(|f| fleet(f, n)));
+    found.extend(plan.workloads.iter().flat_map(|(w, _)| workload(w, plan)));
+    found.extend(plan.systems.iter().flat_map(|(s, ..)| system(s, plan)));
+    if plan.measure.window.0.is_zero() {
+        found.push("measure.window: 0s measures nothing; use a time above 0".to_owned());
+    }
+    found
+}
+
+fn unique(field: &str, names: &[&str]) -> Vec<String> {
+    if names.is_empty() {
+        return vec![format!("{field}: empty; give at least one")];
+    }
+    let twice = names.iter().enumerate().filter(|(i, name)| names[..*i].contains(name));
+    twice.map(|(_, name)| format!("{field}: `{name}` is there twice; rename one")).collect()
+}
+
+fn regions(regions: &Regions) -> Vec<String> {
+    let mut found = Vec::new();
+    let names: Vec<_> = regions.regions.iter().map(|r| r.name.as_str()).collect();
+    found.extend(unique("regions.regions", &names));
+    let n = names.len();
+    let rows = &regions.rtt_ms;
+    if rows.len() != n || rows.iter().any(|row| row.len() != n) {
+        let shape: Vec<_> = rows.iter().map(|row| row.len().to_string()).collect();
+        found.push(format!(
+            "regions.rtt_ms: rows of {} for {n} regions; give {n} rows of {n}",
+            if shape.is_empty() { "nothing".to_owned() } else { shape.join(", ") }
+        ));
+    }
+    for value in rows.iter().flatten().filter(|v| !(0.0..=10_000.0).contains(*v)) {
+        found.push(format!("regions.rtt_ms: {value} is no round-trip time; use 0 to 10000 ms"));
+    }
+    for (name, value) in [("jitter", regions.jitter), ("loss", regions.loss)] {
+        if !(0.0..1.0).contains(&value) {
+            found.push(format!("regions.{name}: {value} is no share; use 0 to below 1"));
+        }
+    }
+    found
+}
+
+fn per_region(field: &str, given: usize, regions: usize) -> Option<String> {
+    (given != regions)
+        .then(|| format!("{field}: {given} numbers for {regions} regions; give one for each"))
+}
+
+fn fleet(fleet: &Fleet, regions: usize) -> Vec<String> {
+    let name = format!("fleets ({})", fleet.name);
+    let mut found = Vec::new();
+    for (i, group) in fleet.groups.iter().enumerate() {
+        found.extend(per_region(&format!("{name}.groups[{i}].count"), group.count.len(), regions));
+        if let Err(e) = Profile::named(&group.model, &group.gpu, group.tp) {
+            found.push(format!(
+                "{name}.groups[{i}]: model `{}`, gpu `{}`, tp {}: {e}",
+                group.model, group.gpu, group.tp
+            ));
+        }
+        if !(0.0..1.0).contains(&group.jitter) {
+            let jitter = group.jitter;
+            found
+                .push(format!("{name}.groups[{i}].jitter: {jitter} is no share; use 0 to below 1"));
+        }
+    }
+    if fleet.groups.iter().flat_map(|g| &g.count).all(|n| *n == 0) {
+        found.push(format!("{name}: 0 replicas; count at least one"));
+    }
+    found
+}
+
+fn workload(workload: &Workload, plan: &Plan) -> Vec<String> {
+    let name = format!("workloads ({})", workload.name);
+    let mut found = Vec::new();
+    if workload.loads.is_empty() {
+        found.push(format!("{name}.loads: empty; give at least one"));
+    }
+    for (i, one) in workload.loads.iter().enumerate() {
+        found.extend(load(&format!("{name}.loads[{i}]"), one, plan.regions.regions.len()));
+    }
+    for fleet in &workload.fleets {
+        found.extend(known(&format!("{name}.fleets"), fleet, plan.fleets.iter().map(|f| &f.name)));
+    }
+    found
+}
+
+fn load(field: &str, load: &Load, regions: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    match (&load.clients, &load.rate) {
+        (Some(clients), None) => {
+            found.extend(per_region(&format!("{field}.clients"), clients.len(), regions));
+            if clients.iter().all(|n| *n == 0) {
+                found.push(format!("{field}.clients: 0 in every region; use at least one client"));
+            }
+        }
+        (None, Some(rate)) => {
+            found.extend(per_region(&format!("{field}.rate"), rate.len(), regions));
+            if let Some(bad) = rate.iter().find(|r| !(**r >= 0.0 && r.is_finite())) {
+                found.push(format!("{field}.rate: {bad} is no rate; use 0 or more"));
+            } else if rate.iter().all(|r| *r == 0.0) {
+                found.push(format!("{field}.rate: 0 in every region; use a rate above 0"));
+            }
+        }
+        _ => found.push(format!("{field}: give either clients or rate, a list by region")),
+    }
+    found
+}
+
+fn system(system: &System, plan: &Plan) -> Vec<String> {
+    let name = format!("systems ({})", system.name);
+    let mut found = Vec::new();
+    match &system.topology {
+        Topology::Central(region) if region != "first" => {
+            let regions = plan.regions.regions.iter().map(|r| &r.name);
+            found.extend(known(&format!("{name}.topology.central"), region, regions));
+        }
+        Topology::Waterfall(above) | Topology::Continent(above) if !(0.0..=1.0).contains(above) => {
+            found.push(format!("{name}.topology: {above} is no share; use 0 to 1"));
+        }
+        _ => {}
+    }
+    if system.gateways == 0 {
+        found.push(format!("{name}.gateways: 0 would serve nobody; use 1 or more"));
+    }
+    if system.admission == Some(AdmissionMode::Outstanding(0)) {
+        found.push(format!("{name}.admission.outstanding: 0 would admit nothing; use 1 or more"));
+    }
+    for (field, span) in [("busy", system.probe.busy), ("idle", system.probe.idle)] {
+        if span.0.is_zero() {
+            found.push(format!("{name}.probe.{field}: 0s would never end; use a time above 0"));
+        }
+    }
+    if system.digests.every.0.is_zero() {
+        found.push(format!("{name}.digests.every: 0s would never end; use a time above 0"));
+    }
+    found
+}
+
+/// What is wrong with how results are shown.
+pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
+    let mut found = Vec::new();
+    if spec.seeds == 0 {
+        found.push("seeds: 0 runs nothing; use 1 or more".to_owned());
+    }
+    if !(spec.quick.share > 0.0 && spec.quick.share <= 1.0) {
+        let share = spec.quick.share;
+        found.push(format!("quick.share: {share} is no share; use a number above 0, at most 1"));
+    }
+    for name in &spec.show {
+        found.extend(metric_known("show", name));
+    }
+    let systems = || plan.systems.iter().map(|s| &s.0.name);
+    let workloads = || plan.workloads.iter().map(|w| &w.0.name);
+    let fleets = || plan.fleets.iter().map(|f| &f.name);
+    found.extend(spec.quick.systems.iter().flat_map(|s| known("quick.systems", s, systems())));
+    found
+        .extend(spec.quick.workloads.iter().flat_map(|w| known("quick.workloads", w, workloads())));
+    found.extend(spec.quick.fleets.iter().flat_map(|f| known("quick.fleets", f, fleets())));
+    for (i, figure) in spec.published.iter().enumerate() {
+        let field = format!("published[{i}]");
+        found.extend(metric_known(&format!("{field}.metric"), &figure.metric));
+        let named = figure.of.iter().chain(&figure.over).chain(&figure.minus);
+        found.extend(named.flat_map(|s| known(&field, s, systems())));
+        found.extend(figure.workloads.iter().flat_map(|w| known(&field, w, workloads())));
+        let on = figure.fleets.iter().chain(&figure.on);
+        found.extend(on.flat_map(|f| known(&field, f, fleets())));
+        if figure.of.is_empty() || (!figure.over.is_empty() && !figure.minus.is_empty()) {
+            found.push(format!(
+                "{field}: name systems in `of`, and in at most one of `over`, `minus`"
+            ));
+        }
+    }
+    for (i, plot) in spec.plots.iter().enumerate() {
+        let field = format!("plots[{i}].metric");
+        let words: &[&str] = match plot.kind {
+            Kind::Bars | Kind::Replicas => {
+                found.extend(metric_known(&field, &plot.metric));
+                continue;
+            }
+            Kind::Boxes | Kind::Cdf => &DISTRIBUTIONS,
+            Kind::Timeline => &STATES,
+        };
+        found.extend(known(&field, &plot.metric, words.iter()));
+    }
+    found
+}
+
+fn metric_known(field: &str, name: &str) -> Option<String> {
+    known(field, name, metric::all().map(|m| m.name))
+}
+
+fn known<N: AsRef<str>>(
+    field: &str,
+    name: &str,
+    mut names: impl Iterator<Item = N> + Clone,
+) -> Option<String> {
+    let all = names.clone();
+    if names.any(|n| n.as_ref() == name) {
+        return None;
+    }
+    let all: Vec<_> = all.map(|n| n.as_ref().to_owned()).collect();
+    Some(format!("{field}: `{name}` is unknown; use one of {}", all.join(", ")))
+}

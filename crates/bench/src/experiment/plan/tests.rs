@@ -1,0 +1,116 @@
+use super::*;
+use crate::experiment::spec::read;
+use crate::experiment::{ALL, registry::Entry};
+
+const GOOD: &str = "
+title: t
+reproduces: r
+regions: one
+fleets:
+  - {name: f, groups: [{gpu: l4, model: llama-3.1-8b, count: [2]}]}
+workloads:
+  - {name: w, loads: [{generator: tree2, clients: [3]}]}
+systems:
+  - {name: s, policy: round_robin, topology: region_local}
+";
+
+fn error(yaml: &str) -> String {
+    let spec = read::<Spec>("test", yaml).map_err(|e| format!("{e:#}"));
+    match spec.and_then(|spec| Plan::new(&spec, false).map(|_| ()).map_err(|e| format!("{e:#}"))) {
+        Ok(()) => "fine".to_owned(),
+        Err(text) => text,
+    }
+}
+
+// What is wrong is named with its field, its value and what to do; each line changes one thing of
+// an experiment that is fine.
+#[test]
+fn errors_name_field_value_and_remedy() {
+    assert_eq!(error(GOOD), "fine");
+    let cases: &[(&str, &str, &str)] = &[
+        // A key that nobody reads, on each level.
+        ("title: t", "title: t\ncolour: red", "unknown field `colour`"),
+        ("count: [2]", "count: [2], size: 3", "unknown field `size`"),
+        ("topology: region_local", "topology: region_local, speed: 3", "unknown field `speed`"),
+        // Names that nobody knows.
+        ("regions: one", "regions: mars", "regions: `mars` is not in the catalogue; use one of "),
+        ("round_robin", "wound_robin", "(s).policy: `wound_robin` is unknown; use one of "),
+        (
+            "round_robin",
+            "{name: round_robin, spin: 3}",
+            "policy.spin: round_robin has no such knob",
+        ),
+        ("tree2", "shrub", "generator: `shrub` is unknown; use one of "),
+        ("tree2", "{name: tree2, leaves: 3}", "leaves"),
+        ("gpu: l4", "gpu: l5", "gpu `l5`, tp 1: unknown gpu: known are l4"),
+        ("region_local", "{central: mars}", "topology.central: `mars` is unknown; use one of us"),
+        (
+            "title: t",
+            "title: t\nshow: [speed]",
+            "show: `speed` is unknown; use one of throughput_rps",
+        ),
+        // Lists that do not go together.
+        ("count: [2]", "count: [2, 2]", "count: 2 numbers for 1 regions; give one for each"),
+        ("clients: [3]", "clients: [3, 4]", "clients: 2 numbers for 1 regions; give one for each"),
+        (
+            "regions: one",
+            "regions: {name: x, regions: [{name: a, continent: c}, {name: b, continent: c}], \
+             rtt_ms: [[1, 2], [2]]}",
+            "regions.rtt_ms: rows of 2, 1 for 2 regions; give 2 rows of 2",
+        ),
+        // Nothing where something must be.
+        ("clients: [3]", "clients: [0]", "clients: 0 in every region; use at least one client"),
+        ("clients: [3]", "rate: [0]", "rate: 0 in every region; use a rate above 0"),
+        ("clients: [3]", "clients: [3], rate: [3]", "give either clients or rate"),
+        ("count: [2]", "count: [0]", "fleets (f): 0 replicas; count at least one"),
+        ("title: t", "title: t\nseeds: 0", "seeds: 0 runs nothing; use 1 or more"),
+        ("title: t", "title: t\nmeasure: {warmup: 1s, window: 0s}", "measure.window: 0s measures"),
+        // Units and ranges.
+        ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "write it with a unit"),
+        ("region_local", "{waterfall: 80}", "topology: 80 is no share; use 0 to 1"),
+        ("topology:", "admission: {outstanding: 0}, topology:", "admission.outstanding: 0 would"),
+        // Figures about what is not there.
+        (
+            "title: t",
+            "title: t\npublished: [{what: x, source: y, metric: lost, of: [z], value: 1}]",
+            "published[0]: `z` is unknown; use one of s",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(&GOOD.replacen(from, to, 1));
+        assert!(found.contains(expected), "{to}: {found}");
+    }
+}
+
+// Everything that is wrong is said at once.
+#[test]
+fn errors_come_together() {
+    let yaml = GOOD.replace("clients: [3]", "clients: [0]").replace("count: [2]", "count: [0]");
+    assert_eq!(error(&yaml).lines().count(), 2);
+}
+
+// The files that this program carries are fine, whole and small, and hold what they claim about.
+#[test]
+fn every_experiment_is_fine() {
+    let cells = |entry: &Entry, quick| {
+        let spec: Spec = read(entry.name, entry.yaml).expect(entry.name);
+        if spec.regions.is_none() {
+            return 0;
+        }
+        Plan::new(&spec, quick).expect(entry.name).cells().len()
+    };
+    for entry in ALL {
+        assert!(cells(entry, true) <= cells(entry, false), "{}", entry.name);
+    }
+}
+
+// The small variant keeps what it names, makes the rest smaller and nothing empty.
+#[test]
+fn quick_is_smaller() {
+    let quick = "quick: {share: 0.1, measure: {warmup: 1s, window: 2s}}";
+    let spec: Spec = read("test", &format!("{GOOD}{quick}")).unwrap();
+    let plan = Plan::new(&spec, true).unwrap();
+    assert_eq!(plan.fleets[0].groups[0].count, [1]);
+    assert_eq!(plan.workloads[0].0.loads[0].clients, Some(vec![1]));
+    assert_eq!(plan.measure.window, meridian_wire::config::Span::secs(2));
+}

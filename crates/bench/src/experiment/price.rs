@@ -1,0 +1,30 @@
+//! What a GPU costs: a small table of public on-demand prices (`data/gpu-prices`).
+
+const TABLE: &str = include_str!("../../data/gpu-prices/prices.csv");
+
+/// The price of one GPU in USD an hour; `None` for one that the table lacks.
+#[must_use]
+pub fn usd_per_hour(gpu: &str) -> Option<f64> {
+    let rows = TABLE.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let row = rows.into_iter().find(|row| row.first() == Some(&gpu))?;
+    row.get(3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Every row has a price, and every GPU that the engine model knows has a row.
+    #[test]
+    fn every_gpu_has_a_price() {
+        for line in TABLE.lines().skip(1) {
+            let price = line.rsplit(',').next().and_then(|p| p.parse::<f64>().ok());
+            assert!(price.is_some_and(|p| p > 0.0), "{line}");
+        }
+        for gpu in meridian_engine::GPUS {
+            assert!(usd_per_hour(gpu.name).is_some(), "{} has no price", gpu.name);
+        }
+        assert_eq!(usd_per_hour("l4"), Some(0.38));
+        assert_eq!(usd_per_hour("none"), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
+//! line names another.
+
+use super::{Context, Findings, cells, gorgo, versus};
+
+/// What runs an experiment.
+pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
+
+/// One experiment.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// The text of its file.
+    pub yaml: &'static str,
+    /// What runs it.
+    pub code: Code,
+    /// What runs it on real processes, where that is possible.
+    pub live: Option<Code>,
+}
+
+macro_rules! entry {
+    ($name:literal) => {
+        entry!($name, cells::run)
+    };
+    ($name:literal, $code:path) => {
+        entry!($name, $code, None)
+    };
+    ($name:literal, $code:path, $live:expr) => {
+        Entry {
+            name: $name,
+            yaml: include_str!(concat!("../../../../experiments/", $name, ".yaml")),
+            code: $code,
+            live: $live,
+        }
+    };
+}
+
+/// Every experiment, in the order in which `all` runs them.
+pub static ALL: &[Entry] = &[
+    entry!("skywalker-fig4"),
+    entry!("skywalker-fig6"),
+    entry!("skywalker-fig8"),
+    entry!("skywalker-fig9"),
+    entry!("skywalker-fig10"),
+    entry!("gorgo-tables", gorgo::tables),
+    entry!("gorgo-fit", gorgo::fit),
+    entry!("meridian-vs-all", versus::run),
+];
+
+/// The experiment called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.name == name)
+}

@@ -1,0 +1,143 @@
+//! Runs every cell under every seed, on all cores, and keeps what is measured.
+//!
+//! The order of the results is the order of the cells and seeds, whoever finished first; a run
+//! depends on nothing but its scenario, so the number of threads shows nowhere.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use meridian_sim::{Report, Sample, Scenario};
+
+use super::build;
+use super::dist::Dist;
+use super::metric::{self, Run};
+use super::plan::{Cell, Plan};
+
+/// What turns a scenario into a report: the simulator, or a stand-in for it in tests.
+pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
+
+/// The simulator.
+///
+/// # Errors
+/// When the scenario contradicts itself.
+pub fn simulate(scenario: Scenario) -> anyhow::Result<Report> {
+    Ok(meridian_sim::run(scenario)?)
+}
+
+/// Told after each run: how many are done, of how many, and the one that ended.
+pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
+
+/// What is kept of one run.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The metrics, in the order of [`metric::all`].
+    pub values: Vec<Option<f64>>,
+    /// TTFT, ms.
+    pub ttft: Option<Dist>,
+    /// E2E, ms.
+    pub e2e: Option<Dist>,
+    /// TPOT, ms.
+    pub tpot: Option<Dist>,
+    /// State of the replicas over time, where a plot wants it.
+    pub samples: Vec<Sample>,
+    /// Broken invariants, in words.
+    pub violations: Vec<String>,
+}
+
+impl Observed {
+    /// What is worth keeping of a report.
+    #[must_use]
+    pub fn of(report: Report, replica_price: Option<f64>, keep_samples: bool) -> Observed {
+        let run = Run::new(&report, replica_price);
+        let values = metric::all().map(|m| (m.of)(&run)).collect();
+        let Run { ttft, e2e, tpot, .. } = run;
+        let samples = if keep_samples { report.samples } else { Vec::new() };
+        Observed { values, ttft, e2e, tpot, samples, violations: report.violations }
+    }
+
+    /// The distribution of this name.
+    #[must_use]
+    pub fn dist(&self, name: &str) -> Option<&Dist> {
+        match name {
+            "ttft_ms" => self.ttft.as_ref(),
+            "e2e_ms" => self.e2e.as_ref(),
+            "tpot_ms" => self.tpot.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Runs each of `cells` under each of `seeds`; the result is by cell, then by seed.
+///
+/// # Errors
+/// When a scenario can't be made.
+pub fn run(
+    plan: &Plan,
+    cells: &[Cell],
+    seeds: &[u64],
+    keep_samples: bool,
+    simulate: &Simulate<'_>,
+    progress: &Progress<'_>,
+) -> anyhow::Result<Vec<Vec<Observed>>> {
+    let jobs: Vec<(Cell, u64)> =
+        cells.iter().flat_map(|cell| seeds.iter().map(|seed| (*cell, *seed))).collect();
+    let one = |(cell, seed): (Cell, u64)| -> anyhow::Result<Observed> {
+        let report = simulate(build::scenario(plan, cell, seed)?)?;
+        let price = build::replica_price(&plan.fleets[cell.fleet]);
+        // A timeline shows one run; the first seed's is as good as any.
+        Ok(Observed::of(report, price, keep_samples && Some(&seed) == seeds.first()))
+    };
+    let name = |(cell, seed): (Cell, u64)| {
+        let (workload, fleet) = (plan.workload(cell), plan.fleet(cell));
+        format!("{workload}, {fleet}, {}, seed {seed}", plan.system(cell))
+    };
+    let done = AtomicUsize::new(0);
+    let results = parallel(jobs.len(), |i| {
+        let result = one(jobs[i]);
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(count, jobs.len(), &name(jobs[i]));
+        result
+    });
+    let mut results = results.into_iter();
+    cells.iter().map(|_| results.by_ref().take(seeds.len()).collect()).collect()
+}
+
+/// `work` of every number below `count`, on all cores, in order.
+///
+/// # Panics
+/// When `work` does.
+pub fn parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= count {
+                        return;
+                    }
+                    let result = work(i);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Results come back in the order asked for, whichever thread was first.
+    #[test]
+    fn results_keep_their_order() {
+        let squares = parallel(100, |i| i * i);
+        assert_eq!(squares, (0..100).map(|i| i * i).collect::<Vec<_>>());
+        assert!(parallel(0, |i| i).is_empty());
+    }
+}

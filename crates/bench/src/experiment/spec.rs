@@ -1,0 +1,372 @@
+//! An experiment as it is written down: `experiments/NAME.yaml`.
+//!
+//! Strict, with units in the values, like the gateway's configuration: an unknown key is an error,
+//! a length of time has its unit. Regions, fleets, workloads and systems stand in the file itself
+//! or are named from the catalogue (`experiments/common.yaml`), so that two experiments that name
+//! the same workload run the same one.
+//!
+//! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
+
+mod reference;
+
+use std::collections::BTreeMap;
+
+use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
+use serde::{Deserialize, Serialize};
+
+pub use reference::{Ref, read};
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What it is about, in one line.
+    pub title: String,
+    /// What it reproduces: paper, figure, section.
+    pub reproduces: String,
+    /// Where clients and replicas stand; absent in an experiment without a simulation.
+    pub regions: Option<Ref<Regions>>,
+    /// The replicas.
+    #[serde(default)]
+    pub fleets: Vec<Ref<Fleet>>,
+    /// What clients send.
+    #[serde(default)]
+    pub workloads: Vec<Ref<Workload>>,
+    /// What is compared.
+    #[serde(default)]
+    pub systems: Vec<Ref<System>>,
+    /// Which part of a run counts.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Seeds to run unless the command says otherwise.
+    #[serde(default = "five")]
+    pub seeds: u32,
+    /// The small variant, for smoke tests.
+    #[serde(default)]
+    pub quick: Quick,
+    /// Metrics that the tables show.
+    #[serde(default)]
+    pub show: Vec<String>,
+    /// Published figures to stand beside ours.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// Plots.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
+    /// Numbers that the code of an experiment of its own kind reads.
+    #[serde(default)]
+    pub knobs: BTreeMap<String, f64>,
+    /// What a reader must know; where ours differs from the paper, why.
+    #[serde(default)]
+    pub notes: String,
+}
+
+/// A set of regions and the network between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Regions {
+    /// The set's name.
+    pub name: String,
+    /// The regions in the order that all lists by region follow.
+    pub regions: Vec<Place>,
+    /// Round-trip times in ms, square; the diagonal is within a region.
+    pub rtt_ms: Vec<Vec<f64>>,
+    /// Coefficient of variation of a one-way delay.
+    #[serde(default)]
+    pub jitter: f64,
+    /// Share of messages lost.
+    #[serde(default)]
+    pub loss: f64,
+}
+
+/// One region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// Its continent.
+    pub continent: String,
+}
+
+/// The replicas of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fleet {
+    /// Its name.
+    pub name: String,
+    /// Groups of equal replicas.
+    pub groups: Vec<Group>,
+}
+
+/// Equal replicas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// GPU, by the engine model's short name.
+    pub gpu: String,
+    /// Model, by its short name.
+    pub model: String,
+    /// Tensor parallel degree.
+    #[serde(default = "one")]
+    pub tp: u32,
+    /// How many in each region.
+    pub count: Vec<u32>,
+    /// KV tokens, where not the profile's.
+    pub kv_tokens: Option<u32>,
+    /// Most tokens computed in a step, where not the engine's default.
+    pub max_num_batched_tokens: Option<u32>,
+    /// Most sequences in a batch, where not the engine's default.
+    pub max_num_seqs: Option<u32>,
+    /// Coefficient of variation of a step's time.
+    #[serde(default)]
+    pub jitter: f64,
+}
+
+/// What clients send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Its loads, each in one or more regions.
+    pub loads: Vec<Load>,
+    /// Fleets that it runs on; all of the experiment's when empty.
+    #[serde(default)]
+    pub fleets: Vec<String>,
+}
+
+/// Clients of one kind: a closed loop (`clients`) or an open one (`rate`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Who makes their programs: a generator's name, or a map with `name` and its knobs.
+    pub generator: Policy,
+    /// Clients in each region, each with one program at a time.
+    pub clients: Option<Vec<u32>>,
+    /// Requests a second in each region, whatever becomes of earlier ones.
+    pub rate: Option<Vec<f64>>,
+    /// Clients of a closed loop start within this time.
+    #[serde(default = "ramp")]
+    pub ramp: Span,
+    /// Programs that each client runs; without a number, until the window ends.
+    pub programs: Option<u64>,
+}
+
+/// A routing system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// Its name in tables.
+    pub name: String,
+    /// The policy, as in a gateway's configuration.
+    pub policy: Policy,
+    /// The admission mode; the policy's own by default.
+    pub admission: Option<AdmissionMode>,
+    /// How gateways are arranged.
+    pub topology: Topology,
+    /// Gateways in each region that has any.
+    #[serde(default = "one")]
+    pub gateways: u32,
+    /// Pace of probes.
+    #[serde(default)]
+    pub probe: Probe,
+    /// The held queue. Nothing is rejected for its length by default: the published systems hold
+    /// requests without a bound.
+    #[serde(default = "unbounded")]
+    pub held: Held,
+    /// Pace of digests between peers.
+    #[serde(default)]
+    pub digests: Digests,
+}
+
+/// How gateways are arranged; see `meridian_sim::Topology`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Topology {
+    /// A gateway a region, which forward to each other.
+    TwoLayer,
+    /// One gateway for all, in the region named; `first` is the first of the list.
+    Central(String),
+    /// Every region on its own.
+    RegionLocal,
+    /// Every gateway sees all replicas.
+    Flat,
+    /// Local until this share of utilisation, then the nearest.
+    Waterfall(f32),
+    /// As waterfall, never off the continent.
+    Continent(f32),
+    /// Clairvoyant.
+    Oracle(Objective),
+}
+
+/// What an oracle is after, with its one weight; see `meridian_sim::Objective`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// Least mean TTFT.
+    Ttft(f64),
+    /// Most throughput.
+    Throughput(f64),
+}
+
+/// Pace of digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Digests {
+    /// At least this often.
+    pub every: Span,
+    /// On a change, at most this often.
+    pub on_change: Option<Span>,
+}
+
+impl Default for Digests {
+    /// SkyWalker's 100 ms (section 4.1).
+    fn default() -> Digests {
+        Digests { every: Span::millis(100), on_change: None }
+    }
+}
+
+/// Which part of a run counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// What is sent before does not.
+    pub warmup: Span,
+    /// What is sent within does.
+    pub window: Span,
+}
+
+impl Default for Measure {
+    fn default() -> Measure {
+        Measure { warmup: Span::secs(60), window: Span::secs(300) }
+    }
+}
+
+/// The small variant: what it leaves out, and how much smaller the rest is.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quick {
+    /// The part that counts.
+    pub measure: Measure,
+    /// Clients, rates and replicas are multiplied by this; what was above 0 stays at least 1.
+    pub share: f64,
+    /// Fleets that stay; all when empty.
+    pub fleets: Vec<String>,
+    /// Workloads that stay; all when empty.
+    pub workloads: Vec<String>,
+    /// Systems that stay; all when empty.
+    pub systems: Vec<String>,
+    /// Knobs with other values.
+    pub knobs: BTreeMap<String, f64>,
+}
+
+impl Default for Quick {
+    fn default() -> Quick {
+        Quick {
+            measure: Measure { warmup: Span::secs(5), window: Span::secs(20) },
+            share: 0.25,
+            fleets: Vec::new(),
+            workloads: Vec::new(),
+            systems: Vec::new(),
+            knobs: BTreeMap::new(),
+        }
+    }
+}
+
+/// A published figure: a value of `of`, or how it compares with `over` or `minus`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it says.
+    pub what: String,
+    /// Where: section, figure, table.
+    pub source: String,
+    /// The metric.
+    pub metric: String,
+    /// The systems it is about.
+    pub of: Vec<String>,
+    /// The figure is a ratio to each of these.
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// The figure is a difference from each of these.
+    #[serde(default)]
+    pub minus: Vec<String>,
+    /// Workloads it is about; all when empty.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Fleets it is about; all when empty.
+    #[serde(default)]
+    pub fleets: Vec<String>,
+    /// The others stand on this fleet instead of the same one.
+    pub on: Option<String>,
+    /// The value, or the ends of a range.
+    pub value: Value,
+}
+
+/// A number, or two that bound a range.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    One(f64),
+    /// From, to.
+    Range([f64; 2]),
+}
+
+impl Value {
+    /// The ends; equal for a single number.
+    #[must_use]
+    pub fn ends(self) -> [f64; 2] {
+        match self {
+            Value::One(v) => [v, v],
+            Value::Range(ends) => ends,
+        }
+    }
+}
+
+/// A plot of a metric, one for each workload and fleet unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Its kind.
+    pub kind: Kind,
+    /// What it shows: a metric (`throughput_rps`), or a distribution (`ttft_ms`).
+    pub metric: String,
+    /// Logarithmic axis of values.
+    #[serde(default)]
+    pub log: bool,
+}
+
+/// A kind of plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A bar a system, with its interval.
+    Bars,
+    /// A box a system: P10, P25, P50, P75, P90 and the mean, as in SkyWalker's figures.
+    Boxes,
+    /// The cumulative distribution, a line a system.
+    Cdf,
+    /// A line a system over the replicas of the fleets, with intervals.
+    Replicas,
+    /// A line a replica over time (`kv_used`, `outstanding`, `running`), one plot a system.
+    Timeline,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn five() -> u32 {
+    5
+}
+
+fn ramp() -> Span {
+    Span::secs(10)
+}
+
+pub(super) fn unbounded() -> Held {
+    let most = 1 << 20;
+    Held { max: most, max_per_tenant: most, max_wait: Span::secs(3600), ..Held::default() }
+}

@@ -1,0 +1,167 @@
+//! The way from a file to what is written down, with a stand-in for the simulator.
+
+use super::*;
+use meridian_base::{Duration, Time};
+use meridian_sim::{Fate, Record, Report, Sample, Scenario, Source};
+
+const YAML: &str = "
+title: Two policies
+reproduces: nothing
+regions: skywalker
+fleets:
+  - {name: small, groups: [{gpu: l4, model: llama-3.1-8b, count: [1, 0, 1]}]}
+workloads:
+  - {name: trees, loads: [{generator: tree2, clients: [2, 0, 1]}]}
+  - {name: open, loads: [{generator: sessions, rate: [4, 0, 0]}]}
+systems:
+  - {name: slow, policy: round_robin, topology: {central: eu}}
+  - {name: fast, policy: meridian, topology: two_layer}
+seeds: 3
+measure: {warmup: 10s, window: 60s}
+plots:
+  - {kind: bars, metric: throughput_rps}
+  - {kind: boxes, metric: ttft_ms, log: true}
+  - {kind: cdf, metric: e2e_ms}
+  - {kind: replicas, metric: ttft_ms.p90}
+  - {kind: timeline, metric: kv_used}
+published:
+  - {what: fast is faster, source: S1, metric: ttft_ms.mean, of: [fast], over: [slow], value: 0.5}
+  - {what: slow is faster, source: S1, metric: ttft_ms.mean, of: [slow], over: [fast], value: 0.5}
+notes: |
+  The second figure differs, since the stand-in makes it so.
+";
+
+/// Ten requests; those of the system called fast take half as long.
+fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
+    let scale = if scenario.system.name == "fast" { 1 } else { 2 };
+    let record = |i: u64| Record {
+        sent: Time::from_millis(i * 1000),
+        region: 0,
+        served: 0,
+        replica: 0,
+        load: 0,
+        fate: Fate::Done,
+        forwarded: false,
+        attempts: 1,
+        ttft: Duration::from_millis(scale * (100 + 10 * i + scenario.seed)),
+        e2e: Duration::from_millis(scale * 2000),
+        held: Duration::ZERO,
+        prompt_tokens: 100,
+        cached_tokens: 50,
+        matched_tokens: 50,
+        reply_tokens: 64,
+        slo: None,
+        session: i,
+    };
+    let sample = |i: u64| Sample {
+        at: Time::from_millis(i * 1000),
+        replica: (i % 2) as u32,
+        running: 1,
+        outstanding: 1 + (i % 2) as u32,
+        kv_used: 0.5,
+    };
+    Ok(Report {
+        requests: (0..10).map(record).collect(),
+        done_in_window: 10,
+        tokens_in_window: 640,
+        window: scenario.measure.window,
+        samples: (0..10).map(sample).collect(),
+        replica_seconds: scenario.replicas.len() as f64 * scenario.measure.window.as_secs_f64(),
+        ..Report::default()
+    })
+}
+
+static ENTRY: Entry = Entry { name: "test", yaml: YAML, code: cells::run, live: None };
+
+fn outcome(options: Options) -> anyhow::Result<Outcome> {
+    run(&ENTRY, options, &stand_in, &|_, _, _| ())
+}
+
+// A file becomes rows, tables, figures and verdicts, the same every time: a row a cell with the
+// published form's fields, a verdict a figure, a plot for each group.
+#[test]
+fn a_file_becomes_findings() {
+    let outcome = outcome(Options::default()).unwrap();
+    let found = &outcome.findings;
+    assert_eq!((outcome.seeds, found.rows.len(), found.tables.len()), (3, 4, 2));
+    let row = &found.rows[1];
+    for (field, expected) in [
+        ("system", "fast"),
+        ("workload", "trees"),
+        ("topology", "two_layer"),
+        ("admission", "pending_kv"),
+    ] {
+        assert_eq!(row[field], expected, "{field}");
+    }
+    assert_eq!(row["ttft_ms"]["mean"], 147.0);
+    assert!((row["usd_per_hour"].as_f64().unwrap() - 0.76).abs() < 1e-9);
+    assert_eq!(found.rows[0]["admission"], "blind");
+    let verdicts: Vec<_> = found.claims.iter().map(Claim::verdict).collect();
+    assert_eq!(verdicts, ["agrees", "differs"]);
+    assert_eq!((&*found.claims[0].published, &*found.claims[0].ours), ("0.50x", "0.50x"));
+    let names: Vec<_> = found.figures.iter().map(|f| f.name.as_str()).collect();
+    assert!(names.contains(&"ttft-ms-boxes-trees-small"), "{names:?}");
+    assert!(names.contains(&"kv-used-timeline-open-small-fast"), "{names:?}");
+    let again = super::tests::outcome(Options::default()).unwrap().findings;
+    assert_eq!((&again.figures, &again.rows), (&found.figures, &found.rows));
+}
+
+// Closed loops have their clients where the file says, open ones their rate.
+#[test]
+fn scenarios_are_what_the_file_says() {
+    let seen = |scenario: &Scenario| {
+        let loads = scenario.loads.iter().map(|load| match &load.source {
+            Source::Closed { clients, .. } => (load.region, *clients),
+            Source::Open(_) => (load.region, 0),
+        });
+        loads.collect::<Vec<_>>()
+    };
+    let check = |mut scenario: Scenario| {
+        let expected = if scenario.loads.len() == 2 { vec![(0, 2), (2, 1)] } else { vec![(0, 0)] };
+        assert_eq!(seen(&scenario), expected);
+        assert_eq!(scenario.replicas.iter().map(|r| r.region).collect::<Vec<_>>(), [0, 2]);
+        for load in &mut scenario.loads {
+            // 4 requests a second in sessions of 8 turns: 100 of them take about 200 s.
+            if let Source::Open(programs) = &mut load.source {
+                let last = programs.nth(99).expect("arrivals do not end").0.as_secs_f64();
+                assert!((last - 200.0).abs() < 60.0, "{last}");
+            }
+        }
+        stand_in(scenario)
+    };
+    run(&ENTRY, Options::default(), &check, &|_, _, _| ()).unwrap();
+}
+
+// Seeds and the small variant are asked for from outside; what can't be done says so.
+#[test]
+fn options_are_kept() {
+    let seeds = |options| outcome(options).map(|o| o.seeds).map_err(|e| format!("{e:#}"));
+    assert_eq!(seeds(Options { seeds: Some(2), ..Options::default() }), Ok(2));
+    assert_eq!(seeds(Options { quick: true, ..Options::default() }), Ok(1));
+    let none = seeds(Options { seeds: Some(0), ..Options::default() }).unwrap_err();
+    assert!(none.contains("use 1 or more"), "{none}");
+    let live = seeds(Options { live: true, ..Options::default() }).unwrap_err();
+    assert!(live.contains("leave it out"), "{live}");
+}
+
+// What is written down: the page links every plot that is there, and the file for programs reads
+// back in the published form.
+#[test]
+fn results_are_written_down() {
+    let outcome = outcome(Options::default()).unwrap();
+    let dir = std::env::temp_dir().join(format!("meridian-experiment-{}", std::process::id()));
+    outcome.write(&dir).unwrap();
+    let page = std::fs::read_to_string(dir.join("report.md")).unwrap();
+    for figure in &outcome.findings.figures {
+        assert!(page.contains(&format!("({}.svg)", figure.name)), "{}", figure.name);
+        assert!(dir.join(format!("{}.svg", figure.name)).exists());
+    }
+    assert!(page.contains("| fast is faster | 0.50x | 0.50x | agrees | S1 |"), "{page}");
+    assert!(page.contains("since the stand-in makes it so"));
+    let text = std::fs::read_to_string(dir.join("results.json")).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&file["experiment"], &file["seeds"]), (&"test".into(), &3.into()));
+    assert_eq!(file["rows"].as_array().map(Vec::len), Some(4));
+    assert_eq!(file["params"].as_str().map(str::len), Some(16));
+    std::fs::remove_dir_all(&dir).unwrap();
+}

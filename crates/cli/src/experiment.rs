@@ -1,0 +1,107 @@
+//! `meridian experiment`: what the papers show, and what the simulator shows beside it.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use meridian_bench::experiment::{self, ALL, Entry, Options, Outcome};
+
+/// Reproduce a published comparison
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// An experiment, `all` of them, or `list` for their names
+    name: String,
+    /// Seeds, from 1 on [default: the experiment's own number, 5 as a rule]
+    #[arg(long)]
+    seeds: Option<u32>,
+    /// On real processes instead of simulated ones, where the experiment can
+    #[arg(long)]
+    live: bool,
+    /// Where the report, the plots and results.json go; with `all`, a folder for each below it
+    /// [default: target/experiments/NAME]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// A small variant, which shows that it runs and nothing else
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match args.name.as_str() {
+        "list" => {
+            for entry in ALL {
+                writeln!(out, "{}", entry.name)?;
+            }
+            Ok(())
+        }
+        "all" => all(args),
+        name => {
+            let Some(entry) = experiment::find(name) else {
+                let names: Vec<_> = ALL.iter().map(|entry| entry.name).collect();
+                bail!("NAME: `{name}` is unknown; use all, list or one of {}", names.join(", "));
+            };
+            let dir = args.out.clone().unwrap_or_else(|| folder().join(name));
+            one(args, entry, dir).map(|_| ())
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from("target/experiments")
+}
+
+/// Every experiment. One that fails does not keep the others from running.
+fn all(args: &Args) -> anyhow::Result<()> {
+    let base = args.out.clone().unwrap_or_else(folder);
+    let entries = ALL.iter().filter(|entry| !args.live || entry.live.is_some());
+    let mut failed = Vec::new();
+    for entry in entries {
+        if let Err(error) = one(args, entry, base.join(entry.name)) {
+            eprintln!("{}: {error:#}", entry.name);
+            failed.push(entry.name);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs an experiment, shows and writes what came out, and fails when an invariant was broken.
+fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
+    let Args { seeds, live, quick, .. } = *args;
+    let bar = bar(entry.name);
+    let shown = std::io::stderr().is_terminal();
+    let progress = |done: usize, of: usize, what: &str| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what.to_owned());
+        if !shown {
+            eprintln!("{}: {done}/{of} {what}", entry.name);
+        }
+    };
+    let options = Options { seeds, quick, live };
+    let outcome = experiment::run(entry, options, &experiment::runner::simulate, &progress);
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    outcome.write(&dir).with_context(|| format!("--out {}", dir.display()))?;
+    // Whoever read the tables may be gone; the files are written.
+    let text = outcome.text();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\n\n{text}\n{}", outcome.spec.title, dir.join("report.md").display()).ok();
+    match outcome.findings.violations.len() {
+        0 => Ok(outcome),
+        n => bail!("{n} broken invariants, in words in {}", dir.join("report.md").display()),
+    }
+}
+
+fn bar(name: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {elapsed} {msg}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar.set_prefix(name);
+    bar
+}

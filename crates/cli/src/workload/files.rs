@@ -1,0 +1,123 @@
+//! Traces on disk: plain or compressed, in a format that is named or seen.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use meridian_workload::trace::{Format, ReadOptions, Reader};
+
+/// A trace to read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Source {
+    /// The trace; `-` is standard input, and what ends in .gz is gzip
+    file: Option<PathBuf>,
+    /// Its format [default: told by its first line]
+    #[arg(long, value_parser = format)]
+    from: Option<Format>,
+    /// Tokens of a block in the trace, where they are not the format's own
+    #[arg(long)]
+    from_block_tokens: Option<u32>,
+    /// Skips bad lines and says how many
+    #[arg(long)]
+    lenient: bool,
+}
+
+pub(crate) fn format(name: &str) -> Result<Format, String> {
+    let names = Format::ALL.map(Format::name).join(", ");
+    Format::named(name).ok_or_else(|| format!("{name:?} is no format; use one of {names}"))
+}
+
+impl Source {
+    pub(crate) fn given(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The file as messages name it.
+    pub(crate) fn name(&self) -> String {
+        let name = self.file.as_ref().map(|file| file.display().to_string());
+        name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned())
+    }
+
+    /// Opens the trace.
+    pub(crate) fn open(&self) -> anyhow::Result<Reader<Box<dyn BufRead>>> {
+        let file = self.file.as_deref().context("name the trace, or - for standard input")?;
+        let mut input = self.input(file)?;
+        let format = match self.from {
+            Some(format) => format,
+            None => {
+                let head = input.fill_buf().with_context(|| self.name())?;
+                let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+                let known = Format::of_first_line(&String::from_utf8_lossy(line));
+                known.with_context(|| {
+                    format!("{}: its first line shows no format; name one with --from", self.name())
+                })?
+            }
+        };
+        let Source { from_block_tokens: block_tokens, lenient, .. } = *self;
+        let options = ReadOptions { block_tokens, lenient, ..ReadOptions::default() };
+        Ok(Reader::new(input, format, &options))
+    }
+
+    fn input(&self, file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+        if file == Path::new("-") {
+            return Ok(Box::new(io::stdin().lock()));
+        }
+        let plain = File::open(file).with_context(|| format!("cannot open {}", self.name()))?;
+        Ok(match is_gzip(file) {
+            true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(plain))),
+            false => Box::new(BufReader::with_capacity(1 << 16, plain)),
+        })
+    }
+}
+
+fn is_gzip(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "gz")
+}
+
+/// Where a trace goes.
+pub(crate) enum Out {
+    Plain(Box<dyn Write>),
+    Gzip(GzEncoder<BufWriter<File>>),
+}
+
+/// Creates `path`, or takes standard output.
+pub(crate) fn create(path: Option<&Path>) -> anyhow::Result<Out> {
+    let Some(path) = path else {
+        return Ok(Out::Plain(Box::new(BufWriter::new(io::stdout()))));
+    };
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let file = BufWriter::with_capacity(1 << 16, file);
+    Ok(match is_gzip(path) {
+        true => Out::Gzip(GzEncoder::new(file, Compression::default())),
+        false => Out::Plain(Box::new(file)),
+    })
+}
+
+/// Writes what is still buffered.
+pub(crate) fn close(out: Out) -> anyhow::Result<()> {
+    let done = match out {
+        Out::Plain(mut out) => out.flush(),
+        Out::Gzip(out) => out.finish().and_then(|mut file| file.flush()),
+    };
+    done.context("cannot write the trace")
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::Plain(out) => out.write(bytes),
+            Out::Gzip(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Plain(out) => out.flush(),
+            Out::Gzip(out) => out.flush(),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Searches seeds until an invariant breaks, and says how to repeat it.
+//!
+//! ```text
+//! cargo run --release -p meridian-sim --example search -- [--from SEED] [--for SECONDS] [--seed N]
+//! ```
+
+use std::time::{Duration, Instant, SystemTime};
+
+use meridian_sim::{run, swarm};
+
+fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| {
+        let at = args.iter().position(|a| a == name)?;
+        args.get(at + 1)?.parse::<u64>().ok()
+    };
+    if args.iter().any(|a| !a.starts_with("--") && a.parse::<u64>().is_err() || a == "--help") {
+        eprintln!("usage: search [--seed N] [--from SEED] [--for SECONDS]");
+        return std::process::ExitCode::from(2);
+    }
+    if let Some(seed) = value("--seed") {
+        return if holds(seed) { 0.into() } else { 1.into() };
+    }
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let from = value("--from").unwrap_or(clock.as_secs() * 1000);
+    let limit = value("--for").map(Duration::from_secs);
+    let started = Instant::now();
+    let mut tried = 0;
+    while limit.is_none_or(|l| started.elapsed() < l) {
+        if !holds(from + tried) {
+            return 1.into();
+        }
+        tried += 1;
+    }
+    println!("{tried} seeds from {from} on: every invariant holds");
+    0.into()
+}
+
+/// Runs one seed; a broken invariant is told with the command that repeats it.
+fn holds(seed: u64) -> bool {
+    let outcome = std::panic::catch_unwind(|| run(swarm::scenario(seed)));
+    let why = match outcome {
+        Ok(Ok(report)) if report.violations.is_empty() => return true,
+        Ok(Ok(report)) => report.violations.join("\n  "),
+        Ok(Err(impossible)) => impossible.to_string(),
+        Err(_) => "a panic, above".to_owned(),
+    };
+    println!("seed {seed} breaks an invariant:\n  {why}");
+    println!("repeat it:  ./x sim --seed {seed}");
+    println!("keep it:    add it to crates/sim/tests/seeds.txt with a line that says why");
+    false
+}

@@ -1,0 +1,67 @@
+//! Invariants, and samples of the replicas.
+//!
+//! Some are checked where they could break: an end that comes twice, a second hop, a region that a
+//! rule forbids. Here are those that need a look at the whole state.
+
+use meridian_base::Duration;
+
+use crate::event::Event;
+use crate::report::Sample;
+use crate::world::World;
+
+/// The machines that an event turned.
+#[derive(Default)]
+pub(crate) struct Touched {
+    replicas: Vec<u32>,
+    gateways: Vec<u16>,
+}
+
+impl World {
+    /// Remembers a replica for the check after this event.
+    pub(crate) fn touched_replica(&mut self, at: u32) {
+        if self.paranoid && !self.touched.replicas.contains(&at) {
+            self.touched.replicas.push(at);
+        }
+    }
+
+    /// Remembers a gateway for the check after this event.
+    pub(crate) fn touched_gateway(&mut self, at: u16) {
+        if self.paranoid && !self.touched.gateways.contains(&at) {
+            self.touched.gateways.push(at);
+        }
+    }
+
+    /// Looks at what the last event turned: after each event of a paranoid run.
+    pub(crate) fn check(&mut self) {
+        for at in std::mem::take(&mut self.touched.replicas) {
+            self.replicas[at as usize].engine.check_invariants();
+        }
+        for at in std::mem::take(&mut self.touched.gateways) {
+            let machine = &self.gateways[usize::from(at)].machine;
+            machine.check_invariants();
+            let (held, most) = (machine.held_len(), self.system.held.max);
+            if held > most {
+                self.violated(format!("gateway {at} holds {held} requests, more than {most}"));
+            }
+        }
+    }
+
+    /// Takes a sample of every replica, once a second of the measured window.
+    pub(crate) fn sample(&mut self) {
+        let now = self.now;
+        if !self.counts(now) {
+            return;
+        }
+        for (at, replica) in self.replicas.iter().enumerate().filter(|(_, r)| r.up) {
+            let stats = replica.engine.stats();
+            self.report.samples.push(Sample {
+                at: now,
+                replica: at as u32,
+                running: stats.running,
+                outstanding: stats.outstanding(),
+                kv_used: stats.kv_used() as f32,
+            });
+        }
+        self.queue.push(now + Duration::from_secs(1), Event::Sample);
+    }
+}

@@ -1,0 +1,260 @@
+//! Turning the routing machines: what they are told, and what they answer.
+
+use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+use meridian_routing::{Input, Load, Outcome, Output, RejectWhy, Request};
+
+use crate::event::Event;
+use crate::gateway::MODEL;
+use crate::network::CONNECT_TIMEOUT;
+use crate::report::Fate;
+use crate::world::World;
+
+impl World {
+    /// Hands a machine one event.
+    pub(crate) fn tell_machine(&mut self, gateway: u16, input: Input) {
+        self.before_telling(gateway);
+        if self.gateways[usize::from(gateway)].machine.held_len() > 0 {
+            self.catch_up(gateway);
+        }
+        let now = self.now;
+        self.gateways[usize::from(gateway)].machine.handle(now, input);
+    }
+
+    pub(crate) fn gateway_due(&mut self, gateway: u16) {
+        let now = self.now;
+        let there = &mut self.gateways[usize::from(gateway)];
+        if there.timer != Some(now) || !there.up {
+            return;
+        }
+        there.timer = None;
+        self.before_telling(gateway);
+        self.catch_up(gateway);
+        self.gateways[usize::from(gateway)].machine.handle_timeout(now);
+        self.drive(gateway);
+    }
+
+    /// Does what a machine asks for, and sets its timer.
+    pub(crate) fn drive(&mut self, gateway: u16) {
+        self.touched_gateway(gateway);
+        while let Some(output) = self.gateways[usize::from(gateway)].machine.poll() {
+            self.obey(gateway, output);
+        }
+        let held = self.gateways[usize::from(gateway)].machine.held_len();
+        self.report.held_peak = self.report.held_peak.max(held);
+        let due = self.gateways[usize::from(gateway)].machine.poll_timeout();
+        let due = due.map(|at| self.fires(at.max(self.now)));
+        let there = &mut self.gateways[usize::from(gateway)];
+        if due != there.timer {
+            there.timer = due;
+            if let Some(at) = due {
+                self.queue.push(at, Event::Gateway { gateway });
+            }
+        }
+        self.tell_soon(gateway);
+        self.wake_for_news(gateway);
+    }
+
+    fn obey(&mut self, gateway: u16, output: Output) {
+        match output {
+            Output::Dispatch { id, replica, matched_tokens, .. } => {
+                self.dispatch(gateway, id, replica, matched_tokens);
+            }
+            Output::Forward { id, peer, matched_tokens, .. } => {
+                self.forward(gateway, id, peer, matched_tokens);
+            }
+            Output::Held(id) => {
+                let now = self.now;
+                if let Some(flight) = self.flights.get_mut(id) {
+                    flight.held_since.get_or_insert(now);
+                }
+            }
+            Output::Reject { id, why, .. } => self.rejected(gateway, id, why),
+            Output::Probe(id) => self.send_probe(gateway, id),
+            Output::Steal { from, count } => {
+                let Some(to) = self.peer_at(gateway, from) else { return };
+                let (here, there) = (self.region_of(gateway), self.region_of(to));
+                if self.network.passes(here, there) {
+                    let delay = self.network.one_way(here, there, self.report.events);
+                    let event = Event::Steal { to, from: gateway, count };
+                    self.queue.push(self.now + delay, event);
+                }
+            }
+        }
+    }
+
+    fn region_of(&self, gateway: u16) -> usize {
+        self.gateways[usize::from(gateway)].region
+    }
+
+    fn peer_at(&self, gateway: u16, id: PeerId) -> Option<u16> {
+        self.gateways[usize::from(gateway)].peers.get(id.index()).copied()
+    }
+
+    fn dispatch(&mut self, gateway: u16, id: RequestId, own: ReplicaId, matched: u32) {
+        let now = self.now;
+        let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
+        let Some(replica) = known else {
+            self.violated(format!("{id} was dispatched to {own}, which nobody is"));
+            return;
+        };
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        flight.leave_queue(now);
+        flight.attempt += 1;
+        flight.dispatches += 1;
+        flight.replica = Some(replica);
+        flight.matched = matched;
+        let attempt = flight.attempt;
+        self.send_to_replica(id, gateway, replica, attempt);
+    }
+
+    fn forward(&mut self, gateway: u16, id: RequestId, peer: PeerId, matched: u32) {
+        let now = self.now;
+        let Some(to) = self.peer_at(gateway, peer) else { return };
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        if flight.entry != gateway {
+            self.violated(format!("{id} was forwarded twice"));
+            return;
+        }
+        flight.leave_queue(now);
+        flight.attempt += 1;
+        flight.peer = Some(to);
+        flight.forwarded = true;
+        flight.matched = matched;
+        let attempt = flight.attempt;
+        self.send_to_peer(id, gateway, to, attempt);
+    }
+
+    /// A gateway refuses: its client, or the gateway that forwarded, is told.
+    fn rejected(&mut self, gateway: u16, id: RequestId, why: RejectWhy) {
+        let now = self.now;
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        flight.leave_queue(now);
+        let (entry, attempt) = (flight.entry, flight.attempt);
+        let here = self.region_of(gateway);
+        if entry != gateway {
+            let outcome = match why {
+                RejectWhy::RetriesExhausted { .. } => Outcome::ReplicaError,
+                _ => Outcome::Full,
+            };
+            let delay = self.network.one_way(here, self.region_of(entry), id.0);
+            let event = Event::Ended { id, gateway: entry, attempt, outcome };
+            self.queue.push(now + delay, event);
+            return;
+        }
+        let fate = match why {
+            RejectWhy::RetriesExhausted { .. } => Fate::Lost,
+            _ => Fate::Rejected,
+        };
+        self.end_at_client(id, here, now, fate);
+    }
+
+    /// A request reaches a gateway, from its client or from a peer.
+    pub(crate) fn arrive(&mut self, id: RequestId, gateway: u16, attempt: u32) {
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        let hops = u8::from(flight.entry != gateway);
+        if !self.gateways[usize::from(gateway)].up {
+            self.gateway_gone(id, gateway, attempt);
+            return;
+        }
+        let request = self.request(id, gateway, hops);
+        if let Some(request) = request {
+            self.catch_up(gateway);
+            self.tell_machine(gateway, Input::Arrived(request));
+            self.drive(gateway);
+        }
+    }
+
+    fn request(&self, id: RequestId, gateway: u16, hops: u8) -> Option<Request> {
+        let flight = self.flights.get(id)?;
+        let prompt_blocks = (flight.prompt_tokens / meridian_engine::BLOCK_TOKENS) as usize;
+        let blocks = match &flight.own_blocks {
+            Some(own) => own.clone(),
+            None => flight.blocks[..prompt_blocks.min(flight.blocks.len())].to_vec(),
+        };
+        let block_tokens =
+            self.granularity.block_bytes as f32 / meridian_workload::BYTES_PER_TOKEN as f32;
+        Some(Request {
+            id,
+            model: MODEL,
+            tenant: flight.tenant,
+            key: flight.session,
+            head: flight.head,
+            blocks,
+            prompt_tokens: flight.prompt_tokens,
+            block_tokens,
+            deadline: flight.slo.map(|slo| flight.sent + slo),
+            pinned: None,
+            streams: true,
+            dry_run: false,
+            hops,
+            peers: self.permitted_peers(id, gateway),
+        })
+    }
+
+    /// The peers whose regions may serve a request, as the machine's mask.
+    fn permitted_peers(&self, id: RequestId, gateway: u16) -> u64 {
+        let peers = self.gateways[usize::from(gateway)].peers.iter().enumerate();
+        let may = peers.filter(|(_, p)| self.permitted(id, self.region_of(**p)));
+        may.fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    fn gateway_gone(&mut self, id: RequestId, gateway: u16, attempt: u32) {
+        let Some(flight) = self.flights.get(id) else { return };
+        let entry = flight.entry;
+        if entry == gateway {
+            // Connection refused: the client tries the next nearest at once.
+            self.enter(id);
+            return;
+        }
+        let (from, to) = (self.region_of(gateway), self.region_of(entry));
+        let delay = self.network.one_way(from, to, id.0);
+        let outcome = Outcome::ReplicaError;
+        let event = Event::Ended { id, gateway: entry, attempt, outcome };
+        self.queue.push(self.now + delay, event);
+    }
+
+    fn send_probe(&mut self, gateway: u16, id: ReplicaId) {
+        let asked = self.now;
+        let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
+        let Some(replica) = known else { return };
+        let (from, to) = (self.region_of(gateway), self.replicas[replica as usize].hardware.region);
+        if !self.network.passes(from, to) || !self.network.passes(to, from) {
+            let event = Event::Report { gateway, id, asked, load: None };
+            self.queue.push(asked + CONNECT_TIMEOUT, event);
+            return;
+        }
+        let delay = self.network.one_way(from, to, asked.as_nanos() ^ u64::from(replica) << 40);
+        self.queue.push(asked + delay, Event::Probe { gateway, id, asked });
+    }
+
+    pub(crate) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
+        let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
+        let Some(replica) = known else { return };
+        if self.replicas[replica as usize].up {
+            self.turn_at_once(replica);
+        }
+        let there = &self.replicas[replica as usize];
+        let load: Option<Load> = there.up.then(|| there.load());
+        let (from, to) = (there.hardware.region, self.region_of(gateway));
+        let delay = self.network.one_way(from, to, asked.as_nanos() ^ u64::from(replica) << 41);
+        self.queue.push(self.now + delay, Event::Report { gateway, id, asked, load });
+    }
+
+    pub(crate) fn report(&mut self, gateway: u16, id: ReplicaId, asked: Time, load: Option<Load>) {
+        let there = &self.gateways[usize::from(gateway)];
+        if !there.up || there.knows.get(id.index()).copied().flatten().is_none() {
+            return;
+        }
+        let input = match load {
+            Some(load) => Input::Reported { id, asked, load },
+            None => Input::ProbeFailed(id),
+        };
+        self.tell_machine(gateway, input);
+        self.drive(gateway);
+    }
+
+    /// How long a digest of this gateway is not sent again.
+    pub(crate) fn digest_gap(&self) -> Duration {
+        self.system.digests.on_change.unwrap_or(self.system.digests.every)
+    }
+}

@@ -1,0 +1,185 @@
+//! What breaks and is mended.
+//!
+//! A replica that stops resets its connections: the gateways that wait for answers learn so one way
+//! later. A gateway that stops takes the requests with it that it was bringing; its replicas are
+//! adopted by the nearest living gateway once their loss is noticed, and handed back afterwards
+//! (SkyWalker, section 4.2).
+
+use meridian_base::{Duration, RequestId};
+use meridian_routing::Outcome;
+
+use crate::event::Event;
+use crate::report::Fate;
+use crate::scenario::Fault;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::ReplicaDown(at) => self.replica_down(at as u32),
+            Fault::ReplicaUp(at) => self.replica_up(at as u32),
+            Fault::ReplicaSlow(at, factor) => self.replicas[at].engine.slow_down(factor),
+            Fault::GatewaysDown(region) => self.each_gateway(region, World::gateway_down),
+            Fault::GatewaysUp(region) => self.each_gateway(region, World::gateway_up),
+            Fault::RegionDown(region) => {
+                self.each_gateway(region, World::gateway_down);
+                self.each_replica(region, World::replica_down);
+            }
+            Fault::RegionUp(region) => {
+                self.each_replica(region, World::replica_up);
+                self.each_gateway(region, World::gateway_up);
+            }
+            Fault::LinkDown(from, to) => self.link_down(from, to),
+            Fault::LinkUp(from, to) => self.network.set(from, to, true),
+        }
+    }
+
+    fn each_gateway(&mut self, region: usize, act: fn(&mut World, u16)) {
+        for at in 0..self.gateways.len() as u16 {
+            if self.gateways[usize::from(at)].region == region {
+                act(self, at);
+            }
+        }
+    }
+
+    fn each_replica(&mut self, region: usize, act: fn(&mut World, u32)) {
+        for at in 0..self.replicas.len() as u32 {
+            if self.replicas[at as usize].hardware.region == region {
+                act(self, at);
+            }
+        }
+    }
+
+    pub(crate) fn replica_down(&mut self, at: u32) {
+        if !self.replicas[at as usize].up {
+            return;
+        }
+        let there = &mut self.replicas[at as usize];
+        there.up = false;
+        there.restart();
+        there.remember(self.now);
+        for id in self.flights.ids(|f| f.replica == Some(at)) {
+            let Some(flight) = self.flights.get(id) else { continue };
+            let (attempt, gateway) = (flight.attempt, flight.peer.unwrap_or(flight.entry));
+            self.reset(id, gateway, attempt, self.replicas[at as usize].hardware.region);
+        }
+    }
+
+    /// A broken connection is known at the gateway one way later.
+    fn reset(&mut self, id: RequestId, gateway: u16, attempt: u32, from: usize) {
+        if self.oracle.is_some() {
+            self.end_at_client(id, from, self.now, Fate::Lost);
+            return;
+        }
+        let to = self.gateways[usize::from(gateway)].region;
+        let delay = self.network.one_way(from, to, id.0 ^ 0x5253_5400);
+        let outcome = Outcome::ReplicaError;
+        self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
+    }
+
+    pub(crate) fn replica_up(&mut self, at: u32) {
+        self.replicas[at as usize].up = true;
+        self.replicas[at as usize].remember(self.now);
+    }
+
+    fn gateway_down(&mut self, at: u16) {
+        let region = self.gateways[usize::from(at)].region;
+        if !self.gateways[usize::from(at)].up {
+            return;
+        }
+        self.gateways[usize::from(at)].up = false;
+        for id in self.flights.ids(|f| f.entry == at || f.peer == Some(at)) {
+            let Some(flight) = self.flights.get(id) else { continue };
+            let (entry, attempt) = (flight.entry, flight.attempt);
+            self.abandon(id);
+            if entry == at {
+                self.end_at_client(id, region, self.now, Fate::Lost);
+            } else {
+                self.reset(id, entry, attempt, region);
+            }
+        }
+        self.queue.push(self.now + Duration::from_secs(1), Event::Adopt);
+    }
+
+    /// Nobody waits for the answer any more: the replica is told.
+    fn abandon(&mut self, id: RequestId) {
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        if let Some(replica) = flight.replica {
+            self.abort(id, replica);
+        }
+    }
+
+    fn gateway_up(&mut self, at: u16) {
+        let system = self.system.clone();
+        let there = &mut self.gateways[usize::from(at)];
+        if there.up {
+            return;
+        }
+        there.restart(&system);
+        there.up = true;
+        self.introduce(at);
+        self.adopt();
+    }
+
+    /// Every replica belongs to its own region's gateways; where none lives, to the nearest that
+    /// does.
+    pub(crate) fn adopt(&mut self) {
+        for replica in 0..self.replicas.len() {
+            let home = self.replicas[replica].hardware.region;
+            let own_lives = self.gateways.iter().any(|g| g.up && g.region == home);
+            let foster = (0..self.gateways.len())
+                .filter(|g| self.gateways[*g].up && !own_lives)
+                .min_by_key(|g| (self.network.rtt(self.gateways[*g].region, home), *g));
+            for at in 0..self.gateways.len() {
+                let should = self.gateways[at].up
+                    && (self.knows_by_rule(at as u16, replica) || foster == Some(at));
+                let knows = self.gateways[at].id_of(replica as u32).is_some();
+                if should && !knows {
+                    self.join(at as u16, replica as u32);
+                    self.drive(at as u16);
+                } else if !should && knows && self.gateways[at].up {
+                    self.hand_back(at as u16, replica as u32);
+                }
+            }
+        }
+    }
+
+    fn hand_back(&mut self, gateway: u16, replica: u32) {
+        let now = self.now;
+        // What is under way there comes to its end: only then the replica is forgotten.
+        let busy = self
+            .flights
+            .ids(|f| f.replica == Some(replica) && f.peer.unwrap_or(f.entry) == gateway);
+        if busy.is_empty() {
+            self.gateways[usize::from(gateway)].forget(now, replica);
+            self.drive(gateway);
+        } else {
+            self.queue.push(now + Duration::from_secs(1), Event::Adopt);
+            self.drain(gateway, replica);
+        }
+    }
+
+    fn drain(&mut self, gateway: u16, replica: u32) {
+        if let Some(id) = self.gateways[usize::from(gateway)].id_of(replica) {
+            self.tell_machine(gateway, meridian_routing::Input::Draining(id));
+            self.drive(gateway);
+        }
+    }
+
+    fn link_down(&mut self, from: usize, to: usize) {
+        self.network.set(from, to, false);
+        // Answers on their way over the link stop; whoever waits for them gives up in time.
+        for id in self.flights.ids(|f| f.peer.is_some()) {
+            let Some(flight) = self.flights.get(id) else { continue };
+            let (attempt, entry, peer) = (flight.attempt, flight.entry, flight.peer);
+            let Some(peer) = peer else { continue };
+            let there = self.gateways[usize::from(peer)].region;
+            if there == from && self.gateways[usize::from(entry)].region == to {
+                self.abandon(id);
+                let at = self.now + crate::network::CONNECT_TIMEOUT;
+                let outcome = Outcome::ReplicaError;
+                self.queue.push(at, Event::Ended { id, gateway: entry, attempt, outcome });
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests under way: one row each, from the client's send to the client's end.
+//!
+//! A request may try several replicas, and messages of an attempt that has been given up may still
+//! be on the wire. Each attempt has a number; a message of another one is dropped.
+
+use meridian_base::{Duration, RequestId, Time};
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    pub(crate) load: u16,
+    pub(crate) region: u16,
+    pub(crate) program: u32,
+    pub(crate) node: u32,
+    /// What names its messages, equal for all systems under test.
+    pub(crate) name: u64,
+    pub(crate) session: u64,
+    pub(crate) tenant: u64,
+    pub(crate) slo: Option<Duration>,
+    pub(crate) sent: Time,
+    /// The gateway it entered by, and the peer it was forwarded to.
+    pub(crate) entry: u16,
+    pub(crate) peer: Option<u16>,
+    /// The replica of the attempt under way.
+    pub(crate) replica: Option<u32>,
+    /// The newest attempt; messages carry theirs.
+    pub(crate) attempt: u32,
+    pub(crate) prompt_tokens: u32,
+    pub(crate) reply_tokens: u32,
+    /// Whole blocks of 16 tokens, prompt and reply.
+    pub(crate) blocks: Vec<u64>,
+    /// The prompt's blocks in the policy's own granularity, where that differs.
+    pub(crate) own_blocks: Option<Vec<u64>>,
+    pub(crate) head: u64,
+    /// Its end is on the way to the client.
+    pub(crate) ending: bool,
+    /// Bytes of the answer went out: there is no other attempt after that.
+    pub(crate) streamed: bool,
+    /// When the first token is, or will be, at the client.
+    pub(crate) first_token: Option<Time>,
+    pub(crate) held_since: Option<Time>,
+    pub(crate) held: Duration,
+    pub(crate) cached: u32,
+    pub(crate) matched: u32,
+    pub(crate) dispatches: u32,
+    pub(crate) forwarded: bool,
+    /// The last message towards the client: streams do not overtake themselves.
+    pub(crate) last_message: Time,
+}
+
+impl Flight {
+    /// It is held no longer.
+    pub(crate) fn leave_queue(&mut self, now: Time) {
+        if let Some(since) = self.held_since.take() {
+            self.held += now.since(since);
+        }
+    }
+}
+
+/// The rows, with ids that are not used again.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    rows: Vec<Row>,
+    vacant: Vec<u32>,
+    len: usize,
+    started: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    generation: u32,
+    flight: Option<Box<Flight>>,
+}
+
+impl Flights {
+    /// Requests under way.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Requests that ever started.
+    pub(crate) fn started(&self) -> u64 {
+        self.started
+    }
+
+    pub(crate) fn insert(&mut self, flight: Flight) -> RequestId {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.rows.push(Row { generation: 0, flight: None });
+            self.rows.len() as u32 - 1
+        });
+        let row = &mut self.rows[slot as usize];
+        row.flight = Some(Box::new(flight));
+        self.len += 1;
+        self.started += 1;
+        RequestId(u64::from(row.generation) << 32 | u64::from(slot))
+    }
+
+    /// `None` when the request has ended.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Flight> {
+        let row = self.rows.get_mut(slot(id))?;
+        if row.generation != generation(id) { None } else { row.flight.as_deref_mut() }
+    }
+
+    /// `None` when the request has ended.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Flight> {
+        let row = self.rows.get(slot(id))?;
+        if row.generation != generation(id) { None } else { row.flight.as_deref() }
+    }
+
+    /// Ends a request; `None` when it has ended before.
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<Box<Flight>> {
+        let row = self.rows.get_mut(slot(id)).filter(|r| r.generation == generation(id))?;
+        let flight = row.flight.take()?;
+        row.generation = row.generation.wrapping_add(1);
+        self.vacant.push(slot(id) as u32);
+        self.len -= 1;
+        Some(flight)
+    }
+
+    /// Ids of the requests for which `of` holds, in order of slots.
+    pub(crate) fn ids(&self, of: impl Fn(&Flight) -> bool) -> Vec<RequestId> {
+        let all = self.rows.iter().enumerate();
+        all.filter(|(_, row)| row.flight.as_deref().is_some_and(&of))
+            .map(|(at, row)| RequestId(u64::from(row.generation) << 32 | at as u64))
+            .collect()
+    }
+}
+
+fn slot(id: RequestId) -> usize {
+    (id.0 & 0xFFFF_FFFF) as usize
+}
+
+fn generation(id: RequestId) -> u32 {
+    (id.0 >> 32) as u32
+}

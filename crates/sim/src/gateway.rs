@@ -1,0 +1,162 @@
+//! Gateways: routing machines with a place, a timer, and the names of what they know.
+
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
+use meridian_routing::{
+    Config, IndexSpec, Input, Insert, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
+};
+
+use crate::network::Network;
+use crate::news::Shown;
+use crate::replica::Replica;
+use crate::scenario::{News, System, Topology};
+
+/// The one model of a run.
+pub(crate) const MODEL: ModelId = ModelId(0);
+
+/// Longer than any run.
+const NEVER: Duration = Duration::from_secs(1 << 32);
+
+pub(crate) struct Gateway {
+    pub(crate) region: usize,
+    pub(crate) machine: Routing,
+    pub(crate) up: bool,
+    /// The time of the newest timer event.
+    pub(crate) timer: Option<Time>,
+    /// The replicas it knows: places in the world by the gateway's own id.
+    pub(crate) knows: Vec<Option<u32>>,
+    /// Its peers: places in the world by the gateway's own id.
+    pub(crate) peers: Vec<u16>,
+    /// Digests sent, and when the newest was.
+    pub(crate) told_digests: u64,
+    pub(crate) told_at: Time,
+    /// Where probes and digests are looked up.
+    pub(crate) shown: Shown,
+    seed: u64,
+}
+
+/// What the driver needs to know of the policy's fingerprints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Granularity {
+    pub(crate) block_bytes: u32,
+    pub(crate) head_bytes: u32,
+    /// The index learns from answers, so they are followed.
+    pub(crate) follows: bool,
+}
+
+impl Granularity {
+    pub(crate) fn of(system: &System) -> Granularity {
+        let index: Option<IndexSpec> = (system.policy.index)(&system.params);
+        Granularity {
+            block_bytes: index.map_or(64, |i| i.block_bytes as u32),
+            head_bytes: (system.policy.head_bytes)(&system.params) as u32,
+            follows: index.is_some_and(|i| i.insert != Insert::OnDispatch),
+        }
+    }
+}
+
+impl Gateway {
+    pub(crate) fn new(region: usize, system: &System, seed: u64, at: usize) -> Gateway {
+        let seed = mix(seed, 0x4741_5445 + at as u64);
+        Gateway {
+            region,
+            machine: Routing::new(config(system), seed),
+            up: true,
+            timer: None,
+            knows: Vec::new(),
+            peers: Vec::new(),
+            told_digests: 0,
+            told_at: Time::ZERO,
+            shown: Shown::default(),
+            seed,
+        }
+    }
+
+    /// Begins anew with another seed.
+    pub(crate) fn reseed(&mut self, system: &System, seed: u64) {
+        self.seed = seed;
+        self.restart(system);
+    }
+
+    /// Forgets everything, as a process that starts anew.
+    pub(crate) fn restart(&mut self, system: &System) {
+        self.machine = Routing::new(config(system), self.seed);
+        self.timer = None;
+        self.knows.clear();
+        self.shown = Shown::default();
+    }
+
+    /// Its own id of a replica.
+    pub(crate) fn id_of(&self, replica: u32) -> Option<ReplicaId> {
+        let at = self.knows.iter().position(|known| *known == Some(replica))?;
+        Some(ReplicaId(at as u16))
+    }
+
+    /// Tells it of a replica.
+    pub(crate) fn learn(&mut self, now: Time, at: u32, replica: &Replica, network: &Network) {
+        if self.id_of(at).is_some() {
+            return;
+        }
+        let free = self.knows.iter().position(Option::is_none).unwrap_or(self.knows.len());
+        if free == self.knows.len() {
+            self.knows.push(None);
+        }
+        self.knows[free] = Some(at);
+        let region = replica.hardware.region;
+        let engine = &replica.hardware.engine;
+        let own = u64::from(engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
+        let rtt =
+            if region == self.region { Duration::ZERO } else { network.rtt(self.region, region) };
+        let spec = ReplicaSpec {
+            models: vec![MODEL],
+            kv_tokens: replica.hardware.kv_tokens.or(Some(own)),
+            slots: None,
+            weight: 1,
+            rtt,
+        };
+        self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
+    }
+
+    /// Takes a replica from it.
+    pub(crate) fn forget(&mut self, now: Time, replica: u32) {
+        let Some(id) = self.id_of(replica) else { return };
+        self.machine.handle(now, Input::Left(id));
+        self.knows[id.index()] = None;
+    }
+
+    /// Tells it of a peer.
+    pub(crate) fn meet(&mut self, now: Time, peer: u16, rtt: Duration, near: bool) {
+        let id = PeerId(self.peers.len() as u16);
+        self.peers.push(peer);
+        let spec = PeerSpec { rtt, near, name_hash: mix(0x5045_4552, u64::from(peer)) };
+        self.machine.handle(now, Input::PeerJoined { id, spec });
+    }
+
+    /// Its own id of a peer.
+    pub(crate) fn peer_id(&self, peer: u16) -> Option<PeerId> {
+        self.peers.iter().position(|p| *p == peer).map(|at| PeerId(at as u16))
+    }
+}
+
+fn config(system: &System) -> Config {
+    let topology = match system.topology {
+        Topology::TwoLayer => meridian_routing::Topology::TwoLayer,
+        Topology::Waterfall { above } => meridian_routing::Topology::Waterfall { above },
+        Topology::Continent { above } => meridian_routing::Topology::Continent { above },
+        _ => meridian_routing::Topology::Local,
+    };
+    // Machines do not probe where probes are looked up.
+    let probe = match system.news {
+        News::Eager => system.probe,
+        News::Lazy => ProbeConfig { busy: NEVER, idle: NEVER, ..system.probe },
+    };
+    Config {
+        params: system.params.clone(),
+        admission: system.admission,
+        held: system.held,
+        probe,
+        topology,
+        explain_keep: 0,
+        explain_candidates: 0,
+        ..Config::new(system.policy)
+    }
+}

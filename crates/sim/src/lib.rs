@@ -1,0 +1,42 @@
+//! The world: regions, clients, gateways and replicas on one invented clock.
+//!
+//! The simulator is a driver, like the gateway: it turns the same routing and engine machines, with
+//! a queue of events in place of sockets. What differs from the product is the network, the clients
+//! and the engines' arithmetic; what decides is the product itself.
+//!
+//! A [`Scenario`] says everything about one run, [`run`] turns it into a [`Report`]. The same
+//! scenario gives the same report, byte for byte, on every machine: events are ordered by
+//! (time, sequence), chance comes from the seed, floating-point functions from `libm`.
+//!
+//! It deliberately knows no files, no statistics and no plots: `bench` reads experiments, and makes
+//! tables of reports.
+#![deny(missing_docs)]
+
+mod check;
+mod clients;
+mod dispatch;
+mod event;
+mod faults;
+mod flight;
+mod gateway;
+mod network;
+mod news;
+mod oracle;
+mod peers;
+mod queue;
+mod replica;
+mod report;
+mod scale;
+mod scenario;
+pub mod swarm;
+mod traffic;
+mod twin;
+mod world;
+
+pub use report::{Fate, Record, Report, Sample};
+pub use scenario::{
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
+    Scenario, Source, System, Topology, Wan,
+};
+pub use twin::Twin;
+pub use world::{Impossible, run, run_twin};

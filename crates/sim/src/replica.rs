@@ -1,0 +1,97 @@
+//! Replicas: engines with a place, a state and a timer.
+
+use std::collections::VecDeque;
+
+use meridian_base::{Duration, Time, mix};
+use meridian_engine::{Config, ConfigError, Engine, TokenOutputs};
+use meridian_routing::Load;
+
+use crate::scenario::Hardware;
+
+/// Decode steps taken as one event while nothing else is to be done. A KV block each at most is so
+/// taken ahead of its time, which is what a probe in between sees too much.
+const STRIDE: u32 = meridian_engine::BLOCK_TOKENS;
+
+pub(crate) struct Replica {
+    pub(crate) hardware: Hardware,
+    pub(crate) engine: Engine,
+    pub(crate) up: bool,
+    /// Paid for since; `None` while it is not.
+    pub(crate) since: Option<Time>,
+    pub(crate) leaving: bool,
+    /// The time of the newest timer event.
+    pub(crate) timer: Option<Time>,
+    /// What probes would have been told, from each time on; the newest last.
+    history: VecDeque<(Time, Option<Load>)>,
+    settings: Config,
+    seed: u64,
+}
+
+impl Replica {
+    /// `exact`: with every decode step an event.
+    pub(crate) fn new(
+        hardware: Hardware,
+        exact: bool,
+        seed: u64,
+        at: usize,
+    ) -> Result<Replica, ConfigError> {
+        let seed = mix(seed, 0x5245_504C + at as u64);
+        let settings = settings(hardware.engine, exact);
+        let engine = Engine::new(settings, seed)?;
+        Ok(Replica {
+            hardware,
+            engine,
+            up: true,
+            since: Some(Time::ZERO),
+            leaving: false,
+            timer: None,
+            history: VecDeque::new(),
+            settings,
+            seed,
+        })
+    }
+
+    /// Forgets everything, as a process that starts anew.
+    pub(crate) fn restart(&mut self) {
+        self.engine =
+            Engine::new(self.settings, self.seed).expect("the same settings were good before");
+        self.timer = None;
+    }
+
+    /// Remembers what a probe is told from `now` on.
+    pub(crate) fn remember(&mut self, now: Time) {
+        let load = self.up.then(|| self.load());
+        if self.history.back().is_some_and(|(_, newest)| *newest == load) {
+            return;
+        }
+        while self.history.len() > 1 && self.history[1].0 + KEPT < now {
+            self.history.pop_front();
+        }
+        self.history.push_back((now, load));
+    }
+
+    /// What a probe was told that came at `at`; `None` when nobody was there.
+    pub(crate) fn recall(&self, at: Time) -> Option<Load> {
+        let known = self.history.iter().rev().find(|(from, _)| *from <= at);
+        known.or(self.history.front()).map_or_else(|| Some(self.load()), |(_, load)| *load)
+    }
+
+    /// What a probe would be told now. Events are handled in order, so the engine is up to date.
+    pub(crate) fn load(&self) -> Load {
+        let stats = self.engine.stats();
+        Load {
+            pending: Some(stats.pending),
+            running: Some(stats.running),
+            kv_used: Some(stats.kv_used() as f32),
+            kv_tokens: Some(u64::from(stats.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS)),
+        }
+    }
+}
+
+/// How far back probes are answered.
+const KEPT: Duration = Duration::from_secs(3);
+
+fn settings(engine: Config, exact: bool) -> Config {
+    let decode_stride = if exact { 1 } else { STRIDE };
+    Config { token_outputs: TokenOutputs::First, decode_stride, ..engine }
+}

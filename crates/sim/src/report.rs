@@ -1,0 +1,98 @@
+//! What a run shows.
+
+use meridian_base::{Duration, Time};
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Answered to its end.
+    Done,
+    /// Refused by a gateway before anything was sent (held too long, held queue full).
+    Rejected,
+    /// Refused by the engine as impossible (a prompt longer than its context).
+    Invalid,
+    /// Broken after it was accepted: no retry was left, or bytes had gone out.
+    Lost,
+}
+
+/// One request, as its client saw it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// When the client sent it.
+    pub sent: Time,
+    /// The client's region.
+    pub region: u16,
+    /// The region that served it (the last that tried).
+    pub served: u16,
+    /// The replica that served it, by its place in the scenario; `u32::MAX` for none.
+    pub replica: u32,
+    /// Which load of the scenario it belongs to.
+    pub load: u16,
+    /// How it ended.
+    pub fate: Fate,
+    /// It was forwarded to a peer.
+    pub forwarded: bool,
+    /// Attempts at replicas.
+    pub attempts: u8,
+    /// Time to first token at the client; meaningless unless one came.
+    pub ttft: Duration,
+    /// Time to the end at the client.
+    pub e2e: Duration,
+    /// Time held in gateways.
+    pub held: Duration,
+    /// Prompt tokens.
+    pub prompt_tokens: u32,
+    /// Of those, cached where it ran.
+    pub cached_tokens: u32,
+    /// Of those, expected to be cached by the gateway that dispatched it.
+    pub matched_tokens: u32,
+    /// Reply tokens.
+    pub reply_tokens: u32,
+    /// Its TTFT objective; `None` without.
+    pub slo: Option<Duration>,
+    /// The session key that hashing policies hash.
+    pub session: u64,
+}
+
+/// The state of one replica at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// When.
+    pub at: Time,
+    /// The replica, by its place in the scenario (added ones follow).
+    pub replica: u32,
+    /// In the batch.
+    pub running: u32,
+    /// In the engine.
+    pub outstanding: u32,
+    /// Share of KV blocks referenced.
+    pub kv_used: f32,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The requests that count, in the order they ended.
+    pub requests: Vec<Record>,
+    /// Requests in all, those that do not count included.
+    pub total_requests: u64,
+    /// Replies that ended within the measured window, whenever they were sent: what throughput
+    /// counts, as requests and as tokens.
+    pub done_in_window: u64,
+    /// Reply tokens of those.
+    pub tokens_in_window: u64,
+    /// Length of the measured window.
+    pub window: Duration,
+    /// State of the replicas once a second within the window.
+    pub samples: Vec<Sample>,
+    /// Replica-seconds that were paid for within the window.
+    pub replica_seconds: f64,
+    /// Most requests held in one gateway at one time.
+    pub held_peak: u32,
+    /// Events handled.
+    pub events: u64,
+    /// When the last event happened.
+    pub ended: Time,
+    /// Broken invariants, at most a hundred, in words; empty in a sound run.
+    pub violations: Vec<String>,
+}

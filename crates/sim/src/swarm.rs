@@ -1,0 +1,195 @@
+//! Scenarios drawn from a seed: every knob that can be turned is turned, for invariants and not for
+//! figures.
+//!
+//! One number makes regions, network, fleet, system, loads and faults. What breaks under a seed is
+//! repeated by the seed. The worlds are small and mean: little KV, several faults in a minute.
+
+use std::sync::Arc;
+
+use meridian_base::{Duration, Rng, Time};
+use meridian_engine::{Config, Profile};
+use meridian_routing::policy::{self, Params};
+use meridian_routing::{Admission, HeldConfig, ProbeConfig};
+use meridian_workload::{Chat, Generator, Mixed, Sessions, Tree};
+
+use crate::scenario::{
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Region, Scenario, Source, System,
+    Topology, Wan,
+};
+
+/// The scenario of a seed.
+#[must_use]
+pub fn scenario(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed).fork(0x0053_5741_524D);
+    let regions = 1 + rng.below(4);
+    let measure = Measure {
+        warmup: Duration::from_secs(2),
+        window: Duration::from_secs(10 + rng.below(20) as u64),
+    };
+    let replicas = replicas(&mut rng, regions);
+    let faults = faults(&mut rng, regions, replicas.len(), measure);
+    let system = system(&mut rng, regions);
+    // Gateways obey residency by what they tell each other; one that sees foreign replicas, by its
+    // place or by adoption, has no rule for them.
+    let ruled = !matches!(system.topology, Topology::Central { .. } | Topology::Flat)
+        && !faults.iter().any(|f| matches!(f.1, Fault::GatewaysDown(_) | Fault::RegionDown(_)));
+    Scenario {
+        seed,
+        regions: (0..regions).map(|at| region(at, &mut rng)).collect(),
+        wan: wan(&mut rng, regions),
+        loads: (0..regions).map(|at| load(&mut rng, at, regions, ruled)).collect(),
+        faults,
+        system,
+        autoscaler: (rng.below(4) == 0).then(|| autoscaler(&mut rng)),
+        replicas,
+        measure,
+        paranoid: true,
+    }
+}
+
+fn region(at: usize, rng: &mut Rng) -> Region {
+    Region { name: format!("region-{at}"), continent: format!("continent-{}", rng.below(2)) }
+}
+
+fn wan(rng: &mut Rng, regions: usize) -> Wan {
+    // Each pair's RTT comes from a draw of its own, the same in both directions.
+    let draw = Rng::new(rng.next_u64());
+    let rtt = |a: usize, b: usize| match a == b {
+        true => 1.0,
+        false => 5.0 + 295.0 * draw.fork((a.min(b) * 64 + a.max(b)) as u64).unit(),
+    };
+    let row = |from| (0..regions).map(|to| rtt(from, to)).collect();
+    let rtt_ms = (0..regions).map(row).collect();
+    let jitter = if rng.below(2) == 0 { 0.0 } else { rng.unit() * 0.5 };
+    let loss = if rng.below(2) == 0 { 0.0 } else { rng.unit() * 0.02 };
+    Wan { rtt_ms, jitter, loss }
+}
+
+fn replicas(rng: &mut Rng, regions: usize) -> Vec<Hardware> {
+    let gpus = ["l4", "a100", "h100"];
+    let profile = |rng: &mut Rng| {
+        let gpu = gpus[rng.below(gpus.len())];
+        Profile::named("llama-3.1-8b", gpu, 1).expect("it fits each of them")
+    };
+    let common = profile(rng);
+    let mixed = rng.below(3) == 0;
+    let mut all = Vec::new();
+    for region in 0..regions {
+        for _ in 0..1 + rng.below(3) {
+            let engine = Config::new(if mixed { profile(rng) } else { common });
+            // From enough for three requests to enough for hundreds.
+            let blocks = [600, 1500, 6000][rng.below(3)].min(engine.kv_blocks);
+            let jitter = if rng.below(3) == 0 { 0.1 } else { 0.0 };
+            let engine = Config { jitter, ..engine.with_kv_blocks(blocks) };
+            all.push(Hardware { region, engine, kv_tokens: None });
+        }
+    }
+    all
+}
+
+fn system(rng: &mut Rng, regions: usize) -> System {
+    let policy = policy::ALL[rng.below(policy::ALL.len())];
+    let admission = match rng.below(5) {
+        0 => Admission::Blind,
+        1 => Admission::Outstanding { max: 1 + rng.below(40) as u32 },
+        2 => Admission::Pending,
+        3 => Admission::PendingKv,
+        _ => policy.admission,
+    };
+    let topology = match rng.below(7) {
+        0 => Topology::Central { region: rng.below(regions) },
+        1 => Topology::RegionLocal,
+        2 => Topology::Flat,
+        3 => Topology::Waterfall { above: 0.8 },
+        4 => Topology::Continent { above: 0.8 },
+        _ => Topology::TwoLayer,
+    };
+    let held = HeldConfig {
+        max: [2, 64, 1024][rng.below(3)],
+        max_wait: Duration::from_secs([1, 10, 120][rng.below(3)]),
+        ..HeldConfig::default()
+    };
+    System {
+        name: policy.name.to_owned(),
+        policy,
+        params: Params::defaults(policy),
+        admission,
+        topology,
+        gateways: 1 + rng.below(2) as u32,
+        held,
+        probe: ProbeConfig {
+            busy: Duration::from_millis([20, 100, 1000][rng.below(3)]),
+            ..ProbeConfig::default()
+        },
+        digests: Digests {
+            every: Duration::from_millis([20, 100, 500][rng.below(3)]),
+            on_change: (rng.below(2) == 0).then_some(Duration::from_millis(20)),
+        },
+        news: if rng.below(2) == 0 { News::Eager } else { News::Lazy },
+    }
+}
+
+fn load(rng: &mut Rng, region: usize, regions: usize, ruled: bool) -> Load {
+    let generator: Arc<dyn Generator> = match rng.below(4) {
+        0 => Arc::new(Sessions::default()),
+        1 => Arc::new(Tree::default()),
+        2 => Arc::new(Chat { max_tokens: 300, ..Chat::default() }),
+        _ => Arc::new(Mixed::new(vec![
+            Box::new(Sessions::default()),
+            Box::new(Tree { branch: 4, ..Tree::default() }),
+        ])),
+    };
+    let source = Source::Closed {
+        clients: 1 + rng.below(30) as u32,
+        generator,
+        ramp: Duration::from_secs(1),
+        programs: None,
+    };
+    // A rule that keeps a region's requests on some side of the world, its own included.
+    let kept = rng.below(3) == 0 && ruled;
+    let mut may = |r: &usize| *r == region || rng.below(2) == 0;
+    let may_run_in = kept.then(|| (0..regions).filter(&mut may).collect());
+    Load { region, source, may_run_in }
+}
+
+fn faults(rng: &mut Rng, regions: usize, replicas: usize, measure: Measure) -> Vec<(Time, Fault)> {
+    let span = (measure.warmup + measure.window).as_millis() as usize;
+    let mut faults = Vec::new();
+    for _ in 0..rng.below(6) {
+        let from = rng.below(span) as u64;
+        let until = from + 200 + rng.below(6000) as u64;
+        let (breaks, mends) = fault(rng, regions, replicas);
+        faults.push((Time::from_millis(from), breaks));
+        faults.push((Time::from_millis(until), mends));
+    }
+    faults.sort_by_key(|f| f.0);
+    faults
+}
+
+fn fault(rng: &mut Rng, regions: usize, replicas: usize) -> (Fault, Fault) {
+    let (replica, region) = (rng.below(replicas), rng.below(regions));
+    match rng.below(5) {
+        0 => (Fault::ReplicaDown(replica), Fault::ReplicaUp(replica)),
+        1 => {
+            let factor = 1.0 + rng.unit() * 9.0;
+            (Fault::ReplicaSlow(replica, factor), Fault::ReplicaSlow(replica, 1.0))
+        }
+        2 => (Fault::GatewaysDown(region), Fault::GatewaysUp(region)),
+        3 => (Fault::RegionDown(region), Fault::RegionUp(region)),
+        _ => {
+            let other = rng.below(regions);
+            (Fault::LinkDown(region, other), Fault::LinkUp(region, other))
+        }
+    }
+}
+
+fn autoscaler(rng: &mut Rng) -> Autoscaler {
+    Autoscaler {
+        target_outstanding: 2.0 + rng.unit() * 20.0,
+        every: Duration::from_secs(1),
+        provisioning: Duration::from_secs(rng.below(8) as u64),
+        cooldown: Duration::from_secs(3),
+        min: 1,
+        max: 4,
+    }
+}

@@ -1,0 +1,414 @@
+//! A request's way: client, gateway, perhaps a peer, replica, and back.
+//!
+//! ```text
+//! client ─enter─▶ gateway ─(forward)─▶ peer ─submit─▶ replica
+//! client ◀─over── gateway ◀──first, ended─── peer ◀──────┘
+//! ```
+//! Answers come back along the same gateways. Whoever breaks on the way tells its neighbour, as a
+//! connection that is reset does.
+
+use meridian_base::{Duration, RequestId, Time};
+use meridian_engine as engine;
+use meridian_routing::{Outcome, Usage};
+
+use crate::event::Event;
+use crate::network::CONNECT_TIMEOUT;
+use crate::report::{Fate, Record};
+use crate::world::World;
+
+/// Legs of a request's way, to name its messages by.
+mod leg {
+    pub(super) const ENTER: u64 = 1;
+    pub(super) const SUBMIT: u64 = 2;
+    pub(super) const FIRST: u64 = 3;
+    pub(super) const END: u64 = 4;
+    pub(super) const FORWARD: u64 = 5;
+    pub(super) const BACK: u64 = 6;
+    pub(super) const OVER: u64 = 7;
+}
+
+impl World {
+    /// A client connects to the nearest gateway that lives, or to the oracle.
+    pub(crate) fn enter(&mut self, id: RequestId) {
+        if self.oracle.is_some() {
+            self.enter_oracle(id);
+            return;
+        }
+        let Some(flight) = self.flights.get(id) else { return };
+        let region = usize::from(flight.region);
+        let Some(gateway) = self.nearest_gateway(region, flight.session) else {
+            // Nobody answers: the client gives up after a connect timeout.
+            self.queue.push(self.now + CONNECT_TIMEOUT, Event::Over { id, fate: Fate::Lost });
+            if let Some(flight) = self.flights.get_mut(id) {
+                flight.ending = true;
+            }
+            return;
+        };
+        let place = self.gateways[usize::from(gateway)].region;
+        let delay = self.delay(region, place, id, leg::ENTER);
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        flight.entry = gateway;
+        let attempt = flight.attempt;
+        self.queue.push(self.now + delay, Event::Arrive { id, gateway, attempt });
+    }
+
+    /// The nearest living gateway that messages reach; those of one region share its clients.
+    fn nearest_gateway(&self, region: usize, session: u64) -> Option<u16> {
+        let alive = |g: &usize| {
+            let gateway = &self.gateways[*g];
+            gateway.up && self.network.passes(region, gateway.region)
+        };
+        let near = (0..self.gateways.len())
+            .filter(alive)
+            .min_by_key(|g| (self.network.rtt(region, self.gateways[*g].region), *g))?;
+        let place = self.gateways[near].region;
+        let same: Vec<usize> = (0..self.gateways.len())
+            .filter(|g| alive(g) && self.gateways[*g].region == place)
+            .collect();
+        let spread = meridian_base::mix(session, 0x434C_4945) as usize;
+        Some(same[spread % same.len()] as u16)
+    }
+
+    /// A request reaches a replica.
+    pub(crate) fn submit(&mut self, id: RequestId, replica: u32, attempt: u32) {
+        let at = replica as usize;
+        if !self.replicas[at].up {
+            self.back_to_sender(id, replica, attempt);
+            return;
+        }
+        let region = self.replicas[at].hardware.region;
+        if !self.permitted(id, region) {
+            self.violated(format!("{id} ran in region {region}, where it must not"));
+        }
+        let Some(flight) = self.flights.get_mut(id).filter(|f| f.attempt == attempt) else {
+            return;
+        };
+        let submission = engine::Submission {
+            id,
+            prompt_tokens: flight.prompt_tokens,
+            reply_tokens: flight.reply_tokens,
+            max_tokens: flight.reply_tokens,
+            blocks: flight.blocks.clone(),
+        };
+        let now = self.now;
+        self.replicas[at].engine.handle(now, engine::Input::Submit(submission));
+        self.turn_at_once(replica);
+        self.pump(replica);
+        if let Some(gateway) = self.sender(id, attempt) {
+            self.answer_head(replica, gateway);
+        }
+    }
+
+    /// The replica was not there: its sender learns so when the reset comes back.
+    fn back_to_sender(&mut self, id: RequestId, replica: u32, attempt: u32) {
+        let Some(gateway) = self.sender(id, attempt) else { return };
+        let from = self.replicas[replica as usize].hardware.region;
+        let delay = self.delay(from, self.gateways[usize::from(gateway)].region, id, leg::END);
+        let outcome = Outcome::ReplicaError;
+        self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
+    }
+
+    /// The gateway that dispatched the attempt under way.
+    fn sender(&self, id: RequestId, attempt: u32) -> Option<u16> {
+        let flight = self.flights.get(id).filter(|f| f.attempt == attempt)?;
+        Some(flight.peer.unwrap_or(flight.entry))
+    }
+
+    /// A replica learns that nobody waits for an answer any more. At once: a request that is tried
+    /// again must not meet itself.
+    pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
+        let now = self.now;
+        self.replicas[replica as usize].engine.handle(now, engine::Input::Abort(id));
+        self.pump(replica);
+    }
+
+    pub(crate) fn engine_due(&mut self, replica: u32) {
+        let now = self.now;
+        let there = &mut self.replicas[replica as usize];
+        // Timers that were overtaken are still in the queue.
+        if there.timer != Some(now) {
+            return;
+        }
+        there.timer = None;
+        there.engine.handle_timeout(now);
+        self.pump(replica);
+    }
+
+    /// Passes on what an engine gave out, and sets its timer.
+    pub(crate) fn pump(&mut self, replica: u32) {
+        self.touched_replica(replica);
+        while let Some(output) = self.replicas[replica as usize].engine.poll() {
+            self.engine_said(replica, output);
+        }
+        let (now, lazy) = (self.now, self.lazy());
+        let there = &mut self.replicas[replica as usize];
+        if lazy {
+            there.remember(now);
+        }
+        let due = there.engine.poll_timeout();
+        let due = due.map(|at| self.engine_fires(at));
+        let there = &mut self.replicas[replica as usize];
+        if due != there.timer {
+            there.timer = due;
+            if let Some(at) = due {
+                self.queue.push(at, Event::Engine { replica });
+            }
+        }
+    }
+
+    fn engine_said(&mut self, replica: u32, output: engine::Output) {
+        match output {
+            engine::Output::Admitted { id, cached_tokens, .. } => {
+                if let Some(flight) = self.flights.get_mut(id) {
+                    flight.cached = cached_tokens;
+                }
+            }
+            engine::Output::Tokens { id, at, .. } => self.stream_first(replica, id, at),
+            engine::Output::Finished { why: engine::StopReason::Abort, .. }
+            | engine::Output::Preempted { .. } => {}
+            engine::Output::Finished { id, at, .. } => {
+                self.stream_end(replica, id, at, Outcome::Done);
+            }
+            engine::Output::Refused { id, at, why } => {
+                let outcome = match why {
+                    engine::Refusal::Full { .. } => Outcome::Full,
+                    _ => Outcome::ClientError,
+                };
+                self.stream_end(replica, id, at, outcome);
+            }
+        }
+    }
+
+    fn stream_first(&mut self, replica: u32, id: RequestId, at: Time) {
+        let from = self.replicas[replica as usize].hardware.region;
+        if self.oracle.is_some() {
+            self.oracle_first(replica, id);
+            self.first_to_client(id, from, at);
+            return;
+        }
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(gateway) = self.sender(id, attempt) else { return };
+        let at = self.along(id, from, self.gateways[usize::from(gateway)].region, at, leg::FIRST);
+        self.queue.push(at, Event::First { id, gateway, attempt });
+    }
+
+    fn stream_end(&mut self, replica: u32, id: RequestId, at: Time, outcome: Outcome) {
+        let from = self.replicas[replica as usize].hardware.region;
+        if self.oracle.is_some() {
+            self.oracle_ended(replica, id, from, at, outcome);
+            return;
+        }
+        let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { return };
+        let Some(gateway) = self.sender(id, attempt) else { return };
+        let to = self.gateways[usize::from(gateway)].region;
+        let (at, outcome) = match self.network.passes(from, to) {
+            true => (self.along(id, from, to, at, leg::END), outcome),
+            // The stream falls silent; the gateway takes it for broken.
+            false => (at + CONNECT_TIMEOUT, Outcome::ReplicaError),
+        };
+        self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
+    }
+
+    /// When a message of a request's answer arrives: not before the one sent ahead of it.
+    fn along(&mut self, id: RequestId, from: usize, to: usize, at: Time, leg: u64) -> Time {
+        // An engine's process may be late: nothing leaves it before now.
+        let at = at.max(self.now) + self.delay(from, to, id, leg);
+        let Some(flight) = self.flights.get_mut(id) else { return at };
+        flight.last_message = flight.last_message.max(at);
+        flight.last_message
+    }
+
+    pub(crate) fn first(&mut self, id: RequestId, gateway: u16, attempt: u32) {
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        if !self.gateways[usize::from(gateway)].up {
+            return;
+        }
+        let (entry, peer) = (flight.entry, flight.peer);
+        let here = self.gateways[usize::from(gateway)].region;
+        if let Some(flight) = self.flights.get_mut(id) {
+            flight.streamed = true;
+        }
+        self.tell_machine(gateway, meridian_routing::Input::FirstToken(id));
+        if peer == Some(gateway) {
+            let there = self.gateways[usize::from(entry)].region;
+            let at = self.along(id, here, there, self.now, leg::BACK);
+            self.queue.push(at, Event::First { id, gateway: entry, attempt });
+        } else {
+            self.first_to_client(id, here, self.now);
+        }
+        self.drive(gateway);
+    }
+
+    fn first_to_client(&mut self, id: RequestId, from: usize, at: Time) {
+        let Some(region) = self.flights.get(id).map(|f| usize::from(f.region)) else { return };
+        let at = self.along(id, from, region, at, leg::OVER);
+        if let Some(flight) = self.flights.get_mut(id) {
+            flight.first_token.get_or_insert(at);
+        }
+    }
+
+    pub(crate) fn ended(&mut self, id: RequestId, gateway: u16, attempt: u32, outcome: Outcome) {
+        let Some(flight) = self.flights.get(id).filter(|f| f.attempt == attempt) else { return };
+        if !self.gateways[usize::from(gateway)].up {
+            return;
+        }
+        let forwarded_here = flight.peer == Some(gateway);
+        let failed = matches!(outcome, Outcome::Full | Outcome::ReplicaError);
+        let retry = failed && !flight.streamed;
+        let usage = (outcome == Outcome::Done).then_some(Usage {
+            prompt_tokens: flight.prompt_tokens,
+            cached_tokens: Some(flight.cached),
+            completion_tokens: flight.reply_tokens,
+            prefill_us: None,
+        });
+        let follows = self.granularity.follows && outcome == Outcome::Done;
+        let extended = follows.then(|| self.extended(id)).flatten();
+        let served = self.served(id, gateway);
+        let input =
+            meridian_routing::Input::Finished { id, outcome, retry, usage, extended, served };
+        if forwarded_here {
+            self.relay_end(id, gateway, attempt, outcome, retry);
+        } else if !retry {
+            self.answer(id, gateway, outcome);
+        } else if let Some(flight) = self.flights.get_mut(id) {
+            flight.peer = None;
+            flight.replica = None;
+        }
+        self.tell_machine(gateway, input);
+        self.drive(gateway);
+    }
+
+    /// The prompt and reply's blocks in the policy's granularity, as far as whole 16-token blocks
+    /// tell them.
+    fn extended(&self, id: RequestId) -> Option<Vec<u64>> {
+        let flight = self.flights.get(id)?;
+        flight.own_blocks.is_none().then(|| flight.blocks.clone())
+    }
+
+    /// The peer's own id of the replica that served, for whoever forwarded.
+    fn served(&self, id: RequestId, gateway: u16) -> Option<meridian_base::ReplicaId> {
+        let flight = self.flights.get(id)?;
+        let peer = flight.peer.filter(|p| *p != gateway)?;
+        self.gateways[usize::from(peer)].id_of(flight.replica?)
+    }
+
+    /// A peer passes the end of an answer back, unless it tries elsewhere itself.
+    fn relay_end(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        attempt: u32,
+        outcome: Outcome,
+        retry: bool,
+    ) {
+        if retry {
+            return;
+        }
+        let Some(entry) = self.flights.get(id).map(|f| f.entry) else { return };
+        let here = self.gateways[usize::from(gateway)].region;
+        let there = self.gateways[usize::from(entry)].region;
+        let (at, outcome) = match self.network.passes(here, there) {
+            true => (self.along(id, here, there, self.now, leg::BACK), outcome),
+            false => (self.now + CONNECT_TIMEOUT, Outcome::ReplicaError),
+        };
+        self.queue.push(at, Event::Ended { id, gateway: entry, attempt, outcome });
+    }
+
+    /// The entry gateway has the end of an answer for the client.
+    fn answer(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
+        let fate = match outcome {
+            Outcome::Done => Fate::Done,
+            Outcome::ClientError => Fate::Invalid,
+            Outcome::Full | Outcome::ReplicaError => Fate::Lost,
+        };
+        let here = self.gateways[usize::from(gateway)].region;
+        self.end_at_client(id, here, self.now, fate);
+    }
+
+    /// The end of a request travels to its client.
+    pub(crate) fn end_at_client(&mut self, id: RequestId, from: usize, at: Time, fate: Fate) {
+        let Some(flight) = self.flights.get_mut(id).filter(|f| !f.ending) else { return };
+        let region = usize::from(flight.region);
+        // No message of an attempt counts any more.
+        flight.ending = true;
+        flight.attempt += 1;
+        let at = self.along(id, from, region, at, leg::OVER);
+        self.queue.push(at, Event::Over { id, fate });
+    }
+
+    pub(crate) fn over(&mut self, id: RequestId, fate: Fate) {
+        let Some(flight) = self.flights.remove(id) else {
+            self.violated(format!("{id} ended twice"));
+            return;
+        };
+        if fate == Fate::Done && flight.first_token.is_none() {
+            self.violated(format!("{id} was answered without a first token"));
+        }
+        if fate == Fate::Done && self.counts(self.now) {
+            self.report.done_in_window += 1;
+            self.report.tokens_in_window += u64::from(flight.reply_tokens);
+        }
+        if self.counts(flight.sent) {
+            let record = self.record(&flight, fate);
+            self.report.requests.push(record);
+        }
+        self.told(flight.program, flight.node, fate == Fate::Done);
+    }
+
+    fn record(&self, flight: &crate::flight::Flight, fate: Fate) -> Record {
+        let served = flight.replica.map(|r| self.replicas[r as usize].hardware.region as u16);
+        Record {
+            sent: flight.sent,
+            region: flight.region,
+            served: served.unwrap_or(flight.region),
+            replica: flight.replica.unwrap_or(u32::MAX),
+            load: flight.load,
+            fate,
+            forwarded: flight.forwarded,
+            attempts: flight.dispatches.min(255) as u8,
+            ttft: flight.first_token.map_or(Duration::ZERO, |at| at.since(flight.sent)),
+            e2e: self.now.since(flight.sent),
+            held: flight.held,
+            prompt_tokens: flight.prompt_tokens,
+            cached_tokens: flight.cached,
+            matched_tokens: flight.matched,
+            reply_tokens: flight.reply_tokens,
+            slo: flight.slo,
+            session: flight.session,
+        }
+    }
+
+    /// Ways out of a gateway, used by its outputs.
+    pub(crate) fn send_to_replica(
+        &mut self,
+        id: RequestId,
+        gateway: u16,
+        replica: u32,
+        attempt: u32,
+    ) {
+        let here = self.gateways[usize::from(gateway)].region;
+        let there = self.replicas[replica as usize].hardware.region;
+        if self.network.passes(here, there) {
+            let delay = self.delay(here, there, id, leg::SUBMIT);
+            self.queue.push(self.now + delay, Event::Submit { id, replica, attempt });
+        } else {
+            let outcome = Outcome::ReplicaError;
+            let at = self.now + CONNECT_TIMEOUT;
+            self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
+        }
+    }
+
+    /// The way to a peer.
+    pub(crate) fn send_to_peer(&mut self, id: RequestId, gateway: u16, peer: u16, attempt: u32) {
+        let here = self.gateways[usize::from(gateway)].region;
+        let there = self.gateways[usize::from(peer)].region;
+        if self.network.passes(here, there) && self.gateways[usize::from(peer)].up {
+            let delay = self.delay(here, there, id, leg::FORWARD);
+            self.queue.push(self.now + delay, Event::Arrive { id, gateway: peer, attempt });
+        } else {
+            let outcome = Outcome::ReplicaError;
+            let at = self.now + CONNECT_TIMEOUT;
+            self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
+        }
+    }
+}

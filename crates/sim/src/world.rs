@@ -1,0 +1,341 @@
+//! The world: what there is, and the loop that turns it.
+
+use meridian_base::{Duration, PeerId, RequestId, Time};
+use meridian_engine::ConfigError;
+
+use crate::check::Touched;
+use crate::clients::Clients;
+use crate::event::Event;
+use crate::flight::Flights;
+use crate::gateway::{Gateway, Granularity};
+use crate::network::Network;
+use crate::oracle::Oracle;
+use crate::queue::EventQueue;
+use crate::replica::Replica;
+use crate::report::Report;
+use crate::scale::Scaling;
+use crate::scenario::{Fault, Measure, Region, Scenario, System, Topology};
+use crate::twin::Twin;
+
+/// Why a scenario cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Impossible {
+    /// An engine's settings do not go together.
+    #[error("replica {replica}: {why}")]
+    Engine {
+        /// Its place in the scenario.
+        replica: usize,
+        /// What is wrong.
+        why: ConfigError,
+    },
+    /// Something names a region that is not there.
+    #[error("{what} names region {region}, and there are {regions}: use 0 to {}", regions - 1)]
+    Region {
+        /// What names it.
+        what: &'static str,
+        /// The place named.
+        region: usize,
+        /// How many there are.
+        regions: usize,
+    },
+    /// The RTTs do not fit the regions.
+    #[error("wan.rtt_ms has {rows} rows for {regions} regions: give one row and column a region")]
+    Matrix {
+        /// Rows found, or the length of the row that is wrong.
+        rows: usize,
+        /// Regions.
+        regions: usize,
+    },
+    /// Nothing to send or nowhere to send it.
+    #[error("the scenario has no {0}: add at least one")]
+    Empty(&'static str),
+}
+
+/// All state of a run.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    /// When loads stop.
+    pub(crate) end: Time,
+    pub(crate) seed: u64,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) network: Network,
+    pub(crate) system: System,
+    pub(crate) granularity: Granularity,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) gateways: Vec<Gateway>,
+    pub(crate) oracle: Option<Oracle>,
+    pub(crate) clients: Clients,
+    pub(crate) flights: Flights,
+    pub(crate) faults: Vec<(Time, Fault)>,
+    pub(crate) scaling: Option<Scaling>,
+    pub(crate) measure: Measure,
+    pub(crate) paranoid: bool,
+    pub(crate) twin: Option<Twin>,
+    pub(crate) touched: Touched,
+    pub(crate) report: Report,
+}
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+/// When the scenario contradicts itself.
+pub fn run(scenario: Scenario) -> Result<Report, Impossible> {
+    let mut world = World::new(scenario, None)?;
+    world.turn();
+    Ok(world.close())
+}
+
+/// The same, doing in addition what the drivers of a live run do.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_twin(scenario: Scenario, twin: Twin) -> Result<Report, Impossible> {
+    let mut world = World::new(scenario, Some(twin))?;
+    world.turn();
+    Ok(world.close())
+}
+
+impl World {
+    fn new(scenario: Scenario, twin: Option<Twin>) -> Result<World, Impossible> {
+        validate(&scenario)?;
+        let replica = |(at, hardware): (usize, &crate::Hardware)| {
+            Replica::new(*hardware, twin.is_some(), scenario.seed, at)
+                .map_err(|why| Impossible::Engine { replica: at, why })
+        };
+        let replicas =
+            scenario.replicas.iter().enumerate().map(replica).collect::<Result<_, _>>()?;
+        let oracle = match scenario.system.topology {
+            Topology::Oracle(objective) => Some(Oracle::new(objective)),
+            _ => None,
+        };
+        let mut world = World {
+            now: Time::ZERO,
+            end: Time::ZERO + scenario.measure.warmup + scenario.measure.window,
+            seed: scenario.seed,
+            queue: EventQueue::new(twin.map_or(Duration::ZERO, |t| t.tick)),
+            regions: scenario.regions,
+            network: Network::new(scenario.wan, scenario.seed),
+            granularity: Granularity::of(&scenario.system),
+            system: scenario.system,
+            replicas,
+            gateways: Vec::new(),
+            oracle,
+            clients: Clients::default(),
+            flights: Flights::default(),
+            faults: scenario.faults,
+            scaling: scenario.autoscaler.map(Scaling::new),
+            measure: scenario.measure,
+            paranoid: scenario.paranoid,
+            twin,
+            touched: Touched::default(),
+            report: Report { window: scenario.measure.window, ..Report::default() },
+        };
+        world.found();
+        world.start_loads(scenario.loads);
+        Ok(world)
+    }
+
+    /// Sets gateways up and enters what will happen by itself.
+    fn found(&mut self) {
+        if self.oracle.is_none() {
+            self.found_gateways();
+        }
+        for at in 0..self.faults.len() {
+            self.queue.push(self.faults[at].0, Event::Fault { at: at as u32 });
+        }
+        if let Some(scaling) = &self.scaling {
+            self.queue.push(Time::ZERO + scaling.every(), Event::Scale);
+        }
+        self.queue.push(Time::ZERO + self.measure.warmup, Event::Sample);
+    }
+
+    fn found_gateways(&mut self) {
+        let places: Vec<usize> = match self.system.topology {
+            Topology::Central { region } => vec![region],
+            _ => (0..self.regions.len()).collect(),
+        };
+        for region in places {
+            for _ in 0..self.system.gateways.max(1) {
+                let at = self.gateways.len();
+                let mut gateway = Gateway::new(region, &self.system, self.seed, at);
+                if let Some(twin) = self.twin.filter(|_| at == 0) {
+                    gateway.reseed(&self.system, twin.gateway_seed);
+                }
+                self.gateways.push(gateway);
+            }
+        }
+        for at in 0..self.gateways.len() {
+            self.introduce(at as u16);
+        }
+    }
+
+    /// Tells a new gateway of its replicas and peers.
+    pub(crate) fn introduce(&mut self, at: u16) {
+        for replica in 0..self.replicas.len() {
+            if self.replicas[replica].up && self.knows_by_rule(at, replica) {
+                self.join(at, replica as u32);
+            }
+        }
+        self.gateways[usize::from(at)].peers.clear();
+        if self.forwards() {
+            self.meet_peers(at);
+            if !self.lazy() {
+                self.queue.push(self.now + self.system.digests.every, Event::Tell { gateway: at });
+            }
+        }
+        self.drive(at);
+    }
+
+    fn meet_peers(&mut self, at: u16) {
+        let own = self.gateways[usize::from(at)].region;
+        let gateways = usize::from(self.system.gateways.max(1) as u16);
+        for peer in 0..self.gateways.len() {
+            let region = self.gateways[peer].region;
+            // Gateways of a region pair off with those of another.
+            if region == own || peer % gateways != usize::from(at) % gateways {
+                continue;
+            }
+            let rtt = self.network.rtt(own, region);
+            let near = self.regions[own].continent == self.regions[region].continent;
+            let now = self.now;
+            self.gateways[usize::from(at)].meet(now, peer as u16, rtt, near);
+        }
+    }
+
+    /// Whether gateways forward to each other.
+    pub(crate) fn forwards(&self) -> bool {
+        use Topology::{Continent, TwoLayer, Waterfall};
+        matches!(self.system.topology, TwoLayer | Waterfall { .. } | Continent { .. })
+    }
+
+    /// Whether a gateway has a replica among its own, while all gateways live.
+    pub(crate) fn knows_by_rule(&self, gateway: u16, replica: usize) -> bool {
+        match self.system.topology {
+            Topology::Central { .. } | Topology::Flat => true,
+            _ => {
+                let region = self.replicas[replica].hardware.region;
+                self.gateways[usize::from(gateway)].region == region
+            }
+        }
+    }
+
+    pub(crate) fn join(&mut self, gateway: u16, replica: u32) {
+        let known = &self.replicas[replica as usize];
+        self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
+    }
+
+    fn turn(&mut self) {
+        while let Some((at, event)) = self.queue.pop() {
+            self.now = at;
+            if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
+                continue;
+            }
+            self.report.events += 1;
+            self.happen(event);
+            if self.paranoid {
+                self.check();
+            }
+        }
+    }
+
+    /// Events that only keep the world going are dropped once nothing is under way.
+    fn idle_after_end(&self, event: &Event) -> bool {
+        !matches!(event, Event::Over { .. })
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Next { load } => self.next_program(load),
+            Event::Client { client } => self.next_of_client(client),
+            Event::Send { program, node } => self.send(program, node),
+            Event::Arrive { id, gateway, attempt } => self.arrive(id, gateway, attempt),
+            Event::Submit { id, replica, attempt } => self.submit(id, replica, attempt),
+            Event::First { id, gateway, attempt } => self.first(id, gateway, attempt),
+            Event::Ended { id, gateway, attempt, outcome } => {
+                self.ended(id, gateway, attempt, outcome);
+            }
+            Event::Over { id, fate } => self.over(id, fate),
+            Event::Engine { replica } => self.engine_due(replica),
+            Event::Gateway { gateway } => self.gateway_due(gateway),
+            Event::Wake { gateway } => self.wake(gateway),
+            Event::Probe { gateway, id, asked } => self.probe(gateway, id, asked),
+            Event::Report { gateway, id, asked, load } => self.report(gateway, id, asked, load),
+            Event::Tell { gateway } => self.tell(gateway),
+            Event::Digest { to, from, number, rtt, digest } => {
+                self.digest(to, from, number, rtt, &digest);
+            }
+            Event::Steal { to, from, count } => self.steal(to, from, count),
+            Event::Fault { at } => self.fault(self.faults[at as usize].1),
+            Event::Adopt => self.adopt(),
+            Event::Scale => self.scale(),
+            Event::Provisioned { replica } => self.provisioned(replica),
+            Event::Sample => self.sample(),
+        }
+    }
+
+    /// The gateway's own id of a peer.
+    pub(crate) fn peer_of(&self, gateway: u16, peer: u16) -> Option<PeerId> {
+        self.gateways[usize::from(gateway)].peer_id(peer)
+    }
+
+    pub(crate) fn violated(&mut self, what: String) {
+        if self.report.violations.len() < 100 {
+            self.report.violations.push(format!("{:.6} s: {what}", self.now.as_secs_f64()));
+        }
+    }
+
+    fn close(mut self) -> Report {
+        let left = self.flights.ids(|_| true);
+        for id in left {
+            self.violated(format!("{id} never ended"));
+        }
+        self.settle_bills();
+        self.report.total_requests = self.flights.started();
+        self.report.ended = self.now;
+        self.report
+    }
+
+    /// Whether a time lies in the measured window.
+    pub(crate) fn counts(&self, at: Time) -> bool {
+        at >= Time::ZERO + self.measure.warmup && at < self.end
+    }
+
+    /// One-way delay of a request's message.
+    pub(crate) fn delay(&self, from: usize, to: usize, id: RequestId, leg: u64) -> Duration {
+        let name = self.flights.get(id).map_or(id.0, |f| f.name);
+        self.network.one_way(from, to, name ^ leg << 56)
+    }
+}
+
+fn validate(scenario: &Scenario) -> Result<(), Impossible> {
+    let regions = scenario.regions.len();
+    if regions == 0 {
+        return Err(Impossible::Empty("regions"));
+    }
+    if scenario.replicas.is_empty() {
+        return Err(Impossible::Empty("replicas"));
+    }
+    let matrix = &scenario.wan.rtt_ms;
+    let odd = matrix.iter().map(Vec::len).chain([matrix.len()]).find(|n| *n != regions);
+    if let Some(rows) = odd {
+        return Err(Impossible::Matrix { rows, regions });
+    }
+    let there = |what, region| match region < regions {
+        true => Ok(()),
+        false => Err(Impossible::Region { what, region, regions }),
+    };
+    for replica in &scenario.replicas {
+        there("a replica", replica.region)?;
+    }
+    for load in &scenario.loads {
+        there("a load", load.region)?;
+        for region in load.may_run_in.iter().flatten() {
+            there("a residency rule", *region)?;
+        }
+    }
+    if let Topology::Central { region } = scenario.system.topology {
+        there("the central gateway", region)?;
+    }
+    Ok(())
+}

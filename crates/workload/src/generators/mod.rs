@@ -1,0 +1,13 @@
+//! What makes programs. One shape a file; [`GENERATORS`](crate::GENERATORS) names them.
+
+pub(crate) mod chat;
+pub(crate) mod first_prompts;
+pub(crate) mod mixed;
+mod openings;
+pub(crate) mod rag;
+pub(crate) mod region_chat;
+pub(crate) mod served;
+pub(crate) mod sessions;
+pub(crate) mod tiers;
+pub(crate) mod tool_loop;
+pub(crate) mod trees;

@@ -1,0 +1,166 @@
+//! Production traffic with shared system prompts and conversations of its own.
+//!
+//! One shape with three sets of figures: a request opens with one of n templates (Zipf), then has
+//! text of its own, and with a fixed probability the conversation goes on behind the reply. Prompt
+//! lengths vary far more than in people's chats, since programs write many of them.
+//!
+//! How long each template is, is drawn once for all seeds and scaled so that the mean over
+//! *requests* is exact: with Zipf's law a handful of templates carry the traffic, and their luck
+//! alone would move the mean by a sixth. What they say differs from seed to seed.
+
+use std::time::Duration;
+
+use meridian_base::Rng;
+
+use crate::lengths::{Lengths, Zipf};
+use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
+
+/// Chat of an application's users.
+pub(crate) static QWEN_A: GeneratorSpec = GeneratorSpec {
+    name: "qwen_a",
+    summary: "Conversations behind a few short system prompts (5.98 requests/s).",
+    source: "the statistics of Qwen-Bailian's to-customer trace",
+    load: PublishedLoad::PerSecond(5.98),
+    params: &params([20.0, 1.0, 120.0, 0.5], [1350.0, 1.8], [0.42, 330.0, 2.0], 420.0),
+    make: |params| Box::new(Served::new(params)),
+};
+
+/// Calls of programs.
+pub(crate) static QWEN_B: GeneratorSpec = GeneratorSpec {
+    name: "qwen_b",
+    summary: "Single calls behind many long templates (24 requests/s).",
+    source: "the statistics of Qwen-Bailian's to-business trace",
+    load: PublishedLoad::PerSecond(24.0),
+    params: &params([400.0, 1.1, 680.0, 0.8], [340.0, 1.2], [0.03, 340.0, 1.2], 90.0),
+    make: |params| Box::new(Served::new(params)),
+};
+
+/// Agents with tools.
+pub(crate) static TOOL_AGENT: GeneratorSpec = GeneratorSpec {
+    name: "tool_agent",
+    summary: "Agents behind long tool descriptions (6.56 requests/s).",
+    source: "the statistics of Mooncake's tool and agent trace",
+    load: PublishedLoad::PerSecond(6.56),
+    params: &params([300.0, 1.1, 4100.0, 0.8], [4250.0, 1.6], [0.30, 1100.0, 2.0], 182.0),
+    make: |params| Box::new(Served::new(params)),
+};
+
+/// Templates: number, exponent, mean tokens, variation; first text: mean, variation; later text:
+/// probability, mean, variation; tokens of a reply.
+const fn params(
+    templates: [f64; 4],
+    first: [f64; 2],
+    later: [f64; 3],
+    reply: f64,
+) -> [GeneratorParam; 13] {
+    const TOKENS: (f64, f64) = (1.0, 1e6);
+    const CV: (f64, f64) = (0.0, 10.0);
+    [
+        knob("templates", templates[0], (1.0, 1e5), "system prompts"),
+        knob("zipf", templates[1], (0.0, 3.0), "exponent of their popularity"),
+        knob("template_tokens", templates[2], TOKENS, "their mean tokens, over requests"),
+        knob("template_cv", templates[3], CV, "their coefficient of variation"),
+        knob("first_tokens", first[0], TOKENS, "mean tokens of the first prompt behind it"),
+        knob("first_cv", first[1], CV, "its coefficient of variation"),
+        knob("continue", later[0], (0.0, 0.95), "probability that another turn follows"),
+        knob("later_tokens", later[1], TOKENS, "mean tokens that a later turn adds"),
+        knob("later_cv", later[2], CV, "its coefficient of variation"),
+        knob("reply_tokens", reply, TOKENS, "mean tokens of a reply"),
+        knob("reply_cv", 0.5, CV, "its coefficient of variation"),
+        knob("think_s", 0.0, (0.0, 86_400.0), "mean seconds between a reply and the next turn"),
+        knob("max_context", 131_072.0, (256.0, 1e7), "most tokens of prompt and reply"),
+    ]
+}
+
+/// Paths of chance within a program.
+const TEMPLATE: u64 = u64::MAX - 2;
+const TURNS: u64 = u64::MAX;
+
+/// Tag of the templates' text.
+const TAG: u64 = 3 << 32;
+
+/// Turns that no conversation passes.
+const MOST_TURNS: u64 = 200;
+
+/// Makes programs of shared templates and conversations behind them.
+struct Served {
+    popularity: Zipf,
+    /// Tokens of each template.
+    templates: Vec<u32>,
+    first: Lengths,
+    later: Lengths,
+    reply: Lengths,
+    goes_on: f64,
+    think_s: f64,
+    max_context: u32,
+}
+
+impl Served {
+    fn new(params: &GeneratorParams) -> Served {
+        let max_context = params.count("max_context");
+        let lengths =
+            |mean, cv| Lengths::by_mean(params.number(mean), params.number(cv), max_context);
+        let popularity = Zipf::new(params.count("templates") as usize, params.number("zipf"));
+        let template = lengths("template_tokens", "template_cv");
+        Served {
+            templates: scaled(&popularity, template, params.number("template_tokens")),
+            popularity,
+            first: lengths("first_tokens", "first_cv"),
+            later: lengths("later_tokens", "later_cv"),
+            reply: lengths("reply_tokens", "reply_cv"),
+            goes_on: params.number("continue"),
+            think_s: params.number("think_s"),
+            max_context,
+        }
+    }
+
+    /// One turn: text of its own, the reply's tokens, and the pause before it.
+    fn turn(&self, key: ProgramKey, at: u64) -> (Segment, u32, Duration) {
+        let mut rng = key.rng(at);
+        let id = rng.next_u64();
+        let text = if at == 0 { &self.first } else { &self.later };
+        let bytes = text.draw(&mut rng) * BYTES_PER_TOKEN;
+        let reply = self.reply.draw(&mut rng);
+        let think = match at {
+            0 => Duration::ZERO,
+            _ => Duration::from_secs_f64(rng.exponential(self.think_s)),
+        };
+        (Segment { role: Role::User, id, bytes }, reply, think)
+    }
+}
+
+impl Generator for Served {
+    fn program(&self, key: ProgramKey) -> Program {
+        let template = self.popularity.draw(&mut key.rng(TEMPLATE));
+        let bytes = self.templates[template] * BYTES_PER_TOKEN;
+        let id = key.shared(TAG | template as u64);
+        let mut adds = vec![Segment { role: Role::System, id, bytes }];
+        let (mut nodes, mut context) = (Vec::new(), self.templates[template]);
+        let mut goes_on = key.rng(TURNS);
+        for at in 0..MOST_TURNS {
+            let (text, max_tokens, think) = self.turn(key, at);
+            context += text.bytes / BYTES_PER_TOKEN + max_tokens;
+            if at > 0 && (context > self.max_context || goes_on.unit() >= self.goes_on) {
+                break;
+            }
+            adds.push(text);
+            let parent = nodes.len().checked_sub(1);
+            let adds = std::mem::take(&mut adds);
+            nodes.push(Node { parent, level: at as u32, adds, max_tokens, think });
+        }
+        Program::new(key, nodes)
+    }
+
+    fn mean_requests(&self) -> f64 {
+        1.0 / (1.0 - self.goes_on)
+    }
+}
+
+/// Lengths for as many templates as there are ranks, whose mean over requests is `mean`.
+fn scaled(popularity: &Zipf, template: Lengths, mean: f64) -> Vec<u32> {
+    let mut rng = Rng::new(0x0054_454D_504C_4154);
+    let drawn: Vec<f64> = popularity.shares().map(|_| f64::from(template.draw(&mut rng))).collect();
+    let got: f64 = popularity.shares().zip(&drawn).map(|(share, tokens)| share * tokens).sum();
+    drawn.iter().map(|tokens| (libm::round(tokens * mean / got) as u32).max(1)).collect()
+}

@@ -1,0 +1,96 @@
+//! Meridian's own format: Mooncake's fields, and who, where and how it ended. Hashes only, so that
+//! a user's own traffic can be replayed without its prompts.
+//!
+//! The first line is a header, `{"meridian_journal": 1, "block_tokens": 16}`; it may come again, so
+//! that journals can be joined with `cat`. The format is ours, so that a field nobody knows is an
+//! error and not somebody's idea of an extension: those begin with `x_`.
+
+use std::time::Duration;
+
+use meridian_base::Time;
+
+use super::fields::Fields;
+use super::rows::common;
+use super::{Fault, Outcome, TraceRequest};
+
+/// The field that makes a line a header; its value is the version.
+pub(crate) const HEADER: &str = "meridian_journal";
+
+/// The version that is read and written.
+pub(crate) const VERSION: u32 = 1;
+
+/// Fields that begin so belong to whoever wrote them.
+const FOREIGN: &str = "x_";
+
+/// Reads lines of a journal.
+#[derive(Default)]
+pub(crate) struct Journal {
+    block_tokens: Option<u32>,
+}
+
+impl Journal {
+    /// A line; None for a header.
+    pub(crate) fn line(&mut self, line: &str) -> Result<Option<TraceRequest>, Fault> {
+        let mut fields = Fields::of(line)?;
+        if fields.has(HEADER) {
+            self.header(&mut fields)?;
+            return nothing_left(&fields).map(|()| None);
+        }
+        let Some(default) = self.block_tokens else {
+            let remedy = format!("begin with {{\"{HEADER}\": {VERSION}, \"block_tokens\": 16}}");
+            return Err(Fault::new("the header", "missing", remedy));
+        };
+        let block_tokens = fields.block_tokens("block_tokens")?.unwrap_or(default);
+        let request = common(&mut fields, 1e6, block_tokens)?;
+        let request = TraceRequest {
+            session: fields.hash("session")?,
+            region: fields.word("region")?,
+            tenant: fields.hash("tenant")?,
+            outcome: outcome(&mut fields)?,
+            ttft: millis(&mut fields, "ttft_ms")?,
+            e2e: millis(&mut fields, "e2e_ms")?,
+            model: fields.word("model")?,
+            policy: fields.word("policy")?,
+            ..request
+        };
+        nothing_left(&fields).map(|()| Some(request))
+    }
+
+    fn header(&mut self, fields: &mut Fields<'_>) -> Result<(), Fault> {
+        let version = fields.whole(HEADER)?;
+        if version != Some(i64::from(VERSION)) {
+            let is = version.map_or("null".to_owned(), |v| format!("version {v}"));
+            let remedy = format!("this program reads version {VERSION}; write the trace anew");
+            return Err(Fault::new(HEADER, is, remedy));
+        }
+        let missing = || Fault::new("block_tokens", "missing", "give the tokens of a block");
+        self.block_tokens = Some(fields.block_tokens("block_tokens")?.ok_or_else(missing)?);
+        Ok(())
+    }
+}
+
+fn millis(fields: &mut Fields<'_>, name: &str) -> Result<Option<Duration>, Fault> {
+    Ok(fields.optional_time(name, 1e6)?.map(|time| time.since(Time::ZERO)))
+}
+
+fn outcome(fields: &mut Fields<'_>) -> Result<Option<Outcome>, Fault> {
+    let Some(word) = fields.word("outcome")? else { return Ok(None) };
+    let known = Outcome::ALL.into_iter().find(|outcome| outcome.name() == &*word);
+    known.map(Some).ok_or_else(|| {
+        let names = Outcome::ALL.map(Outcome::name).join(", ");
+        Fault::new("outcome", "no outcome", format!("write one of {names}"))
+    })
+}
+
+fn nothing_left(fields: &Fields<'_>) -> Result<(), Fault> {
+    match fields.other(FOREIGN) {
+        None => Ok(()),
+        // A name may be anybody's text too; a plain one is shown.
+        Some(name) if super::fields::is_name(name) => {
+            let is = "no field of a journal";
+            let remedy = format!("correct the name, or write {FOREIGN}{name} for one of your own");
+            Err(Fault::new(name, is, remedy))
+        }
+        Some(_) => Err(Fault::new("a name", "no field of a journal", "leave the field out")),
+    }
+}

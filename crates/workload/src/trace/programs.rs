@@ -1,0 +1,137 @@
+//! Traces as programs.
+//!
+//! A recorded prompt holds the recorded replies already, so each request is a root: its prompt is
+//! exactly what was sent, whatever the engine under test answers. By default every request is a
+//! program of its own that starts at its recorded time, an open loop. Chained, the requests of a
+//! session are one program: each waits for the answer to the one before it, and then thinks for as
+//! long as the client did.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{Time, mix};
+
+use super::{Answers, Fault, TraceError, TraceRequest};
+use crate::{Node, Program, ProgramKey};
+
+/// Most regions that a trace may name.
+const MOST_REGIONS: usize = 1024;
+
+/// How requests become programs.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramOptions {
+    /// Seed of the text that is nobody else's.
+    pub seed: u64,
+    /// Names of regions, numbered from 0. Others follow in the order in which they appear;
+    /// requests that name none are in region 0.
+    pub regions: Vec<Arc<str>>,
+    /// Chains the requests of a session. Where the trace does not say how long an answer took,
+    /// these times stand in for it.
+    pub chained: Option<Answers>,
+}
+
+/// Programs with the times they start at, by time.
+pub type Programs<'a> = Box<dyn Iterator<Item = Result<(Time, Program), TraceError>> + 'a>;
+
+/// Turns requests, which come by time, into programs. Chained, the whole trace is held in memory.
+pub fn to_programs<'a, I>(requests: I, options: &ProgramOptions) -> Programs<'a>
+where
+    I: Iterator<Item = Result<TraceRequest, TraceError>> + 'a,
+{
+    let mut maker = Maker::new(options);
+    match options.chained {
+        None => Box::new(requests.map(move |request| {
+            let request = request?;
+            let (at, turn) = (request.at, (Duration::ZERO, request));
+            Ok((at, maker.program(vec![turn])?))
+        })),
+        Some(answers) => match chains(requests, answers) {
+            Ok(chains) => Box::new(chains.into_iter().map(move |chain| {
+                let at = chain.first().map_or(Time::ZERO, |(_, first)| first.at);
+                Ok((at, maker.program(chain)?))
+            })),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        },
+    }
+}
+
+/// The requests of one program, each with the time to think before it.
+type Chain = Vec<(Duration, TraceRequest)>;
+
+/// The requests of each session, by the time of its first.
+fn chains(
+    requests: impl Iterator<Item = Result<TraceRequest, TraceError>>,
+    answers: Answers,
+) -> Result<Vec<Chain>, TraceError> {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut of_session: HashMap<u64, usize> = HashMap::new();
+    for request in requests {
+        let request = request?;
+        let known = request.session.and_then(|session| of_session.get(&session).copied());
+        match known {
+            Some(at) => {
+                let before = &chains[at].last().expect("a chain has a first request").1;
+                let ended = before.at + before.e2e.unwrap_or(answers.e2e(before.output_tokens));
+                chains[at].push((request.at.since(ended), request));
+            }
+            None => {
+                if let Some(session) = request.session {
+                    of_session.insert(session, chains.len());
+                }
+                chains.push(vec![(Duration::ZERO, request)]);
+            }
+        }
+    }
+    Ok(chains)
+}
+
+struct Maker {
+    seed: u64,
+    made: u64,
+    regions: Vec<Arc<str>>,
+}
+
+impl Maker {
+    fn new(options: &ProgramOptions) -> Maker {
+        Maker { seed: options.seed, made: 0, regions: options.regions.clone() }
+    }
+
+    fn program(&mut self, chain: Chain) -> Result<Program, TraceError> {
+        let first = chain.first().map(|(_, request)| request);
+        let region = first.and_then(|request| request.region.clone());
+        let session = first.and_then(|request| request.session);
+        let tenant = first.and_then(|request| request.tenant).unwrap_or(0);
+        let region = self.region(region)?;
+        let key = ProgramKey { seed: self.seed, region, client: 0, ordinal: self.made };
+        self.made += 1;
+        let node = |(i, (think, request)): (usize, (Duration, TraceRequest))| Node {
+            parent: None,
+            level: u32::try_from(i).unwrap_or(u32::MAX),
+            adds: request.segments(mix(key.id(), i as u64)),
+            // An engine answers with one token at least.
+            max_tokens: request.output_tokens.max(1),
+            think,
+        };
+        let mut program = Program::new(key, chain.into_iter().enumerate().map(node).collect());
+        program.session = session.map_or(program.session, |session| mix(session, 0x53_4553));
+        program.tenant = tenant;
+        Ok(program)
+    }
+
+    /// The number of a region.
+    fn region(&mut self, name: Option<Arc<str>>) -> Result<u32, TraceError> {
+        let Some(name) = name else { return Ok(0) };
+        let known = self.regions.iter().position(|region| *region == name);
+        let number = known.unwrap_or(self.regions.len());
+        if number >= MOST_REGIONS {
+            let is = format!("one of more than {MOST_REGIONS}");
+            let fault = Fault::new("region", is, "give fewer regions different names");
+            return Err(TraceError::Line { line: self.made + 1, fault });
+        }
+        if known.is_none() {
+            self.regions.push(name);
+        }
+        Ok(u32::try_from(number).expect("there are at most 1024 regions"))
+    }
+}

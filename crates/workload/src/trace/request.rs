@@ -1,0 +1,152 @@
+//! One recorded request: lengths, times and block ids.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{Time, mix};
+
+use super::MAX_BLOCK_TOKENS;
+use super::blocks::prompt_ids;
+use crate::{BYTES_PER_TOKEN, Role, Segment};
+
+/// One recorded request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// When it arrived, from the start of the trace.
+    pub at: Time,
+    /// Tokens of the prompt, from 1 to [`MAX_TOKENS`](super::MAX_TOKENS).
+    pub input_tokens: u32,
+    /// Tokens of the reply; 0 where none came.
+    pub output_tokens: u32,
+    /// Tokens of a block; 0 where the trace has no block ids.
+    pub block_tokens: u32,
+    /// One id a block, the last, part block included or left out; empty where nothing is known,
+    /// and the prompt then shares nothing.
+    pub hash_ids: Vec<u64>,
+    /// The conversation it belongs to.
+    pub session: Option<u64>,
+    /// The request it answers to, in the trace's own numbers.
+    pub parent: Option<u64>,
+    /// The how-manieth request of its conversation, from 1.
+    pub turn: Option<u32>,
+    /// The region it came from.
+    pub region: Option<Arc<str>>,
+    /// Who is billed, as a hash.
+    pub tenant: Option<u64>,
+    /// What became of it.
+    pub outcome: Option<Outcome>,
+    /// Time to the first token at the client.
+    pub ttft: Option<Duration>,
+    /// Time to the last token at the client.
+    pub e2e: Option<Duration>,
+    /// The model asked for.
+    pub model: Option<Arc<str>>,
+    /// The routing policy in force.
+    pub policy: Option<Arc<str>>,
+}
+
+/// What became of a request, in the words of the gateway's metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer is complete.
+    Done,
+    /// Refused as the client's mistake.
+    ClientError,
+    /// Turned away for want of room or of a replica.
+    Rejected,
+    /// It failed, and trying again did not help.
+    Failed,
+    /// The client went away.
+    Cancelled,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 5] = [
+        Outcome::Done,
+        Outcome::ClientError,
+        Outcome::Rejected,
+        Outcome::Failed,
+        Outcome::Cancelled,
+    ];
+
+    /// The word that stands in a journal.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::ClientError => "client_error",
+            Outcome::Rejected => "rejected",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl TraceRequest {
+    /// A request of `input_tokens` and `output_tokens` at `at`, of which nothing else is known.
+    #[must_use]
+    pub fn new(at: Time, input_tokens: u32, output_tokens: u32) -> TraceRequest {
+        TraceRequest {
+            at,
+            input_tokens,
+            output_tokens,
+            block_tokens: 0,
+            hash_ids: Vec::new(),
+            session: None,
+            parent: None,
+            turn: None,
+            region: None,
+            tenant: None,
+            outcome: None,
+            ttft: None,
+            e2e: None,
+            model: None,
+            policy: None,
+        }
+    }
+
+    /// Its prompt: one segment a block id, equal ids being equal text, and what no id covers as
+    /// text of its own, drawn from `unique`.
+    #[must_use]
+    pub fn segments(&self, unique: u64) -> Vec<Segment> {
+        let mut left = self.input_tokens;
+        let mut segments = Vec::with_capacity(self.hash_ids.len() + 1);
+        for &id in &self.hash_ids {
+            let tokens = left.min(self.block_tokens);
+            left -= tokens;
+            segments.push(text(id, tokens));
+        }
+        if left > 0 {
+            segments.push(text(mix(unique, 0x55_4E49_5155), left));
+        }
+        segments.retain(|segment| segment.bytes > 0);
+        segments
+    }
+
+    /// The chained hash of each block: equal hashes are equal prefixes, whatever the format's ids.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
+        let start = u64::from(self.block_tokens);
+        self.hash_ids.iter().scan(start, |chain, &id| {
+            *chain = mix(*chain, id);
+            Some(*chain)
+        })
+    }
+
+    /// The same request with its prompt cut into blocks of `block_tokens`; what no id covers is
+    /// drawn from `unique`. A prompt without ids stays without.
+    #[must_use]
+    pub fn in_blocks(mut self, block_tokens: u32, unique: u64) -> TraceRequest {
+        let block_tokens = block_tokens.clamp(1, MAX_BLOCK_TOKENS);
+        if !self.hash_ids.is_empty() && self.block_tokens != block_tokens {
+            let (_, ids) = prompt_ids(self.segments(unique), block_tokens);
+            self.hash_ids = ids;
+            self.block_tokens = block_tokens;
+        }
+        self
+    }
+}
+
+fn text(id: u64, tokens: u32) -> Segment {
+    Segment { role: Role::User, id, bytes: tokens * BYTES_PER_TOKEN }
+}

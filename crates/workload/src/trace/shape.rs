@@ -1,0 +1,161 @@
+//! A trace made to measure: in order, spread, cut to a window, faster or slower, with sessions and
+//! regions where it has none. The same seed gives the same requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{Rng, Time, mix};
+
+use super::ancestry::Ancestry;
+use super::order::Ordered;
+use super::spread::Spread;
+use super::{Fault, TraceError, TraceRequest, is_name};
+
+/// Blocks whose owner is remembered at least, where sessions follow from prefixes.
+const BLOCKS: usize = 1 << 22;
+
+/// What is done to a trace.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Seed of all that is drawn here.
+    pub seed: u64,
+    /// Requests that arrive later in the file are put in order if they are less than this apart.
+    pub order_within: Duration,
+    /// The grid that arrivals sit on, to be spread over its steps; zero leaves them alone.
+    pub spread: Duration,
+    /// Leaves out what arrives before this; what is left counts from here.
+    pub from: Time,
+    /// Leaves out what arrives at this time or later.
+    pub to: Time,
+    /// How many times as fast.
+    pub rate: f64,
+    /// Stops after so many requests.
+    pub limit: u64,
+    /// Takes a request without a session for a later turn of an earlier one if they share more
+    /// leading blocks than this.
+    pub sessions_beyond: Option<usize>,
+    /// Gives each session one of these regions, by weight, in place of the recorded ones. A request
+    /// without a session is one of its own.
+    pub regions: Vec<(Arc<str>, f64)>,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape {
+            seed: 1,
+            order_within: Duration::from_secs(600),
+            spread: Duration::ZERO,
+            from: Time::ZERO,
+            to: Time::MAX,
+            rate: 1.0,
+            limit: u64::MAX,
+            sessions_beyond: None,
+            regions: Vec::new(),
+        }
+    }
+}
+
+/// Shapes `requests` as `shape` says.
+///
+/// # Errors
+/// When the rate or a weight is no number above 0, or a region has no proper name.
+pub fn shape<I>(requests: I, shape: &Shape) -> Result<Shaped<I>, Fault>
+where
+    I: Iterator<Item = Result<TraceRequest, TraceError>>,
+{
+    let good = |x: f64| x.is_finite() && x > 0.0;
+    let above_0 = "give a number above 0";
+    if !good(shape.rate) {
+        return Err(Fault::new("the rate", shape.rate.to_string(), above_0));
+    }
+    if let Some((region, weight)) = shape.regions.iter().find(|(_, weight)| !good(*weight)) {
+        return Err(Fault::new(format!("the weight of {region}"), weight.to_string(), above_0));
+    }
+    if shape.regions.iter().any(|(region, _)| !is_name(region)) {
+        let remedy = "use 1 to 128 letters, digits and ._:/@+-, without spaces";
+        return Err(Fault::new("a region", "no name", remedy));
+    }
+    let ordered = Ordered::new(requests, shape.order_within);
+    Ok(Shaped {
+        source: Spread::new(ordered, shape.spread, shape.seed),
+        ancestry: Ancestry::new(BLOCKS),
+        seen: 0,
+        left: shape.limit,
+        shape: shape.clone(),
+    })
+}
+
+/// The requests of a shaped trace, by time.
+pub struct Shaped<I> {
+    source: Spread<Ordered<I>>,
+    shape: Shape,
+    ancestry: Ancestry,
+    seen: u64,
+    left: u64,
+}
+
+impl<I> Shaped<I> {
+    /// The session of a request that has none, told by its prefix.
+    fn session(&mut self, request: &TraceRequest, number: u64) -> Option<u64> {
+        let beyond = self.shape.sessions_beyond?;
+        let found = self.ancestry.matched(request);
+        let session = found.owner.filter(|_| found.blocks > beyond).unwrap_or(number);
+        self.ancestry.own(request, session);
+        Some(session)
+    }
+
+    fn region(&self, of: u64) -> Option<Arc<str>> {
+        let regions = &self.shape.regions;
+        let all: f64 = regions.iter().map(|(_, weight)| weight).sum();
+        let mut u = Rng::new(mix(self.shape.seed, 0x5245_4749_4F4E)).fork(of).unit() * all;
+        let chosen = regions.iter().find(|(_, weight)| {
+            u -= weight;
+            u < 0.0
+        });
+        chosen.or(regions.last()).map(|(name, _)| name.clone())
+    }
+
+    fn scaled(&self, at: Time) -> Time {
+        let nanos = at.since(self.shape.from).as_nanos() as f64 / self.shape.rate;
+        match self.shape.rate == 1.0 {
+            true => Time::ZERO + at.since(self.shape.from),
+            false => Time::from_nanos(libm::round(nanos) as u64),
+        }
+    }
+}
+
+impl<I> Iterator for Shaped<I>
+where
+    I: Iterator<Item = Result<TraceRequest, TraceError>>,
+{
+    type Item = Result<TraceRequest, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.left == 0 {
+                return None;
+            }
+            let mut request = match self.source.next()? {
+                Ok(request) => request,
+                Err(error) => {
+                    self.left = 0;
+                    return Some(Err(error));
+                }
+            };
+            let number = self.seen;
+            self.seen += 1;
+            if request.session.is_none() {
+                request.session = self.session(&request, number);
+            }
+            if request.at >= self.shape.to {
+                self.left = 0;
+            } else if request.at >= self.shape.from {
+                self.left -= 1;
+                request.at = self.scaled(request.at);
+                let whose = request.session.unwrap_or(mix(number, 1));
+                request.region = self.region(whose).or(request.region);
+                return Some(Ok(request));
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Writes traces: Mooncake's format for other tools, the journal for our own.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::journal::{HEADER, VERSION};
+use super::{Format, Outcome, TraceRequest};
+
+/// Writes requests, one a line.
+pub struct Writer<W> {
+    out: W,
+    journal: bool,
+    block_tokens: u32,
+    begun: bool,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes `format` to `out`, in blocks of `block_tokens`; None for a format that is only read.
+    pub fn new(out: W, format: Format, block_tokens: u32) -> Option<Writer<W>> {
+        let journal = match format {
+            Format::Journal => true,
+            Format::Mooncake => false,
+            Format::Qwen | Format::Azure => return None,
+        };
+        Some(Writer { out, journal, block_tokens, begun: false })
+    }
+
+    /// Writes one request. Its prompt is cut anew where its blocks have another size; `number` is
+    /// the request's own, and names what its prompt shares with no other.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn write(&mut self, request: TraceRequest, number: u64) -> io::Result<()> {
+        if self.journal && !std::mem::replace(&mut self.begun, true) {
+            writeln!(
+                self.out,
+                "{{\"{HEADER}\":{VERSION},\"block_tokens\":{}}}",
+                self.block_tokens
+            )?;
+        }
+        let request = request.in_blocks(self.block_tokens, number);
+        let mut row = Row::mooncake(&request);
+        if self.journal {
+            row = row.journal(&request);
+        }
+        serde_json::to_writer(&mut self.out, &row)?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Ends the file and hands back the output.
+    ///
+    /// # Errors
+    /// When what is buffered cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// A line, in the order of its fields.
+#[derive(Serialize)]
+struct Row<'a> {
+    timestamp: Millis,
+    input_length: u32,
+    output_length: u32,
+    hash_ids: &'a [u64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttft_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    e2e_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+}
+
+/// Milliseconds: whole ones without a fraction.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Millis {
+    Whole(u64),
+    Part(f64),
+}
+
+impl Millis {
+    fn of(nanos: u64) -> Millis {
+        match nanos % 1_000_000 {
+            0 => Millis::Whole(nanos / 1_000_000),
+            _ => Millis::Part(nanos as f64 / 1e6),
+        }
+    }
+
+    fn long(time: Duration) -> Millis {
+        Millis::of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl<'a> Row<'a> {
+    fn mooncake(request: &'a TraceRequest) -> Row<'a> {
+        Row {
+            timestamp: Millis::of(request.at.as_nanos()),
+            input_length: request.input_tokens,
+            output_length: request.output_tokens,
+            hash_ids: &request.hash_ids,
+            region: None,
+            tenant: None,
+            session: None,
+            outcome: None,
+            ttft_ms: None,
+            e2e_ms: None,
+            model: None,
+            policy: None,
+        }
+    }
+
+    fn journal(self, request: &'a TraceRequest) -> Row<'a> {
+        let hash = |hash: u64| format!("{hash:016x}");
+        Row {
+            region: request.region.as_deref(),
+            tenant: request.tenant.map(hash),
+            session: request.session.map(hash),
+            outcome: request.outcome.map(Outcome::name),
+            ttft_ms: request.ttft.map(Millis::long),
+            e2e_ms: request.e2e.map(Millis::long),
+            model: request.model.as_deref(),
+            policy: request.policy.as_deref(),
+            ..self
+        }
+    }
+}
