@@ -198,6 +198,7 @@ impl Routing {
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let prompt = active.request.prompt_tokens as f32;
         active.overdue = false;
+        self.policy.ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
                 r.first_token(unmatched);

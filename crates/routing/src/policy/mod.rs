@@ -18,6 +18,7 @@ use crate::replica::Replicas;
 use crate::request::Request;
 use crate::why::Why;
 
+mod active_blocks;
 mod aibrix_prefix;
 mod choose;
 mod chwbl;
@@ -382,6 +383,9 @@ pub trait Policy: Send {
     /// The first token of an answer came after `ttft_ms` at the gateway: rules that tune
     /// themselves by observed latency (saturation `auto`) learn from it.
     fn first_token(&mut self, _now: Time, _replica: ReplicaId, _ttft_ms: f64) {}
+
+    /// A request that `dispatched` told of is over at `replica`, however it ended.
+    fn ended(&mut self, _request: &Request, _replica: ReplicaId) {}
 
     /// The set of replicas changed: rings are rebuilt here, never in `pick`.
     fn replicas_changed(&mut self, _replicas: &Replicas) {}
