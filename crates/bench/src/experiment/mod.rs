@@ -30,6 +30,7 @@ pub mod runner;
 pub mod spec;
 pub mod stats;
 pub mod table;
+mod versus;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;

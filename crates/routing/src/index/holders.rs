@@ -42,6 +42,13 @@ impl PrefixIndex {
         self.table.find(head_key(hash), is)
     }
 
+    /// The target that has held a block for longest, of those that hold it; where one that held
+    /// it for longer has left, any.
+    #[must_use]
+    pub fn first_holder(&self, hash: u64) -> Option<u16> {
+        self.head(hash).map(|head| self.entries[head].target)
+    }
+
     /// The entry of a block at a target.
     pub(super) fn find(&self, hash: u64, target: u16) -> Option<u32> {
         self.holder(self.head(hash)?, target)

@@ -1,30 +1,40 @@
 //! SGLang's router: follow the prefix while loads are even, else the shortest queue.
 //!
-//! `policies/cache_aware.rs` of sglang-router 0.3.2 (and its successor smg 1.13.0), with the
-//! defaults of its command line (the library's differ: .5 / 32 / 1.1). When the most and least
-//! loaded differ by more than 64 and by more than 1.5 times, the least loaded takes it.
-//! Otherwise a match above 30 % of the prompt is followed, and a shorter one goes, by `miss`, to
-//! the least loaded (2026 versions) or to the smallest tree (`smallest_tree`: up to 2025, and
-//! vllm-project/router 0.1.17 still).
+//! The rule of sglang-router 0.3.2 with the defaults of its command line, and of what grew out of
+//! it, vllm-router 0.1.17 and smg 1.13.0; the choices of all three were recorded and are replayed
+//! by `tests/reference.rs`. A match above 30 % of the prompt is followed, a shorter one goes to
+//! the least loaded. What happens when loads are uneven is `spill`:
 //!
-//! Its trees hold characters; ours 64-byte blocks, so a match is up to 63 bytes short. Among
-//! several replicas with the longest match it takes whichever its map yields first; here they are
-//! drawn. A removed replica leaves the index at once; theirs stays until it is evicted.
+//! - `fleet` (sglang-router, vllm-router): when the most and least loaded differ by more than 64
+//!   and by more than 1.5 times, the least loaded takes every request. Among equally loaded ones
+//!   it is always the first of the list.
+//! - `match` (smg): only a matched replica that stands above the mean by both thresholds is passed
+//!   over, for the least loaded of those that do not, and equals are drawn among. The absolute
+//!   threshold is at most twice the standard deviation that chance gives a count of that mean,
+//!   and at least 4.
+//!
+//! Among several replicas with the longest match, the one that had its last block first is taken:
+//! their trees remember who brought a node. Versions up to 2025 sent what matched nowhere to the
+//! smallest tree (`miss`).
+//!
+//! Deliberately otherwise: their trees hold characters (vllm-router's hold the tokens that an
+//! engine makes of the prompt; without such an engine it matches nothing), ours blocks of 64
+//! bytes, so a match is up to 63 bytes short. Theirs are cut to size every 120 s and keep a removed
+//! replica until then; ours have their size always, and a removed replica leaves at once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
-use meridian_base::{ReplicaId, Rng, Time};
+use meridian_base::{ReplicaId, Rng};
 
 use super::choose::{self, Least};
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Replicas;
-use crate::request::Request;
 use crate::why::Why;
 
+/// Smallest cap on the absolute threshold of `spill: match`.
+const LEAST_SWING: f64 = 4.0;
 const BLOCK_BYTES: usize = 64;
 
 pub(super) static SPEC: Spec = Spec {
@@ -57,6 +67,11 @@ pub(super) static SPEC: Spec = Spec {
             "bytes of prompts remembered of a replica",
         ),
         Param::word(
+            "spill",
+            &["fleet", "match"],
+            "fleet: uneven loads send all to the least loaded; match: a hot match is passed over",
+        ),
+        Param::word(
             "miss",
             &["least_load", "smallest_tree"],
             "who takes a prompt that matches nowhere",
@@ -77,76 +92,98 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| {
         Box::new(CacheAware {
             threshold: p.f32("cache_threshold"),
-            abs: p.count("balance_abs_threshold"),
+            abs: p.number("balance_abs_threshold").expect("asked of a knob without words"),
             rel: p.f32("balance_rel_threshold"),
+            spill_match: p.is("spill", "match"),
             smallest_tree: p.is("miss", "smallest_tree"),
-            processed: Vec::new(),
         })
     },
 };
 
 struct CacheAware {
     threshold: f32,
-    abs: u32,
+    abs: f64,
     rel: f32,
+    spill_match: bool,
     smallest_tree: bool,
-    /// Requests ever sent to each replica: breaks ties of load.
-    processed: Vec<u64>,
 }
 
 impl Policy for CacheAware {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        let (mut min, mut max) = (u32::MAX, 0);
-        let mut longest = Least::new();
-        for &r in view.eligible {
-            let load = view.replicas.row(r).outstanding;
-            (min, max) = (min.min(load), max.max(load));
-            longest.offer(Reverse(view.matched[r.index()]), r, rng);
+        let load = |r: &ReplicaId| view.replicas.row(*r).outstanding;
+        if !self.spill_match && self.uneven(view) {
+            return Pick::Replica(first_least(view), Why::Imbalance);
         }
-        if max - min > self.abs && max as f32 > self.rel * min as f32 {
-            return Pick::Replica(self.least_load(view), Why::Imbalance);
+        let longest = first_longest(view, rng);
+        if view.match_ratio(longest) <= self.threshold {
+            return Pick::Replica(self.miss(view, rng), Why::NoMatch);
         }
-        let (_, best) = longest.get().expect("a view has at least one candidate");
-        if view.match_ratio(best) > self.threshold {
-            return Pick::Replica(best, choose::longest(view, best));
+        if !self.spill_match {
+            return Pick::Replica(longest, choose::longest(view, longest));
         }
-        match view.index.filter(|_| self.smallest_tree) {
-            Some(index) => {
-                let size = |r: &&ReplicaId| index.held_by(r.0);
-                let smallest = view.eligible.iter().min_by_key(size);
-                Pick::Replica(*smallest.unwrap_or(&view.eligible[0]), Why::NoMatch)
-            }
-            None => Pick::Replica(self.least_load(view), Why::NoMatch),
+        let sum: u64 = view.eligible.iter().map(|r| u64::from(load(r))).sum();
+        let mean = sum as f64 / view.eligible.len() as f64;
+        if !self.hot(load(&longest), mean) {
+            return Pick::Replica(longest, choose::longest(view, longest));
         }
+        let mut least = Least::new();
+        for &r in view.eligible.iter().filter(|r| !self.hot(load(r), mean)) {
+            least.offer(load(&r), r, rng);
+        }
+        // Somebody stands at or below the mean, and so is not hot.
+        let to = least.get().map_or(longest, |(_, r)| r);
+        let (tokens, best) = (view.matched_tokens(to) as u32, view.matched_tokens(longest) as u32);
+        Pick::Replica(to, Why::Spilled { tokens, best })
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
         choose::match_and_load(c)
     }
+}
 
-    fn dispatched(&mut self, _now: Time, _request: &Request, replica: ReplicaId) {
-        if self.processed.len() <= replica.index() {
-            self.processed.resize(replica.index() + 1, 0);
-        }
-        self.processed[replica.index()] += 1;
+impl CacheAware {
+    /// Whether loads differ by more than both thresholds.
+    fn uneven(&self, view: &View<'_>) -> bool {
+        let loads = view.eligible.iter().map(|&r| view.replicas.row(r).outstanding);
+        let (min, max) = loads.fold((u32::MAX, 0), |(min, max), n| (min.min(n), max.max(n)));
+        f64::from(max - min) > self.abs && max as f32 > self.rel * min as f32
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
-        for (i, count) in self.processed.iter_mut().enumerate() {
-            if replicas.ids().binary_search_by_key(&i, |r| r.index()).is_err() {
-                *count = 0;
+    /// Whether a load stands above the mean by both thresholds.
+    fn hot(&self, load: u32, mean: f64) -> bool {
+        let swing = (2.0 * libm::sqrt(mean)).max(LEAST_SWING);
+        let load = f64::from(load);
+        load > mean * f64::from(self.rel) && load > mean + self.abs.min(swing)
+    }
+
+    /// Who takes what matches nowhere.
+    fn miss(&self, view: &View<'_>, rng: &mut Rng) -> ReplicaId {
+        match view.index.filter(|_| self.smallest_tree) {
+            Some(index) => {
+                let smallest = view.eligible.iter().min_by_key(|r| index.held_by(r.0));
+                *smallest.unwrap_or(&view.eligible[0])
             }
+            None if self.spill_match => choose::least_outstanding(view, rng).1,
+            None => first_least(view),
         }
     }
 }
 
-impl CacheAware {
-    /// The least (outstanding, ever sent, id).
-    fn least_load(&self, view: &View<'_>) -> ReplicaId {
-        let key = |r: &&ReplicaId| {
-            let sent = self.processed.get(r.index()).copied().unwrap_or(0);
-            (view.replicas.row(**r).outstanding, sent)
-        };
-        *view.eligible.iter().min_by_key(key).unwrap_or(&view.eligible[0])
+/// The first of the least loaded.
+fn first_least(view: &View<'_>) -> ReplicaId {
+    let load = |r: &&ReplicaId| view.replicas.row(**r).outstanding;
+    *view.eligible.iter().min_by_key(load).unwrap_or(&view.eligible[0])
+}
+
+/// Of those with the longest match, the one that had the last block of it first; drawn where that
+/// one is no candidate.
+fn first_longest(view: &View<'_>, rng: &mut Rng) -> ReplicaId {
+    let mut longest = Least::new();
+    for &r in view.eligible {
+        longest.offer(core::cmp::Reverse(view.matched[r.index()]), r, rng);
     }
+    let (depth, drawn) = longest.get().expect("a view has at least one candidate");
+    let last = (depth.0 as usize).checked_sub(1).and_then(|at| view.request.blocks.get(at));
+    let first = last.and_then(|block| view.index?.first_holder(*block)).map(ReplicaId);
+    first.filter(|r| view.is_eligible(*r)).unwrap_or(drawn)
 }
