@@ -1,4 +1,243 @@
-//! Is the engine model true? Its times against published measurements.
+//! Is the engine model true? Its times against published measurements, each with the error that it
+//! may have.
+//!
+//! [`run`] makes all of them; docs/calibration.md tells where the data come from and what the model's
+//! coefficients were fitted on. Nothing here is looked at by the experiments: they take the engine
+//! as it stands.
 
+pub mod lru;
+pub mod measured;
 pub mod points;
+pub mod prefill;
 pub mod procedure;
+pub mod silicon;
+pub mod statistics;
+
+use points::Side;
+use silicon::Silicon;
+use statistics::{error, quantile};
+
+/// The report as text: every comparison as a line, then what of the 1,244 points was not judged.
+#[must_use]
+pub fn text(rows: &[Row], silicon: &Silicon) -> String {
+    let mut lines = vec![
+        "check | part | quantity | values | ours | published | median error | \
+                          90th percentile | target | met"
+            .to_owned(),
+    ];
+    lines.extend(rows.iter().map(Row::line));
+    let covered: usize = silicon.groups.values().map(|errors| errors.ttft.len()).sum();
+    lines.push(format!("covered: {covered} of the points looked at"));
+    for (why, count) in &silicon.uncovered {
+        lines.push(format!("NOT COVERED: {count} points, {}", why.words()));
+    }
+    for point in &silicon.unfit {
+        lines.push(format!("DOES NOT FIT: {:?} tp {}", point.group(), point.tp));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What is compared with what.
+    pub check: String,
+    /// Which part of the data, fitted or judged.
+    pub part: String,
+    /// The quantity.
+    pub measure: &'static str,
+    /// Values compared.
+    pub count: usize,
+    /// The model's value, where it is one.
+    pub ours: Option<f64>,
+    /// The published value, where it is one.
+    pub published: Option<f64>,
+    /// Median error: relative, or absolute where the quantity is a percentage.
+    pub error: f64,
+    /// The 90th percentile of the error.
+    pub p90: Option<f64>,
+    /// The error it may have at most; none where the row is there to be seen.
+    pub target: Option<f64>,
+    /// The same for the 90th percentile.
+    pub p90_target: Option<f64>,
+}
+
+impl Row {
+    /// Whether it is within its targets; none where it has none.
+    #[must_use]
+    pub fn met(&self) -> Option<bool> {
+        let within = |value: Option<f64>, target: Option<f64>| match (value, target) {
+            (Some(value), Some(target)) => value < target,
+            _ => true,
+        };
+        let target = self.target?;
+        Some(self.error < target && within(self.p90, self.p90_target))
+    }
+
+    /// The row as a line of the report. Errors are percentages.
+    fn line(&self) -> String {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.3}"));
+        let percent =
+            |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{:.1} %", 100.0 * v));
+        let met = match self.met() {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "-",
+        };
+        let cells = [
+            self.check.clone(),
+            self.part.clone(),
+            self.measure.to_owned(),
+            self.count.to_string(),
+            number(self.ours),
+            number(self.published),
+            percent(Some(self.error)),
+            percent(self.p90),
+            percent(self.target),
+            met.to_owned(),
+        ];
+        cells.join(" | ")
+    }
+
+    fn of_errors(check: &str, part: &str, measure: &'static str, errors: &[f64]) -> Row {
+        Row {
+            check: check.to_owned(),
+            part: part.to_owned(),
+            measure,
+            count: errors.len(),
+            ours: None,
+            published: None,
+            error: quantile(errors, 0.5),
+            p90: Some(quantile(errors, 0.9)),
+            target: None,
+            p90_target: None,
+        }
+    }
+
+    fn of_value(check: &str, measure: &'static str, ours: f64, published: f64) -> Row {
+        Row {
+            ours: Some(ours),
+            published: Some(published),
+            count: 1,
+            error: error(ours, published),
+            p90: None,
+            ..Row::of_errors(check, "one value", measure, &[])
+        }
+    }
+
+    fn within(self, target: f64) -> Row {
+        Row { target: Some(target), ..self }
+    }
+
+    fn within_p90(self, target: f64) -> Row {
+        Row { p90_target: Some(target), ..self }
+    }
+}
+
+/// Every comparison, and the 1,244 points behind part of them. `every` thins these: 1 takes all, 10
+/// a tenth for a quick look.
+#[must_use]
+pub fn run(every: usize) -> (Vec<Row>, Silicon) {
+    let silicon = silicon::judge(&[Side::Fitted, Side::Judged, Side::Blind], every);
+    let mut rows = measured_rows();
+    rows.extend(silicon_rows(&silicon));
+    rows.extend(prefill_rows());
+    rows.extend(lru_rows());
+    (rows, silicon)
+}
+
+/// vLLM's own requests on the RTX PRO 6000.
+#[must_use]
+pub fn measured_rows() -> Vec<Row> {
+    let dense = measured::dense();
+    let experts = measured::experts();
+    let name = "vLLM on RTX PRO 6000, ";
+    let llama = format!("{name}Llama-3.1-8B");
+    let qwen = format!("{name}Qwen3-30B-A3B, data parallel 2");
+    let mut rows = Vec::new();
+    let [memory, host] = measured::EXPERTS_FITTED;
+    let (fitted, own) = (measured::efficiency(), measured::with(memory, host));
+    let (first, rest) = (0..measured::FITTED, measured::FITTED..300);
+    let parts = [
+        (&llama, &dense, fitted, "first 100 (fitted)", first.clone(), false),
+        (&llama, &dense, fitted, "other 200 (judged)", rest.clone(), true),
+        (&qwen, &experts, fitted, "all 300 (judged)", 0..300, true),
+        (&qwen, &experts, own, "first 100 (fitted on them)", first, false),
+        (&qwen, &experts, own, "other 200 (fitted on the first 100)", rest, false),
+    ];
+    for (check, run, efficiency, part, range, judged) in parts {
+        let ours = run.replay(efficiency);
+        let pairs = || ours[range.clone()].iter().zip(&run.measured[range.clone()]);
+        let ttft: Vec<f64> = pairs().map(|(a, b)| error(a.ttft, b.ttft)).collect();
+        let tpot: Vec<f64> = pairs().map(|(a, b)| error(a.tpot, b.tpot)).collect();
+        for (measure, errors) in [("TTFT", ttft), ("TPOT", tpot)] {
+            let row = Row::of_errors(check, part, measure, &errors);
+            rows.push(if judged { row.within(0.10).within_p90(0.20) } else { row });
+        }
+    }
+    rows
+}
+
+/// The points of H100 and H200: all together, then each group's judged points for the reader.
+#[must_use]
+pub fn silicon_rows(silicon: &Silicon) -> Vec<Row> {
+    let check = "aiconfigurator's end-to-end points, H100 and H200";
+    let mut rows = Vec::new();
+    for (part, sides) in [
+        ("odd rows (fitted)", &[Side::Fitted] as &[Side]),
+        ("even rows (judged)", &[Side::Judged, Side::Blind]),
+        ("every other even row (blind)", &[Side::Blind]),
+    ] {
+        let errors = silicon.errors(sides);
+        for (measure, errors) in [("TTFT", &errors.ttft), ("TPOT", &errors.tpot)] {
+            let row = Row::of_errors(check, part, measure, errors);
+            rows.push(if sides == [Side::Fitted] { row } else { row.within(0.15) });
+        }
+    }
+    for ((group, side), errors) in &silicon.groups {
+        let (gpu, engine, model, format) = group;
+        let name = format!("{model} {format}, {engine}, {gpu}");
+        let part = match side {
+            Side::Fitted => continue,
+            Side::Judged => "even rows (judged)",
+            Side::Blind => "every other even row (blind)",
+        };
+        rows.push(Row::of_errors(&name, part, "TTFT", &errors.ttft));
+        rows.push(Row::of_errors(&name, part, "TPOT", &errors.tpot));
+    }
+    rows
+}
+
+/// GORGO's line and SkyWalker's statements.
+#[must_use]
+pub fn prefill_rows() -> Vec<Row> {
+    let (_, slope) = prefill::gorgo(None);
+    let check = "GORGO, Table 1: Mistral-7B on A100";
+    let mut rows =
+        vec![Row::of_value(check, "ms a prompt token", slope, prefill::GORGO_SLOPE).within(0.05)];
+    for (gpu, name) in [("l4", ""), ("l4-slow", " (slow variant)"), ("l4-fast", " (fast variant)")]
+    {
+        let check = format!("SkyWalker: Llama-3.1-8B on L4{name}");
+        let ms = prefill::ttft("llama-3.1-8b", gpu, None, 512);
+        let row = Row::of_value(&check, "ms for 512 tokens", ms, prefill::SKYWALKER_512);
+        let [_, median, _] = prefill::l4_batches(gpu);
+        let [least, most] = prefill::SKYWALKER_FIT;
+        let fit = Row::of_value(&check, "requests that fit", median, median.clamp(least, most));
+        rows.push(if gpu == "l4" { row.within(0.10) } else { row });
+        rows.push(fit.within(0.01));
+    }
+    rows
+}
+
+/// The LRU curve of the Mooncake trace, in points.
+#[must_use]
+pub fn lru_rows() -> Vec<Row> {
+    let trace = lru::trace();
+    let row = |(blocks, published): (u32, f64)| {
+        let ours = lru::found(&trace, blocks);
+        let check = format!("Mooncake conversation trace, LRU of {blocks} blocks");
+        let row = Row::of_value(&check, "% of blocks found", ours, published);
+        Row { error: (ours - published).abs() / 100.0, count: trace.len(), ..row }.within(0.01)
+    };
+    lru::CURVE.into_iter().map(row).collect()
+}

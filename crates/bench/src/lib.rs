@@ -8,6 +8,7 @@ pub mod calibration;
 mod commit;
 pub mod decision;
 pub mod experiment;
+pub mod fit;
 pub mod load;
 pub mod mock;
 pub mod race;

@@ -103,6 +103,23 @@ fn convert() {
     assert_eq!(stats["requests"], 100);
 }
 
+// A compressed file that stops in the middle is told, and read up to there if that is wished.
+#[test]
+fn cut_short() {
+    let folder = Folder::new("workload-cut");
+    let file = folder.file("cut.jsonl.gz");
+    text(&["convert", &fixture("mooncake_500.jsonl"), "--to", "mooncake", "-o", &file]);
+    let whole = std::fs::read(&file).expect("it was written");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("a folder");
+    let output = meridian(&["stats", &file]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
+    let stats = text(&["stats", &file, "--lenient", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).expect("it is JSON");
+    let read = stats["requests"].as_u64().unwrap_or(0);
+    assert!((100..400).contains(&read), "{read} of 500");
+}
+
 // What goes wrong ends with an error that names the file, the place and the remedy.
 #[test]
 fn errors() {

@@ -172,7 +172,15 @@ impl fmt::Display for ConfigError {
             ConfigError::TensorParallel { tp, heads } => {
                 write!(f, "tp {tp} does not divide the model's {heads} heads: choose 1, 2, 4 or 8")
             }
-            ConfigError::DoesNotFit { model, precision, gpu, tp, weights_gb, memory_gb, enough_tp } => {
+            ConfigError::DoesNotFit {
+                model,
+                precision,
+                gpu,
+                tp,
+                weights_gb,
+                memory_gb,
+                enough_tp,
+            } => {
                 write!(
                     f,
                     "{model} in {precision} does not fit {gpu} with tp {tp}: the weights take \

@@ -260,6 +260,7 @@ impl Engine {
             Place::Pending => self.pending.retain(|s| *s != slot),
             Place::Running => {
                 self.cut(now);
+                self.credit(now, slot);
                 self.running.retain(|s| *s != slot);
                 self.batch.retain(|(s, _)| *s != slot);
             }

@@ -39,6 +39,8 @@ pub struct Model {
     pub windowed: u32,
     /// How the weights are stored and multiplied.
     pub precision: Precision,
+    /// Bytes of a number in the KV cache: 2 for bf16, 1 for fp8.
+    pub kv_number: f64,
 }
 
 /// A mixture of experts: each token goes through `active` of `count` and through the shared one.
@@ -81,6 +83,7 @@ const fn shape(name: &'static str, dims: [u32; 7], context: u32) -> Model {
         latent: false,
         windowed: 0,
         precision: Precision::Bf16,
+        kv_number: 2.0,
     }
 }
 
@@ -147,6 +150,12 @@ impl Model {
         Model { precision, ..self }
     }
 
+    /// The same model with an fp8 KV cache.
+    #[must_use]
+    pub const fn with_fp8_kv(self) -> Model {
+        Model { kv_number: 1.0, ..self }
+    }
+
     /// Parameters of the layers' matrices that every token is multiplied with: attention, dense
     /// feed-forward layers, shared experts.
     #[must_use]
@@ -206,8 +215,7 @@ impl Model {
     /// single rows are read.
     #[must_use]
     pub fn common_bytes(&self) -> f64 {
-        self.precision.bytes() * self.common_params()
-            + Precision::Bf16.bytes() * self.head_params()
+        self.precision.bytes() * self.common_params() + Precision::Bf16.bytes() * self.head_params()
     }
 
     /// Bytes of all experts.
@@ -232,10 +240,10 @@ impl Model {
 
     fn kv_layer_bytes(&self, tp: u32) -> f64 {
         if self.latent {
-            return Precision::Bf16.bytes() * (KV_RANK + ROPE);
+            return self.kv_number * (KV_RANK + ROPE);
         }
         let heads = self.kv_heads.div_ceil(tp).max(1);
-        2.0 * Precision::Bf16.bytes() * f64::from(heads) * f64::from(self.head_dim)
+        2.0 * self.kv_number * f64::from(heads) * f64::from(self.head_dim)
     }
 
     /// Attention flops of one query token looking at one token of context.

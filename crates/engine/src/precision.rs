@@ -1,6 +1,6 @@
 //! Number formats: how many bytes a weight takes, and how fast it is multiplied.
 
-/// How weights are stored and multiplied. KV is bf16 in all of them.
+/// How weights are stored and multiplied. KV has a format of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// 16 bits throughout.

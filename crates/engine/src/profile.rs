@@ -49,6 +49,37 @@ impl Profile {
         Ok(Profile { model, gpu, tp, terms: terms(&model, &gpu, tp), kv_blocks })
     }
 
+    /// Builds the profile of `ranks` GPUs that hold a copy of the model each but share its experts,
+    /// and step together (vLLM's data parallel with expert parallel): one engine with `ranks` times
+    /// the KV, where a step reads the common weights once a rank and each expert on one of them, and
+    /// each layer with experts gathers the tokens of all ranks and gives them back.
+    ///
+    /// # Errors
+    /// When the weights leave no room for KV.
+    pub fn expert_parallel(model: Model, gpu: Gpu, ranks: u32) -> Result<Profile, ConfigError> {
+        let mut one = Profile::new(model, gpu, 1)?;
+        let (gpus, efficiency) = (f64::from(ranks.max(1)), gpu.efficiency);
+        let away = model.expert_bytes() * (1.0 - 1.0 / gpus);
+        let freed = away / (model.kv_bytes(1) * f64::from(BLOCK_TOKENS));
+        one.kv_blocks = (gpus * (f64::from(one.kv_blocks) + freed)) as u32;
+        let exchanges = model.experts.map_or(0.0, |e| 2.0 * f64::from(e.layers));
+        let moved = exchanges * 2.0 * f64::from(model.hidden) * (gpus - 1.0) / gpus;
+        let terms = &mut one.terms;
+        for shared in [
+            &mut terms.experts,
+            &mut terms.token,
+            &mut terms.head,
+            &mut terms.kv,
+            &mut terms.pair,
+            &mut terms.sequence,
+        ] {
+            *shared /= gpus;
+        }
+        terms.reduce = if ranks > 1 { exchanges * efficiency.reduce } else { 0.0 };
+        terms.token_reduce = moved / (gpu.link * efficiency.link);
+        Ok(one)
+    }
+
     /// Builds the profile from short names, such as `llama-3.1-8b` and `l4`.
     ///
     /// # Errors

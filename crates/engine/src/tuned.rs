@@ -1,8 +1,18 @@
-//! Efficiencies fitted for one model, in one number format, on one GPU, under one engine.
+//! Engines fitted as a whole: what one engine gets of one GPU with one model in one number format,
+//! and how it was set up where it was measured.
+//!
+//! [`Profile::new`] takes one efficiency for all models of a GPU. A row here is nearer to the truth
+//! for its own combination; docs/calibration.md says how near, on points that it was not fitted on.
 
-use crate::config::Schedule;
-use crate::gpu::Efficiency;
+mod table;
+
+pub use table::TUNED;
+
+use crate::config::{Config, ConfigError, Schedule};
+use crate::gpu::{Efficiency, Gpu};
+use crate::model::Model;
 use crate::precision::Precision;
+use crate::profile::Profile;
 
 /// An inference engine, as far as it matters to a step's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +54,7 @@ impl Software {
     }
 }
 
-/// What one engine gets of one GPU with one model.
+/// One fitted engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuned {
     /// The GPU's short name.
@@ -55,24 +65,55 @@ pub struct Tuned {
     pub model: &'static str,
     /// The weights' format.
     pub precision: Precision,
-    /// What it gets.
+    /// What it gets of the GPU (fitted).
     pub efficiency: Efficiency,
+    /// Mean time of a request outside the engine's steps, in seconds: HTTP, tokenizer, hand-over.
+    /// The engine does not add it; whoever drives it may (fitted).
+    pub front: f64,
+    /// Most tokens in a step (the one of a few usual settings that fits best).
+    pub max_num_batched_tokens: u32,
+    /// Whether the KV cache is fp8 (likewise).
+    pub fp8_kv: bool,
 }
-
-/// Every fitted combination.
-pub const TUNED: [Tuned; 0] = [];
 
 impl Tuned {
     /// The row of a combination, if it was fitted.
     #[must_use]
-    pub fn find(
-        gpu: &str,
-        software: Software,
-        model: &str,
-        precision: Precision,
-    ) -> Option<&'static Tuned> {
-        TUNED.iter().find(|row| {
+    pub fn find(gpu: &str, software: Software, model: &str, precision: Precision) -> Option<Tuned> {
+        TUNED.into_iter().find(|row| {
             (row.gpu, row.software, row.model, row.precision) == (gpu, software, model, precision)
         })
+    }
+
+    /// The settings of this engine on `tp` GPUs.
+    ///
+    /// # Errors
+    /// As [`Profile::new`].
+    pub fn config(&self, tp: u32) -> Result<Config, ConfigError> {
+        let model = Model::named(self.model).ok_or(ConfigError::UnknownModel)?;
+        let model = model.with_precision(self.precision);
+        let model = if self.fp8_kv { model.with_fp8_kv() } else { model };
+        let gpu = Gpu::named(self.gpu).ok_or(ConfigError::UnknownGpu)?;
+        let profile = Profile::new(model, gpu.with_efficiency(self.efficiency), tp)?;
+        let mut config = Config::new(profile);
+        config.schedule = self.software.schedule();
+        config.max_num_batched_tokens = self.max_num_batched_tokens;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Every row names a known model and GPU, stands once, and fits eight GPUs.
+    #[test]
+    fn rows_can_be_set_up() {
+        for row in TUNED {
+            let found = Tuned::find(row.gpu, row.software, row.model, row.precision);
+            assert_eq!(found, Some(row));
+            let config = row.config(8).unwrap();
+            assert_eq!(config.validate(), Ok(()), "{row:?}");
+        }
     }
 }

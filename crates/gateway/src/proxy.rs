@@ -291,6 +291,8 @@ async fn begin(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, Att
     let answered =
         shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
     let Answered { head, mut body } = answered.await?;
+    // The head may be here long before the first piece: its report is of now.
+    crate::probe::piggyback(shared, member, &head.headers);
     refused_by_engine(head.status)?;
     // Every endpoint that generates says something, if only that it is done.
     let speaks = job.endpoint.is_generation() && head.status.is_success();
@@ -337,7 +339,6 @@ fn relay(
     matched: u32,
 ) -> Response<Body> {
     let Begun { mut head, body, first, sent } = begun;
-    crate::probe::piggyback(shared, member, &head.headers);
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
     // Only the generating endpoints have streams whose end is known; the rest passes unread.

@@ -20,7 +20,7 @@ use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Given, Params, Pick, Policy, Spec, Value, View};
 use meridian_routing::{
-    CandidateRow, Evict, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
+    CandidateRow, Evict, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
 };
 
 const BLOCK_TOKENS: f32 = 16.0;
@@ -31,6 +31,7 @@ struct Bench {
     replicas: Replicas,
     matched: Vec<u32>,
     index: PrefixIndex,
+    peers: Peers,
     requests: u64,
 }
 
@@ -102,6 +103,7 @@ fn bench(spec: &'static Spec, params: &Params, seed: u64) -> Bench {
         replicas: Replicas::default(),
         matched: Vec::new(),
         index: PrefixIndex::new(1 << 16, 64, Evict::LeastRecent),
+        peers: Peers::default(),
         requests: 0,
     }
 }
@@ -181,6 +183,11 @@ impl Bench {
             replicas: &self.replicas,
             matched: &self.matched,
             index: Some(&self.index),
+            held: 0,
+            peers: &self.peers,
+            available: &[],
+            reachable: &[],
+            peer_matched: &[],
         };
         let pick = self.policy.pick(&view, &mut self.rng);
         (pick, now, request)

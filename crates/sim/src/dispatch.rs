@@ -41,13 +41,13 @@ impl World {
         }
         let held = self.gateways[usize::from(gateway)].machine.held_len();
         self.report.held_peak = self.report.held_peak.max(held);
+        let due = self.gateways[usize::from(gateway)].machine.poll_timeout();
+        let due = due.map(|at| self.fires(at.max(self.now)));
         let there = &mut self.gateways[usize::from(gateway)];
-        let due = there.machine.poll_timeout();
         if due != there.timer {
             there.timer = due;
             if let Some(at) = due {
-                self.queue.push(at.max(self.now), Event::Gateway { gateway });
-                there.timer = Some(at.max(self.now));
+                self.queue.push(at, Event::Gateway { gateway });
             }
         }
         self.tell_soon(gateway);
@@ -230,6 +230,9 @@ impl World {
     pub(crate) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
         let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
         let Some(replica) = known else { return };
+        if self.replicas[replica as usize].up {
+            self.turn_at_once(replica);
+        }
         let there = &self.replicas[replica as usize];
         let load: Option<Load> = there.up.then(|| there.load());
         let (from, to) = (there.hardware.region, self.region_of(gateway));

@@ -71,6 +71,12 @@ impl Gateway {
         }
     }
 
+    /// Begins anew with another seed.
+    pub(crate) fn reseed(&mut self, system: &System, seed: u64) {
+        self.seed = seed;
+        self.restart(system);
+    }
+
     /// Forgets everything, as a process that starts anew.
     pub(crate) fn restart(&mut self, system: &System) {
         self.machine = Routing::new(config(system), self.seed);

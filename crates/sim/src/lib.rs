@@ -30,6 +30,7 @@ mod scale;
 mod scenario;
 pub mod swarm;
 mod traffic;
+mod twin;
 mod world;
 
 pub use report::{Fate, Record, Report, Sample};
@@ -37,4 +38,5 @@ pub use scenario::{
     Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
     Scenario, Source, System, Topology, Wan,
 };
-pub use world::{Impossible, run};
+pub use twin::Twin;
+pub use world::{Impossible, run, run_twin};

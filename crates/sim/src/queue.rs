@@ -6,13 +6,15 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use meridian_base::Time;
+use meridian_base::{Duration, Time};
 
 /// Events of type `E` in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
     heap: BinaryHeap<Entry<E>>,
     sequence: u64,
+    /// Times are rounded up to whole ticks of so many ns; 1 leaves them as they are.
+    tick: u64,
 }
 
 #[derive(Debug)]
@@ -23,13 +25,24 @@ struct Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    pub(crate) fn new() -> EventQueue<E> {
-        EventQueue { heap: BinaryHeap::new(), sequence: 0 }
+    /// A queue whose events happen on whole ticks; a tick of zero leaves times as they are.
+    pub(crate) fn new(tick: Duration) -> EventQueue<E> {
+        let tick = (tick.as_nanos() as u64).max(1);
+        EventQueue { heap: BinaryHeap::new(), sequence: 0, tick }
+    }
+
+    /// The first tick that is not before `at`.
+    pub(crate) fn rounded(&self, at: Time) -> Time {
+        match self.tick {
+            1 => at,
+            tick => Time::from_nanos(at.as_nanos().div_ceil(tick) * tick),
+        }
     }
 
     /// Enters `event` to happen at `at`.
     pub(crate) fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
+        let at = self.rounded(at);
         self.heap.push(Entry { at, sequence: self.sequence, event });
     }
 
@@ -67,11 +80,23 @@ mod tests {
     // Earlier first; of one instant, first come first served.
     #[test]
     fn order_is_time_then_sequence() {
-        let mut queue = EventQueue::new();
+        let mut queue = EventQueue::new(Duration::ZERO);
         for (at, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (3, 'd'), (4, 'e')] {
             queue.push(Time::from_millis(at), name);
         }
         let order: String = std::iter::from_fn(|| queue.pop()).map(|(_, name)| name).collect();
         assert_eq!(order, "bdeac");
+    }
+
+    // With a tick, what is due between two happens at the later one.
+    #[test]
+    fn ticks() {
+        let mut queue = EventQueue::new(Duration::from_millis(1));
+        for (at, name) in [(1_000_001, 'a'), (1_000_000, 'b'), (1_999_999, 'c'), (0, 'd')] {
+            queue.push(Time::from_nanos(at), name);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let ms = Time::from_millis;
+        assert_eq!(order, [(ms(0), 'd'), (ms(1), 'b'), (ms(2), 'a'), (ms(2), 'c')]);
     }
 }

@@ -23,13 +23,21 @@ pub(crate) struct Replica {
     pub(crate) timer: Option<Time>,
     /// What probes would have been told, from each time on; the newest last.
     history: VecDeque<(Time, Option<Load>)>,
+    settings: Config,
     seed: u64,
 }
 
 impl Replica {
-    pub(crate) fn new(hardware: Hardware, seed: u64, at: usize) -> Result<Replica, ConfigError> {
+    /// `exact`: with every decode step an event.
+    pub(crate) fn new(
+        hardware: Hardware,
+        exact: bool,
+        seed: u64,
+        at: usize,
+    ) -> Result<Replica, ConfigError> {
         let seed = mix(seed, 0x5245_504C + at as u64);
-        let engine = Engine::new(settings(hardware.engine), seed)?;
+        let settings = settings(hardware.engine, exact);
+        let engine = Engine::new(settings, seed)?;
         Ok(Replica {
             hardware,
             engine,
@@ -38,14 +46,15 @@ impl Replica {
             leaving: false,
             timer: None,
             history: VecDeque::new(),
+            settings,
             seed,
         })
     }
 
     /// Forgets everything, as a process that starts anew.
     pub(crate) fn restart(&mut self) {
-        self.engine = Engine::new(settings(self.hardware.engine), self.seed)
-            .expect("the same settings were good before");
+        self.engine =
+            Engine::new(self.settings, self.seed).expect("the same settings were good before");
         self.timer = None;
     }
 
@@ -82,6 +91,7 @@ impl Replica {
 /// How far back probes are answered.
 const KEPT: Duration = Duration::from_secs(3);
 
-fn settings(engine: Config) -> Config {
-    Config { token_outputs: TokenOutputs::First, decode_stride: STRIDE, ..engine }
+fn settings(engine: Config, exact: bool) -> Config {
+    let decode_stride = if exact { 1 } else { STRIDE };
+    Config { token_outputs: TokenOutputs::First, decode_stride, ..engine }
 }

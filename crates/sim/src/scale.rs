@@ -83,8 +83,8 @@ impl World {
         let mut hardware = like.unwrap_or(&self.replicas[0]).hardware;
         hardware.region = region;
         let at = self.replicas.len();
-        let mut replica =
-            Replica::new(hardware, self.seed, at).expect("the same settings were good before");
+        let mut replica = Replica::new(hardware, self.twin.is_some(), self.seed, at)
+            .expect("the same settings were good before");
         replica.up = false;
         replica.since = None;
         self.replicas.push(replica);

@@ -92,7 +92,11 @@ impl World {
         };
         let now = self.now;
         self.replicas[at].engine.handle(now, engine::Input::Submit(submission));
+        self.turn_at_once(replica);
         self.pump(replica);
+        if let Some(gateway) = self.sender(id, attempt) {
+            self.answer_head(replica, gateway);
+        }
     }
 
     /// The replica was not there: its sender learns so when the reset comes back.
@@ -142,6 +146,8 @@ impl World {
             there.remember(now);
         }
         let due = there.engine.poll_timeout();
+        let due = due.map(|at| self.engine_fires(at));
+        let there = &mut self.replicas[replica as usize];
         if due != there.timer {
             there.timer = due;
             if let Some(at) = due {
@@ -205,7 +211,8 @@ impl World {
 
     /// When a message of a request's answer arrives: not before the one sent ahead of it.
     fn along(&mut self, id: RequestId, from: usize, to: usize, at: Time, leg: u64) -> Time {
-        let at = at + self.delay(from, to, id, leg);
+        // An engine's process may be late: nothing leaves it before now.
+        let at = at.max(self.now) + self.delay(from, to, id, leg);
         let Some(flight) = self.flights.get_mut(id) else { return at };
         flight.last_message = flight.last_message.max(at);
         flight.last_message

@@ -15,6 +15,7 @@ use crate::replica::Replica;
 use crate::report::Report;
 use crate::scale::Scaling;
 use crate::scenario::{Fault, Measure, Region, Scenario, System, Topology};
+use crate::twin::Twin;
 
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,7 @@ pub(crate) struct World {
     pub(crate) scaling: Option<Scaling>,
     pub(crate) measure: Measure,
     pub(crate) paranoid: bool,
+    pub(crate) twin: Option<Twin>,
     pub(crate) touched: Touched,
     pub(crate) report: Report,
 }
@@ -79,16 +81,26 @@ pub(crate) struct World {
 /// # Errors
 /// When the scenario contradicts itself.
 pub fn run(scenario: Scenario) -> Result<Report, Impossible> {
-    let mut world = World::new(scenario)?;
+    let mut world = World::new(scenario, None)?;
+    world.turn();
+    Ok(world.close())
+}
+
+/// The same, doing in addition what the drivers of a live run do.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_twin(scenario: Scenario, twin: Twin) -> Result<Report, Impossible> {
+    let mut world = World::new(scenario, Some(twin))?;
     world.turn();
     Ok(world.close())
 }
 
 impl World {
-    fn new(scenario: Scenario) -> Result<World, Impossible> {
+    fn new(scenario: Scenario, twin: Option<Twin>) -> Result<World, Impossible> {
         validate(&scenario)?;
         let replica = |(at, hardware): (usize, &crate::Hardware)| {
-            Replica::new(*hardware, scenario.seed, at)
+            Replica::new(*hardware, twin.is_some(), scenario.seed, at)
                 .map_err(|why| Impossible::Engine { replica: at, why })
         };
         let replicas =
@@ -101,7 +113,7 @@ impl World {
             now: Time::ZERO,
             end: Time::ZERO + scenario.measure.warmup + scenario.measure.window,
             seed: scenario.seed,
-            queue: EventQueue::new(),
+            queue: EventQueue::new(twin.map_or(Duration::ZERO, |t| t.tick)),
             regions: scenario.regions,
             network: Network::new(scenario.wan, scenario.seed),
             granularity: Granularity::of(&scenario.system),
@@ -115,6 +127,7 @@ impl World {
             scaling: scenario.autoscaler.map(Scaling::new),
             measure: scenario.measure,
             paranoid: scenario.paranoid,
+            twin,
             touched: Touched::default(),
             report: Report { window: scenario.measure.window, ..Report::default() },
         };
@@ -145,7 +158,11 @@ impl World {
         for region in places {
             for _ in 0..self.system.gateways.max(1) {
                 let at = self.gateways.len();
-                self.gateways.push(Gateway::new(region, &self.system, self.seed, at));
+                let mut gateway = Gateway::new(region, &self.system, self.seed, at);
+                if let Some(twin) = self.twin.filter(|_| at == 0) {
+                    gateway.reseed(&self.system, twin.gateway_seed);
+                }
+                self.gateways.push(gateway);
             }
         }
         for at in 0..self.gateways.len() {

@@ -10,29 +10,29 @@ use meridian_workload::{GENERATORS, Sample, asked, measure, similarity};
 const SEEDS: u64 = 40;
 
 fn main() {
-    println!(
-        "| generator | requests | prompt tokens | reply tokens | reuse | 512 | 8 caches | 12 |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    print!("| generator | requests | prompt tokens | reply tokens | reuse | prompts alone ");
+    println!("| 512 | 8 caches | 12 caches |");
+    println!("|{}", " --- |".repeat(9));
     for spec in GENERATORS {
         let generator = spec.published();
         let programs = (40_000.0 / generator.mean_requests()) as u64;
-        let of = |block_tokens, caches| {
-            let sample = Sample { programs, block_tokens, caches, ..Sample::default() };
+        let of = |block_tokens, caches, replies| {
+            let sample = Sample { programs, block_tokens, caches, replies, ..Sample::default() };
             measure(&*generator, sample)
         };
-        let one = of(16, 1);
+        let one = of(16, 1, true);
         let percent = |measured: meridian_workload::Measured| 100.0 * measured.reuse;
         println!(
-            "| `{}` | {:.2} | {:.0} | {:.0} | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
+            "| `{}` | {:.2} | {:.0} | {:.0} | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
             spec.name,
             one.requests as f64 / programs as f64,
             one.prompt_tokens,
             one.reply_tokens,
             percent(one),
-            percent(of(512, 1)),
-            percent(of(16, 8)),
-            percent(of(16, 12)),
+            percent(of(16, 1, false)),
+            percent(of(512, 1, true)),
+            percent(of(16, 8, true)),
+            percent(of(16, 12, true)),
         );
     }
     println!();

@@ -25,11 +25,14 @@ pub struct Sample {
     pub block_tokens: u32,
     /// Caches without bounds that the requests are sent to at random. At least 1.
     pub caches: usize,
+    /// Whether caches keep replies, as engines do, or prompts alone, which is all that a trace
+    /// shows.
+    pub replies: bool,
 }
 
 impl Default for Sample {
     fn default() -> Sample {
-        Sample { seed: 1, regions: 3, programs: 10_000, block_tokens: 16, caches: 1 }
+        Sample { seed: 1, regions: 3, programs: 10_000, block_tokens: 16, caches: 1, replies: true }
     }
 }
 
@@ -69,7 +72,9 @@ pub fn measure(generator: &dyn Generator, sample: Sample) -> Measured {
             asked += text.iter().map(|s| u64::from(s.bytes)).sum::<u64>();
             known += caches[at].known(&text) / block * block;
             replied += u64::from(program.nodes[node].max_tokens);
-            text.push(program.reply(node));
+            if sample.replies {
+                text.push(program.reply(node));
+            }
             caches[at].insert(&text);
         }
     }

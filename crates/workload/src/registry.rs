@@ -5,7 +5,9 @@
 //! them also take the knobs of [`tiers`](crate::Tiers): tenants and objectives can be laid over any
 //! workload.
 
-use crate::generators::{chat, rag, region_chat, served, sessions, tiers, tool_loop, trees};
+use crate::generators::{
+    chat, first_prompts, rag, region_chat, served, sessions, tiers, tool_loop, trees,
+};
 use crate::{Generator, Tiers};
 
 /// Every generator, in the order in which they are listed.
@@ -22,6 +24,7 @@ pub static GENERATORS: &[&GeneratorSpec] = &[
     &sessions::SINGLE,
     &tool_loop::SPEC,
     &chat::SPEC,
+    &first_prompts::SPEC,
 ];
 
 /// The generator called `name`.

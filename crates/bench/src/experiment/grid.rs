@@ -77,6 +77,12 @@ impl Grid<'_> {
         })
     }
 
+    /// The place of the fleet called `name`.
+    #[must_use]
+    pub fn fleet(&self, name: &str) -> Option<usize> {
+        self.plan.fleets.iter().position(|fleet| fleet.name == name)
+    }
+
     /// Broken invariants of all runs, in words, with where.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {

@@ -15,7 +15,9 @@ pub mod claim;
 pub mod dist;
 pub mod figures;
 pub mod generator;
+mod gorgo;
 pub mod grid;
+mod llm_cache_router;
 pub mod metric;
 pub mod params;
 pub mod plan;
@@ -28,6 +30,7 @@ pub mod runner;
 pub mod spec;
 pub mod stats;
 pub mod table;
+mod versus;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;

@@ -8,6 +8,7 @@ mod axis;
 mod category;
 mod curve;
 mod heatmap;
+mod scatter;
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
@@ -16,6 +17,7 @@ use plotters::prelude::*;
 pub use category::{bars, boxes};
 pub use curve::{Line, cdf, lines, timeline};
 pub use heatmap::heatmap;
+pub use scatter::scatter;
 
 /// A plot with its file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]

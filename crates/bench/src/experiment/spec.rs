@@ -298,6 +298,8 @@ pub struct Published {
     /// Fleets it is about; all when empty.
     #[serde(default)]
     pub fleets: Vec<String>,
+    /// The others stand on this fleet instead of the same one.
+    pub on: Option<String>,
     /// The value, or the ends of a range.
     pub value: Value,
 }
@@ -364,7 +366,7 @@ fn ramp() -> Span {
     Span::secs(10)
 }
 
-fn unbounded() -> Held {
+pub(super) fn unbounded() -> Held {
     let most = 1 << 20;
     Held { max: most, max_per_tenant: most, max_wait: Span::secs(3600), ..Held::default() }
 }

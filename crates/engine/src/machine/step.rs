@@ -28,6 +28,25 @@ impl Engine {
         step.ends = step.started + step.one * ran;
     }
 
+    /// Gives a sequence that is about to be aborted the tokens of the decode steps that have ended
+    /// within the event under way, which is cut already. They are reported now, all at once.
+    pub(super) fn credit(&mut self, at: Time, slot: u32) {
+        let Some(step) = &self.step else { return };
+        let done = step.repeats - 1;
+        if done == 0 || !self.batch.iter().any(|(scheduled, _)| *scheduled == slot) {
+            return;
+        }
+        let report_all = self.config.token_outputs == TokenOutputs::Each;
+        let s = self.slots[slot as usize].as_mut().expect("a step computes slots in use");
+        s.computed += done;
+        s.generated += done;
+        let (id, total) = (s.id, s.generated);
+        self.counters.reply_tokens += u64::from(done);
+        if report_all {
+            self.outputs.push_back(Output::Tokens { id, at, total, new: done });
+        }
+    }
+
     /// Ends the step under way: tokens come out, and some requests end.
     pub(super) fn complete(&mut self, now: Time) {
         let Some(step) = self.step.take() else { return };

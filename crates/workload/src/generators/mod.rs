@@ -1,6 +1,7 @@
 //! What makes programs. One shape a file; [`GENERATORS`](crate::GENERATORS) names them.
 
 pub(crate) mod chat;
+pub(crate) mod first_prompts;
 pub(crate) mod mixed;
 mod openings;
 pub(crate) mod rag;

@@ -79,7 +79,7 @@ pub enum TraceError {
         within: Duration,
     },
     /// Reading failed.
-    #[error("after line {line}: {source}")]
+    #[error("cannot read on after line {line}")]
     Io {
         /// The last line that was read.
         line: u64,

@@ -123,13 +123,14 @@ impl<R: BufRead> Iterator for Reader<R> {
             match self.step() {
                 Ok(Some(request)) => return Some(Ok(request)),
                 Ok(None) => self.over = true,
-                Err(TraceError::Io { source, .. })
-                    if self.lenient && source.kind() == ErrorKind::UnexpectedEof =>
-                {
+                Err(TraceError::Io { source, .. }) if source.kind() == ErrorKind::UnexpectedEof => {
                     // A compressed file that stops: what came before it is good.
-                    let line = self.lines.number() + 1;
-                    self.skip(TraceError::CutShort { line });
                     self.over = true;
+                    let error = TraceError::CutShort { line: self.lines.number() + 1 };
+                    match self.lenient {
+                        true => self.skip(error),
+                        false => return Some(Err(error)),
+                    }
                 }
                 Err(error) if self.lenient && !matches!(error, TraceError::Io { .. }) => {
                     self.skip(error);

@@ -181,7 +181,8 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
         let named = figure.of.iter().chain(&figure.over).chain(&figure.minus);
         found.extend(named.flat_map(|s| known(&field, s, systems())));
         found.extend(figure.workloads.iter().flat_map(|w| known(&field, w, workloads())));
-        found.extend(figure.fleets.iter().flat_map(|f| known(&field, f, fleets())));
+        let on = figure.fleets.iter().chain(&figure.on);
+        found.extend(on.flat_map(|f| known(&field, f, fleets())));
         if figure.of.is_empty() || (!figure.over.is_empty() && !figure.minus.is_empty()) {
             found.push(format!(
                 "{field}: name systems in `of`, and in at most one of `over`, `minus`"

@@ -2,6 +2,7 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
 use super::{Area, Point, TEXT, canvas, colour, failed, text, width};
@@ -111,16 +112,17 @@ fn draw(
         rows(&mut plane)?;
         for (i, name) in names.iter().enumerate() {
             let (x, y) = plane.backend_coord(&(axis.low(), middle(i, names.len())));
-            write(area, name, (x - width(name, TEXT) as i32, y - TEXT as i32 / 2))?;
+            write(area, name, (x - 8, y))?;
         }
         Ok(())
     })
 }
 
-/// Text at a place of the whole canvas.
+/// Text that ends at a place of the whole canvas.
 fn write(area: &Area<'_>, words: &str, at: (i32, i32)) -> anyhow::Result<()> {
     let whole: DrawingArea<SVGBackend<'_>, Shift> = area.strip_coord_spec();
     let (range_x, range_y) = whole.get_pixel_range();
     let at = (at.0 - range_x.start, at.1 - range_y.start);
-    whole.draw(&Text::new(words.to_owned(), at, text(TEXT))).map_err(failed)
+    let style = text(TEXT).pos(Pos::new(HPos::Right, VPos::Center));
+    whole.draw(&Text::new(words.to_owned(), at, style)).map_err(failed)
 }

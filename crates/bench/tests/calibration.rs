@@ -1,0 +1,54 @@
+//! The engine model against measurements: what the report claims, on part of the data.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use meridian_bench::calibration::points::{Side, points};
+use meridian_bench::calibration::statistics::quantile;
+use meridian_bench::calibration::{Row, lru_rows, measured_rows, prefill_rows, silicon};
+
+fn met(rows: &[Row]) -> Vec<String> {
+    rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.check.clone()).collect()
+}
+
+// Points that no coefficient was fitted on: the median error of TTFT and of TPOT stays under 15 %.
+#[test]
+fn judged_points_are_within_fifteen_percent() {
+    let silicon = silicon::judge(&[Side::Judged, Side::Blind], 6);
+    let errors = silicon.errors(&[Side::Judged, Side::Blind]);
+    assert!(errors.ttft.len() >= 70, "{} points", errors.ttft.len());
+    let [ttft, tpot] = [&errors.ttft, &errors.tpot].map(|errors| quantile(errors, 0.5));
+    assert!(ttft < 0.15 && tpot < 0.15, "TTFT {ttft}, TPOT {tpot}");
+}
+
+// Every one of the 1,244 points is either described or counted with its reason, and no measurement
+// stands on both sides of the split.
+#[test]
+fn every_point_is_accounted_for() {
+    let points = points();
+    assert_eq!(points.len(), 1244);
+    let described: Vec<_> = points.iter().flatten().collect();
+    assert_eq!(described.len(), 902);
+    let key = |p: &meridian_bench::calibration::points::Point| (p.ttft.to_bits(), p.tpot.to_bits());
+    let fitted: Vec<_> = described.iter().filter(|p| p.side == Side::Fitted).collect();
+    for judged in described.iter().filter(|p| p.side != Side::Fitted) {
+        let twin = |p: &&&meridian_bench::calibration::points::Point| {
+            key(p) == key(judged) && p.gpu == judged.gpu
+        };
+        assert!(!fitted.iter().any(|p| twin(p)), "{judged:?}");
+    }
+}
+
+// vLLM's own requests: the dense run is within its targets on the requests it was not fitted on.
+// The mixture of experts is not, which this test says so that an improvement is noticed.
+#[test]
+fn measured_requests_are_near_vllm_s() {
+    let missed = met(&measured_rows());
+    assert!(missed.iter().all(|check| check.contains("Qwen3-30B-A3B")), "{missed:?}");
+    assert_eq!(missed.len(), 2, "{missed:?}");
+}
+
+// GORGO's slope, SkyWalker's L4 and the LRU curve of a real trace are within their targets.
+#[test]
+fn published_values_are_met() {
+    assert_eq!(met(&prefill_rows()), Vec::<String>::new());
+    assert_eq!(met(&lru_rows()), Vec::<String>::new());
+}

@@ -1,0 +1,92 @@
+//! A client of text completions. Their prompt is one string, so that its blocks are those of the
+//! program's segments, without a chat's roles in between.
+
+use std::net::SocketAddr;
+
+use http::Request;
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use meridian_workload::{Piece, Walk, write_text};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// An answer that is whole.
+pub(crate) struct Answer {
+    pub(crate) replica: u32,
+    /// In percent.
+    pub(crate) matched: u32,
+    pub(crate) prompt: u32,
+    pub(crate) cached: u32,
+    pub(crate) text: String,
+    /// When the first token was here.
+    pub(crate) first: Instant,
+}
+
+/// The request for a program's node.
+pub(crate) fn body(walk: &Walk<String>, node: usize) -> String {
+    let mut prompt = String::new();
+    for piece in walk.prompt(node) {
+        match piece {
+            Piece::Text(segment) => write_text(&mut prompt, segment.id, segment.bytes),
+            Piece::Reply(reply) => prompt.push_str(reply),
+        }
+    }
+    let max_tokens = walk.program().nodes[node].max_tokens;
+    let options = json!({"include_usage": true});
+    json!({
+        "model": "llama-3.1-8b", "prompt": prompt, "max_tokens": max_tokens,
+        "stream": true, "stream_options": options,
+    })
+    .to_string()
+}
+
+/// Sends a request and reads the stream to its end.
+pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Answer {
+    let stream = TcpStream::connect(gateway).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(async move {
+        // A broken connection shows in the answer.
+        let _ = connection.await;
+    });
+    let request = Request::post("/v1/completions")
+        .header("host", "gateway")
+        .header("x-session-id", session)
+        .body(body)
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let header = |name| response.headers()[name].to_str().unwrap().to_owned();
+    let (replica, matched) = (header("x-meridian-replica"), header("x-meridian-prefix-match"));
+    let (mut first, mut events, mut body) = (None, Vec::new(), response.into_body());
+    while let Some(frame) = body.frame().await {
+        first.get_or_insert_with(Instant::now);
+        events.extend_from_slice(&frame.unwrap().into_data().unwrap());
+    }
+    let (text, usage) = read(std::str::from_utf8(&events).unwrap());
+    let count = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
+    Answer {
+        replica: replica.strip_prefix('r').unwrap().parse().unwrap(),
+        matched: (matched.parse::<f64>().unwrap() * 100.0).round() as u32,
+        prompt: count(&usage["prompt_tokens"]),
+        cached: count(&usage["prompt_tokens_details"]["cached_tokens"]),
+        text,
+        first: first.unwrap(),
+    }
+}
+
+/// Text and usage of a stream.
+fn read(events: &str) -> (String, Value) {
+    let (mut text, mut usage) = (String::new(), Value::Null);
+    let data = events.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    for event in data.filter(|event| *event != "[DONE]") {
+        let event: Value = serde_json::from_str(event).unwrap();
+        text.push_str(event["choices"][0]["text"].as_str().unwrap_or_default());
+        if event["usage"].is_object() {
+            usage = event["usage"].clone();
+        }
+    }
+    (text, usage)
+}

@@ -1,0 +1,134 @@
+//! The live side: gateway, engines and clients on one thread, under paused time.
+
+use std::future::Future;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use meridian_engined::Options;
+use meridian_gateway::{Ready, serve};
+use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_workload::{Generator, Program, Walk};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::client;
+use crate::work::{self, Decision, Load, Paced, REPLICAS};
+
+pub(crate) fn run(policy: &str, load: &Load) -> Vec<Decision> {
+    paused(async {
+        let start = Instant::now();
+        let gateway = gateway(policy).await;
+        let region = Arc::new(Region { gateway, start, decisions: Mutex::default() });
+        let mut clients = JoinSet::new();
+        match load {
+            Load::Closed { clients: count, programs, generator } => {
+                for client in 0..*count {
+                    let (region, generator) = (region.clone(), Paced(generator.clone()));
+                    let programs = *programs;
+                    clients.spawn(async move {
+                        for ordinal in 0..programs {
+                            walk(&region, generator.program(work::key(client, ordinal))).await;
+                        }
+                    });
+                }
+            }
+            Load::Open { programs, per_second, generator } => {
+                for (at, program) in work::arrivals(*programs, *per_second, generator) {
+                    let region = region.clone();
+                    clients.spawn(async move {
+                        sleep_until(region.start + Duration::from_nanos(at.as_nanos())).await;
+                        walk(&region, program).await;
+                    });
+                }
+            }
+        }
+        while let Some(ended) = clients.join_next().await {
+            ended.unwrap();
+        }
+        let mut decisions = std::mem::take(&mut *region.decisions.lock().unwrap());
+        decisions.sort();
+        decisions
+    })
+}
+
+/// Runs `work` on a thread whose clock moves on when nothing is left to do. What is on its way over
+/// loopback is left to do: a datagram sent after it is waited for first.
+fn paused<F: Future>(work: F) -> F::Output {
+    let loopback = UdpSocket::bind("127.0.0.1:0").unwrap();
+    loopback.connect(loopback.local_addr().unwrap()).unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).on_thread_park(move || {
+        loopback.send(&[0]).unwrap();
+        loopback.recv(&mut [0]).unwrap();
+    });
+    runtime.build().unwrap().block_on(work)
+}
+
+struct Region {
+    gateway: SocketAddr,
+    start: Instant,
+    decisions: Mutex<Vec<Decision>>,
+}
+
+/// Starts engines and the gateway before them; no time passes.
+async fn gateway(policy: &str) -> SocketAddr {
+    let mut config = work::config(policy);
+    let kv_tokens = u64::from(work::engine().kv_blocks) * 16;
+    for _ in 0..REPLICAS {
+        let (ready, is_ready) = oneshot::channel();
+        let options = Options::new(work::engine());
+        let models = vec![options.served_model.clone()];
+        let ready = |address: SocketAddr| ready.send(address).unwrap();
+        tokio::spawn(async {
+            meridian_engined::serve(options, ready, std::future::pending::<()>()).await.unwrap();
+        });
+        config.replicas.push(AddReplica {
+            url: format!("http://{}", is_ready.await.unwrap()),
+            engine: EngineName::Vllm,
+            models,
+            kv_tokens: Some(kv_tokens),
+            slots: None,
+            weight: 1,
+        });
+    }
+    let (ready, is_ready) = oneshot::channel();
+    let ready = |at: Ready| ready.send(at.listen).unwrap();
+    tokio::spawn(async { serve(config, 0, ready, std::future::pending()).await.unwrap() });
+    is_ready.await.unwrap()
+}
+
+/// A client runs one program to its end.
+async fn walk(region: &Arc<Region>, program: Program) {
+    let mut walk = Walk::<String>::new(program);
+    let header = work::session_header(walk.program());
+    let mut on = JoinSet::new();
+    loop {
+        while let Some(node) = walk.take() {
+            let (body, think) = (client::body(&walk, node), walk.program().nodes[node].think);
+            let (region, header) = (region.clone(), header.clone());
+            let session = walk.program().session;
+            on.spawn(async move {
+                sleep(think).await;
+                let sent = Instant::now();
+                let answer = client::ask(region.gateway, &header, body).await;
+                let decision = Decision {
+                    sent_ms: sent.duration_since(region.start).as_millis(),
+                    session,
+                    replica: answer.replica,
+                    matched: answer.matched,
+                    prompt: answer.prompt,
+                    cached: answer.cached,
+                    ttft_ms: answer.first.duration_since(sent).as_millis(),
+                    e2e_ms: Instant::now().duration_since(sent).as_millis(),
+                };
+                region.decisions.lock().unwrap().push(decision);
+                (node, answer.text)
+            });
+        }
+        let Some(ended) = on.join_next().await else { break };
+        let (node, text) = ended.unwrap();
+        walk.answered(node, text);
+    }
+}

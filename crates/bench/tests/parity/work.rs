@@ -1,0 +1,123 @@
+//! What both sides run: programs, engines, configuration; and what they say of each request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{Time, keyed, mix};
+use meridian_engine::{Config, Profile, Terms};
+use meridian_wire::config::Gateway;
+use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
+
+pub(crate) const REPLICAS: u32 = 3;
+pub(crate) const SEED: u64 = 11;
+const SECRET: &str = "the fleet's secret";
+/// How many times slower than real the engines are, and how many times rarer the probes.
+const SLOW: u32 = 100;
+/// Nobody sends before this: every replica has been heard of by then.
+const BEGIN: Duration = Duration::from_secs(400);
+
+/// Who sends what.
+pub(crate) enum Load {
+    Closed { clients: u32, programs: u64, generator: Arc<dyn Generator> },
+    Open { programs: usize, per_second: f64, generator: Arc<dyn Generator> },
+}
+
+/// A request as its client saw it. Both sides list them by time sent, then session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Decision {
+    pub(crate) sent_ms: u128,
+    pub(crate) session: u64,
+    pub(crate) replica: u32,
+    /// Share of the prompt that the gateway expected to be cached, in percent.
+    pub(crate) matched: u32,
+    pub(crate) prompt: u32,
+    /// Prompt tokens that the engine found cached.
+    pub(crate) cached: u32,
+    pub(crate) ttft_ms: u128,
+    pub(crate) e2e_ms: u128,
+}
+
+/// The seed of the gateway's machine and fingerprints, as its secret makes it.
+pub(crate) fn gateway_seed() -> u64 {
+    keyed(0, SECRET.as_bytes())
+}
+
+/// The session header of a program.
+pub(crate) fn session_header(program: &Program) -> String {
+    format!("{:016x}", program.key.id())
+}
+
+/// The engine of every replica: an L4 in slow motion, with little enough KV to evict.
+pub(crate) fn engine() -> Config {
+    let mut profile = Profile::named("llama-3.1-8b", "l4", 1).unwrap();
+    let (t, slow) = (profile.terms, f64::from(SLOW));
+    profile.terms = Terms {
+        weights: slow * t.weights,
+        experts: slow * t.experts,
+        touch: t.touch,
+        token: slow * t.token,
+        head: slow * t.head,
+        kv: slow * t.kv,
+        pair: slow * t.pair,
+        reduce: slow * t.reduce,
+        token_reduce: slow * t.token_reduce,
+        launch: slow * t.launch,
+        step: slow * t.step,
+        sequence: slow * t.sequence,
+    };
+    Config { max_num_seqs: 6, ..Config::new(profile) }.with_kv_blocks(1200)
+}
+
+/// The gateway's configuration, without replicas.
+pub(crate) fn config(policy: &str) -> Gateway {
+    let text = format!(
+        "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nsecret: {SECRET}\npolicy: {policy}\n\
+         limits: {{connections: 1024}}\n\
+         timeouts: {{first_byte: 1000000s, idle: 1000000s, probe: 60s}}\n\
+         held: {{max_wait: 1000000s, patience: 500s}}\n\
+         probe: {{busy: 10s, idle: 100s, stale: 200s}}\n"
+    );
+    Gateway::read(&text).unwrap()
+}
+
+/// Programs whose clients think before each request, whole milliseconds that are alike for no two,
+/// and whose session is what the gateway makes of the header.
+pub(crate) struct Paced(pub(crate) Arc<dyn Generator>);
+
+impl Generator for Paced {
+    fn program(&self, key: ProgramKey) -> Program {
+        let mut program = self.0.program(key);
+        program.session = keyed(gateway_seed(), session_header(&program).as_bytes());
+        for (at, node) in program.nodes.iter_mut().enumerate() {
+            let think = mix(program.key.id(), at as u64) % 200_000;
+            node.think = Duration::from_millis(1 + think);
+            if at == 0 && key.ordinal == 0 {
+                node.think += BEGIN;
+            }
+        }
+        program
+    }
+
+    fn mean_requests(&self) -> f64 {
+        self.0.mean_requests()
+    }
+}
+
+/// The programs of an open load, at whole milliseconds.
+pub(crate) fn arrivals(
+    programs: usize,
+    per_second: f64,
+    generator: &Arc<dyn Generator>,
+) -> Vec<(Time, Program)> {
+    let times = Poisson::new(SEED, per_second).map(|at| {
+        let ms = u64::try_from(at.as_millis()).unwrap();
+        BEGIN + Duration::from_millis(ms)
+    });
+    let paced: Arc<dyn Generator> = Arc::new(Paced(generator.clone()));
+    open_loop(paced, times, SEED, 0).take(programs).collect()
+}
+
+/// The clients of a closed loop are numbered as the simulator numbers those of its first load.
+pub(crate) fn key(client: u32, ordinal: u64) -> ProgramKey {
+    ProgramKey { seed: SEED, region: 0, client, ordinal }
+}
