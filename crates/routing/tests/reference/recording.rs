@@ -1,5 +1,6 @@
 //! The recordings: what each router chose, a digit a request.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use super::replay::{Choice, Replay, Rule};
@@ -28,7 +29,7 @@ impl Recording {
     pub(crate) fn judge(&self, rule: &Rule) -> Agreement {
         let choices = Replay::new(rule).judge(&self.events, &self.choices);
         let agreement = Agreement::of(&choices);
-        println!("{}: {agreement:?}", self.title);
+        println!("{}: {agreement}", self.title);
         for choice in choices.iter().filter(|choice| !choice.agrees()).take(5) {
             println!("    {choice:?}");
         }
@@ -56,6 +57,14 @@ pub(crate) struct Agreement {
     pub(crate) same: f64,
     /// Replicas it may choose, on average: 1 leaves no freedom, 5 all.
     pub(crate) options: f64,
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Agreement { requests, percent, same, options } = self;
+        write!(f, "{percent:.2} % of {requests} agree, {same:.2} % the same; ")?;
+        write!(f, "{options:.2} options on average")
+    }
 }
 
 impl Agreement {
