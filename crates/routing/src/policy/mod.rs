@@ -37,6 +37,7 @@ mod saturation;
 mod sglang_cache_aware;
 mod skywalker;
 mod skywalker_ch;
+mod skywalker_steal;
 mod stargate_wait_and_widen;
 mod window;
 
@@ -54,6 +55,7 @@ pub static ALL: &[&Spec] = &[
     &sglang_cache_aware::SPEC,
     &skywalker::SPEC,
     &skywalker_ch::SPEC,
+    &skywalker_steal::SPEC,
     &gorgo::SPEC,
     &preble::SPEC,
     &aibrix_prefix::SPEC,
