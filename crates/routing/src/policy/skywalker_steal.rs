@@ -47,7 +47,7 @@ impl Policy for SkywalkerSteal {
         self.rule.pick(view, rng)
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
+    fn forward(&mut self, view: &View<'_>, local: Option<&Pick>, rng: &mut Rng) -> Option<Forward> {
         self.rule.forward(view, local, rng)
     }
 
