@@ -42,7 +42,8 @@ fn read(name: &str) -> String {
     let shipped = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
     let dir = std::env::var_os("REFERENCE").map_or_else(shipped, PathBuf::from);
     let path = dir.join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()))
+    std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()))
 }
 
 /// How a rule compares with a recording, over all its requests.

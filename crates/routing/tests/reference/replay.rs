@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use meridian_base::{Duration, Fingerprinter, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{self, Given, Params, Spec};
-use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Routing};
+use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Routing, Target};
 
 use super::sequence::{Arrival, Event};
 
@@ -143,8 +143,11 @@ impl Replay {
         let (mut why, mut rows) = ("", Vec::new());
         for _ in 0..self.asks {
             let decision = self.routing.dry_run(self.now, request.clone()).expect("it is kept");
-            let (pick, reason) = decision.pick.expect("somebody is eligible");
-            rows = decision.candidates.iter().map(|c| (c.matched_tokens, c.row.outstanding)).collect();
+            let Some((Target::Replica(pick), reason)) = decision.pick else {
+                panic!("nothing is picked for {}", request.id);
+            };
+            rows =
+                decision.candidates.iter().map(|c| (c.matched_tokens, c.row.outstanding)).collect();
             answers.push(pick.0);
             options.insert(pick.0);
             why = reason.word();
@@ -172,8 +175,14 @@ impl Replay {
     fn end(&mut self, id: u64) {
         self.waiting.retain(|waiting| *waiting != id);
         let (id, outcome) = (RequestId(id), Outcome::Done);
-        let end =
-            Input::Finished { id, outcome, retry: false, usage: None, extended: None, served: None };
+        let end = Input::Finished {
+            id,
+            outcome,
+            retry: false,
+            usage: None,
+            extended: None,
+            served: None,
+        };
         self.routing.handle(self.now, end);
         self.outputs();
     }
