@@ -1,11 +1,7 @@
 //! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
 //! line names another.
 
-<<<<<<< HEAD
-use super::{Context, Findings, cells, gorgo, llm_cache_router};
-=======
-use super::{Context, Findings, cells, gorgo, versus};
->>>>>>> main
+use super::{Context, Findings, cells, gorgo, llm_cache_router, versus};
 
 /// What runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
