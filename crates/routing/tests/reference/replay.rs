@@ -143,8 +143,9 @@ impl Replay {
         let (mut why, mut rows) = ("", Vec::new());
         for _ in 0..self.asks {
             let decision = self.routing.dry_run(self.now, request.clone()).expect("it is kept");
-            let (pick, reason) = decision.pick.expect("somebody is eligible");
-            let Target::Replica(pick) = pick else { panic!("there is no peer") };
+            let Some((Target::Replica(pick), reason)) = decision.pick else {
+                panic!("nothing is picked for {}", request.id);
+            };
             rows =
                 decision.candidates.iter().map(|c| (c.matched_tokens, c.row.outstanding)).collect();
             answers.push(pick.0);
