@@ -40,16 +40,24 @@ fn judge(title: &str, theirs: &[u16], rule: &Rule) -> f64 {
     let percent = agreement(&choices);
     let free = Replay::new(rule).run(&events);
     let same = free.iter().zip(theirs).filter(|(a, b)| a == b).count();
-    println!("{title}: {percent:.2} % of {}; on its own {:.2} %", choices.len(), 100.0 * same as f64 / choices.len() as f64);
+    println!(
+        "{title}: {percent:.2} % of {}; on its own {:.2} %",
+        choices.len(),
+        100.0 * same as f64 / choices.len() as f64
+    );
     for choice in choices.iter().filter(|c| !c.agrees()).take(40) {
-        println!("  request {}: theirs {}, ours {:?} ({}) of {} {:?}", choice.id, choice.theirs, choice.ours, choice.why, choice.tokens, choice.rows);
+        println!(
+            "  request {}: theirs {}, ours {:?} ({}) of {} {:?}",
+            choice.id, choice.theirs, choice.ours, choice.why, choice.tokens, choice.rows
+        );
     }
     percent
 }
 
 #[test]
 fn cache_aware() {
-    let tight = [("cache_threshold", 0.5), ("balance_abs_threshold", 8.0), ("balance_rel_threshold", 1.1)];
+    let tight =
+        [("cache_threshold", 0.5), ("balance_abs_threshold", 8.0), ("balance_rel_threshold", 1.1)];
     for (name, file) in [("sglang-router", SGLANG), ("smg", SMG), ("vllm-router", VLLM)] {
         for flags in ["", TIGHT] {
             let title = format!("{name} cache_aware{flags}");
@@ -58,7 +66,11 @@ fn cache_aware() {
             let spill = ("spill", Given::Word(spill.into()));
             let given = given.iter().map(|(k, v)| (*k, Given::Number(*v)));
             let params = given.chain([spill]).collect();
-            let rule = Rule { policy: "sglang_cache_aware", params, asks: if name == "smg" { 64 } else { 1 } };
+            let rule = Rule {
+                policy: "sglang_cache_aware",
+                params,
+                asks: if name == "smg" { 64 } else { 1 },
+            };
             judge(&title, &recorded(file, &title), &rule);
         }
     }

@@ -143,7 +143,11 @@ fn marks(grid: &Grid<'_>, group: &[usize]) -> Vec<Mark> {
     let field: Vec<usize> =
         group.iter().copied().filter(|c| compete(c) && !is_ours(grid, *c)).collect();
     let ours: Vec<usize> = group.iter().copied().filter(|c| is_ours(grid, *c)).collect();
-    let place = format!("{} on {}", grid.plan.workload(grid.cells[group[0]]), grid.plan.fleet(grid.cells[group[0]]));
+    let place = format!(
+        "{} on {}",
+        grid.plan.workload(grid.cells[group[0]]),
+        grid.plan.fleet(grid.cells[group[0]])
+    );
     let mut marks = Vec::new();
     for own in &ours {
         let kind = topology(grid, *own);
@@ -225,8 +229,10 @@ fn distance(grid: &Grid<'_>, group: &[usize]) -> Table {
         grid.plan.workload(cell),
         grid.plan.fleet(cell)
     );
-    let mut table =
-        Table::new(title, &["metric", "ours", "best of the field", "who", "oracle", "ours over oracle"]);
+    let mut table = Table::new(
+        title,
+        &["metric", "ours", "best of the field", "who", "oracle", "ours over oracle"],
+    );
     let answering: Vec<usize> = group.iter().copied().filter(|c| answers(grid, *c)).collect();
     let field: Vec<usize> = answering
         .iter()

@@ -43,10 +43,7 @@ fn ends(outputs: &[Output]) -> Vec<(u64, Time, u32)> {
 // An abort in the middle of an event of many decode steps counts the tokens of those that ended.
 #[test]
 fn an_abort_within_a_stride_keeps_its_tokens() {
-    let inputs = [
-        (0, Input::Submit(submission(1, 300, 120))),
-        (3_000, Input::Abort(RequestId(1))),
-    ];
+    let inputs = [(0, Input::Submit(submission(1, 300, 120))), (3_000, Input::Abort(RequestId(1)))];
     let one = ends(&run(&mut engine(|_| {}), &inputs));
     let many = ends(&run(&mut engine(|c| c.decode_stride = 64), &inputs));
     assert!(one[0].2 > 10);

@@ -84,7 +84,11 @@ impl Replay {
                     let request = self.request(arrival);
                     let (ours, why) = self.ask(&request);
                     let d = self.routing.explain(request.id).expect("kept");
-                    let rows = d.candidates.iter().map(|c| (c.matched_tokens, c.row.outstanding)).collect();
+                    let rows = d
+                        .candidates
+                        .iter()
+                        .map(|c| (c.matched_tokens, c.row.outstanding))
+                        .collect();
                     let tokens = request.prompt_tokens;
                     choices.push(Choice { id: arrival.id, theirs, ours, why, rows, tokens });
                     self.send(Request { pinned: Some(ReplicaId(theirs)), ..request });
@@ -166,14 +170,17 @@ impl Replay {
 
     fn end(&mut self, id: u64) {
         self.waiting.retain(|waiting| *waiting != id);
-        self.routing.handle(self.now, Input::Finished {
-            id: RequestId(id),
-            outcome: Outcome::Done,
-            retry: false,
-            usage: None,
-            extended: None,
-            served: None,
-        });
+        self.routing.handle(
+            self.now,
+            Input::Finished {
+                id: RequestId(id),
+                outcome: Outcome::Done,
+                retry: false,
+                usage: None,
+                extended: None,
+                served: None,
+            },
+        );
         while self.routing.poll().is_some() {}
     }
 }
