@@ -18,7 +18,7 @@ use meridian_routing::{Decision, Digest, Input, PeerSpec, Peering, Remote, Routi
 
 use crate::arg;
 
-pub fn topology(t: &TestCase) -> Topology {
+pub(crate) fn topology(t: &TestCase) -> Topology {
     let above = arg(t, "above").unwrap_or(0.8);
     match arg::<String>(t, "topology").as_deref() {
         None | Some("two_layer") => Topology::TwoLayer,
@@ -29,7 +29,7 @@ pub fn topology(t: &TestCase) -> Topology {
     }
 }
 
-pub fn peering(t: &TestCase) -> Peering {
+pub(crate) fn peering(t: &TestCase) -> Peering {
     let base = Peering::default();
     Peering {
         tau: arg(t, "tau").unwrap_or(base.tau),
@@ -40,7 +40,7 @@ pub fn peering(t: &TestCase) -> Peering {
     }
 }
 
-pub fn input(t: &TestCase) -> Input {
+pub(crate) fn input(t: &TestCase) -> Input {
     let peer = PeerId(arg(t, "p").expect("names a peer"));
     let millis = |name: &str| arg::<f64>(t, name).map(|ms| Duration::from_secs_f64(ms / 1e3));
     match t.directive.as_str() {
@@ -77,7 +77,6 @@ fn told(t: &TestCase) -> Digest {
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
         whole: !t.args.contains_key("part"),
         replicas,
-        ..Digest::default()
     }
 }
 
@@ -119,7 +118,7 @@ fn remote(line: &str) -> Remote {
     remote
 }
 
-pub fn table(routing: &Routing) -> String {
+pub(crate) fn table(routing: &Routing) -> String {
     let mut out = String::new();
     for id in routing.peers().ids() {
         let (row, totals) = (routing.peers().row(*id), routing.peers().totals(*id));
@@ -139,7 +138,7 @@ pub fn table(routing: &Routing) -> String {
     out
 }
 
-pub fn digest(d: &Digest) -> String {
+pub(crate) fn digest(d: &Digest) -> String {
     let mut out = format!(
         "held {}, {} of {} eligible, utilisation {:.2}, {} KV tokens, whole {}\n",
         d.held, d.eligible, d.usable, d.utilisation, d.kv_tokens, d.whole
@@ -155,7 +154,7 @@ pub fn digest(d: &Digest) -> String {
     out
 }
 
-pub fn candidates(d: &Decision) -> String {
+pub(crate) fn candidates(d: &Decision) -> String {
     let mut out = String::new();
     for p in &d.peers {
         writeln!(
