@@ -48,18 +48,22 @@ impl Routing {
             matched_tokens: active.matched as u32,
             attempt: active.attempt,
         });
-        let granted = self.peers.row(peer).and_then(|row| self.policy.credit(row));
-        let granted = granted.filter(|_| why != Why::Stolen);
-        let before = self.peers.row(peer).map_or(0, |r| r.since);
-        if let Some(known) = self.peers.get_mut(peer)
-            && granted.is_some_and(|credit| before as f32 >= credit)
-        {
-            known.overdrawn = true;
-        }
+        self.check_credit(peer, why);
         self.peers.sent(now, peer, id, meant, active.unmatched);
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.index().set_now(now);
             snapshot.sent(peer, meant, &active.request.blocks);
+        }
+    }
+
+    /// Notes a forward beyond the policy's credit, for [`Self::check_invariants`]. What a topology
+    /// sends or the peer asked for is not the policy's.
+    fn check_credit(&mut self, peer: PeerId, why: Why) {
+        let free = matches!(why, Why::Stolen | Why::Overflow { .. });
+        let Some(row) = self.peers.row(peer).filter(|_| !free) else { return };
+        let overdrawn = self.policy.credit(row).is_some_and(|credit| row.since as f32 >= credit);
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.overdrawn |= overdrawn;
         }
     }
 

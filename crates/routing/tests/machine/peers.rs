@@ -77,7 +77,6 @@ fn told(t: &TestCase) -> Digest {
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
         whole: !t.args.contains_key("part"),
         replicas,
-        ..Digest::default()
     }
 }
 
