@@ -1,5 +1,4 @@
-//! Prints every comparison of the engine model with measurements, as `meridian experiment
-//! calibration` does, without the rest of the program:
+//! Prints every comparison of the engine model with measurements:
 //!
 //! ```text
 //! cargo run --release -p meridian-bench --example calibration [-- EVERY]

@@ -86,10 +86,10 @@ impl Candidate {
         let (mut best, mut here) = (self.loss(points), self);
         while step > end {
             let before = best;
-            for at in 0..N {
+            for (at, (low, high)) in BOUNDS.into_iter().enumerate() {
                 for factor in [step.exp(), (-step).exp()] {
                     let mut next = here;
-                    next.values[at] = (here.values[at] * factor).clamp(BOUNDS[at].0, BOUNDS[at].1);
+                    next.values[at] = (here.values[at] * factor).clamp(low, high);
                     let loss = next.loss(points);
                     if loss < best - 1e-4 {
                         (best, here) = (loss, next);

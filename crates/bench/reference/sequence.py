@@ -15,6 +15,7 @@ import random
 import sys
 
 MASK = (1 << 64) - 1
+SEED = 1
 LETTERS = "abcdefghijklmnopqrstuvwxyz012345"
 
 
@@ -152,15 +153,14 @@ def events(seed, arrivals=1500):
     return out
 
 
-def main():
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+def lines(seed):
     for event in events(seed):
         if event[0] == "A":
             parts = " ".join(f"{segment}:{size}" for segment, size in event[3])
-            print("A", event[1], event[2], parts)
+            yield f"A {event[1]} {event[2]} {parts}"
         else:
-            print("E", event[1])
+            yield f"E {event[1]}"
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(lines(int(sys.argv[1]) if len(sys.argv) > 1 else SEED)))

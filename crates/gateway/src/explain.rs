@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use http::{HeaderValue, Response, StatusCode};
 use meridian_base::RequestId;
-use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing};
+use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Explanation};
 
 use crate::body::Body;
@@ -78,7 +78,10 @@ fn explanation(
         id: shown.to_owned(),
         policy: routing.config().policy.name.to_owned(),
         attempt: decision.attempt,
-        picked: decision.pick.map(|(id, _)| url(id)),
+        picked: decision.pick.map(|(target, _)| match target {
+            Target::Replica(id) => url(id),
+            Target::Peer(id) => id.to_string(),
+        }),
         reason: reason.to_owned(),
         candidates: decision
             .candidates

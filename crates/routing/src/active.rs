@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
-use meridian_base::{ReplicaId, RequestId, Time, mix};
+use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
 use crate::request::Request;
 
@@ -17,8 +17,20 @@ pub(crate) enum Place {
     Held,
     /// Sent to a replica.
     At(ReplicaId),
-    /// Sent to a replica that has left since; its id may be another's by now.
+    /// Sent on to a peer.
+    Away(PeerId),
+    /// Sent to a replica or peer that has left since; its id may be another's by now.
     Orphan,
+}
+
+/// What was expected of a forward.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Away {
+    /// The peer's replica that it was meant for.
+    pub(crate) meant: Option<ReplicaId>,
+    /// Prompt blocks that the peer, and that replica, were thought to hold.
+    pub(crate) there: u32,
+    pub(crate) at_meant: u32,
 }
 
 #[derive(Debug)]
@@ -29,6 +41,9 @@ pub(crate) struct Active {
     pub(crate) attempt: u32,
     /// Replicas that failed it.
     pub(crate) tried: Vec<ReplicaId>,
+    /// Peers that failed or refused it, a bit each.
+    pub(crate) tried_peers: u64,
+    pub(crate) away: Away,
     pub(crate) dispatched: Time,
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
@@ -48,6 +63,8 @@ impl Active {
             place: Place::Nowhere,
             attempt: 0,
             tried: Vec::new(),
+            tried_peers: 0,
+            away: Away::default(),
             dispatched: now,
             matched: 0.0,
             unmatched: 0.0,
@@ -102,6 +119,23 @@ impl Actives {
 
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Active> {
         self.map.get_mut(&id).map(|a| &mut **a)
+    }
+
+    /// Requests sent on to `peer` that have not ended.
+    pub(crate) fn away_at(&self, peer: PeerId) -> usize {
+        self.map.values().filter(|a| a.place == Place::Away(peer)).count()
+    }
+
+    /// Requests in the held queue.
+    pub(crate) fn held(&self) -> usize {
+        self.map.values().filter(|a| a.place == Place::Held).count()
+    }
+
+    /// The requests at `peer` outlive it.
+    pub(crate) fn orphan_at_peer(&mut self, peer: PeerId) {
+        for active in self.map.values_mut().filter(|a| a.place == Place::Away(peer)) {
+            active.place = Place::Orphan;
+        }
     }
 
     /// The requests at `replica` outlive it.

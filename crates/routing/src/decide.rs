@@ -4,21 +4,44 @@
 //! the decision down. One pass over the model's replicas; the buffers are kept between decisions.
 
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Time};
+use meridian_base::{PeerId, ReplicaId, Time};
 
 use crate::active::Active;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, PeerCandidate, Target};
+use crate::forward::{Beyond, Forward};
+use crate::index::PrefixIndex;
 use crate::machine::Routing;
+use crate::peer::Peers;
 use crate::policy::{Pick, View};
-use crate::replica::Row;
+use crate::replica::{Replicas, Row};
 use crate::why::{Ineligible, RejectWhy, Why};
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Choice {
     Send(ReplicaId, Why),
+    Forward(Forward),
     Hold,
     Refuse(RejectWhy),
+}
+
+impl Choice {
+    /// What the first layer alone comes to.
+    pub(crate) fn of(local: Result<Pick, Choice>) -> Choice {
+        match local {
+            Ok(Pick::Replica(id, why)) => Choice::Send(id, why),
+            Ok(Pick::Wait) => Choice::Hold,
+            Err(choice) => choice,
+        }
+    }
+
+    fn pick(&self) -> Option<(Target, Why)> {
+        match self {
+            Choice::Send(id, why) => Some((Target::Replica(*id), *why)),
+            Choice::Forward(to) => Some((Target::Peer(to.peer), to.why)),
+            Choice::Hold | Choice::Refuse(_) => None,
+        }
+    }
 }
 
 /// Which decisions go to the journal at once.
@@ -43,12 +66,17 @@ pub(crate) struct Scratch {
     matched: Vec<u32>,
     block_tokens: f32,
     prompt_tokens: f32,
+    pub(crate) beyond: Beyond,
 }
 
 impl Scratch {
     /// Prompt tokens matched at `replica` in the newest decision.
     pub(crate) fn matched_tokens(&self, replica: ReplicaId) -> f32 {
-        let blocks = self.matched.get(replica.index()).copied().unwrap_or(0);
+        self.tokens(self.matched.get(replica.index()).copied().unwrap_or(0))
+    }
+
+    /// Prompt tokens of so many leading blocks.
+    pub(crate) fn tokens(&self, blocks: u32) -> f32 {
         (blocks as f32 * self.block_tokens).min(self.prompt_tokens)
     }
 }
@@ -59,19 +87,29 @@ impl Routing {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
-        let choice = match self.sort_out(active, &mut scratch) {
-            Err(choice) => choice,
-            Ok(()) => self.ask(now, active, &scratch),
+        let local = match self.sort_out(active, &mut scratch) {
+            Err(choice) => Err(choice),
+            Ok(()) => Ok(self.ask(now, active, &scratch)),
+        };
+        let choice = match self.has_second_layer() {
+            false => Choice::of(local),
+            true => self.look_beyond(now, active, &mut scratch, local),
         };
         self.scratch = scratch;
-        let pick = match choice {
-            Choice::Send(id, why) => Some((id, why)),
-            Choice::Hold | Choice::Refuse(_) => None,
-        };
+        let pick = choice.pick();
         if record == Record::All || record == Record::Unsent && pick.is_none() {
             self.write_down(now, active, active.attempt + 1, pick);
         }
         choice
+    }
+
+    /// Matches a request everywhere without deciding about it.
+    pub(crate) fn match_all(&mut self, active: &Active) {
+        self.write_dispatch();
+        let mut scratch = core::mem::take(&mut self.scratch);
+        self.match_prefix(active, &mut scratch);
+        self.match_beyond(active, &mut scratch.beyond);
+        self.scratch = scratch;
     }
 
     fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
@@ -128,7 +166,7 @@ impl Routing {
     /// Sorts in the ordinary case, nothing tried and nothing pinned: eight bytes a replica, many at
     /// once, and no branch that guesses wrong. When nobody is eligible, the careful pass tells why.
     fn scan(&self, candidates: &[ReplicaId], scratch: &mut Scratch) {
-        let Scratch { eligible, full, matched, block_tokens, prompt_tokens } = scratch;
+        let Scratch { eligible, full, matched, block_tokens, prompt_tokens, .. } = scratch;
         let rooms = self.replicas.rooms();
         let matched = &matched[..rooms.len()];
         let (block, prompt) = (*block_tokens, *prompt_tokens);
@@ -195,24 +233,32 @@ impl Routing {
         }
     }
 
-    fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Choice {
-        let view = View {
-            now,
-            request: &active.request,
-            waited: now.since(active.arrived),
-            eligible: &scratch.eligible,
-            full: &scratch.full,
-            replicas: &self.replicas,
-            matched: &scratch.matched,
-            index: self.index.as_ref(),
-        };
-        match self.policy.pick(&view, &mut self.rng) {
-            Pick::Replica(id, why) => {
-                debug_assert!(scratch.eligible.contains(&id), "a policy picks among the eligible");
-                Choice::Send(id, why)
-            }
-            Pick::Wait => Choice::Hold,
+    fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
+        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
+        let view = view(now, active, scratch, tables, self.held.len());
+        let pick = self.policy.pick(&view, &mut self.rng);
+        if let Pick::Replica(id, _) = pick {
+            debug_assert!(scratch.eligible.contains(&id), "a policy picks among the eligible");
         }
+        pick
+    }
+
+    /// Asks the policy about the second layer.
+    pub(crate) fn ask_beyond(
+        &mut self,
+        now: Time,
+        active: &Active,
+        scratch: &Scratch,
+        local: Option<Pick>,
+    ) -> Option<Forward> {
+        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
+        let view = view(now, active, scratch, tables, self.held.len());
+        let forward = self.policy.forward(&view, local, &mut self.rng);
+        debug_assert!(
+            forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
+            "a policy forwards to those who may get it"
+        );
+        forward
     }
 
     /// Writes the newest decision and its candidates down: all of them in an ordinary region, the
@@ -222,23 +268,40 @@ impl Routing {
         now: Time,
         active: &Active,
         attempt: u32,
-        pick: Option<(ReplicaId, Why)>,
+        pick: Option<(Target, Why)>,
     ) {
         let mut journal = core::mem::take(&mut self.journal);
         let most = match active.request.dry_run {
             true => usize::MAX,
             false => self.config.explain_candidates,
         };
-        journal.record(active.request.id, now, attempt, pick, |rows| {
+        journal.record(active.request.id, now, attempt, pick, |rows, peers| {
             let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
             rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
-            if let Some((id, _)) = pick
+            if let Some((Target::Replica(id), _)) = pick
                 && !rows.iter().any(|r| r.replica == id)
             {
                 rows.push(self.candidate(active, id));
             }
+            let each = self.peers.ids().iter();
+            peers.extend(each.filter_map(|id| self.peer_candidate(now, active, *id)));
         });
         self.journal = journal;
+    }
+
+    fn peer_candidate(&self, now: Time, active: &Active, id: PeerId) -> Option<PeerCandidate> {
+        let peer = self.peers.get(id)?;
+        let row = peer.row();
+        let blocks = self.scratch.beyond.matched.get(id.index()).copied().unwrap_or(0);
+        Some(PeerCandidate {
+            peer: id,
+            unavailable: self.peer_standing(now, active, id, peer),
+            matched_tokens: self.scratch.tokens(blocks),
+            rtt_ms: row.rtt_ms,
+            held: row.held,
+            eligible: row.eligible,
+            since: row.since,
+        })
     }
 
     fn candidate(&self, active: &Active, id: ReplicaId) -> CandidateRow {
@@ -250,5 +313,31 @@ impl Routing {
             prompt_tokens: active.request.prompt_tokens,
             row: *self.replicas.row(id),
         }
+    }
+}
+
+/// What a policy sees.
+#[inline]
+fn view<'a>(
+    now: Time,
+    active: &'a Active,
+    scratch: &'a Scratch,
+    (replicas, index, peers): (&'a Replicas, Option<&'a PrefixIndex>, &'a Peers),
+    held: u32,
+) -> View<'a> {
+    View {
+        now,
+        request: &active.request,
+        waited: now.since(active.arrived),
+        eligible: &scratch.eligible,
+        full: &scratch.full,
+        replicas,
+        matched: &scratch.matched,
+        index,
+        held,
+        peers,
+        available: &scratch.beyond.available,
+        reachable: &scratch.beyond.reachable,
+        peer_matched: &scratch.beyond.matched,
     }
 }

@@ -2,10 +2,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, RequestId, Time};
+use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
 use crate::replica::Row;
-use crate::why::{Ineligible, Why};
+use crate::why::{Ineligible, Unavailable, Why};
 
 /// One candidate as it stood at a decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +22,34 @@ pub struct CandidateRow {
     pub row: Row,
 }
 
+/// One peer as it stood at a decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeerCandidate {
+    /// The peer.
+    pub peer: PeerId,
+    /// Why it could not be forwarded to; `None` when it was available.
+    pub unavailable: Option<Unavailable>,
+    /// Prompt tokens of what was sent there before that this request begins with.
+    pub matched_tokens: f32,
+    /// Round trip in ms.
+    pub rtt_ms: f32,
+    /// Requests it held.
+    pub held: u32,
+    /// Its replicas with room.
+    pub eligible: u32,
+    /// Own forwards that its digest did not know of.
+    pub since: u32,
+}
+
+/// Where a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A replica of the region.
+    Replica(ReplicaId),
+    /// Another region's gateway.
+    Peer(PeerId),
+}
+
 /// One decision, whole.
 #[derive(Clone, Debug)]
 pub struct Decision {
@@ -32,9 +60,11 @@ pub struct Decision {
     /// Which attempt this was, from 1.
     pub attempt: u32,
     /// The pick and its reason; `None` when the request was held or rejected.
-    pub pick: Option<(ReplicaId, Why)>,
+    pub pick: Option<(Target, Why)>,
     /// Every replica of the region.
     pub candidates: Vec<CandidateRow>,
+    /// Every peer.
+    pub peers: Vec<PeerCandidate>,
 }
 
 /// The last decisions, a bounded ring whose buffers are reused.
@@ -55,19 +85,20 @@ impl Journal {
         id: RequestId,
         at: Time,
         attempt: u32,
-        pick: Option<(ReplicaId, Why)>,
-        fill: impl FnOnce(&mut Vec<CandidateRow>),
+        pick: Option<(Target, Why)>,
+        fill: impl FnOnce(&mut Vec<CandidateRow>, &mut Vec<PeerCandidate>),
     ) {
         if self.keep == 0 {
             return;
         }
-        let mut candidates = match self.ring.len() < self.keep {
-            true => Vec::new(),
-            false => self.ring.pop_front().map(|d| d.candidates).unwrap_or_default(),
+        let (mut candidates, mut peers) = match self.ring.len() < self.keep {
+            true => (Vec::new(), Vec::new()),
+            false => self.ring.pop_front().map(|d| (d.candidates, d.peers)).unwrap_or_default(),
         };
         candidates.clear();
-        fill(&mut candidates);
-        self.ring.push_back(Decision { id, at, attempt, pick, candidates });
+        peers.clear();
+        fill(&mut candidates, &mut peers);
+        self.ring.push_back(Decision { id, at, attempt, pick, candidates, peers });
     }
 
     /// The newest decision about `id` that is still kept.

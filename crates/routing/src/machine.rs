@@ -2,6 +2,8 @@
 //! replicas coming and going, the life of a request, the release of held ones.
 
 mod fleet;
+mod forwards;
+mod peers;
 mod release;
 mod requests;
 
@@ -10,6 +12,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 
+use self::forwards::End;
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
@@ -18,10 +21,12 @@ use crate::digest::Digest;
 use crate::explain::{Decision, Journal};
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
+use crate::peer::Peers;
 use crate::policy::{Params, Policy, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, Replicas, State};
 use crate::request::{Outcome, Request, Usage};
+use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
 
@@ -222,6 +227,10 @@ pub struct Routing {
     pub(crate) held: Held,
     pub(crate) journal: Journal,
     pub(crate) scratch: Scratch,
+    pub(crate) peers: Peers,
+    pub(crate) snapshot: Option<Snapshot>,
+    /// There are peers, and a topology that looks at them.
+    pub(crate) second_layer: bool,
     schedule: Schedule,
     outputs: VecDeque<Output>,
     /// The newest dispatch, while nothing has been remembered of it.
@@ -269,6 +278,9 @@ impl Routing {
             held: Held::new(config.held),
             journal: Journal::new(config.explain_keep),
             scratch: Scratch::default(),
+            peers: Peers::default(),
+            snapshot: None,
+            second_layer: false,
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
             unwritten: None,
@@ -297,14 +309,16 @@ impl Routing {
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Arrived(request) => self.arrived(now, request),
             Input::FirstToken(id) => self.first_token(now, id),
-            Input::Finished { id, outcome, retry, usage, extended, served: _ } => {
-                self.finished(now, id, outcome, retry, usage, extended);
+            Input::Finished { id, outcome, retry, usage, extended, served } => {
+                self.finished(now, id, End { outcome, retry, usage, extended, served });
             }
             Input::Cancelled(id) => self.cancelled(now, id),
-            Input::PeerJoined { .. }
-            | Input::PeerLeft(_)
-            | Input::Digested { .. }
-            | Input::StealAsked { .. } => {}
+            Input::PeerJoined { id, spec } => self.peer_joined(now, id, spec),
+            Input::PeerLeft(id) => self.peer_left(now, id),
+            Input::Digested { peer, sent, rtt, digest } => {
+                self.digested(now, peer, sent, rtt, &digest);
+            }
+            Input::StealAsked { by, count } => self.steal_asked(now, by, count),
         }
     }
 
@@ -354,6 +368,12 @@ impl Routing {
         &self.replicas
     }
 
+    /// The peer table.
+    #[must_use]
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
     /// Requests held now.
     #[must_use]
     pub fn held_len(&self) -> u32 {
@@ -395,7 +415,13 @@ impl Routing {
     /// # Panics
     /// When it does not, which is a defect of the machine.
     pub fn check_invariants(&self) {
-        assert!(self.held.len() as usize <= self.actives.len(), "who is held has not left");
+        assert_eq!(self.held.len() as usize, self.actives.held(), "who is held has not left");
+        for id in self.peers.ids().iter().copied() {
+            let Some(peer) = self.peers.get(id) else { continue };
+            peer.check(id);
+            let away = self.actives.away_at(id);
+            assert_eq!(peer.row().outstanding as usize, away, "forwards to {id} end once");
+        }
     }
 
     /// Decides about `request` without sending or remembering anything but the decision.

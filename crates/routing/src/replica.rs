@@ -216,7 +216,7 @@ impl Replica {
     /// twice the prediction and a bit.
     pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
         let ms = 2.0 * self.speed.predict_ms(f64::from(self.front_tokens + unmatched)) + 50.0;
-        now + Duration::from_nanos((ms * 1e6) as u64)
+        now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)
     }
 
     /// It showed its first token.
@@ -372,6 +372,9 @@ pub(crate) struct Columns {
     pub(crate) trust: Vec<f32>,
     pub(crate) ms_per_token: Vec<f32>,
     pub(crate) running: Vec<f32>,
+    pub(crate) rtt_ms: Vec<f32>,
+    /// Some replica was ever away: its round trip counts in scores.
+    pub(crate) far: bool,
 }
 
 impl Columns {
@@ -388,6 +391,7 @@ impl Columns {
         self.trust.resize(width, 0.0);
         self.ms_per_token.resize(width, 0.0);
         self.running.resize(width, 0.0);
+        self.rtt_ms.resize(width, 0.0);
     }
 
     fn set(&mut self, at: usize, row: &Row) {
@@ -396,6 +400,8 @@ impl Columns {
         self.trust[at] = row.trust;
         self.ms_per_token[at] = row.ms_per_token;
         self.running[at] = row.running as f32;
+        self.rtt_ms[at] = row.rtt_ms;
+        self.far |= row.rtt_ms > 0.0;
     }
 }
 

@@ -36,6 +36,15 @@ pub enum Why {
     LowestScore(f64),
     /// The only replica that could serve it (pinned or alone).
     Only,
+    /// The peer with the shortest round trip, in ms.
+    Nearest(f64),
+    /// The region's mean utilisation is above the bound of its topology.
+    Overflow {
+        /// The utilisation, 0 to 1.
+        utilisation: f32,
+    },
+    /// A peer asked for it.
+    Stolen,
 }
 
 impl Why {
@@ -52,6 +61,9 @@ impl Why {
             Why::Imbalance => "fallback-imbalance",
             Why::LowestScore(_) => "lowest-score",
             Why::Only => "only",
+            Why::Nearest(_) => "nearest-peer",
+            Why::Overflow { .. } => "overflow",
+            Why::Stolen => "stolen",
         }
     }
 }
@@ -87,6 +99,35 @@ impl Ineligible {
             Ineligible::Tried => "already-tried",
             Ineligible::Full => "full",
             Ineligible::Pinned => "pinned-elsewhere",
+        }
+    }
+}
+
+/// Why a peer could not be forwarded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The request may not go there, or came from a peer itself.
+    Forbidden,
+    /// Already tried for this request.
+    Tried,
+    /// It turned a forward away since its newest digest.
+    Shut,
+    /// It has told nothing lately.
+    Silent,
+    /// No replica of it has room, or it holds too many requests.
+    Full,
+}
+
+impl Unavailable {
+    /// A stable word for the explain endpoint.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Unavailable::Forbidden => "not-permitted",
+            Unavailable::Tried => "already-tried",
+            Unavailable::Shut => "turned-away",
+            Unavailable::Silent => "silent",
+            Unavailable::Full => "full",
         }
     }
 }

@@ -7,7 +7,9 @@
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched`
 //!   blocks of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
 //! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]`
-//!   decides once, with blocks of 16 tokens, and with `dispatch` tells the policy it was sent;
+//!   decides once, with blocks of 16 tokens, and with `dispatch` tells the policy it was sent; the
+//!   request's own blocks are `[blocks=N] [family=N]`, those of one family begin alike;
+//! - `ended replica=R [blocks=N] [family=N]` tells it that such a request is over;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
 //! - `terms [prompt=N]` prints what the explain endpoint would show;
 //! - `first_tokens replica=N ms=X times=N` reports latencies.
@@ -18,7 +20,7 @@ use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Given, Params, Pick, Policy, Spec, Value, View};
 use meridian_routing::{
-    CandidateRow, Evict, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
+    CandidateRow, Evict, Peers, PrefixIndex, ReplicaSpec, Replicas, Request, Row, Why,
 };
 
 const BLOCK_TOKENS: f32 = 16.0;
@@ -29,6 +31,7 @@ struct Bench {
     replicas: Replicas,
     matched: Vec<u32>,
     index: PrefixIndex,
+    peers: Peers,
     requests: u64,
 }
 
@@ -38,6 +41,11 @@ struct Line {
     row: Row,
     matched: u32,
     tree: usize,
+}
+
+/// Blocks of a prompt: those of one family begin alike.
+fn chain(family: u64, blocks: u64) -> Vec<u64> {
+    (0..blocks).map(|block| family << 32 | block).collect()
 }
 
 /// A row as an idle, trusted replica has it.
@@ -95,6 +103,7 @@ fn bench(spec: &'static Spec, params: &Params, seed: u64) -> Bench {
         replicas: Replicas::default(),
         matched: Vec::new(),
         index: PrefixIndex::new(1 << 16, 64, Evict::LeastRecent),
+        peers: Peers::default(),
         requests: 0,
     }
 }
@@ -152,30 +161,14 @@ impl Bench {
             self.policy.replicas_changed(&self.replicas);
         }
         for (i, l) in lines.iter().enumerate().filter(|(_, l)| l.tree > 0) {
-            let chain: Vec<u64> = (0..l.tree).map(|b| (i as u64 + 1) << 32 | b as u64).collect();
-            self.index.insert(i as u16, &chain);
+            self.index.insert(i as u16, &chain(i as u64 + 1, l.tree as u64));
         }
     }
 
     fn decide(&mut self, case: &mut Args) -> (Pick, Time, Request) {
         self.requests += 1;
         let now = Time::ZERO + Duration::from_secs_f64(case.at);
-        let request = Request {
-            id: RequestId(self.requests),
-            model: ModelId(0),
-            tenant: 0,
-            key: case.key,
-            head: case.head,
-            blocks: Vec::new(),
-            prompt_tokens: case.prompt,
-            block_tokens: BLOCK_TOKENS,
-            deadline: None,
-            pinned: None,
-            streams: true,
-            hops: 0,
-            peers: u64::MAX,
-            dry_run: false,
-        };
+        let request = request(self.requests, case);
         let all: Vec<u16> = self.replicas.ids().iter().map(|r| r.0).collect();
         let full: Vec<ReplicaId> = case.full.iter().map(|r| ReplicaId(*r)).collect();
         let eligible = case.eligible.as_ref().unwrap_or(&all);
@@ -190,6 +183,11 @@ impl Bench {
             replicas: &self.replicas,
             matched: &self.matched,
             index: Some(&self.index),
+            held: 0,
+            peers: &self.peers,
+            available: &[],
+            reachable: &[],
+            peer_matched: &[],
         };
         let pick = self.policy.pick(&view, &mut self.rng);
         (pick, now, request)
@@ -204,6 +202,13 @@ impl Bench {
             self.policy.dispatched(now, &request, r);
         }
         format!("{}\n", show(pick))
+    }
+
+    fn ended(&mut self, case: &mut TestCase) -> String {
+        let replica = ReplicaId(case.take_arg("replica").expect("replica=N"));
+        let args = Args::take(case);
+        self.policy.ended(&request(0, &args), replica);
+        String::new()
     }
 
     fn spread(&mut self, case: &mut TestCase) -> String {
@@ -255,9 +260,31 @@ impl Bench {
     }
 }
 
+/// The request that a command describes.
+fn request(id: u64, args: &Args) -> Request {
+    Request {
+        id: RequestId(id),
+        model: ModelId(0),
+        tenant: 0,
+        key: args.key,
+        head: args.head,
+        blocks: chain(args.family, args.blocks),
+        prompt_tokens: args.prompt,
+        block_tokens: BLOCK_TOKENS,
+        deadline: None,
+        pinned: None,
+        streams: true,
+        hops: 0,
+        peers: u64::MAX,
+        dry_run: false,
+    }
+}
+
 /// What a decision is asked with.
 struct Args {
     prompt: u32,
+    blocks: u64,
+    family: u64,
     key: u64,
     head: u64,
     at: f64,
@@ -272,6 +299,8 @@ impl Args {
         let eligible = case.args.contains_key("eligible");
         Args {
             prompt: case.try_take_arg("prompt").expect("a number").unwrap_or(1000),
+            blocks: case.try_take_arg("blocks").expect("a number").unwrap_or(0),
+            family: case.try_take_arg("family").expect("a number").unwrap_or(0),
             key: case.try_take_arg("key").expect("a number").unwrap_or(0),
             head: case.try_take_arg("head").expect("a number").unwrap_or(0),
             at: case.try_take_arg("at").expect("a number").unwrap_or(0.0),
@@ -317,6 +346,7 @@ fn scenarios() {
                 "spread" => bench.spread(case),
                 "terms" => bench.terms(case),
                 "first_tokens" => bench.first_tokens(case),
+                "ended" => bench.ended(case),
                 other => panic!("no such command: {other}"),
             };
             case.expect_empty().expect("every argument is used");
@@ -358,6 +388,8 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         let full = all.iter().copied().filter(|r| !eligible.contains(r)).collect();
         let mut args = Args {
             prompt: [0, 1, 40, 3000, 2_000_000][draw.below(5)],
+            blocks: [0, 1, 100][draw.below(3)],
+            family: draw.below(3) as u64,
             key: draw.next_u64(),
             head: draw.next_u64(),
             at: f64::from(step) * draw.unit() * 100.0,

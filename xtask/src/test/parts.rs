@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use super::limit;
 use super::tally::Tally;
@@ -23,6 +24,7 @@ pub(crate) enum Part {
     Sim,
     Real,
     Up,
+    Reference,
 }
 
 /// The test programs that start llama.cpp servers, by the beginning of their file's name.
@@ -32,6 +34,8 @@ const REAL: &str = "real_";
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 impl Part {
+    /// What CI runs. Not the reference: it fetches 600 MB of other projects, and what they chose
+    /// once is among the unit tests.
     pub(crate) const ALL: &[Part] =
         &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
@@ -45,6 +49,7 @@ impl Part {
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
             Part::Real => "the gateway before real llama.cpp servers",
             Part::Up => "a whole region for 15 s, with model engines and with llama.cpp",
+            Part::Reference => "our policies beside the real routers, recorded anew",
         }
     }
 
@@ -74,6 +79,7 @@ impl Part {
                 let real = up(house, &["up", "--for", "15s", "--engine", "llamacpp"]);
                 model.and(real)?;
             }
+            Part::Reference => reference(house, tally)?,
         }
         Ok(())
     }
@@ -88,6 +94,7 @@ impl fmt::Display for Part {
             Part::Sim => "sim",
             Part::Real => "real",
             Part::Up => "up",
+            Part::Reference => "reference",
         })
     }
 }
@@ -100,19 +107,39 @@ fn programs(house: &House) -> BTreeSet<String> {
 
 /// Runs test programs, passes on what they print and counts it.
 fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Result<()> {
-    let mut sum = Tally::default();
     let args = [&["test", "--workspace", "--no-fail-fast"], which].concat();
-    let status = limit::run(cargo(&house.root, &args), LIMIT, |line| {
+    let passed = count(cargo(&house.root, &args), tally)?;
+    // There may be no example in any document; test programs without a test test nothing.
+    ensure!(passed > 0 || which == ["--doc"], "no test ran");
+    Ok(())
+}
+
+/// Runs a test command; how many tests passed.
+fn count(command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
+    let mut sum = Tally::default();
+    let status = limit::run(command, LIMIT, |line| {
         println!("{line}");
         if let Some(counts) = Tally::of_line(line) {
             sum += counts;
         }
     });
     *tally += sum;
-    let status = status?;
-    ensure!(status.success(), "tests failed, see above");
-    // There may be no example in any document; test programs without a test test nothing.
-    ensure!(sum.passed > 0 || which == ["--doc"], "no test ran");
+    ensure!(status?.success(), "tests failed, see above");
+    Ok(sum.passed)
+}
+
+/// Records what the real routers choose, and runs the replay on that instead of what is shipped.
+fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
+    let to = house.root.join("target/reference");
+    let to = to.to_str().context("the checkout's path is not text")?;
+    let args = ["crates/bench/reference/record_all.py", to];
+    let record = cmd(&house.root, "python3", &args);
+    let status = limit::run(record, LIMIT, |line| println!("{line}"))?;
+    ensure!(status.success(), "the routers could not be recorded, see above");
+    let args = ["test", "--workspace", "--test", "reference", "--", "--nocapture"];
+    let mut replay = cargo(&house.root, &args);
+    replay.env("REFERENCE", to);
+    ensure!(count(replay, tally)? > 0, "no test ran");
     Ok(())
 }
 

@@ -257,12 +257,10 @@ fn as_measured(context: &Context<'_>, plan: &Plan) -> anyhow::Result<(Table, Vec
                 dists.extend(Dist::of(ttft));
             }
         }
-        let statistics: [(&str, f64, fn(&Dist) -> f64); 3] = [
-            ("mean", one.mean, |d| d.mean),
-            ("P50", one.p50, |d| d.p(50)),
-            ("P99", one.p99, |d| d.p(99)),
-        ];
-        for (name, published, get) in statistics {
+        let read = |d: &Dist| [d.mean, d.p(50), d.p(99)];
+        let statistics = [("mean", one.mean), ("P50", one.p50), ("P99", one.p99)];
+        for (at, (name, published)) in statistics.into_iter().enumerate() {
+            let get = |d: &Dist| read(d)[at];
             let [user, tunnel] = seeds.each_ref().map(|dists| {
                 stats::mean(&dists.iter().map(get).collect::<Vec<_>>()).map_or(f64::NAN, |m| m.mean)
             });

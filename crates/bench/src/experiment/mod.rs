@@ -17,6 +17,7 @@ pub mod figures;
 pub mod generator;
 mod gorgo;
 pub mod grid;
+mod llm_cache_router;
 pub mod metric;
 pub mod params;
 pub mod plan;

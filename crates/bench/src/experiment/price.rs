@@ -5,6 +5,8 @@ const TABLE: &str = include_str!("../../data/gpu-prices/prices.csv");
 /// The price of one GPU in USD an hour; `None` for one that the table lacks.
 #[must_use]
 pub fn usd_per_hour(gpu: &str) -> Option<f64> {
+    // The ends of a profile's error bar are models of the same card.
+    let gpu = gpu.trim_end_matches("-slow").trim_end_matches("-fast");
     let rows = TABLE.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
     let row = rows.into_iter().find(|row| row.first() == Some(&gpu))?;
     row.get(3)?.parse().ok()

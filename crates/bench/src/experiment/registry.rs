@@ -1,7 +1,7 @@
 //! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
 //! line names another.
 
-use super::{Context, Findings, cells, gorgo, versus};
+use super::{Context, Findings, cells, gorgo, llm_cache_router, versus};
 
 /// What runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
@@ -44,6 +44,7 @@ pub static ALL: &[Entry] = &[
     entry!("skywalker-fig10"),
     entry!("gorgo-tables", gorgo::tables),
     entry!("gorgo-fit", gorgo::fit),
+    entry!("llm-cache-router", llm_cache_router::run),
     entry!("meridian-vs-all", versus::run),
 ];
 

@@ -4,6 +4,7 @@ use meridian_base::{RequestId, Time};
 
 use super::{RETICK, Routing};
 use crate::decide::{Choice, Record};
+use crate::forward::Forward;
 use crate::why::Why;
 
 impl Routing {
@@ -30,12 +31,21 @@ impl Routing {
         // Decide once more for the one that goes: its matches are the scratch's then, and the
         // journal's last word on it is this decision.
         let choice = self.choose(now, &active, Record::Unsent);
-        let Choice::Send(replica, why) = choice else {
-            self.actives.insert(active);
-            return false;
-        };
-        self.held.release(active.request.id, active.request.tenant);
-        self.dispatch(now, &mut active, replica, why);
+        let (id, tenant) = (active.request.id, active.request.tenant);
+        match choice {
+            Choice::Send(replica, why) => {
+                self.held.release(id, tenant);
+                self.dispatch(now, &mut active, replica, why);
+            }
+            Choice::Forward(to) => {
+                self.held.release(id, tenant);
+                self.forward(now, &mut active, to);
+            }
+            Choice::Hold | Choice::Refuse(_) => {
+                self.actives.insert(active);
+                return false;
+            }
+        }
         self.actives.insert(active);
         true
     }
@@ -51,7 +61,9 @@ impl Routing {
             let Some(active) = self.actives.take(id) else { continue };
             let choice = self.choose(now, &active, Record::No);
             self.actives.insert(active);
-            let Choice::Send(_, why) = choice else { continue };
+            let (Choice::Send(_, why) | Choice::Forward(Forward { why, .. })) = choice else {
+                continue;
+            };
             match why {
                 Why::LowestScore(score) if impatient != Some(id) => {
                     if best.is_none_or(|b| score < b.0) {

@@ -4,9 +4,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
+use super::forwards::End;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
 use crate::decide::{Choice, Record};
+use crate::explain::Target;
 use crate::index::Insert;
 use crate::request::{Outcome, Request, Usage};
 use crate::why::{RejectWhy, Why};
@@ -24,6 +26,10 @@ impl Routing {
         match self.choose(now, &active, Record::Unsent) {
             Choice::Send(replica, why) => {
                 self.dispatch(now, &mut active, replica, why);
+                self.actives.insert(active);
+            }
+            Choice::Forward(to) => {
+                self.forward(now, &mut active, to);
                 self.actives.insert(active);
             }
             Choice::Hold => self.hold(now, active),
@@ -102,7 +108,7 @@ impl Routing {
     pub(crate) fn write_dispatch(&mut self) {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
         let Some(active) = self.actives.take(id) else { return };
-        self.write_down(at, &active, active.attempt, Some((replica, why)));
+        self.write_down(at, &active, active.attempt, Some((Target::Replica(replica), why)));
         self.book(at, &active, replica);
         if self.insert != Insert::OnAnswer
             && let Some(index) = &mut self.index
@@ -131,6 +137,10 @@ impl Routing {
 
     pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
         let Some(active) = self.actives.get_mut(id) else { return };
+        if let Place::Away(peer) = active.place {
+            active.first_token = true;
+            return self.peers.prefilled(peer, id);
+        }
         let Place::At(replica) = active.place else { return };
         if active.first_token {
             return;
@@ -144,7 +154,8 @@ impl Routing {
             r.first_token(unmatched);
             r.overdue -= u32::from(overdue);
             if alone {
-                r.speed.sample(ttft_ms, f64::from(unmatched));
+                let rtt_ms = r.spec.rtt.as_secs_f64() * 1e3;
+                r.speed.sample((ttft_ms - rtt_ms).max(0.0), f64::from(unmatched));
             }
             r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
             !knew && r.speed.is_learned()
@@ -156,17 +167,10 @@ impl Routing {
         self.release(now);
     }
 
-    pub(super) fn finished(
-        &mut self,
-        now: Time,
-        id: RequestId,
-        outcome: Outcome,
-        retry: bool,
-        usage: Option<Usage>,
-        extended: Option<Vec<u64>>,
-    ) {
+    pub(super) fn finished(&mut self, now: Time, id: RequestId, end: End) {
         let Some(mut active) = self.actives.take(id) else { return };
         let replica = match active.place {
+            Place::Away(peer) => return self.forward_finished(now, active, peer, end),
             Place::At(replica) => Some(replica),
             Place::Orphan => None,
             Place::Held | Place::Nowhere => {
@@ -174,6 +178,7 @@ impl Routing {
                 return;
             }
         };
+        let End { outcome, retry, usage, extended, .. } = end;
         if let Some(replica) = replica {
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
@@ -193,6 +198,7 @@ impl Routing {
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let prompt = active.request.prompt_tokens as f32;
         active.overdue = false;
+        self.policy.ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
                 r.first_token(unmatched);
@@ -298,6 +304,7 @@ impl Routing {
                 self.replicas.update(now, replica, |r| r.breaker.neutral());
                 self.remember(&active, replica, Outcome::ClientError, None);
             }
+            Place::Away(peer) => self.forward_cancelled(now, &mut active, peer),
             Place::Orphan | Place::Nowhere => {}
         }
         self.release(now);

@@ -3,27 +3,28 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use meridian_base::{ReplicaId, Rng, mix};
+use meridian_base::{PeerId, ReplicaId, Rng, mix};
 
 use super::View;
 use crate::explain::CandidateRow;
+use crate::forward::Forward;
 use crate::ring::Ring;
 use crate::why::Why;
 
 /// The smallest key of a scan. Equal keys are drawn among evenly, in one pass: the n-th equal one
 /// replaces the others with probability 1/n.
-pub(super) struct Least<K> {
-    best: Option<(K, ReplicaId)>,
+pub(super) struct Least<K, T = ReplicaId> {
+    best: Option<(K, T)>,
     ties: usize,
 }
 
-impl<K: PartialOrd + Copy> Least<K> {
-    pub(super) fn new() -> Least<K> {
+impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
+    pub(super) fn new() -> Least<K, T> {
         Least { best: None, ties: 0 }
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, key: K, replica: ReplicaId, rng: &mut Rng) {
+    pub(super) fn offer(&mut self, key: K, replica: T, rng: &mut Rng) {
         match self.best {
             Some((best, _)) if key == best => {
                 self.ties += 1;
@@ -41,7 +42,7 @@ impl<K: PartialOrd + Copy> Least<K> {
     }
 
     /// The key and its replica; `None` when nothing was offered.
-    pub(super) fn get(&self) -> Option<(K, ReplicaId)> {
+    pub(super) fn get(&self) -> Option<(K, T)> {
         self.best
     }
 }
@@ -96,4 +97,22 @@ pub(super) fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
 /// `Why` for a pick that follows a prefix.
 pub(super) fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
     Why::LongestPrefix { tokens: view.matched_tokens(replica) as u32 }
+}
+
+/// To the peer with room and the shortest round trip; ties to the lowest id.
+pub(super) fn nearest(view: &View<'_>) -> Option<Forward> {
+    let rtt = |id: PeerId| view.peers.row(id).map_or(f32::INFINITY, |r| r.rtt_ms);
+    let near = view.available.iter().copied().min_by(|a, b| rtt(*a).total_cmp(&rtt(*b)))?;
+    Some(Forward::to(near, Why::Nearest(f64::from(rtt(near)))))
+}
+
+/// To the peer with room that was sent the longest beginning of this prompt; ties drawn.
+pub(super) fn best_matched(view: &View<'_>, rng: &mut Rng) -> Option<Forward> {
+    let mut best = Least::new();
+    for &peer in view.available {
+        best.offer(core::cmp::Reverse(view.peer_matched[peer.index()]), peer, rng);
+    }
+    let (_, peer) = best.get()?;
+    let tokens = view.peer_tokens(peer.0) as u32;
+    Some(Forward::to(peer, Why::LongestPrefix { tokens }))
 }

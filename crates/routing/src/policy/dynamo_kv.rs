@@ -1,28 +1,35 @@
 //! NVIDIA Dynamo's KV router: blocks to prefill plus blocks in use.
 //!
-//! `lib/kv-router` of Dynamo 1.6.1, defaults of its frontend:
+//! Dynamo 1.6.1 with the defaults of its frontend, as its selection service answers (its choices
+//! are replayed by `tests/reference.rs`):
 //!
 //! ```text
 //! cost = prefill_load_scale * max(prefill blocks in front + request blocks
 //!                                 - overlap_credit * overlap blocks, 0)
-//!      + blocks of the requests being served
+//!      + blocks in use if it came here, each counted once
 //! ```
 //!
-//! The least cost wins; at a temperature above 0 the replica is drawn by softmax over costs
-//! scaled by their spread. Without KV events, the mode here, a block counts as resident for
-//! 120 s after it was last sent. Dynamo counts a block shared by two requests once; our figure of
-//! blocks in use adds up prompts, so sharing makes it larger than theirs.
+//! Blocks that requests share count once, and only those that the request would add count for it:
+//! a request is drawn to whoever serves its like at this moment, beside what is cached. The least
+//! cost wins and equals are drawn among; at a temperature above 0 the replica is drawn by softmax
+//! over costs scaled by their spread. Without KV events, the mode here, a block counts as resident
+//! for 120 s after it was last sent.
+//!
+//! The explain endpoint can tell the blocks in use of the newest decision only.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng};
+use meridian_base::{ReplicaId, Rng, Time};
 
+use super::active_blocks::ActiveBlocks;
 use super::choose::Least;
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
 use crate::index::{Evict, IndexSpec, Insert};
+use crate::replica::Replicas;
+use crate::request::Request;
 use crate::why::Why;
 
 /// Tokens of a block: `--kv-cache-block-size 16`.
@@ -31,7 +38,7 @@ const BLOCK_TOKENS: f32 = 16.0;
 pub(super) static SPEC: Spec = Spec {
     name: "dynamo_kv",
     summary: "least blocks to prefill plus blocks in use",
-    source: "Dynamo 1.6.1, lib/kv-router",
+    source: "Dynamo 1.6.1, its selection service",
     params: &[
         Param::number("prefill_load_scale", 1.0, (0.0, 1000.0), "weight of blocks to prefill"),
         Param::number("overlap_credit", 1.0, (0.0, 1000.0), "weight of blocks already cached"),
@@ -55,6 +62,8 @@ pub(super) static SPEC: Spec = Spec {
             scale: p.f32("prefill_load_scale"),
             credit: p.f32("overlap_credit"),
             temperature: p.f32("temperature"),
+            active: ActiveBlocks::default(),
+            newest: (0, Vec::new()),
             costs: Vec::new(),
         })
     },
@@ -64,14 +73,20 @@ struct DynamoKv {
     scale: f32,
     credit: f32,
     temperature: f32,
+    active: ActiveBlocks,
+    /// Of the newest decision: the prompt's tokens, and by replica the blocks in use.
+    newest: (u32, Vec<f32>),
     /// Buffer of a draw.
     costs: Vec<f32>,
 }
 
 impl Policy for DynamoKv {
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        self.newest.0 = view.request.prompt_tokens;
+        self.newest.1.resize(view.matched.len(), 0.0);
         let mut least = Least::new();
         for &r in view.eligible {
+            self.newest.1[r.index()] = self.active.with(r, &view.request.blocks) as f32;
             least.offer(self.cost(view, r), r, rng);
         }
         let (cost, replica) = least.get().expect("a view has at least one candidate");
@@ -84,10 +99,25 @@ impl Policy for DynamoKv {
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
         let prompt = c.prompt_tokens as f32;
         let prefill = self.prefill(c.row.front_tokens, prompt, c.matched_tokens);
-        vec![
-            ("prefill_blocks", f64::from(prefill)),
-            ("active_blocks", f64::from(c.row.outstanding_tokens / BLOCK_TOKENS)),
-        ]
+        let mut terms = vec![("prefill_blocks", f64::from(prefill))];
+        if self.newest.0 == c.prompt_tokens
+            && let Some(blocks) = self.newest.1.get(c.replica.index())
+        {
+            terms.push(("active_blocks", f64::from(*blocks)));
+        }
+        terms
+    }
+
+    fn dispatched(&mut self, _now: Time, request: &Request, replica: ReplicaId) {
+        self.active.add(replica, &request.blocks);
+    }
+
+    fn ended(&mut self, request: &Request, replica: ReplicaId) {
+        self.active.remove(replica, &request.blocks);
+    }
+
+    fn replicas_changed(&mut self, replicas: &Replicas) {
+        self.active.keep(replicas.ids());
     }
 }
 
@@ -97,12 +127,13 @@ impl DynamoKv {
         self.scale * ((front + prompt - self.credit * matched) / BLOCK_TOKENS).max(0.0)
     }
 
+    /// The cost of a candidate whose blocks in use stand in `newest`.
     #[inline]
     fn cost(&self, view: &View<'_>, replica: ReplicaId) -> f32 {
         let row = view.replicas.row(replica);
         let prompt = view.request.prompt_tokens as f32;
         self.prefill(row.front_tokens, prompt, view.matched_tokens(replica))
-            + row.outstanding_tokens / BLOCK_TOKENS
+            + self.newest.1[replica.index()]
     }
 
     /// Draws by exp(-(cost - least) / (spread * temperature)); without a spread, evenly.

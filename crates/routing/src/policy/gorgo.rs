@@ -11,6 +11,10 @@
 //! and less than 95 % of its KV in use; with none the request waits. The first of equals is kept,
 //! as its sort keeps the local one. RTT is 0 within a region.
 //!
+//! A region without capacity compares what staying costs with what each peer's best replica costs
+//! (its `selectPeer`), requests held in front counted on both sides as waiting; equals stay, and
+//! a forwarded request stays where it came (`MaxHops` 1).
+//!
 //! Running tokens are the prompts of all own dispatches that have not ended, and queued tokens
 //! are the engine's waiting requests times the mean of those prompts (500 without any), both as
 //! in its code. Its code polls `sglang:num_waiting_reqs`, which does not exist
@@ -20,12 +24,14 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Rng};
+use meridian_base::{Duration, PeerId, ReplicaId, Rng};
 
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
+use crate::forward::Forward;
 use crate::index::{Evict, IndexSpec, Insert};
+use crate::peer::{PeerRow, RemoteRow};
 use crate::replica::Row;
 use crate::why::Why;
 
@@ -109,6 +115,14 @@ struct Target {
     rtt_ms: f32,
 }
 
+/// Prompt tokens of a request, by those that are there.
+fn mean(tokens: f32, requests: u32) -> f32 {
+    match requests {
+        0 => TOKENS_UNKNOWN,
+        n => tokens / n as f32,
+    }
+}
+
 fn cost(target: Target, ms_per_token: f32, running_weight: f32) -> Cost {
     Cost {
         queued_ms: target.queued * ms_per_token,
@@ -138,6 +152,22 @@ impl Policy for Gorgo {
         }
     }
 
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
+        if matches!(local, Some(Pick::Replica(..))) {
+            return None;
+        }
+        let staying = self.staying(view);
+        let mut best: Option<(f32, PeerId)> = None;
+        for &id in view.reachable {
+            let Some(peer) = view.peers.row(id) else { continue };
+            let there = self.at_peer(view, id, peer);
+            if there < staying && best.is_none_or(|(least, _)| there < least) {
+                best = Some((there, id));
+            }
+        }
+        best.map(|(cost, id)| Forward::to(id, Why::LowestScore(f64::from(cost))))
+    }
+
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
         let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
         vec![
@@ -152,13 +182,42 @@ impl Policy for Gorgo {
 impl Gorgo {
     #[inline]
     fn cost(&self, row: &Row, unmatched: f32) -> Cost {
-        let mean = match row.outstanding {
-            0 => TOKENS_UNKNOWN,
-            n => row.outstanding_tokens / n as f32,
-        };
-        let queued = if self.queue { row.reported_pending as f32 * mean } else { 0.0 };
-        let target = Target { queued, running: row.outstanding_tokens, unmatched, rtt_ms: 0.0 };
+        let each = mean(row.outstanding_tokens, row.outstanding);
+        let queued = if self.queue { row.reported_pending as f32 * each } else { 0.0 };
+        let running = row.outstanding_tokens;
+        let target = Target { queued, running, unmatched, rtt_ms: row.rtt_ms };
         cost(target, self.ms_per_token.unwrap_or(row.ms_per_token), self.running_weight)
+    }
+
+    /// The least cost here, room or not, behind the requests held here.
+    fn staying(&self, view: &View<'_>) -> f32 {
+        let prompt = view.request.prompt_tokens as f32;
+        let here = |r: &ReplicaId| {
+            let row = view.replicas.row(*r);
+            let speed = self.ms_per_token.unwrap_or(row.ms_per_token);
+            let waiting = speed * mean(row.outstanding_tokens, row.outstanding);
+            // A request that is looked at again is not in front of itself.
+            let before = view.held - u32::from(view.waited > Duration::ZERO).min(view.held);
+            self.cost(row, prompt - view.matched_tokens(*r)).sum() + waiting * before as f32
+        };
+        let all = view.eligible.iter().chain(view.full);
+        all.map(here).fold(f32::INFINITY, f32::min)
+    }
+
+    /// The least cost at a peer's replicas, behind the requests held there.
+    fn at_peer(&self, view: &View<'_>, id: PeerId, peer: &PeerRow) -> f32 {
+        let unmatched = view.request.prompt_tokens as f32 - view.peer_tokens(id.0);
+        let there = |r: &RemoteRow| {
+            let told = &r.told;
+            let speed = self.ms_per_token.unwrap_or(told.ms_per_token);
+            let each = mean(told.outstanding_tokens, told.outstanding);
+            let pending = if self.queue { told.reported_pending } else { 0 };
+            let queued = (pending + peer.held) as f32 * each;
+            let running = told.outstanding_tokens;
+            let target = Target { queued, running, unmatched, rtt_ms: peer.rtt_ms };
+            cost(target, speed, self.running_weight).sum()
+        };
+        peer.remotes.iter().map(there).fold(f32::INFINITY, f32::min)
     }
 }
 

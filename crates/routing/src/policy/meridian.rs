@@ -16,18 +16,24 @@
 //! over 50 ms better than the best eligible one, the request waits for it, at most 10 s, rather
 //! than spill cold (delay scheduling, Zaharia et al. 2010). t_p is learned of each replica by
 //! the machine, and so is the trust that scales m where engines find less cached than the index
-//! predicts; both prompt and answer enter the index. Peers are not part of this file.
+//! predicts; both prompt and answer enter the index. A replica elsewhere that this gateway serves
+//! itself costs 1.5 of its round trip on top. Peers are scored in `beyond.rs`.
+
+mod beyond;
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ReplicaId, Rng};
 
+use self::beyond::Reach;
 use super::choose::Least;
 use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
+use crate::forward::Forward;
 use crate::index::{Evict, IndexSpec, Insert};
+use crate::peer::PeerRow;
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
@@ -50,6 +56,42 @@ pub(super) static SPEC: Spec = Spec {
             "hold a request when a KV-full replica scores this much better; off: never",
         ),
         Param::number("wait_max_s", 10.0, (0.0, 3600.0), "longest such hold in seconds"),
+        Param::number("rtt_weight", 1.5, (0.0, 1000.0), "weight of the round trip to a far target"),
+        Param::word(
+            "forward_early",
+            &["on", "off"],
+            "forward when a peer scores lower; off: only when nothing here is taken",
+        ),
+        Param::number(
+            "forward_margin_ms",
+            0.0,
+            (0.0, 1e6),
+            "by how much a peer must score lower than an eligible replica here",
+        ),
+        Param::word(
+            "wait_forward",
+            &["better", "close", "off"],
+            "instead of a hold for a full replica, forward to a peer that scores lower than what is \
+             eligible here, or only to one within wait_gain_ms of the full one, or never",
+        ),
+        Param::word(
+            "credits",
+            &["on", "off"],
+            "bound forwards to a peer between two of its digests",
+        ),
+        Param::word(
+            "credit_of",
+            &["idle", "eligible"],
+            "replicas that grant credit: idle ones (no prefill in front) or all with room",
+        ),
+        Param::number("credit_share", 0.5, (0.0, 1000.0), "forwards for each credit_tokens free"),
+        Param::number("credit_tokens", 1000.0, (1.0, 1e9), "free KV tokens of a credit"),
+        Param::word(
+            "count_own",
+            &["on", "off"],
+            "count own forwards that a peer's digest does not know of",
+        ),
+        Param::word("empty_queue", &["on", "off"], "forward only to peers that hold nothing"),
     ],
     admission: Admission::PendingKv,
     index: |_| {
@@ -69,6 +111,8 @@ pub(super) static SPEC: Spec = Spec {
             running_ms: p.f32("running_ms"),
             wait_gain_ms: p.number("wait_gain_ms").map_or(f32::INFINITY, |n| n as f32),
             wait_max: p.seconds("wait_max_s"),
+            rtt_weight: p.f32("rtt_weight"),
+            reach: Reach::of(p),
         })
     },
 };
@@ -81,6 +125,8 @@ struct Meridian {
     running_ms: f32,
     wait_gain_ms: f32,
     wait_max: Duration,
+    rtt_weight: f32,
+    reach: Reach,
 }
 
 impl Policy for Meridian {
@@ -97,6 +143,18 @@ impl Policy for Meridian {
         Pick::Replica(replica, Why::LowestScore(f64::from(best)))
     }
 
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
+        self.look_beyond(view, local, rng)
+    }
+
+    fn follows_remotes(&self) -> bool {
+        true
+    }
+
+    fn credit(&self, peer: &PeerRow) -> Option<f32> {
+        self.reach.credit(peer)
+    }
+
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
         let row = &c.row;
         let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
@@ -107,6 +165,7 @@ impl Policy for Meridian {
             ("prefill_ms", f64::from(own)),
             ("price_ms", f64::from(price)),
             ("running_ms", f64::from(self.running_ms * row.running as f32)),
+            ("rtt_ms", f64::from(self.rtt_weight * row.rtt_ms)),
         ]
     }
 }
@@ -122,7 +181,7 @@ impl Meridian {
     /// The scores of some replicas. Their figures lie side by side, which is what makes the
     /// arithmetic vectorise.
     #[inline(always)]
-    fn scores<const N: usize>(&self, of: Figures<N>, asked: Asked) -> [f32; N] {
+    fn scores<const FAR: bool, const N: usize>(&self, of: Figures<N>, asked: Asked) -> [f32; N] {
         let mut scores = [0.0; N];
         for (i, score) in scores.iter_mut().enumerate() {
             // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
@@ -132,26 +191,42 @@ impl Meridian {
             let unmatched = asked.prompt - matched * of.trust[i];
             *score =
                 of.speed[i] * (of.front[i] + unmatched * price) + self.running_ms * of.running[i];
+            if FAR {
+                *score += self.rtt_weight * of.rtt[i];
+            }
         }
         scores
     }
 
     /// The least score among `ids` and who has it; `None` when `ids` is empty.
     fn least(&self, view: &View<'_>, ids: &[ReplicaId], rng: &mut Rng) -> Option<(f32, ReplicaId)> {
+        match view.replicas.columns().far {
+            false => self.least_of::<false>(view, ids, rng),
+            true => self.least_of::<true>(view, ids, rng),
+        }
+    }
+
+    fn least_of<const FAR: bool>(
+        &self,
+        view: &View<'_>,
+        ids: &[ReplicaId],
+        rng: &mut Rng,
+    ) -> Option<(f32, ReplicaId)> {
         let request = view.request;
         let asked = Asked { prompt: request.prompt_tokens as f32, block: request.block_tokens };
         let mut least = Least::new();
         let mut low = f32::INFINITY;
         let (chunks, rest) = ids.as_chunks::<LANES>();
         for chunk in chunks {
-            let scores = self.scores(Figures::of(view, chunk), asked);
+            let scores = self.scores::<FAR, _>(Figures::of(view, chunk), asked);
             // Few hold a new least one; the others cost one comparison of all lanes.
             if scores.iter().fold(false, |any, s| any | (*s <= low)) {
                 low = offer(&mut least, &scores, chunk, rng);
             }
         }
         for &r in rest {
-            offer(&mut least, &self.scores(Figures::of(view, &[r]), asked), &[r], rng);
+            let score = self.scores::<FAR, _>(Figures::of(view, &[r]), asked);
+            offer(&mut least, &score, &[r], rng);
         }
         least.get()
     }
@@ -164,6 +239,7 @@ struct Figures<const N: usize> {
     trust: [f32; N],
     speed: [f32; N],
     running: [f32; N],
+    rtt: [f32; N],
     blocks: [u32; N],
 }
 
@@ -177,6 +253,7 @@ impl<const N: usize> Figures<N> {
             trust: lanes(&c.trust, ids),
             speed: lanes(&c.ms_per_token, ids),
             running: lanes(&c.running, ids),
+            rtt: lanes(&c.rtt_ms, ids),
             blocks: lanes(view.matched, ids),
         }
     }

@@ -8,14 +8,17 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use meridian_base::{Duration, ReplicaId, Rng, Time};
+use meridian_base::{Duration, PeerId, ReplicaId, Rng, Time};
 
 use crate::admission::Admission;
+use crate::forward::Forward;
 use crate::index::{IndexSpec, PrefixIndex};
+use crate::peer::{PeerRow, Peers};
 use crate::replica::Replicas;
 use crate::request::Request;
 use crate::why::Why;
 
+mod active_blocks;
 mod aibrix_prefix;
 mod choose;
 mod chwbl;
@@ -270,7 +273,7 @@ pub struct View<'a> {
     pub request: &'a Request,
     /// How long the request has been held so far; zero on arrival.
     pub waited: Duration,
-    /// The candidates: eligible replicas in ascending id. Never empty.
+    /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`].
     pub eligible: &'a [ReplicaId],
     /// Replicas that could serve it but are full by the admission mode, in ascending id.
     pub full: &'a [ReplicaId],
@@ -281,6 +284,18 @@ pub struct View<'a> {
     pub matched: &'a [u32],
     /// The prefix index itself, for rules that weigh how much a replica holds.
     pub index: Option<&'a PrefixIndex>,
+    /// Requests held here.
+    pub held: u32,
+    /// Every peer.
+    pub peers: &'a Peers,
+    /// Peers that may get the request and have room, in ascending id. The lists of peers are for
+    /// [`Policy::forward`] and empty in [`Policy::pick`].
+    pub available: &'a [PeerId],
+    /// Peers that may get the request, room or not, in ascending id.
+    pub reachable: &'a [PeerId],
+    /// Prompt blocks matched by what was sent away, by peer id and by
+    /// [`RemoteRow::slot`](crate::RemoteRow::slot).
+    pub peer_matched: &'a [u32],
 }
 
 impl View<'_> {
@@ -297,6 +312,15 @@ impl View<'_> {
     #[inline]
     pub fn match_ratio(&self, replica: ReplicaId) -> f32 {
         self.matched_tokens(replica) / (self.request.prompt_tokens as f32).max(1.0)
+    }
+
+    /// Prompt tokens matched by what was sent to a peer, or meant for one of its replicas (the
+    /// target is the peer's id or the replica's slot).
+    #[must_use]
+    pub fn peer_tokens(&self, target: u16) -> f32 {
+        let blocks = self.peer_matched.get(usize::from(target)).copied().unwrap_or(0);
+        let tokens = blocks as f32 * self.request.block_tokens;
+        tokens.min(self.request.prompt_tokens as f32)
     }
 
     /// Whether `replica` is a candidate.
@@ -322,6 +346,31 @@ pub trait Policy: Send {
     /// the machine seeds.
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick;
 
+    /// Chooses whether the request leaves the region, and for which of `view.reachable`.
+    /// `local` is what [`Policy::pick`] chose; `None` when nothing here is eligible. As published
+    /// for most: only then, to the nearest peer with room.
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
+        if local.is_some() { None } else { choose::nearest(view) }
+    }
+
+    /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.
+    fn follows_remotes(&self) -> bool {
+        false
+    }
+
+    /// How many forwards a peer may get between two digests; `None` where the rule sets no bound.
+    fn credit(&self, _peer: &PeerRow) -> Option<f32> {
+        None
+    }
+
+    /// The peers' held requests beyond which an idle region asks for some; `None`: it never does.
+    fn steals_above(&self) -> Option<u32> {
+        None
+    }
+
+    /// The set of peers changed.
+    fn peers_changed(&mut self, _peers: &Peers) {}
+
     /// The terms behind a candidate's score, for the explain endpoint. `row` and the rest are as
     /// they stood at the decision. Pure; off the hot path.
     fn terms(&self, _candidate: &crate::explain::CandidateRow) -> Vec<(&'static str, f64)> {
@@ -334,6 +383,9 @@ pub trait Policy: Send {
     /// The first token of an answer came after `ttft_ms` at the gateway: rules that tune
     /// themselves by observed latency (saturation `auto`) learn from it.
     fn first_token(&mut self, _now: Time, _replica: ReplicaId, _ttft_ms: f64) {}
+
+    /// A request that `dispatched` told of is over at `replica`, however it ended.
+    fn ended(&mut self, _request: &Request, _replica: ReplicaId) {}
 
     /// The set of replicas changed: rings are rebuilt here, never in `pick`.
     fn replicas_changed(&mut self, _replicas: &Replicas) {}

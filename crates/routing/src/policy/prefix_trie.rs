@@ -15,6 +15,7 @@ use super::choose::{self, Least};
 use super::{Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
+use crate::forward::Forward;
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -49,6 +50,10 @@ impl Policy for PrefixTrie {
         let (Reverse(blocks), replica) = best.get().expect("a view has at least one candidate");
         let why = if blocks == 0 { Why::NoMatch } else { choose::longest(view, replica) };
         Pick::Replica(replica, why)
+    }
+
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
+        if local.is_some() { None } else { choose::best_matched(view, rng) }
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {

@@ -9,13 +9,13 @@
 //!   and by more than 1.5 times, the least loaded takes every request. Among equally loaded ones
 //!   it is always the first of the list.
 //! - `match` (smg): only a matched replica that stands above the mean by both thresholds is passed
-//!   over, for the least loaded of those that do not, and equals are drawn among. The absolute
-//!   threshold is at most twice the standard deviation that chance gives a count of that mean,
-//!   and at least 4.
+//!   over, for the least loaded of those that do not. The absolute threshold is at most twice
+//!   the standard deviation of a count with that mean (rounded up, and 4 at least). Equals are
+//!   drawn among.
 //!
-//! Among several replicas with the longest match, the one that had its last block first is taken:
-//! their trees remember who brought a node. Versions up to 2025 sent what matched nowhere to the
-//! smallest tree (`miss`).
+//! Among several replicas with the longest match, sglang-router takes the one that had its last
+//! piece first, since its tree remembers who brought a node; smg and vllm-router any. Versions up
+//! to 2025 sent what matched nowhere to the smallest tree (`miss`).
 //!
 //! Deliberately otherwise: their trees hold characters (vllm-router's hold the tokens that an
 //! engine makes of the prompt; without such an engine it matches nothing), ours blocks of 64
@@ -24,6 +24,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
 
 use super::choose::{self, Least};
@@ -114,7 +115,7 @@ impl Policy for CacheAware {
         if !self.spill_match && self.uneven(view) {
             return Pick::Replica(first_least(view), Why::Imbalance);
         }
-        let longest = first_longest(view, rng);
+        let longest = self.longest(view, rng);
         if view.match_ratio(longest) <= self.threshold {
             return Pick::Replica(self.miss(view, rng), Why::NoMatch);
         }
@@ -151,9 +152,25 @@ impl CacheAware {
 
     /// Whether a load stands above the mean by both thresholds.
     fn hot(&self, load: u32, mean: f64) -> bool {
-        let swing = (2.0 * libm::sqrt(mean)).max(LEAST_SWING);
+        let swing = libm::ceil(2.0 * libm::sqrt(mean)).max(LEAST_SWING);
         let load = f64::from(load);
         load > mean * f64::from(self.rel) && load > mean + self.abs.min(swing)
+    }
+
+    /// Who has the longest match: of several the one that had the last block of it first, where
+    /// trees remember that, and else drawn.
+    fn longest(&self, view: &View<'_>, rng: &mut Rng) -> ReplicaId {
+        let mut longest = Least::new();
+        for &r in view.eligible {
+            longest.offer(Reverse(view.matched[r.index()]), r, rng);
+        }
+        let (Reverse(depth), drawn) = longest.get().expect("a view has at least one candidate");
+        if self.spill_match {
+            return drawn;
+        }
+        let last = (depth as usize).checked_sub(1).and_then(|at| view.request.blocks.get(at));
+        let first = last.and_then(|block| view.index?.first_holder(*block)).map(ReplicaId);
+        first.filter(|r| view.is_eligible(*r)).unwrap_or(drawn)
     }
 
     /// Who takes what matches nowhere.
@@ -173,17 +190,4 @@ impl CacheAware {
 fn first_least(view: &View<'_>) -> ReplicaId {
     let load = |r: &&ReplicaId| view.replicas.row(**r).outstanding;
     *view.eligible.iter().min_by_key(load).unwrap_or(&view.eligible[0])
-}
-
-/// Of those with the longest match, the one that had the last block of it first; drawn where that
-/// one is no candidate.
-fn first_longest(view: &View<'_>, rng: &mut Rng) -> ReplicaId {
-    let mut longest = Least::new();
-    for &r in view.eligible {
-        longest.offer(core::cmp::Reverse(view.matched[r.index()]), r, rng);
-    }
-    let (depth, drawn) = longest.get().expect("a view has at least one candidate");
-    let last = (depth.0 as usize).checked_sub(1).and_then(|at| view.request.blocks.get(at));
-    let first = last.and_then(|block| view.index?.first_holder(*block)).map(ReplicaId);
-    first.filter(|r| view.is_eligible(*r)).unwrap_or(drawn)
 }

@@ -4,7 +4,8 @@
 //! most 2^24 characters in all, and forgets the earliest inserted first. The match is taken over
 //! available replicas only: a better match that is busy does not hold the request. A match of
 //! less than half of the prompt is not worth a hot spot, and the least loaded gets it. Selective
-//! pushing is the admission mode `pending`; forwarding to other regions is not part of this file.
+//! pushing is the admission mode `pending`. Local replicas come first; with none available the
+//! available peer that was sent the longest beginning of the prompt gets it (Listing 1, line 28).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,6 +15,7 @@ use super::choose::{self, Least};
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
+use crate::forward::Forward;
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -68,6 +70,10 @@ impl Policy for Skywalker {
             return Pick::Replica(replica, choose::longest(view, replica));
         }
         Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch)
+    }
+
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
+        if local.is_some() { None } else { choose::best_matched(view, rng) }
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {

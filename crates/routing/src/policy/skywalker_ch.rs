@@ -1,17 +1,21 @@
 //! SkyWalker-CH: the session's place on the ring, among replicas with nothing pending.
 //!
 //! SkyWalker section 3.2 and Listing 1, lines 23-26: a ring hash on the user's key whose virtual
-//! nodes are skipped while their replica has requests pending. Only the layer over replicas is
-//! here. The ring is Envoy's (SkyWalker's deployment): at least 1,024 virtual nodes in all,
+//! nodes are skipped while their replica has requests pending. Peers have a ring of their own,
+//! walked when nothing here is available, past those without room. The ring is Envoy's (SkyWalker's deployment): at least 1,024 virtual nodes in all,
 //! shared by weight, so that few replicas get many each.
 
 use alloc::boxed::Box;
-use meridian_base::Rng;
+use alloc::vec::Vec;
+use meridian_base::{PeerId, ReplicaId, Rng};
 
 use super::{Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
+use crate::forward::Forward;
+use crate::peer::Peers;
 use crate::replica::Replicas;
 use crate::ring::Ring;
+use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "skywalker_ch",
@@ -26,18 +30,40 @@ pub(super) static SPEC: Spec = Spec {
     admission: Admission::Pending,
     index: |_| None,
     head_bytes: |_| 0,
-    build: |p| Box::new(SkywalkerCh { ring_size: p.count("ring_size"), ring: Ring::new(&[], 1) }),
+    build: |p| {
+        let ring_size = p.count("ring_size");
+        Box::new(SkywalkerCh { ring_size, ring: Ring::default(), peers: Ring::default() })
+    },
 };
 
 struct SkywalkerCh {
     ring_size: u32,
     ring: Ring,
+    /// The peers' own, by their names.
+    peers: Ring,
 }
 
 impl Policy for SkywalkerCh {
     fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
         let (replica, why) = choose::along(&self.ring, view.request.key, view, |_| true);
         Pick::Replica(replica, why)
+    }
+
+    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
+        if local.is_some() {
+            return None;
+        }
+        let mut walk = self.peers.walk(view.request.key).enumerate();
+        let available = |r: &(usize, ReplicaId)| view.available.contains(&PeerId(r.1.0));
+        let (skipped, member) = walk.find(available)?;
+        Some(Forward::to(PeerId(member.0), Why::Ring { skipped: skipped as u32 }))
+    }
+
+    fn peers_changed(&mut self, peers: &Peers) {
+        let named = |id: &PeerId| peers.row(*id).map(|row| (ReplicaId(id.0), row.name_hash, 1));
+        let members: Vec<_> = peers.ids().iter().filter_map(named).collect();
+        let each = self.ring_size.div_ceil(members.len().max(1) as u32);
+        self.peers = Ring::named(members.into_iter(), each);
     }
 
     fn replicas_changed(&mut self, replicas: &Replicas) {

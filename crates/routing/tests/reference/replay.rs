@@ -2,117 +2,114 @@
 //!
 //! Before each request the machine is asked what it would do, and then told to do what the real
 //! router did. So every choice is judged on its own, with the history and the loads that the real
-//! router had, and one difference is counted once and not for ever after.
+//! router had, and one difference counts once and not for ever after.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use meridian_base::{Duration, Fingerprinter, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{self, Given, Params, Spec};
-use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Routing};
+use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Routing, Target};
 
 use super::sequence::{Arrival, Event};
 
-pub const REPLICAS: u16 = 5;
+const REPLICAS: u16 = 5;
 const SEED: u64 = 7;
 const MODEL: ModelId = ModelId(0);
 /// Bytes that stand for a token.
-const TOKEN_BYTES: f32 = 4.0;
-/// A request's first token comes when this many more have arrived, or with its end.
-pub const FIRST_TOKEN_AFTER: usize = 3;
+const TOKEN_BYTES: usize = 4;
+/// A request's first token comes when this many more have arrived, or with its end: as the
+/// recorder of Dynamo tells it. The others do not look at it.
+const FIRST_TOKEN_AFTER: usize = 3;
 
 /// A policy as it is replayed.
-pub struct Rule {
-    pub policy: &'static str,
-    pub params: Vec<(&'static str, Given)>,
-    /// How often the machine is asked about each request: more than once where ties are drawn,
-    /// to see all that it might answer.
-    pub asks: usize,
+pub(crate) struct Rule {
+    pub(crate) policy: &'static str,
+    pub(crate) params: Vec<(&'static str, Given)>,
+    /// How often the machine is asked about each request: more than once where a rule draws, to
+    /// see all that it might answer.
+    pub(crate) asks: usize,
 }
 
 /// One choice, theirs and ours.
-pub struct Choice {
-    pub id: u64,
-    pub theirs: u16,
-    pub ours: BTreeSet<u16>,
-    pub why: &'static str,
-    pub rows: Vec<(f32, u32)>,
-    pub tokens: u32,
+#[derive(Debug)]
+#[expect(dead_code, reason = "printed where the choices differ")]
+pub(crate) struct Choice {
+    id: u64,
+    pub(crate) theirs: u16,
+    /// What the machine answered first.
+    pub(crate) first: u16,
+    /// All that it answered, and the replicas whose match it held for as long.
+    pub(crate) options: BTreeSet<u16>,
+    why: &'static str,
+    /// Prompt tokens of the request, and tokens matched and requests outstanding by replica.
+    tokens: u32,
+    rows: Vec<(f32, u32)>,
 }
 
 impl Choice {
-    pub fn agrees(&self) -> bool {
-        self.ours.contains(&self.theirs)
+    pub(crate) fn agrees(&self) -> bool {
+        self.options.contains(&self.theirs)
     }
 }
 
-pub struct Replay {
+/// The machine with its clock.
+pub(crate) struct Replay {
     routing: Routing,
     spec: &'static Spec,
     params: Params,
     asks: usize,
     now: Time,
+    /// Requests without a first token, in order.
     waiting: VecDeque<u64>,
 }
 
 impl Replay {
-    pub fn new(rule: &Rule) -> Replay {
+    pub(crate) fn new(rule: &Rule) -> Replay {
         let spec = policy::find(rule.policy).expect("a policy of the registry");
         let given: Vec<_> = rule.params.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         let params = Params::complete(spec, &given).expect("parameters within their range");
         let config = Config { params: params.clone(), ..Config::new(spec) };
         let mut routing = Routing::new(config, SEED);
         for id in (0..REPLICAS).map(ReplicaId) {
-            let models = vec![MODEL];
-            let rtt = Duration::ZERO;
+            let (models, rtt) = (vec![MODEL], Duration::ZERO);
             let spec = ReplicaSpec { models, kv_tokens: None, slots: None, weight: 1, rtt };
             routing.handle(Time::ZERO, Input::Joined { id, spec });
         }
-        let now = Time::ZERO;
-        Replay { routing, spec, params, asks: rule.asks, now, waiting: VecDeque::new() }
+        let (asks, now, waiting) = (rule.asks, Time::ZERO, VecDeque::new());
+        Replay { routing, spec, params, asks, now, waiting }
     }
 
     /// Plays all events with the choices that were recorded, and says what it would have done.
-    pub fn judge(&mut self, events: &[Event], recorded: &[u16]) -> Vec<Choice> {
-        let mut choices = Vec::new();
+    pub(crate) fn judge(&mut self, events: &[Event], recorded: &[u16]) -> Vec<Choice> {
         let mut recorded = recorded.iter();
-        for event in events {
-            self.now = self.now + Duration::from_millis(1);
-            match event {
-                Event::Ends(id) => self.end(*id),
-                Event::Arrives(arrival) => {
-                    let theirs = *recorded.next().expect("a choice for each request");
-                    let request = self.request(arrival);
-                    let (ours, why) = self.ask(&request);
-                    let d = self.routing.explain(request.id).expect("kept");
-                    let rows = d
-                        .candidates
-                        .iter()
-                        .map(|c| (c.matched_tokens, c.row.outstanding))
-                        .collect();
-                    let tokens = request.prompt_tokens;
-                    choices.push(Choice { id: arrival.id, theirs, ours, why, rows, tokens });
-                    self.send(Request { pinned: Some(ReplicaId(theirs)), ..request });
-                }
-            }
-        }
+        let mut choices = Vec::new();
+        self.play(events, |replay, request| {
+            let theirs = *recorded.next().expect("a choice for each request");
+            choices.push(replay.ask(&request, theirs));
+            replay.send(Request { pinned: Some(ReplicaId(theirs)), ..request });
+        });
         assert!(recorded.next().is_none(), "a request for each choice");
         choices
     }
 
     /// Plays all events on its own; where each request went.
-    pub fn run(&mut self, events: &[Event]) -> Vec<u16> {
+    pub(crate) fn run(&mut self, events: &[Event]) -> Vec<u16> {
         let mut choices = Vec::new();
+        self.play(events, |replay, request| choices.push(replay.send(request)));
+        choices
+    }
+
+    fn play(&mut self, events: &[Event], mut arrives: impl FnMut(&mut Replay, Request)) {
         for event in events {
             self.now = self.now + Duration::from_millis(1);
             match event {
                 Event::Ends(id) => self.end(*id),
                 Event::Arrives(arrival) => {
                     let request = self.request(arrival);
-                    choices.push(self.send(request));
+                    arrives(self, request);
                 }
             }
         }
-        choices
     }
 
     fn request(&self, arrival: &Arrival) -> Request {
@@ -128,8 +125,8 @@ impl Replay {
             key: keyed(SEED, &arrival.session.to_le_bytes()),
             head: keyed(SEED, &prompt[..head]),
             blocks: fingerprint.into_blocks(),
-            prompt_tokens: (prompt.len() as f32 / TOKEN_BYTES).ceil() as u32,
-            block_tokens: block as f32 / TOKEN_BYTES,
+            prompt_tokens: (prompt.len() / TOKEN_BYTES) as u32,
+            block_tokens: block as f32 / TOKEN_BYTES as f32,
             deadline: None,
             pinned: None,
             streams: true,
@@ -139,30 +136,37 @@ impl Replay {
         }
     }
 
-    /// All that the machine answers when it is asked and does not send.
-    fn ask(&mut self, request: &Request) -> (BTreeSet<u16>, &'static str) {
-        let mut ours = BTreeSet::new();
-        let mut word = "";
+    /// What the machine answers when it is asked and does not send.
+    fn ask(&mut self, request: &Request, theirs: u16) -> Choice {
+        let mut answers = Vec::new();
+        let mut options = BTreeSet::new();
+        let (mut why, mut rows) = ("", Vec::new());
         for _ in 0..self.asks {
-            let decision = self.routing.dry_run(self.now, request.clone());
-            let (pick, why) = decision.and_then(|d| d.pick).expect("somebody is eligible");
-            ours.insert(pick.0);
-            word = why.word();
+            let decision = self.routing.dry_run(self.now, request.clone()).expect("it is kept");
+            let Some((Target::Replica(pick), reason)) = decision.pick else {
+                panic!("nothing is picked for {}", request.id);
+            };
+            rows =
+                decision.candidates.iter().map(|c| (c.matched_tokens, c.row.outstanding)).collect();
+            answers.push(pick.0);
+            options.insert(pick.0);
+            why = reason.word();
+            if why == "longest-prefix" {
+                let longest = rows[pick.index()].0;
+                options.extend((0..REPLICAS).filter(|r| rows[usize::from(*r)].0 == longest));
+            }
         }
-        (ours, word)
+        let tokens = request.prompt_tokens;
+        Choice { id: request.id.0, theirs, first: answers[0], options, why, tokens, rows }
     }
 
     fn send(&mut self, request: Request) -> u16 {
         self.waiting.push_back(request.id.0);
         self.routing.handle(self.now, Input::Arrived(request));
-        let mut sent = None;
-        while let Some(output) = self.routing.poll() {
-            if let Output::Dispatch { replica, .. } = output {
-                sent = Some(replica.0);
-            }
-        }
-        if self.waiting.len() > FIRST_TOKEN_AFTER {
-            let first = self.waiting.pop_front().expect("several wait");
+        let sent = self.outputs();
+        if self.waiting.len() > FIRST_TOKEN_AFTER
+            && let Some(first) = self.waiting.pop_front()
+        {
             self.routing.handle(self.now, Input::FirstToken(RequestId(first)));
         }
         sent.expect("nothing is held or refused")
@@ -170,34 +174,27 @@ impl Replay {
 
     fn end(&mut self, id: u64) {
         self.waiting.retain(|waiting| *waiting != id);
-        self.routing.handle(
-            self.now,
-            Input::Finished {
-                id: RequestId(id),
-                outcome: Outcome::Done,
-                retry: false,
-                usage: None,
-                extended: None,
-                served: None,
-            },
-        );
-        while self.routing.poll().is_some() {}
+        let (id, outcome) = (RequestId(id), Outcome::Done);
+        let end = Input::Finished {
+            id,
+            outcome,
+            retry: false,
+            usage: None,
+            extended: None,
+            served: None,
+        };
+        self.routing.handle(self.now, end);
+        self.outputs();
     }
-}
 
-/// How many requests of the same session went where the session's first one had gone.
-pub fn kept_sessions(events: &[Event], choices: &[u16]) -> (usize, usize) {
-    let mut homes = HashMap::new();
-    let (mut later, mut kept) = (0, 0);
-    let arrivals = events.iter().filter_map(|event| match event {
-        Event::Arrives(arrival) => Some(arrival),
-        Event::Ends(_) => None,
-    });
-    for (arrival, choice) in arrivals.zip(choices) {
-        if let Some(home) = homes.insert(arrival.session, *choice) {
-            later += 1;
-            kept += usize::from(home == *choice);
+    /// Takes out what the machine wants done; the replica of a dispatch among it.
+    fn outputs(&mut self) -> Option<u16> {
+        let mut sent = None;
+        while let Some(output) = self.routing.poll() {
+            if let Output::Dispatch { replica, .. } = output {
+                sent = Some(replica.0);
+            }
         }
+        sent
     }
-    (kept, later)
 }

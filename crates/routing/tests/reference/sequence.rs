@@ -1,22 +1,22 @@
 //! The recorded sequence: the requests, in the order in which they came and ended.
 
 /// One event of the sequence.
-pub enum Event {
+pub(crate) enum Event {
     Arrives(Arrival),
     Ends(u64),
 }
 
 /// A request of the sequence.
-pub struct Arrival {
-    pub id: u64,
-    pub session: u64,
+pub(crate) struct Arrival {
+    pub(crate) id: u64,
+    pub(crate) session: u64,
     /// Number and length of each segment of the prompt.
     segments: Vec<(u64, usize)>,
 }
 
 impl Arrival {
     /// The prompt's text.
-    pub fn prompt(&self) -> Vec<u8> {
+    pub(crate) fn prompt(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (segment, size) in &self.segments {
             write_text(&mut out, *segment, *size);
@@ -26,7 +26,7 @@ impl Arrival {
 }
 
 /// The events of `sequence.txt`.
-pub fn read(text: &str) -> Vec<Event> {
+pub(crate) fn read(text: &str) -> Vec<Event> {
     text.lines().map(event).collect()
 }
 

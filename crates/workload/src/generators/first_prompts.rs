@@ -44,7 +44,7 @@ const CLIENTS: u64 = 4;
 
 /// Tag of the prompts' text, and the path of chance that orders them.
 const TEXT: u64 = 8 << 32;
-const ORDER: u64 = 0x4F52_4445_52;
+const ORDER: u64 = 0x004F_5244_4552;
 
 struct FirstPrompts {
     /// Which text, and its tokens.

@@ -1,0 +1,181 @@
+//! The second layer's choice: whether a request leaves the region, and for which peer.
+//!
+//! SkyWalker section 3.1: the region's own replicas and the other regions' gateways are chosen
+//! among in two layers, and the peer makes the final choice among its replicas. A request is sent
+//! on once; what came from a peer stays. Which peers may get it at all is settled here (permitted
+//! by the request, not tried, heard of lately); which of them should is the policy's rule, or the
+//! topology's where it overrides the policies.
+
+use alloc::vec::Vec;
+use meridian_base::{PeerId, ReplicaId, Time};
+
+use crate::active::Active;
+use crate::decide::{Choice, Scratch};
+use crate::machine::Routing;
+use crate::peer::Peer;
+use crate::policy::Pick;
+use crate::topology::Topology;
+use crate::why::{Ineligible, Unavailable, Why};
+
+/// A choice of the second layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forward {
+    /// Where to.
+    pub peer: PeerId,
+    /// Why there.
+    pub why: Why,
+    /// The peer's replica that the rule expects it to choose, where it weighs them.
+    pub meant: Option<ReplicaId>,
+}
+
+impl Forward {
+    /// To a peer, whichever replica it chooses.
+    #[must_use]
+    pub fn to(peer: PeerId, why: Why) -> Forward {
+        Forward { peer, why, meant: None }
+    }
+}
+
+/// Buffers of a decision that looks beyond the region.
+#[derive(Debug, Default)]
+pub(crate) struct Beyond {
+    /// Peers that may get the request and were heard of lately, ascending.
+    pub(crate) reachable: Vec<PeerId>,
+    /// Of those, the ones with room (SkyWalker's rule).
+    pub(crate) available: Vec<PeerId>,
+    /// Matched prompt blocks by target of the snapshot.
+    pub(crate) matched: Vec<u32>,
+}
+
+impl Beyond {
+    fn clear(&mut self) {
+        self.reachable.clear();
+        self.available.clear();
+        self.matched.fill(0);
+    }
+}
+
+impl Routing {
+    /// Whether any request may leave the region.
+    #[inline]
+    pub(crate) fn has_second_layer(&self) -> bool {
+        self.second_layer
+    }
+
+    /// Looks beyond the region after the first layer came to `local`.
+    #[inline(never)]
+    pub(crate) fn look_beyond(
+        &mut self,
+        now: Time,
+        active: &Active,
+        scratch: &mut Scratch,
+        local: Result<Pick, Choice>,
+    ) -> Choice {
+        let stay = Choice::of(local);
+        scratch.beyond.clear();
+        let request = &active.request;
+        if request.hops > 0 || request.pinned.is_some() {
+            return stay;
+        }
+        let anyone = self.survey(now, active, scratch);
+        if !scratch.beyond.reachable.is_empty() {
+            self.match_beyond(active, &mut scratch.beyond);
+        }
+        let forward = match self.config.topology {
+            _ if scratch.beyond.reachable.is_empty() => None,
+            Topology::Local => None,
+            Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.ok()),
+            Topology::Waterfall { above } => self.overflow(&scratch.beyond.reachable, above),
+            Topology::Continent { above } => {
+                let is_near = |p: &PeerId| self.peers.row(*p).is_some_and(|r| r.near);
+                scratch.beyond.reachable.retain(is_near);
+                self.overflow(&scratch.beyond.reachable, above)
+            }
+        };
+        match (forward, stay) {
+            (Some(forward), _) => Choice::Forward(forward),
+            // Nobody here will ever serve it, but somebody elsewhere may: worth the bounded wait.
+            (None, Choice::Refuse(_)) if anyone => Choice::Hold,
+            (None, stay) => stay,
+        }
+    }
+
+    /// Lists who may get the request; true when anybody may, room or not.
+    fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
+        let beyond = &mut scratch.beyond;
+        let mut anyone = false;
+        for id in self.peers.ids().iter().copied() {
+            let Some(peer) = self.peers.get(id) else { continue };
+            match self.peer_standing(now, active, id, peer) {
+                None => beyond.available.push(id),
+                Some(Unavailable::Full) => {}
+                Some(Unavailable::Silent | Unavailable::Shut) => {
+                    anyone = true;
+                    continue;
+                }
+                Some(Unavailable::Forbidden | Unavailable::Tried) => continue,
+            }
+            anyone = true;
+            beyond.reachable.push(id);
+        }
+        anyone
+    }
+
+    /// Why a peer may not get this request now; `None` when it may and has room.
+    pub(crate) fn peer_standing(
+        &self,
+        now: Time,
+        active: &Active,
+        id: PeerId,
+        peer: &Peer,
+    ) -> Option<Unavailable> {
+        let bit = 1_u64 << id.0;
+        let peering = &self.config.peering;
+        if active.request.peers & bit == 0 || active.request.hops > 0 {
+            Some(Unavailable::Forbidden)
+        } else if active.tried_peers & bit != 0 {
+            Some(Unavailable::Tried)
+        } else if peer.shut {
+            Some(Unavailable::Shut)
+        } else if !peer.is_fresh(now, peering) {
+            Some(Unavailable::Silent)
+        } else if !peer.has_room(self.held.len(), peering) {
+            Some(Unavailable::Full)
+        } else {
+            None
+        }
+    }
+
+    /// Matches the prompt against what was sent to the peers.
+    pub(crate) fn match_beyond(&self, active: &Active, beyond: &mut Beyond) {
+        let Some(snapshot) = &self.snapshot else {
+            beyond.matched.resize(crate::peer::MOST, 0);
+            beyond.matched.fill(0);
+            return;
+        };
+        beyond.matched.resize(snapshot.width(), 0);
+        snapshot.matches(&active.request.blocks, &mut beyond.matched);
+    }
+
+    /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
+    fn overflow(&self, reachable: &[PeerId], above: f32) -> Option<Forward> {
+        let own = self.mean_utilisation();
+        if own <= above {
+            return None;
+        }
+        let below = |id: &PeerId| {
+            let row = self.peers.row(*id)?;
+            (row.usable > 0 && row.utilisation <= above).then_some((row.rtt_ms, *id))
+        };
+        let nearest = reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
+        nearest.map(|(_, id)| Forward::to(id, Why::Overflow { utilisation: own }))
+    }
+
+    /// Mean utilisation of the replicas that take requests; 1 without any.
+    pub(crate) fn mean_utilisation(&self) -> f32 {
+        let rows = self.replicas.ids().iter().map(|id| self.replicas.row(*id));
+        let usable = rows.filter(|r| matches!(r.closed, None | Some(Ineligible::Full)));
+        let (n, sum) = usable.fold((0, 0.0), |(n, sum), r| (n + 1, sum + r.utilisation));
+        if n == 0 { 1.0 } else { sum / n as f32 }
+    }
+}

@@ -1,0 +1,128 @@
+//! The life of a request that was sent on to a peer.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use meridian_base::{PeerId, ReplicaId, Time};
+
+use super::{Output, Routing};
+use crate::active::{Active, Away, Place};
+use crate::explain::Target;
+use crate::forward::Forward;
+use crate::request::{Outcome, Usage};
+use crate::why::Why;
+
+/// What the driver tells with the end of an attempt.
+pub(super) struct End {
+    pub(super) outcome: Outcome,
+    pub(super) retry: bool,
+    pub(super) usage: Option<Usage>,
+    pub(super) extended: Option<Vec<u64>>,
+    pub(super) served: Option<ReplicaId>,
+}
+
+impl Routing {
+    /// Sends a request on, and remembers it. The scratch is of the decision about it.
+    pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
+        let Forward { peer, why, meant } = to;
+        let id = active.request.id;
+        let slot = meant.and_then(|r| self.snapshot.as_ref().and_then(|s| s.slot(peer, r)));
+        let blocks = |at: usize| self.scratch.beyond.matched.get(at).copied().unwrap_or(0);
+        let away = Away {
+            meant,
+            there: blocks(peer.index()),
+            at_meant: slot.map_or(0, |s| blocks(usize::from(s))),
+        };
+        let known = slot.map_or(away.there, |_| away.at_meant);
+        active.matched = self.scratch.tokens(known);
+        active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
+        active.attempt += 1;
+        active.place = Place::Away(peer);
+        active.away = away;
+        active.dispatched = now;
+        active.first_token = false;
+        self.write_down(now, active, active.attempt, Some((Target::Peer(peer), why)));
+        self.outputs.push_back(Output::Forward {
+            id,
+            peer,
+            why,
+            matched_tokens: active.matched as u32,
+            attempt: active.attempt,
+        });
+        let granted = self.peers.row(peer).and_then(|row| self.policy.credit(row));
+        let granted = granted.filter(|_| why != Why::Stolen);
+        let before = self.peers.row(peer).map_or(0, |r| r.since);
+        if let Some(known) = self.peers.get_mut(peer)
+            && granted.is_some_and(|credit| before as f32 >= credit)
+        {
+            known.overdrawn = true;
+        }
+        self.peers.sent(now, peer, id, meant, active.unmatched);
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.index().set_now(now);
+            snapshot.sent(peer, meant, &active.request.blocks);
+        }
+    }
+
+    /// An attempt at a peer ended.
+    pub(super) fn forward_finished(
+        &mut self,
+        now: Time,
+        mut active: Box<Active>,
+        peer: PeerId,
+        end: End,
+    ) {
+        active.place = Place::Nowhere;
+        self.peers.ended(peer, active.request.id);
+        if let Some(known) = self.peers.get_mut(peer) {
+            match end.outcome {
+                Outcome::Done => known.totals.done += 1,
+                Outcome::ClientError => {}
+                Outcome::Full => known.totals.full += 1,
+                Outcome::ReplicaError => known.totals.failed += 1,
+            }
+            // Until it tells of itself again.
+            known.shut |= matches!(end.outcome, Outcome::Full | Outcome::ReplicaError);
+        }
+        self.remember_away(now, &active, peer, &end);
+        if end.retry && matches!(end.outcome, Outcome::Full | Outcome::ReplicaError) {
+            active.tried_peers |= 1 << peer.0;
+            self.again(now, active, None, end.outcome);
+        } else {
+            self.count_finish(now);
+        }
+        self.release(now);
+    }
+
+    /// Brings the snapshot to what the peer now holds.
+    fn remember_away(&mut self, now: Time, active: &Active, peer: PeerId, end: &End) {
+        let Some(snapshot) = &mut self.snapshot else { return };
+        let (blocks, away) = (&active.request.blocks, active.away);
+        snapshot.index().set_now(now);
+        if end.outcome == Outcome::Done {
+            let served = end.served.or(away.meant);
+            snapshot.answered(peer, served, end.extended.as_deref().unwrap_or(blocks));
+            if let Some(meant) = away.meant.filter(|m| Some(*m) != served) {
+                snapshot.not_there(peer, meant, blocks, away.at_meant);
+            }
+        } else if !active.first_token {
+            snapshot.unsent(peer, blocks, away.there);
+            if let Some(meant) = away.meant {
+                snapshot.not_there(peer, meant, blocks, away.at_meant);
+            }
+        }
+    }
+
+    /// The client of a forwarded request is gone.
+    pub(super) fn forward_cancelled(&mut self, now: Time, active: &mut Active, peer: PeerId) {
+        active.place = Place::Nowhere;
+        self.peers.ended(peer, active.request.id);
+        let end = End {
+            outcome: Outcome::ClientError,
+            retry: false,
+            usage: None,
+            extended: None,
+            served: None,
+        };
+        self.remember_away(now, active, peer, &end);
+    }
+}

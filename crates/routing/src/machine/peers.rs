@@ -1,0 +1,123 @@
+//! Peers join, tell of themselves, ask for work, and leave.
+
+use alloc::vec::Vec;
+use meridian_base::{Duration, PeerId, Time};
+
+use super::{Output, Routing};
+use crate::digest::Digest;
+use crate::forward::Forward;
+use crate::snapshot::Snapshot;
+use crate::topology::{PeerSpec, Topology};
+use crate::why::Why;
+
+impl Routing {
+    pub(super) fn peer_joined(&mut self, now: Time, id: PeerId, spec: PeerSpec) {
+        self.peers.join(id, spec);
+        if self.snapshot.is_none() {
+            let spec = (self.config.policy.index)(&self.config.params);
+            let remotes = self.policy.follows_remotes();
+            self.snapshot = spec.map(|s| Snapshot::new(s, remotes));
+        }
+        self.peers_changed();
+        self.release(now);
+    }
+
+    pub(super) fn peer_left(&mut self, now: Time, id: PeerId) {
+        self.peers.leave(id);
+        self.actives.orphan_at_peer(id);
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.left(id);
+        }
+        self.peers_changed();
+        self.release(now);
+    }
+
+    fn peers_changed(&mut self) {
+        self.second_layer = !self.peers.is_empty() && self.config.topology != Topology::Local;
+        self.policy.peers_changed(&self.peers);
+    }
+
+    pub(super) fn digested(
+        &mut self,
+        now: Time,
+        id: PeerId,
+        sent: u64,
+        rtt: Option<Duration>,
+        digest: &Digest,
+    ) {
+        if !self.peers.is_news(id, sent) {
+            return;
+        }
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.index().set_now(now);
+            snapshot.index().expire(id.0);
+            snapshot.digested(id, digest);
+        }
+        let snapshot = self.snapshot.as_ref();
+        let slot = |replica| snapshot.and_then(|s| s.slot(id, replica));
+        let rtt = (rtt, self.config.peering.rtt_gain);
+        self.peers.digested(now, id, sent, rtt, digest, slot);
+        self.release(now);
+        self.steal(now);
+    }
+
+    /// An idle region asks the nearest long queues for work, where its policy does that; each
+    /// once a digest, and not for more than it has replicas with room.
+    fn steal(&mut self, now: Time) {
+        let Some(above) = self.policy.steals_above() else { return };
+        if self.held.len() > 0 || !self.second_layer {
+            return;
+        }
+        let rooms = self.replicas.rooms();
+        let mut room = self.replicas.ids().iter().filter(|r| rooms[r.index()] > 0.0).count() as u32;
+        let mut queues: Vec<(f32, PeerId, u32)> = Vec::new();
+        for id in self.peers.ids().iter().copied() {
+            let Some(peer) = self.peers.get(id) else { continue };
+            if peer.row().held > above && !peer.asked && peer.is_fresh(now, &self.config.peering) {
+                queues.push((peer.row().rtt_ms, id, peer.row().held - above));
+            }
+        }
+        queues.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, from, more) in queues {
+            let count = more.min(room);
+            if count == 0 {
+                return;
+            }
+            room -= count;
+            if let Some(peer) = self.peers.get_mut(from) {
+                peer.asked = true;
+            }
+            self.outputs.push_back(Output::Steal { from, count });
+        }
+    }
+
+    /// Sends held requests to a peer that asks for them, in serving order.
+    pub(super) fn steal_asked(&mut self, now: Time, by: PeerId, count: u32) {
+        if !self.second_layer || self.peers.get(by).is_none() {
+            return;
+        }
+        let mut order = core::mem::take(&mut self.released);
+        self.held.front(now, &mut order);
+        let mut left = count;
+        for id in order.iter().copied() {
+            if left == 0 {
+                break;
+            }
+            let Some(mut active) = self.actives.take(id) else { continue };
+            let (request, bit) = (&active.request, 1_u64 << by.0);
+            let may = request.hops == 0
+                && request.pinned.is_none()
+                && request.peers & bit != 0
+                && active.tried_peers & bit == 0;
+            if may {
+                self.match_all(&active);
+                self.held.release(id, active.request.tenant);
+                self.forward(now, &mut active, Forward::to(by, Why::Stolen));
+                left -= 1;
+            }
+            self.actives.insert(active);
+        }
+        self.released = order;
+        self.release(now);
+    }
+}

@@ -1,0 +1,335 @@
+//! The peer table: what is known of the other regions, and from when.
+//!
+//! As with replicas, two sources meet: the peer's digest is true but old by half a round trip and
+//! an interval, and what this gateway forwarded since is new but only ours. A forward is in a
+//! digest when it left a round trip before the digest came; the younger ones are kept in a list
+//! and count beside it. Nothing is concluded from a digest that is too old.
+//!
+//! Deliberately not here: which prefixes a peer holds (`snapshot.rs`) and who is chosen
+//! (`forward.rs` and the policies).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+
+use crate::digest::{Digest, Remote};
+use crate::topology::{PeerSpec, Peering};
+
+/// Most peers: a request's permission is a bit for each.
+pub(crate) const MOST: usize = 64;
+
+/// What a decision reads of a peer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeerRow {
+    /// On the same continent.
+    pub near: bool,
+    /// A hash of its name.
+    pub name_hash: u64,
+    /// Smoothed round trip in ms.
+    pub rtt_ms: f32,
+    /// Shortest round trip seen, in ms.
+    pub min_rtt_ms: f32,
+    /// Requests it holds.
+    pub held: u32,
+    /// Its replicas that may be given another request.
+    pub eligible: u32,
+    /// Its replicas that take requests at all.
+    pub usable: u32,
+    /// Mean utilisation of those, 0 to 1.
+    pub utilisation: f32,
+    /// Our own forwards that have not ended.
+    pub outstanding: u32,
+    /// Our own forwards that its digest does not know of.
+    pub since: u32,
+    /// Its replicas, as far as its digest names them.
+    pub remotes: Vec<RemoteRow>,
+}
+
+/// What a decision reads of a peer's replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RemoteRow {
+    /// What the peer told.
+    pub told: Remote,
+    /// Our own forwards that the digest does not know of and that were meant for it.
+    pub own: u32,
+    /// Unmatched prompt tokens of those that have shown no first token.
+    pub own_tokens: f32,
+    /// Where the snapshot's matches have it; `None` where it is not followed.
+    pub slot: Option<u16>,
+}
+
+/// Counts since a peer joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerTotals {
+    /// Requests sent there.
+    pub forwarded: u64,
+    /// Of those, ended well.
+    pub done: u64,
+    /// Failed by the peer's fault.
+    pub failed: u64,
+    /// Refused by it.
+    pub full: u64,
+    /// Digests taken.
+    pub digests: u64,
+}
+
+/// A forward of ours that the newest digest does not know of.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    at: Time,
+    id: RequestId,
+    meant: Option<ReplicaId>,
+    tokens: f32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    row: PeerRow,
+    rtt: Duration,
+    /// The newest digest's count, and when it came.
+    heard: Option<(u64, Time)>,
+    /// It failed or refused a forward since its newest digest.
+    pub(crate) shut: bool,
+    /// It was asked for held requests since its newest digest.
+    pub(crate) asked: bool,
+    since: VecDeque<Since>,
+    pub(crate) totals: PeerTotals,
+    /// A forward went beyond what the policy grants it.
+    pub(crate) overdrawn: bool,
+}
+
+impl Peer {
+    fn new(spec: PeerSpec) -> Peer {
+        let mut peer = Peer {
+            row: PeerRow::default(),
+            rtt: Duration::ZERO,
+            heard: None,
+            shut: false,
+            asked: false,
+            since: VecDeque::new(),
+            totals: PeerTotals::default(),
+            overdrawn: false,
+        };
+        peer.describe(spec);
+        peer
+    }
+
+    fn describe(&mut self, spec: PeerSpec) {
+        (self.row.near, self.row.name_hash) = (spec.near, spec.name_hash);
+        if self.heard.is_none() {
+            self.rtt = spec.rtt;
+            self.row.rtt_ms = spec.rtt.as_secs_f32() * 1e3;
+            self.row.min_rtt_ms = self.row.rtt_ms;
+        }
+    }
+
+    fn measure(&mut self, sample: Duration, gain: f64) {
+        let old = self.rtt.as_secs_f64();
+        let new = if old == 0.0 {
+            sample.as_secs_f64()
+        } else {
+            old + gain * (sample.as_secs_f64() - old)
+        };
+        self.rtt = Duration::from_secs_f64(new.max(0.0));
+        self.row.rtt_ms = (new * 1e3) as f32;
+        let sample_ms = sample.as_secs_f32() * 1e3;
+        if old == 0.0 || sample_ms < self.row.min_rtt_ms {
+            self.row.min_rtt_ms = sample_ms;
+        }
+    }
+
+    /// Takes a digest's figures, and sets our own forwards that it can't know of beside them.
+    fn take(&mut self, now: Time, digest: &Digest, slot: impl Fn(ReplicaId) -> Option<u16>) {
+        let row = &mut self.row;
+        (row.held, row.eligible) = (digest.held, digest.eligible);
+        (row.usable, row.utilisation) = (digest.usable, digest.utilisation);
+        row.remotes.clear();
+        let remote =
+            |told: &Remote| RemoteRow { told: *told, own: 0, own_tokens: 0.0, slot: slot(told.id) };
+        row.remotes.extend(digest.replicas.iter().map(remote));
+        let rtt = self.rtt;
+        while self.since.front().is_some_and(|s| s.at + rtt <= now) {
+            self.since.pop_front();
+        }
+        row.since = self.since.len() as u32;
+        for since in &self.since {
+            if let Some(remote) = remote_of(&mut self.row.remotes, since.meant) {
+                remote.own += 1;
+                remote.own_tokens += since.tokens;
+            }
+        }
+    }
+}
+
+fn remote_of(remotes: &mut [RemoteRow], meant: Option<ReplicaId>) -> Option<&mut RemoteRow> {
+    let meant = meant?;
+    remotes.iter_mut().find(|r| r.told.id == meant)
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub struct Peers {
+    map: BTreeMap<PeerId, Peer>,
+    ids: Vec<PeerId>,
+}
+
+impl Peers {
+    /// The ids present, ascending.
+    #[must_use]
+    pub fn ids(&self) -> &[PeerId] {
+        &self.ids
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// What a decision reads of a peer.
+    #[must_use]
+    pub fn row(&self, id: PeerId) -> Option<&PeerRow> {
+        self.map.get(&id).map(|p| &p.row)
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn totals(&self, id: PeerId) -> Option<PeerTotals> {
+        self.map.get(&id).map(|p| p.totals)
+    }
+
+    /// A table of bare rows, for tests of policies.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_rows(rows: Vec<PeerRow>) -> Peers {
+        let mut peers = Peers::default();
+        let spec = PeerSpec { rtt: Duration::ZERO, near: true, name_hash: 0 };
+        for (i, row) in rows.into_iter().enumerate() {
+            let id = PeerId(i as u16);
+            peers.ids.push(id);
+            peers.map.insert(id, Peer { row, ..Peer::new(spec) });
+        }
+        peers
+    }
+
+    pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.map.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.map.get_mut(&id)
+    }
+
+    pub(crate) fn join(&mut self, id: PeerId, spec: PeerSpec) {
+        if id.index() >= MOST {
+            return;
+        }
+        match self.map.get_mut(&id) {
+            Some(peer) => peer.describe(spec),
+            None => {
+                self.map.insert(id, Peer::new(spec));
+            }
+        }
+        self.list();
+    }
+
+    pub(crate) fn leave(&mut self, id: PeerId) {
+        self.map.remove(&id);
+        self.list();
+    }
+
+    fn list(&mut self) {
+        self.ids = self.map.keys().copied().collect();
+    }
+
+    /// Whether a digest of this count would be news.
+    pub(crate) fn is_news(&self, id: PeerId, sent: u64) -> bool {
+        self.map.get(&id).is_some_and(|p| p.heard.is_none_or(|(last, _)| sent > last))
+    }
+
+    /// Takes a digest that is news.
+    pub(crate) fn digested(
+        &mut self,
+        now: Time,
+        id: PeerId,
+        sent: u64,
+        (rtt, gain): (Option<Duration>, f64),
+        digest: &Digest,
+        slot: impl Fn(ReplicaId) -> Option<u16>,
+    ) {
+        let Some(peer) = self.map.get_mut(&id) else { return };
+        if let Some(sample) = rtt {
+            peer.measure(sample, gain);
+        }
+        peer.heard = Some((sent, now));
+        peer.shut = false;
+        peer.asked = false;
+        peer.totals.digests += 1;
+        peer.take(now, digest, slot);
+    }
+
+    /// Enters a forward, meant for one of the peer's replicas where the policy says so.
+    pub(crate) fn sent(
+        &mut self,
+        now: Time,
+        id: PeerId,
+        request: RequestId,
+        meant: Option<ReplicaId>,
+        tokens: f32,
+    ) {
+        let Some(peer) = self.map.get_mut(&id) else { return };
+        peer.since.push_back(Since { at: now, id: request, meant, tokens });
+        peer.row.since += 1;
+        peer.row.outstanding += 1;
+        peer.totals.forwarded += 1;
+        if let Some(remote) = remote_of(&mut peer.row.remotes, meant) {
+            remote.own += 1;
+            remote.own_tokens += tokens;
+        }
+    }
+
+    /// Its prefill is over: it is in front of nobody.
+    pub(crate) fn prefilled(&mut self, id: PeerId, request: RequestId) {
+        let Some(peer) = self.map.get_mut(&id) else { return };
+        let Some(since) = peer.since.iter_mut().find(|s| s.id == request) else { return };
+        let tokens = core::mem::take(&mut since.tokens);
+        if let Some(remote) = remote_of(&mut peer.row.remotes, since.meant) {
+            remote.own_tokens = (remote.own_tokens - tokens).max(0.0);
+        }
+    }
+
+    /// A forward ended.
+    pub(crate) fn ended(&mut self, id: PeerId, request: RequestId) {
+        self.prefilled(id, request);
+        if let Some(peer) = self.map.get_mut(&id) {
+            peer.row.outstanding -= 1;
+        }
+    }
+}
+
+impl Peer {
+    /// Whether its newest digest says anything still, and no forward was turned away since.
+    pub(crate) fn is_fresh(&self, now: Time, peering: &Peering) -> bool {
+        self.heard.is_some_and(|(_, at)| now.since(at) <= peering.stale) && !self.shut
+    }
+
+    /// SkyWalker's rule (Listing 1, line 12): a replica with room, and a short queue.
+    pub(crate) fn has_room(&self, own_held: u32, peering: &Peering) -> bool {
+        let own = if peering.tau_own { own_held } else { u32::MAX };
+        self.row.eligible > 0 && self.row.held <= peering.tau.min(own)
+    }
+
+    pub(crate) fn row(&self) -> &PeerRow {
+        &self.row
+    }
+
+    /// Checks what must hold of one peer.
+    pub(crate) fn check(&self, id: PeerId) {
+        assert_eq!(self.row.since as usize, self.since.len(), "{id}'s own forwards are counted");
+        let own: u32 = self.row.remotes.iter().map(|r| r.own).sum();
+        assert!(own <= self.row.since, "{id}'s replicas have at most what the peer was sent");
+        let ordered = self.since.iter().zip(self.since.iter().skip(1)).all(|(a, b)| a.at <= b.at);
+        assert!(ordered, "forwards to {id} are in the order of time");
+        assert!(!self.overdrawn, "{id} was sent more than its credit");
+    }
+}

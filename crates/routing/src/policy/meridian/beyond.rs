@@ -1,0 +1,180 @@
+//! The default policy's second layer: the same score for a peer's replicas, and credits.
+//!
+//! ```text
+//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 4 u^2) + 10 ms * running
+//! ```
+//!
+//! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
+//! replica and the digest can't know, and m is what we sent there before. A request leaves early,
+//! when a peer's best score is lower, and not only when everything here is full.
+//!
+//! Digests are old, and every region sees the same idle replica: so a peer that holds requests
+//! gets none, and between two digests it gets at most its credit, half a request for every 1,000
+//! KV tokens free at its idle replicas.
+
+use meridian_base::{PeerId, ReplicaId};
+
+use super::Meridian;
+use crate::forward::Forward;
+use crate::peer::{PeerRow, RemoteRow};
+use crate::policy::{Params, Pick, View};
+use crate::why::Why;
+
+/// KV tokens that a replica is taken to have free when neither it nor its size tells.
+const FREE_UNKNOWN: f32 = 64_000.0;
+/// Tokens of growth reserved for a forward, as for a dispatch.
+const GROWTH_TOKENS: f32 = 128.0;
+
+/// When a request is forwarded while a full replica here would be much better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhileWaiting {
+    /// When the peer scores lower than what is eligible here.
+    Better,
+    /// When the peer is not much worse than the full replica either.
+    Close,
+    /// Never.
+    Off,
+}
+
+/// Which of a peer's replicas grant credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grants {
+    /// Those with room and no prefill in front.
+    Idle,
+    /// Those with room.
+    Eligible,
+}
+
+/// The terms of the second layer, each of which can be switched off.
+pub(super) struct Reach {
+    early: bool,
+    margin_ms: f32,
+    waiting: WhileWaiting,
+    credits: bool,
+    grants: Grants,
+    credit_share: f32,
+    credit_tokens: f32,
+    count_own: bool,
+    empty_queue: bool,
+}
+
+impl Reach {
+    pub(super) fn of(p: &Params) -> Reach {
+        Reach {
+            early: p.is("forward_early", "on"),
+            margin_ms: p.f32("forward_margin_ms"),
+            waiting: match (p.is("wait_forward", "better"), p.is("wait_forward", "close")) {
+                (true, _) => WhileWaiting::Better,
+                (_, true) => WhileWaiting::Close,
+                _ => WhileWaiting::Off,
+            },
+            credits: p.is("credits", "on"),
+            grants: if p.is("credit_of", "idle") { Grants::Idle } else { Grants::Eligible },
+            credit_share: p.f32("credit_share"),
+            credit_tokens: p.f32("credit_tokens"),
+            count_own: p.is("count_own", "on"),
+            empty_queue: p.is("empty_queue", "on"),
+        }
+    }
+
+    pub(super) fn credit(&self, peer: &PeerRow) -> Option<f32> {
+        if !self.credits {
+            return None;
+        }
+        let free = |r: &RemoteRow| {
+            let grants = match self.grants {
+                Grants::Idle => r.told.eligible && r.told.front_tokens <= 0.0,
+                Grants::Eligible => r.told.eligible,
+            };
+            let free = match (r.told.kv_free.is_finite(), r.told.kv_tokens > 0.0) {
+                (true, _) => r.told.kv_free.max(0.0),
+                (false, true) => r.told.kv_tokens,
+                (false, false) => FREE_UNKNOWN,
+            };
+            if grants { free } else { 0.0 }
+        };
+        let free: f32 = peer.remotes.iter().map(free).sum();
+        Some(self.credit_share * free / self.credit_tokens)
+    }
+}
+
+impl Meridian {
+    /// The forward that beats the local choice, if one does.
+    pub(super) fn look_beyond(
+        &self,
+        view: &View<'_>,
+        local: Option<Pick>,
+        rng: &mut meridian_base::Rng,
+    ) -> Option<Forward> {
+        let bound = match local {
+            Some(Pick::Replica(_, Why::LowestScore(score))) if self.reach.early => {
+                score as f32 - self.reach.margin_ms
+            }
+            Some(Pick::Replica(..)) => return None,
+            Some(Pick::Wait) | None => self.bound_while_waiting(view, rng)?,
+        };
+        let (score, peer, meant) = self.best_remote(view)?;
+        let why = Why::LowestScore(f64::from(score));
+        (score < bound).then_some(Forward { peer, why, meant: Some(meant) })
+    }
+
+    /// What a peer must score below when nothing here is taken now.
+    fn bound_while_waiting(&self, view: &View<'_>, rng: &mut meridian_base::Rng) -> Option<f32> {
+        // Ties don't matter here: only the score is used.
+        let mut least = |ids| self.least(view, ids, rng).map_or(f32::INFINITY, |l| l.0);
+        match self.reach.waiting {
+            WhileWaiting::Off if view.eligible.is_empty() => Some(f32::INFINITY),
+            WhileWaiting::Off => None,
+            WhileWaiting::Better => Some(least(view.eligible)),
+            WhileWaiting::Close if view.waited < self.wait_max => {
+                Some(least(view.eligible).min(least(view.full) + self.wait_gain_ms))
+            }
+            WhileWaiting::Close => Some(least(view.eligible)),
+        }
+    }
+
+    /// The least score among the replicas of the peers that may get a request.
+    fn best_remote(&self, view: &View<'_>) -> Option<(f32, PeerId, ReplicaId)> {
+        let mut best: Option<(f32, PeerId, ReplicaId)> = None;
+        for &id in view.available {
+            let Some(peer) = view.peers.row(id) else { continue };
+            if self.reach.empty_queue && peer.held > 0 {
+                continue;
+            }
+            if self.reach.credit(peer).is_some_and(|credit| peer.since as f32 >= credit) {
+                continue;
+            }
+            for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
+                let Some(score) = self.score_remote(view, peer, remote) else { continue };
+                // The first of equals: the peer with the lowest id, and its lowest replica.
+                if best.is_none_or(|(least, ..)| score < least) {
+                    best = Some((score, id, remote.told.id));
+                }
+            }
+        }
+        best
+    }
+
+    /// The score of a peer's replica; `None` when the prompt does not fit there.
+    fn score_remote(&self, view: &View<'_>, peer: &PeerRow, remote: &RemoteRow) -> Option<f32> {
+        let told = &remote.told;
+        let prompt = view.request.prompt_tokens as f32;
+        let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
+        let (own, own_tokens) = match self.reach.count_own {
+            true => (remote.own, remote.own_tokens),
+            false => (0, 0.0),
+        };
+        let room = match own {
+            0 => told.room,
+            n => told.room.min(told.kv_free) - own_tokens - GROWTH_TOKENS * n as f32,
+        };
+        let unmatched = prompt - matched;
+        if unmatched > room {
+            return None;
+        }
+        let price = 1.0 + self.price * told.utilisation * told.utilisation;
+        let work = told.front_tokens + own_tokens + unmatched * price;
+        let running = self.running_ms * told.running as f32;
+        Some(self.rtt_weight * peer.rtt_ms + told.ms_per_token * work + running)
+    }
+}

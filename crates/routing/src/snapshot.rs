@@ -1,0 +1,147 @@
+//! The peers' snapshot: a prefix index over what this region sent elsewhere.
+//!
+//! SkyWalker section 3.2: beside the index of its own replicas a region keeps one of its peers,
+//! filled with what it forwarded to them; what others sent there it does not know, and shares
+//! little with. A rule that weighs single remote replicas has those followed as well: by the
+//! replica that the forward was meant for, and by the one that served it once the peer tells.
+//! Peers and remote replicas are targets of one index, so one look-up matches both.
+
+use alloc::collections::BTreeMap;
+use meridian_base::{PeerId, ReplicaId};
+
+use crate::digest::Digest;
+use crate::index::{IndexSpec, Insert, PrefixIndex};
+use crate::peer::MOST;
+
+/// Remote replicas followed at most.
+const REMOTES: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    index: PrefixIndex,
+    spec: IndexSpec,
+    /// Where each remote replica stands; `None` for rules that look at peers only.
+    slots: Option<BTreeMap<(PeerId, ReplicaId), u16>>,
+    /// One more than the highest target ever used.
+    width: usize,
+}
+
+impl Snapshot {
+    pub(crate) fn new(spec: IndexSpec, remotes: bool) -> Snapshot {
+        let targets = MOST + if remotes { REMOTES } else { 0 };
+        Snapshot {
+            index: PrefixIndex::new(spec.total_blocks, targets, spec.evict).with_ttl(spec.ttl),
+            spec,
+            slots: remotes.then(BTreeMap::new),
+            width: MOST,
+        }
+    }
+
+    pub(crate) fn index(&mut self) -> &mut PrefixIndex {
+        &mut self.index
+    }
+
+    /// Length of a buffer for [`Self::matches`].
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn matches(&self, blocks: &[u64], out: &mut [u32]) {
+        self.index.matches(blocks, out);
+    }
+
+    pub(crate) fn slot(&self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
+        self.slots.as_ref()?.get(&(peer, replica)).copied()
+    }
+
+    /// Follows the replicas that a digest names, and forgets those that are gone.
+    pub(crate) fn digested(&mut self, peer: PeerId, digest: &Digest) {
+        let tokens = |blocks: &IndexSpec, kv: u64| {
+            let each = (blocks.block_bytes / 4).max(1) as u64;
+            (kv / each).max(1) as usize
+        };
+        if digest.kv_tokens > 0 || self.spec.per_target_blocks.is_some() {
+            let cap = self.spec.per_target_blocks;
+            self.index.set_cap(peer.0, cap.unwrap_or(tokens(&self.spec, digest.kv_tokens)));
+        }
+        if self.slots.is_none() {
+            return;
+        }
+        if digest.whole {
+            self.forget(peer, |id| !digest.replicas.iter().any(|r| r.id == id));
+        }
+        for remote in &digest.replicas {
+            let Some(slot) = self.allot(peer, remote.id) else { return };
+            if remote.kv_tokens > 0.0 {
+                let cap = self.spec.per_target_blocks;
+                let kv = tokens(&self.spec, remote.kv_tokens as u64);
+                self.index.set_cap(slot, cap.unwrap_or(kv));
+            }
+        }
+    }
+
+    /// The slot of a remote replica, a new one where it has none; `None` when all are taken.
+    fn allot(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
+        let slots = self.slots.as_mut()?;
+        if let Some(slot) = slots.get(&(peer, replica)) {
+            return Some(*slot);
+        }
+        let taken: alloc::collections::BTreeSet<u16> = slots.values().copied().collect();
+        let slot = (MOST as u16..(MOST + REMOTES) as u16).find(|s| !taken.contains(s))?;
+        slots.insert((peer, replica), slot);
+        self.width = self.width.max(usize::from(slot) + 1);
+        Some(slot)
+    }
+
+    /// Forgets the peer and all its replicas.
+    pub(crate) fn left(&mut self, peer: PeerId) {
+        self.index.remove_target(peer.0);
+        self.forget(peer, |_| true);
+    }
+
+    fn forget(&mut self, peer: PeerId, gone: impl Fn(ReplicaId) -> bool) {
+        let Some(slots) = &mut self.slots else { return };
+        let index = &mut self.index;
+        slots.retain(|(p, replica), slot| {
+            let keep = *p != peer || !gone(*replica);
+            if !keep {
+                index.remove_target(*slot);
+            }
+            keep
+        });
+    }
+
+    /// A prompt leaves for a peer, meant for one of its replicas.
+    pub(crate) fn sent(&mut self, peer: PeerId, meant: Option<ReplicaId>, blocks: &[u64]) {
+        if self.spec.insert == Insert::OnAnswer {
+            return;
+        }
+        self.index.insert(peer.0, blocks);
+        if let Some(slot) = meant.and_then(|r| self.slot(peer, r)) {
+            self.index.insert(slot, blocks);
+        }
+    }
+
+    /// A forward was answered well: `held` is what is there now, prompt and reply where known.
+    pub(crate) fn answered(&mut self, peer: PeerId, served: Option<ReplicaId>, held: &[u64]) {
+        if self.spec.insert == Insert::OnDispatch {
+            return;
+        }
+        self.index.insert(peer.0, held);
+        if let Some(slot) = served.and_then(|r| self.allot(peer, r)) {
+            self.index.insert(slot, held);
+        }
+    }
+
+    /// It may never have been prefilled there: keep only what was there before.
+    pub(crate) fn unsent(&mut self, peer: PeerId, blocks: &[u64], keep: u32) {
+        self.index.truncate(peer.0, blocks, keep);
+    }
+
+    /// The peer put it elsewhere than it was meant for.
+    pub(crate) fn not_there(&mut self, peer: PeerId, meant: ReplicaId, blocks: &[u64], keep: u32) {
+        if let Some(slot) = self.slot(peer, meant) {
+            self.index.truncate(slot, blocks, keep);
+        }
+    }
+}
