@@ -2,6 +2,7 @@
 //!
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
+//! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
 pub mod calibration;
@@ -11,6 +12,8 @@ pub mod experiment;
 pub mod fit;
 pub mod load;
 pub mod mock;
+pub mod parity;
 pub mod race;
+pub mod simspeed;
 
 pub use commit::commit;

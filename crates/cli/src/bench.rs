@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
-use meridian_bench::{decision, mock, race};
+use meridian_bench::{decision, mock, parity, race, simspeed};
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,10 @@ enum Command {
     Gateway(Race),
     /// What a decision costs: hashing, matching, deciding, the index's memory
     Decision(Decision),
+    /// What a simulated request costs: time, memory, beside a simulator in Python
+    Sim(Sim),
+    /// How true the simulator is: live over simulated, on the wall clock
+    Parity(Parity),
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,6 +49,68 @@ struct Decision {
     /// Where the results go
     #[arg(long, default_value = "target/bench/decision.json")]
     json: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct Parity {
+    /// Policy
+    #[arg(long, default_value = "meridian")]
+    policy: String,
+    /// Clients
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    clients: u32,
+    /// Length of a run
+    #[arg(long, default_value = "30s", value_parser = seconds)]
+    each: Duration,
+    /// Runs, of which the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/parity.json")]
+    json: PathBuf,
+}
+
+impl Parity {
+    fn options(self) -> parity::Options {
+        let Parity { policy, clients, each, runs, json } = self;
+        parity::Options { policy, clients, each, runs, json }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Sim {
+    /// Requests of the runs that compare systems
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+    /// Requests of the runs that show growth
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+    growth: Vec<u64>,
+    /// System whose growth is shown
+    #[arg(long, default_value = "skywalker")]
+    system: String,
+    /// Requests of the trace that Vidur runs too; 0 leaves Vidur out
+    #[arg(long, default_value_t = 2000)]
+    peer: u64,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/sim.json")]
+    json: PathBuf,
+    /// One run in this process: WORKLOAD/SYSTEM/REQUESTS
+    #[arg(long, hide = true)]
+    cell: Option<String>,
+}
+
+impl Sim {
+    fn run(self) -> anyhow::Result<()> {
+        let Some(cell) = self.cell else {
+            let Sim { requests, growth, system, peer, json, .. } = self;
+            return simspeed::measure(&simspeed::Options { requests, growth, system, peer, json });
+        };
+        let parts: Vec<&str> = cell.split('/').collect();
+        let [workload, system, requests] = parts[..] else {
+            bail!("--cell {cell:?} is not WORKLOAD/SYSTEM/REQUESTS");
+        };
+        simspeed::one(workload, system, requests.parse()?)
+    }
 }
 
 impl Decision {
@@ -184,6 +250,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         None => run_load(args.load),
         Some(Command::Mock { listen }) => mock::run(&listen),
+        Some(Command::Sim(sim)) => sim.run(),
+        Some(Command::Parity(parity)) => parity::measure(&parity.options()),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
             meridian: match race.meridian {

@@ -6,6 +6,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
+use crate::peer::MOST;
 use crate::request::Request;
 
 /// Where a request is.
@@ -121,9 +122,15 @@ impl Actives {
         self.map.get_mut(&id).map(|a| &mut **a)
     }
 
-    /// Requests sent on to `peer` that have not ended.
-    pub(crate) fn away_at(&self, peer: PeerId) -> usize {
-        self.map.values().filter(|a| a.place == Place::Away(peer)).count()
+    /// Requests sent on to each peer that have not ended.
+    pub(crate) fn away(&self) -> [u32; MOST] {
+        let mut away = [0; MOST];
+        for active in self.map.values() {
+            if let Place::Away(peer) = active.place {
+                away[peer.index()] += 1;
+            }
+        }
+        away
     }
 
     /// Requests in the held queue.

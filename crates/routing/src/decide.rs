@@ -248,11 +248,17 @@ impl Routing {
         &mut self,
         now: Time,
         active: &Active,
-        scratch: &Scratch,
-        local: Option<Pick>,
+        scratch: &mut Scratch,
+        local: Option<&Pick>,
     ) -> Option<Forward> {
+        let held = self.held.len();
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        let view = view(now, active, scratch, tables, self.held.len());
+        if !self.policy.looks_beyond(&view(now, active, scratch, tables, held), local) {
+            return None;
+        }
+        self.match_beyond(active, &mut scratch.beyond);
+        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
+        let view = view(now, active, scratch, tables, held);
         let forward = self.policy.forward(&view, local, &mut self.rng);
         debug_assert!(
             forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),

@@ -78,18 +78,15 @@ impl Routing {
             return stay;
         }
         let anyone = self.survey(now, active, scratch);
-        if !scratch.beyond.reachable.is_empty() {
-            self.match_beyond(active, &mut scratch.beyond);
-        }
         let forward = match self.config.topology {
             _ if scratch.beyond.reachable.is_empty() => None,
             Topology::Local => None,
-            Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.ok()),
-            Topology::Waterfall { above } => self.overflow(&scratch.beyond.reachable, above),
+            Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.as_ref().ok()),
+            Topology::Waterfall { above } => self.overflow(active, &mut scratch.beyond, above),
             Topology::Continent { above } => {
                 let is_near = |p: &PeerId| self.peers.row(*p).is_some_and(|r| r.near);
                 scratch.beyond.reachable.retain(is_near);
-                self.overflow(&scratch.beyond.reachable, above)
+                self.overflow(active, &mut scratch.beyond, above)
             }
         };
         match (forward, stay) {
@@ -158,7 +155,7 @@ impl Routing {
     }
 
     /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
-    fn overflow(&self, reachable: &[PeerId], above: f32) -> Option<Forward> {
+    fn overflow(&self, active: &Active, beyond: &mut Beyond, above: f32) -> Option<Forward> {
         let own = self.mean_utilisation();
         if own <= above {
             return None;
@@ -167,8 +164,10 @@ impl Routing {
             let row = self.peers.row(*id)?;
             (row.usable > 0 && row.utilisation <= above).then_some((row.rtt_ms, *id))
         };
-        let nearest = reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
-        nearest.map(|(_, id)| Forward::to(id, Why::Overflow { utilisation: own }))
+        let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, id) = nearest?;
+        self.match_beyond(active, beyond);
+        Some(Forward::to(id, Why::Overflow { utilisation: own }))
     }
 
     /// Mean utilisation of the replicas that take requests; 1 without any.

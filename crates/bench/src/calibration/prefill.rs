@@ -1,6 +1,7 @@
 //! What two papers say of one prompt on an idle engine, and of how many requests fit an L4.
 
-use super::statistics::{line, quantile};
+use super::statistics::quantile;
+use crate::fit;
 use meridian_base::{RequestId, Rng, Time};
 use meridian_engine::{
     Config, Efficiency, Engine, Gpu, Input, Model, Output, Profile, Submission, TokenOutputs,
@@ -56,12 +57,16 @@ pub fn ttft(model: &str, gpu: &str, compute: Option<f64>, tokens: u32) -> f64 {
 }
 
 /// Intercept (ms) and slope (ms a token) of the TTFT over prompts of 256 to 8,192 tokens.
+///
+/// # Panics
+/// Never: the lengths differ.
 #[must_use]
 pub fn gorgo(compute: Option<f64>) -> (f64, f64) {
     let points: Vec<(f64, f64)> = (1..=32)
         .map(|n| (f64::from(n * 256), ttft("mistral-7b", "a100", compute, n * 256)))
         .collect();
-    line(&points)
+    let line = fit::line(&points).expect("the lengths differ");
+    (line.intercept, line.slope)
 }
 
 /// Requests in the batch of an L4 whenever others wait: 5 %, 50 % and 95 % quantiles. 80 clients

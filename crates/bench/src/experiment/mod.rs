@@ -9,6 +9,7 @@
 //! `workload`, and [`params`] hashes both into every result.
 
 pub mod build;
+mod calibration;
 pub mod catalogue;
 pub mod cells;
 pub mod claim;
@@ -27,6 +28,8 @@ mod registry;
 mod report;
 pub mod results;
 pub mod runner;
+mod skywalker_cost;
+mod skywalker_load;
 pub mod spec;
 pub mod stats;
 pub mod table;

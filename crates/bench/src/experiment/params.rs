@@ -37,3 +37,15 @@ fn first_programs(generator: &dyn Generator) -> String {
     let programs: Vec<_> = (0..8).map(|client| generator.program(key(client))).collect();
     format!("{programs:?}")
 }
+
+/// The hash of what an experiment without a plan rests on, given as text.
+#[must_use]
+pub fn of_text(text: &str) -> String {
+    format!("{:016x}", text.bytes().fold(mix(0, 1), |h, b| mix(h, b.into())))
+}
+
+/// The hash of generators alone, by the programs they make.
+#[must_use]
+pub fn of_generators<'a>(generators: impl IntoIterator<Item = &'a dyn Generator>) -> String {
+    of_text(&generators.into_iter().map(first_programs).collect::<String>())
+}

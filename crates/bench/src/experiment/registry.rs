@@ -1,7 +1,10 @@
 //! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
 //! line names another.
 
-use super::{Context, Findings, cells, gorgo, llm_cache_router, versus};
+use super::{
+    Context, Findings, calibration, cells, gorgo, llm_cache_router, skywalker_cost, skywalker_load,
+    versus,
+};
 
 /// What runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
@@ -37,7 +40,10 @@ macro_rules! entry {
 
 /// Every experiment, in the order in which `all` runs them.
 pub static ALL: &[Entry] = &[
+    entry!("skywalker-fig2", skywalker_load::days),
+    entry!("skywalker-fig3", skywalker_cost::run),
     entry!("skywalker-fig4"),
+    entry!("skywalker-fig5", skywalker_load::similarity_figures),
     entry!("skywalker-fig6"),
     entry!("skywalker-fig8"),
     entry!("skywalker-fig9"),
@@ -45,6 +51,7 @@ pub static ALL: &[Entry] = &[
     entry!("gorgo-tables", gorgo::tables),
     entry!("gorgo-fit", gorgo::fit),
     entry!("llm-cache-router", llm_cache_router::run),
+    entry!("calibration", calibration::run),
     entry!("meridian-vs-all", versus::run),
 ];
 

@@ -1,6 +1,6 @@
 //! The held queue gives requests back when room appears.
 
-use meridian_base::{RequestId, Time};
+use meridian_base::{PeerId, RequestId, Time};
 
 use super::{RETICK, Routing};
 use crate::decide::{Choice, Record};
@@ -10,11 +10,22 @@ use crate::why::Why;
 impl Routing {
     /// Sends held requests while any of the first ones fits.
     pub(super) fn release(&mut self, now: Time) {
-        while self.held.len() > 0 && self.release_one(now) {}
+        while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
         self.retick = match self.held.len() {
             0 => None,
             _ => Some(self.retick.unwrap_or(now + RETICK)),
         };
+    }
+
+    /// Whether anybody could take any request at all. Most events open nobody, and looking over the
+    /// queue for nothing is what a full region would mostly do.
+    fn anybody_open(&self) -> bool {
+        self.replicas.rooms().iter().any(|room| *room >= 0.0)
+            || self.has_second_layer() && self.peers.ids().iter().any(|id| self.takes(*id))
+    }
+
+    fn takes(&self, id: PeerId) -> bool {
+        self.peers.row(id).is_some_and(|row| row.eligible > 0)
     }
 
     /// Sends the best fitting of the first held requests; false when none fits.

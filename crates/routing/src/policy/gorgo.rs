@@ -152,10 +152,16 @@ impl Policy for Gorgo {
         }
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
-        if matches!(local, Some(Pick::Replica(..))) {
-            return None;
-        }
+    fn looks_beyond(&self, _view: &View<'_>, local: Option<&Pick>) -> bool {
+        !matches!(local, Some(Pick::Replica(..)))
+    }
+
+    fn forward(
+        &mut self,
+        view: &View<'_>,
+        _local: Option<&Pick>,
+        _rng: &mut Rng,
+    ) -> Option<Forward> {
         let staying = self.staying(view);
         let mut best: Option<(f32, PeerId)> = None;
         for &id in view.reachable {

@@ -143,8 +143,12 @@ impl Policy for Meridian {
         Pick::Replica(replica, Why::LowestScore(f64::from(best)))
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
-        self.look_beyond(view, local, rng)
+    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
+        self.may_beat(view, local)
+    }
+
+    fn forward(&mut self, view: &View<'_>, local: Option<&Pick>, rng: &mut Rng) -> Option<Forward> {
+        self.beat(view, local, rng)
     }
 
     fn follows_remotes(&self) -> bool {

@@ -38,6 +38,7 @@ mod saturation;
 mod sglang_cache_aware;
 mod skywalker;
 mod skywalker_ch;
+mod skywalker_steal;
 mod stargate_wait_and_widen;
 mod window;
 
@@ -55,6 +56,7 @@ pub static ALL: &[&Spec] = &[
     &sglang_cache_aware::SPEC,
     &skywalker::SPEC,
     &skywalker_ch::SPEC,
+    &skywalker_steal::SPEC,
     &gorgo::SPEC,
     &preble::SPEC,
     &aibrix_prefix::SPEC,
@@ -346,11 +348,22 @@ pub trait Policy: Send {
     /// the machine seeds.
     fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick;
 
-    /// Chooses whether the request leaves the region, and for which of `view.reachable`.
-    /// `local` is what [`Policy::pick`] chose; `None` when nothing here is eligible. As published
-    /// for most: only then, to the nearest peer with room.
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
-        if local.is_some() { None } else { choose::nearest(view) }
+    /// Whether the request may be better elsewhere, before the prompt is matched against what was
+    /// sent there. `local` is what [`Policy::pick`] chose; `None` when nothing here is eligible.
+    /// As published for most: only then, and only with a peer that has room.
+    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
+        local.is_none() && !view.available.is_empty()
+    }
+
+    /// Chooses whether the request leaves the region, and for which of `view.reachable`, once
+    /// [`Policy::looks_beyond`]. By default to the nearest peer with room.
+    fn forward(
+        &mut self,
+        view: &View<'_>,
+        _local: Option<&Pick>,
+        _rng: &mut Rng,
+    ) -> Option<Forward> {
+        choose::nearest(view)
     }
 
     /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.

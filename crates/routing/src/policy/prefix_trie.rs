@@ -52,8 +52,13 @@ impl Policy for PrefixTrie {
         Pick::Replica(replica, why)
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
-        if local.is_some() { None } else { choose::best_matched(view, rng) }
+    fn forward(
+        &mut self,
+        view: &View<'_>,
+        _local: Option<&Pick>,
+        rng: &mut Rng,
+    ) -> Option<Forward> {
+        choose::best_matched(view, rng)
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use meridian_base::Rng;
 
 use super::choose::{self, Least};
-use super::{Param, Pick, Policy, Spec, View};
+use super::{Param, Params, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
 use crate::forward::Forward;
@@ -25,38 +25,48 @@ pub(super) static SPEC: Spec = Spec {
     name: "skywalker",
     summary: "longest prefix match among replicas with nothing pending; under half, least loaded",
     source: "SkyWalker sections 3.2-3.3, Listing 1",
-    params: &[
-        Param::number(
-            "match_ratio",
-            0.5,
-            (0.0, 1.0),
-            "share of the prompt that must match for the match to be followed",
-        ),
-        Param::number(
-            "max_tree_bytes",
-            16_777_216.0,
-            (65536.0, 4_294_967_296.0),
-            "bytes of prompts that the trie holds in all",
-        ),
-    ],
+    params: &[MATCH_RATIO, MAX_TREE_BYTES],
     admission: Admission::Pending,
-    index: |p| {
-        let blocks = p.count("max_tree_bytes") as usize / BLOCK_BYTES;
-        Some(IndexSpec {
-            block_bytes: BLOCK_BYTES,
-            per_target_blocks: Some(blocks),
-            total_blocks: blocks,
-            evict: Evict::EarliestInserted,
-            insert: Insert::OnDispatch,
-            ttl: None,
-        })
-    },
+    index: trie,
     head_bytes: |_| 0,
-    build: |p| Box::new(Skywalker { match_ratio: p.f32("match_ratio") }),
+    build: |p| Box::new(Skywalker::of(p)),
 };
 
-struct Skywalker {
+pub(super) const MATCH_RATIO: Param = Param::number(
+    "match_ratio",
+    0.5,
+    (0.0, 1.0),
+    "share of the prompt that must match for the match to be followed",
+);
+
+pub(super) const MAX_TREE_BYTES: Param = Param::number(
+    "max_tree_bytes",
+    16_777_216.0,
+    (65536.0, 4_294_967_296.0),
+    "bytes of prompts that the trie holds in all",
+);
+
+/// The trie of replicas, and that of peers.
+pub(super) fn trie(p: &Params) -> Option<IndexSpec> {
+    let blocks = p.count("max_tree_bytes") as usize / BLOCK_BYTES;
+    Some(IndexSpec {
+        block_bytes: BLOCK_BYTES,
+        per_target_blocks: Some(blocks),
+        total_blocks: blocks,
+        evict: Evict::EarliestInserted,
+        insert: Insert::OnDispatch,
+        ttl: None,
+    })
+}
+
+pub(super) struct Skywalker {
     match_ratio: f32,
+}
+
+impl Skywalker {
+    pub(super) fn of(p: &Params) -> Skywalker {
+        Skywalker { match_ratio: p.f32("match_ratio") }
+    }
 }
 
 impl Policy for Skywalker {
@@ -72,8 +82,13 @@ impl Policy for Skywalker {
         Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch)
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, rng: &mut Rng) -> Option<Forward> {
-        if local.is_some() { None } else { choose::best_matched(view, rng) }
+    fn forward(
+        &mut self,
+        view: &View<'_>,
+        _local: Option<&Pick>,
+        rng: &mut Rng,
+    ) -> Option<Forward> {
+        choose::best_matched(view, rng)
     }
 
     fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {

@@ -49,10 +49,12 @@ impl Policy for SkywalkerCh {
         Pick::Replica(replica, why)
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<Pick>, _rng: &mut Rng) -> Option<Forward> {
-        if local.is_some() {
-            return None;
-        }
+    fn forward(
+        &mut self,
+        view: &View<'_>,
+        _local: Option<&Pick>,
+        _rng: &mut Rng,
+    ) -> Option<Forward> {
         let mut walk = self.peers.walk(view.request.key).enumerate();
         let available = |r: &(usize, ReplicaId)| view.available.contains(&PeerId(r.1.0));
         let (skipped, member) = walk.find(available)?;

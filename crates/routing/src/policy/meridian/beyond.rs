@@ -12,7 +12,7 @@
 //! gets none, and between two digests it gets at most its credit, half a request for every 1,000
 //! KV tokens free at its idle replicas.
 
-use meridian_base::{PeerId, ReplicaId};
+use meridian_base::{PeerId, ReplicaId, Rng};
 
 use super::Meridian;
 use crate::forward::Forward;
@@ -99,18 +99,38 @@ impl Reach {
 }
 
 impl Meridian {
+    /// Whether some peer could beat the local choice if it held the whole prompt and did nothing
+    /// else: then only its round trip counts.
+    pub(super) fn may_beat(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
+        let bound = match local {
+            Some(Pick::Replica(_, why)) => self.bound_of(*why),
+            Some(Pick::Wait) | None => Some(f32::INFINITY),
+        };
+        let beats = |id: &PeerId, bound: f32| {
+            view.peers.row(*id).is_some_and(|p| self.rtt_weight * p.rtt_ms < bound)
+        };
+        bound.is_some_and(|bound| view.available.iter().any(|id| beats(id, bound)))
+    }
+
+    /// What a peer must score below to get what would be dispatched here.
+    fn bound_of(&self, why: Why) -> Option<f32> {
+        match why {
+            Why::LowestScore(score) if self.reach.early => {
+                Some(score as f32 - self.reach.margin_ms)
+            }
+            _ => None,
+        }
+    }
+
     /// The forward that beats the local choice, if one does.
-    pub(super) fn look_beyond(
+    pub(super) fn beat(
         &self,
         view: &View<'_>,
-        local: Option<Pick>,
-        rng: &mut meridian_base::Rng,
+        local: Option<&Pick>,
+        rng: &mut Rng,
     ) -> Option<Forward> {
         let bound = match local {
-            Some(Pick::Replica(_, Why::LowestScore(score))) if self.reach.early => {
-                score as f32 - self.reach.margin_ms
-            }
-            Some(Pick::Replica(..)) => return None,
+            Some(Pick::Replica(_, why)) => self.bound_of(*why)?,
             Some(Pick::Wait) | None => self.bound_while_waiting(view, rng)?,
         };
         let (score, peer, meant) = self.best_remote(view)?;
@@ -119,7 +139,7 @@ impl Meridian {
     }
 
     /// What a peer must score below when nothing here is taken now.
-    fn bound_while_waiting(&self, view: &View<'_>, rng: &mut meridian_base::Rng) -> Option<f32> {
+    fn bound_while_waiting(&self, view: &View<'_>, rng: &mut Rng) -> Option<f32> {
         // Ties don't matter here: only the score is used.
         let mut least = |ids| self.least(view, ids, rng).map_or(f32::INFINITY, |l| l.0);
         match self.reach.waiting {

@@ -4,18 +4,22 @@
 //! before you commit it. Commands (times in ms with `at=`, never going back):
 //!
 //! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N] [held_tenant=N]
-//!   [max_wait=MS] [attempts=N]`
+//!   [max_wait=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, knobs being the policy's
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [deadline=MS] [pinned=N]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [prompt=N cached=N]`, `cancel id=N`
+//! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes are answered by nobody unless told
 //! - `state` prints the replicas, `why id=N` the newest decision's candidates
+
+mod peers;
 
 use std::fmt::Write;
 
 use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
+use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
     Admission, Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, Usage, policy,
 };
@@ -50,6 +54,9 @@ fn region(t: &TestCase) -> Region {
     let name: String = arg(t, "policy").expect("region names a policy");
     let spec = policy::find(&name).unwrap_or_else(|| panic!("{name} is no policy"));
     let mut config = Config::new(spec);
+    config.params = knobs(t, spec);
+    config.topology = peers::topology(t);
+    config.peering = peers::peering(t);
     if let Some(mode) = arg::<String>(t, "admission") {
         config.admission = admission(&mode);
     }
@@ -58,6 +65,15 @@ fn region(t: &TestCase) -> Region {
     config.held.max_wait = arg(t, "max_wait").map_or(config.held.max_wait, Duration::from_millis);
     config.attempts = arg(t, "attempts").unwrap_or(config.attempts);
     Region { routing: Routing::new(config, 1), now: Time::ZERO }
+}
+
+fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {
+    let knob = |p: &policy::Param| {
+        let value: String = arg(t, p.name)?;
+        Some((p.name.into(), value.parse().map_or(Given::Word(value), Given::Number)))
+    };
+    let given: Vec<(String, Given)> = spec.params.iter().filter_map(knob).collect();
+    Params::complete(spec, &given).expect("knobs of the policy")
 }
 
 fn request(t: &TestCase) -> Request {
@@ -139,7 +155,7 @@ fn input(t: &TestCase, now: Time) -> Input {
             extended: None,
             served: arg(t, "served").map(ReplicaId),
         },
-        other => panic!("{other} is no command"),
+        _ => peers::input(t),
     }
 }
 
@@ -151,10 +167,13 @@ impl Region {
         }
         match t.directive.as_str() {
             "state" => return self.state(),
+            "peers" => return peers::table(&self.routing),
+            "digest_of_ours" => return peers::digest(&self.routing.digest(self.now)),
             "why" => return self.why(arg(t, "id").expect("names a request")),
             "tick" => self.routing.handle_timeout(self.now),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
+        self.routing.check_invariants();
         self.outputs()
     }
 
@@ -215,7 +234,7 @@ impl Region {
             )
             .expect("strings take writes");
         }
-        out
+        out + &peers::candidates(d)
     }
 }
 

@@ -1,0 +1,84 @@
+//! The worlds that are measured: SkyWalker's three regions, clients and replicas.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, ensure};
+use meridian_engine::{Config, Profile};
+use meridian_routing::policy::{self, Params};
+use meridian_routing::{HeldConfig, ProbeConfig};
+use meridian_sim::{
+    Digests, Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Wan,
+};
+use meridian_workload::{Generator, PublishedLoad, find_generator};
+
+/// Generators by name, with their published numbers of clients.
+pub(super) const WORKLOADS: [&str; 2] = ["arena", "tree2"];
+/// Policies by name: the first central, as a cloud's load balancer; the others a gateway a region.
+pub(super) const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
+/// Window of the run that finds the rate.
+pub(super) const SHORT: Duration = Duration::from_secs(600);
+/// Replicas of each region.
+const REPLICAS: usize = 4;
+
+/// `workload` under `system` for `window`.
+pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow::Result<Scenario> {
+    let spec = find_generator(workload).with_context(|| format!("no workload {workload}"))?;
+    let PublishedLoad::Clients(clients) = spec.load else {
+        return Err(anyhow!("{workload} has no published number of clients"));
+    };
+    ensure!(SYSTEMS.contains(&system), "no system {system}: use one of {SYSTEMS:?}");
+    let generator: Arc<dyn Generator> = Arc::from(spec.published());
+    let load = |region| Load {
+        region,
+        source: Source::Closed {
+            clients: clients[region % clients.len()],
+            generator: generator.clone(),
+            ramp: Duration::from_secs(10),
+            programs: None,
+        },
+        may_run_in: None,
+    };
+    let central = system == SYSTEMS[0];
+    let topology = if central { Topology::Central { region: 0 } } else { Topology::TwoLayer };
+    let engine = Config::new(Profile::named("llama-3.1-8b", "l4", 1).map_err(|e| anyhow!("{e}"))?);
+    let replica = |at| Hardware { region: at / REPLICAS, engine, kv_tokens: None };
+    Ok(Scenario {
+        seed: 1,
+        regions: regions(),
+        wan: Wan {
+            rtt_ms: vec![vec![1.0, 92.0, 167.0], vec![92.0, 1.0, 230.0], vec![167.0, 230.0, 1.0]],
+            jitter: 0.0,
+            loss: 0.0,
+        },
+        replicas: (0..3 * REPLICAS).map(replica).collect(),
+        system: self::system(system, topology)?,
+        loads: (0..3).map(load).collect(),
+        faults: Vec::new(),
+        autoscaler: None,
+        measure: Measure { warmup: Duration::ZERO, window },
+        paranoid: false,
+    })
+}
+
+fn regions() -> Vec<Region> {
+    let places = ["us", "eu", "asia"];
+    places.map(|name| Region { name: name.to_owned(), continent: name.to_owned() }).to_vec()
+}
+
+/// A policy with its published defaults, that holds requests for as long as it takes.
+pub(super) fn system(name: &str, topology: Topology) -> anyhow::Result<System> {
+    let policy = policy::find(name).with_context(|| format!("no policy {name}"))?;
+    Ok(System {
+        name: name.to_owned(),
+        policy,
+        params: Params::defaults(policy),
+        admission: policy.admission,
+        topology,
+        gateways: 1,
+        held: HeldConfig { max_wait: Duration::from_secs(3600), ..HeldConfig::default() },
+        probe: ProbeConfig::default(),
+        digests: Digests { every: Duration::from_millis(100), on_change: None },
+        news: News::Lazy,
+    })
+}

@@ -1,0 +1,61 @@
+//! SkyWalker with work stealing: as `skywalker`, and an idle region asks busy ones for work.
+//!
+//! The published system pushes: a full region sends on what it can't place. This variant also
+//! pulls: a region that holds nothing and has replicas with room asks the nearest region whose
+//! queue is longer than 10 for as many requests as it has such replicas. Each peer is asked once a
+//! digest, so that one long queue seen twice is not asked for twice.
+//!
+//! Everything but the bound is `skywalker`'s.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use meridian_base::Rng;
+
+use super::skywalker::{MATCH_RATIO, MAX_TREE_BYTES, Skywalker, trie};
+use super::{Param, Pick, Policy, Spec, View};
+use crate::admission::Admission;
+use crate::explain::CandidateRow;
+use crate::forward::Forward;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "skywalker_steal",
+    summary: "as skywalker; an idle region asks the nearest long queue for held requests",
+    source: "SkyWalker sections 3.2-3.3, with work stealing",
+    params: &[
+        MATCH_RATIO,
+        MAX_TREE_BYTES,
+        Param::number(
+            "steal_above",
+            10.0,
+            (0.0, 1e6),
+            "requests held at a peer beyond which an idle region asks for some",
+        ),
+    ],
+    admission: Admission::Pending,
+    index: trie,
+    head_bytes: |_| 0,
+    build: |p| Box::new(SkywalkerSteal { rule: Skywalker::of(p), above: p.count("steal_above") }),
+};
+
+struct SkywalkerSteal {
+    rule: Skywalker,
+    above: u32,
+}
+
+impl Policy for SkywalkerSteal {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+        self.rule.pick(view, rng)
+    }
+
+    fn forward(&mut self, view: &View<'_>, local: Option<&Pick>, rng: &mut Rng) -> Option<Forward> {
+        self.rule.forward(view, local, rng)
+    }
+
+    fn steals_above(&self) -> Option<u32> {
+        Some(self.above)
+    }
+
+    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+        self.rule.terms(c)
+    }
+}

@@ -1,0 +1,169 @@
+//! The commands about peers.
+//!
+//! - `region ... [topology=two_layer|local|waterfall|continent] [above=X] [tau=N] [tau_own=no]
+//!   [peer_stale=MS] [remotes=N]`
+//! - `peer p=N [rtt=MS] [far]` joins, `unpeer p=N` leaves
+//! - `digest p=N sent=N [held=N] [rtt=MS] [util=X] [part]` with one replica a line: `r=N` and then
+//!   `full`, or figures (`front=`, `running=`, `outstanding=`, `outstanding_tokens=`, `pending=`,
+//!   `util=`, `kv_free=`, `kv=`, `speed=`); without lines, one idle replica
+//! - `stolen p=N count=N`: the peer asks for so many
+//! - `arrive` takes `hops=N peers=BITS`, `finish` takes `served=N`
+//! - `peers` prints the table, `digest_of_ours` what this region would tell
+
+use std::fmt::Write;
+
+use datadriven::TestCase;
+use meridian_base::{Duration, PeerId, ReplicaId};
+use meridian_routing::{Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, Topology};
+
+use crate::arg;
+
+pub(crate) fn topology(t: &TestCase) -> Topology {
+    let above = arg(t, "above").unwrap_or(0.8);
+    match arg::<String>(t, "topology").as_deref() {
+        None | Some("two_layer") => Topology::TwoLayer,
+        Some("local") => Topology::Local,
+        Some("waterfall") => Topology::Waterfall { above },
+        Some("continent") => Topology::Continent { above },
+        Some(other) => panic!("{other} is no topology"),
+    }
+}
+
+pub(crate) fn peering(t: &TestCase) -> Peering {
+    let base = Peering::default();
+    Peering {
+        tau: arg(t, "tau").unwrap_or(base.tau),
+        tau_own: arg::<String>(t, "tau_own").is_none_or(|w| w != "no"),
+        stale: arg(t, "peer_stale").map_or(base.stale, Duration::from_millis),
+        most_remotes: arg(t, "remotes").unwrap_or(base.most_remotes),
+        ..base
+    }
+}
+
+pub(crate) fn input(t: &TestCase) -> Input {
+    let peer = PeerId(arg(t, "p").expect("names a peer"));
+    let millis = |name: &str| arg::<f64>(t, name).map(|ms| Duration::from_secs_f64(ms / 1e3));
+    match t.directive.as_str() {
+        "peer" => Input::PeerJoined {
+            id: peer,
+            spec: PeerSpec {
+                rtt: millis("rtt").unwrap_or(Duration::ZERO),
+                near: !t.args.contains_key("far"),
+                name_hash: u64::from(peer.0),
+            },
+        },
+        "unpeer" => Input::PeerLeft(peer),
+        "digest" => Input::Digested {
+            peer,
+            sent: arg(t, "sent").expect("sent=N"),
+            rtt: millis("rtt"),
+            digest: told(t),
+        },
+        "stolen" => Input::StealAsked { by: peer, count: arg(t, "count").expect("count=N") },
+        other => panic!("{other} is no command"),
+    }
+}
+
+fn told(t: &TestCase) -> Digest {
+    let mut replicas: Vec<Remote> = t.input.lines().map(remote).collect();
+    if replicas.is_empty() {
+        replicas.push(remote("r=0"));
+    }
+    Digest {
+        held: arg(t, "held").unwrap_or(0),
+        eligible: replicas.iter().filter(|r| r.eligible).count() as u32,
+        usable: replicas.len() as u32,
+        utilisation: arg(t, "util").unwrap_or(0.0),
+        kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
+        whole: !t.args.contains_key("part"),
+        replicas,
+        ..Digest::default()
+    }
+}
+
+fn remote(line: &str) -> Remote {
+    let mut remote = Remote {
+        id: ReplicaId(0),
+        eligible: true,
+        room: 100_000.0,
+        front_tokens: 0.0,
+        running: 0,
+        outstanding: 0,
+        outstanding_tokens: 0.0,
+        reported_pending: 0,
+        utilisation: 0.0,
+        kv_used: 0.0,
+        kv_free: 100_000.0,
+        kv_tokens: 100_000.0,
+        ms_per_token: 0.1,
+        trust: 1.0,
+    };
+    for field in line.split_whitespace() {
+        let (name, value) = field.split_once('=').unwrap_or((field, "0"));
+        let n: f32 = value.parse().expect("a number");
+        match name {
+            "r" => remote.id = ReplicaId(n as u16),
+            "full" => (remote.eligible, remote.room) = (false, -1.0),
+            "front" => remote.front_tokens = n,
+            "running" => remote.running = n as u32,
+            "outstanding" => remote.outstanding = n as u32,
+            "outstanding_tokens" => remote.outstanding_tokens = n,
+            "pending" => remote.reported_pending = n as u32,
+            "util" => remote.utilisation = n,
+            "kv_free" => (remote.kv_free, remote.room) = (n, n),
+            "kv" => remote.kv_tokens = n,
+            "speed" => remote.ms_per_token = n,
+            _ => panic!("no such field: {name}"),
+        }
+    }
+    remote
+}
+
+pub(crate) fn table(routing: &Routing) -> String {
+    let mut out = String::new();
+    for id in routing.peers().ids() {
+        let (row, totals) = (routing.peers().row(*id), routing.peers().totals(*id));
+        let (row, totals) = (row.expect("is listed"), totals.expect("is listed"));
+        writeln!(
+            out,
+            "{id} rtt {:.1} (least {:.1}): held {} eligible {} outstanding {} since {}, done {} failed {} full {}",
+            row.rtt_ms, row.min_rtt_ms, row.held, row.eligible, row.outstanding, row.since,
+            totals.done, totals.failed, totals.full,
+        )
+        .expect("strings take writes");
+        for r in &row.remotes {
+            writeln!(out, "  {} own {} of {:.0} tokens", r.told.id, r.own, r.own_tokens)
+                .expect("strings take writes");
+        }
+    }
+    out
+}
+
+pub(crate) fn digest(d: &Digest) -> String {
+    let mut out = format!(
+        "held {}, {} of {} eligible, utilisation {:.2}, {} KV tokens, whole {}\n",
+        d.held, d.eligible, d.usable, d.utilisation, d.kv_tokens, d.whole
+    );
+    for r in &d.replicas {
+        writeln!(
+            out,
+            "{} eligible {} room {:.0} front {:.0} running {} outstanding {}",
+            r.id, r.eligible, r.room, r.front_tokens, r.running, r.outstanding
+        )
+        .expect("strings take writes");
+    }
+    out
+}
+
+pub(crate) fn candidates(d: &Decision) -> String {
+    let mut out = String::new();
+    for p in &d.peers {
+        writeln!(
+            out,
+            "{} matched {:.0} unavailable {:?} since {}",
+            p.peer, p.matched_tokens, p.unavailable, p.since
+        )
+        .expect("strings take writes");
+    }
+    out
+}
