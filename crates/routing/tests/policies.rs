@@ -198,6 +198,7 @@ impl Bench {
             available: &[],
             reachable: &[],
             peer_matched: &[],
+            shared: &[],
         };
         let pick = self.policy.pick(&view, &mut self.rng);
         (pick, now, request)
