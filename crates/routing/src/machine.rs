@@ -26,6 +26,7 @@ use crate::policy::{Params, Policy, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, Replicas, State};
 use crate::request::{Outcome, Request, Usage};
+use crate::shared::Marks;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
@@ -233,6 +234,9 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     pub(crate) peers: Peers,
     pub(crate) snapshot: Option<Snapshot>,
+    /// What was dispatched lately, and whether the peers are told.
+    pub(crate) recent: Marks,
+    pub(crate) shares: bool,
     /// There are peers, and a topology that looks at them.
     pub(crate) second_layer: bool,
     schedule: Schedule,
@@ -284,6 +288,8 @@ impl Routing {
             scratch: Scratch::default(),
             peers: Peers::default(),
             snapshot: None,
+            recent: Marks::new(4 * usize::from(config.peering.most_prefixes)),
+            shares: false,
             second_layer: false,
             schedule: Schedule::default(),
             outputs: VecDeque::new(),

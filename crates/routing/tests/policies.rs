@@ -189,6 +189,7 @@ impl Bench {
             available: &[],
             reachable: &[],
             peer_matched: &[],
+            shared: &[],
         };
         let pick = self.policy.pick(&view, &mut self.rng);
         (pick, now, request)
