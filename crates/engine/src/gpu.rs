@@ -153,8 +153,8 @@ pub const GPUS: [Gpu; 8] = [
         },
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests \
-                     (Llama-3.1-8B); median error of the other 200: TTFT 4 %, TPOT 2 %; a mixture \
-                     of experts on two of them: 57 % and 28 %",
+                     (Llama-3.1-8B); median error of the other 200: TTFT 2 %, TPOT 1 %; a mixture \
+                     of experts on two of them, unseen: 53 % and 27 %",
             error: 0.05,
         },
     },
