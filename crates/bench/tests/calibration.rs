@@ -33,7 +33,7 @@ fn every_point_is_accounted_for() {
         let twin = |p: &&&meridian_bench::calibration::points::Point| {
             key(p) == key(judged) && p.gpu == judged.gpu
         };
-        assert!(!fitted.iter().any(|p| twin(p)), "{judged:?}");
+        assert!(!fitted.iter().any(twin), "{judged:?}");
     }
 }
 
