@@ -57,6 +57,15 @@ fn golden_files_have_their_experiments() {
     }
 }
 
+// The page of experiments has a line for each.
+#[test]
+fn every_experiment_is_on_the_page() {
+    let page = include_str!("../../../docs/experiments.md");
+    for entry in ALL {
+        assert!(page.contains(&format!("\n| `{}` |", entry.name)), "{} has no line", entry.name);
+    }
+}
+
 // The same seed gives the same bytes: rows, tables and plots.
 #[test]
 fn one_seed_one_result() {

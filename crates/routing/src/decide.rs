@@ -104,11 +104,11 @@ impl Routing {
     }
 
     /// Matches a request everywhere without deciding about it.
-    pub(crate) fn match_all(&mut self, active: &Active) {
+    pub(crate) fn match_all(&mut self, now: Time, active: &Active) {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
-        self.match_beyond(active, &mut scratch.beyond);
+        self.match_beyond(now, active, &mut scratch.beyond);
         self.scratch = scratch;
     }
 
@@ -256,7 +256,7 @@ impl Routing {
         if !self.policy.looks_beyond(&view(now, active, scratch, tables, held), local) {
             return None;
         }
-        self.match_beyond(active, &mut scratch.beyond);
+        self.match_beyond(now, active, &mut scratch.beyond);
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
         let view = view(now, active, scratch, tables, held);
         let forward = self.policy.forward(&view, local, &mut self.rng);
@@ -345,5 +345,6 @@ fn view<'a>(
         available: &scratch.beyond.available,
         reachable: &scratch.beyond.reachable,
         peer_matched: &scratch.beyond.matched,
+        shared: &scratch.beyond.shared,
     }
 }

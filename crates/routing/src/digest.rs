@@ -12,6 +12,7 @@ use meridian_base::{ReplicaId, Time};
 
 use crate::machine::Routing;
 use crate::replica::Row;
+use crate::shared::SharedPrefix;
 
 /// One region as its peers see it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,9 @@ pub struct Digest {
     pub replicas: Vec<Remote>,
     /// Whether `replicas` leaves none out.
     pub whole: bool,
+    /// Prefixes dispatched lately, where the policy shares them. The hashes compare only among
+    /// gateways whose fingerprints have the same seed.
+    pub prefixes: Vec<SharedPrefix>,
 }
 
 /// One replica of a peer.
@@ -89,7 +93,7 @@ impl Remote {
 impl Routing {
     /// What the peers shall know of this region now.
     #[must_use]
-    pub fn digest(&self, _now: Time) -> Digest {
+    pub fn digest(&self, now: Time) -> Digest {
         let mut digest = Digest { held: self.held.len(), ..Digest::default() };
         let rooms = self.replicas.rooms();
         let mut used = 0.0;
@@ -106,6 +110,10 @@ impl Routing {
             digest.replicas.push(remote);
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
+        if self.shares {
+            let from = now - self.config.peering.prefix_window;
+            digest.prefixes = self.recent.since(from, self.config.peering.most_prefixes.into());
+        }
         let most = usize::from(self.config.peering.most_remotes);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {

@@ -45,6 +45,9 @@ pub(crate) struct Beyond {
     pub(crate) available: Vec<PeerId>,
     /// Matched prompt blocks by target of the snapshot.
     pub(crate) matched: Vec<u32>,
+    /// By peer id, the replica that the peer itself says holds most of the prompt, and how many
+    /// blocks of it.
+    pub(crate) shared: Vec<Option<(ReplicaId, u32)>>,
 }
 
 impl Beyond {
@@ -52,6 +55,15 @@ impl Beyond {
         self.reachable.clear();
         self.available.clear();
         self.matched.fill(0);
+        self.shared.clear();
+    }
+
+    /// Blocks that the peer says a replica of it holds.
+    pub(crate) fn shared_at(&self, peer: PeerId, replica: Option<ReplicaId>) -> u32 {
+        match self.shared.get(peer.index()) {
+            Some(Some((at, blocks))) if Some(*at) == replica => *blocks,
+            _ => 0,
+        }
     }
 }
 
@@ -82,11 +94,11 @@ impl Routing {
             _ if scratch.beyond.reachable.is_empty() => None,
             Topology::Local => None,
             Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.as_ref().ok()),
-            Topology::Waterfall { above } => self.overflow(active, &mut scratch.beyond, above),
+            Topology::Waterfall { above } => self.overflow(now, active, &mut scratch.beyond, above),
             Topology::Continent { above } => {
                 let is_near = |p: &PeerId| self.peers.row(*p).is_some_and(|r| r.near);
                 scratch.beyond.reachable.retain(is_near);
-                self.overflow(active, &mut scratch.beyond, above)
+                self.overflow(now, active, &mut scratch.beyond, above)
             }
         };
         match (forward, stay) {
@@ -144,7 +156,16 @@ impl Routing {
     }
 
     /// Matches the prompt against what was sent to the peers.
-    pub(crate) fn match_beyond(&self, active: &Active, beyond: &mut Beyond) {
+    pub(crate) fn match_beyond(&self, now: Time, active: &Active, beyond: &mut Beyond) {
+        if self.shares {
+            beyond.shared.clear();
+            beyond.shared.resize(crate::peer::MOST, None);
+            for id in &beyond.available {
+                let blocks = &active.request.blocks;
+                beyond.shared[id.index()] =
+                    self.peers.get(*id).and_then(|p| p.told_of(now, blocks));
+            }
+        }
         let Some(snapshot) = &self.snapshot else {
             beyond.matched.resize(crate::peer::MOST, 0);
             beyond.matched.fill(0);
@@ -155,7 +176,13 @@ impl Routing {
     }
 
     /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
-    fn overflow(&self, active: &Active, beyond: &mut Beyond, above: f32) -> Option<Forward> {
+    fn overflow(
+        &self,
+        now: Time,
+        active: &Active,
+        beyond: &mut Beyond,
+        above: f32,
+    ) -> Option<Forward> {
         let own = self.mean_utilisation();
         if own <= above {
             return None;
@@ -166,7 +193,7 @@ impl Routing {
         };
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
-        self.match_beyond(active, beyond);
+        self.match_beyond(now, active, beyond);
         Some(Forward::to(id, Why::Overflow { utilisation: own }))
     }
 

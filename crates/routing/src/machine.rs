@@ -26,6 +26,7 @@ use crate::policy::{Params, Policy, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, Replicas, State};
 use crate::request::{Outcome, Request, Usage};
+use crate::shared::Marks;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
@@ -54,6 +55,9 @@ pub struct Config {
     pub ms_per_token: f64,
     /// KV size assumed where neither config nor engine tells, tokens.
     pub default_kv_tokens: u64,
+    /// Most entries that the prefix index reserves memory for, where the policy would take more: for
+    /// a driver that knows how much its replicas can hold.
+    pub index_entries: usize,
     /// Most replicas the region can have.
     pub max_replicas: u16,
     /// Decisions kept for explain.
@@ -78,6 +82,7 @@ impl Config {
             probe: ProbeConfig::default(),
             ms_per_token: 0.1,
             default_kv_tokens: 500_000,
+            index_entries: usize::MAX,
             max_replicas: 1024,
             explain_keep: 256,
             explain_candidates: 64,
@@ -229,6 +234,9 @@ pub struct Routing {
     pub(crate) scratch: Scratch,
     pub(crate) peers: Peers,
     pub(crate) snapshot: Option<Snapshot>,
+    /// What was dispatched lately, and whether the peers are told.
+    pub(crate) recent: Marks,
+    pub(crate) shares: bool,
     /// There are peers, and a topology that looks at them.
     pub(crate) second_layer: bool,
     schedule: Schedule,
@@ -269,8 +277,8 @@ impl Routing {
             replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
             index: spec.map(|s| {
-                PrefixIndex::new(s.total_blocks, usize::from(config.max_replicas), s.evict)
-                    .with_ttl(s.ttl)
+                let entries = s.total_blocks.min(config.index_entries);
+                PrefixIndex::new(entries, usize::from(config.max_replicas), s.evict).with_ttl(s.ttl)
             }),
             insert: spec.map_or(Insert::OnDispatch, |s| s.insert),
             cap_blocks: spec.and_then(|s| s.per_target_blocks),
@@ -280,6 +288,8 @@ impl Routing {
             scratch: Scratch::default(),
             peers: Peers::default(),
             snapshot: None,
+            recent: Marks::new(4 * usize::from(config.peering.most_prefixes)),
+            shares: false,
             second_layer: false,
             schedule: Schedule::default(),
             outputs: VecDeque::new(),

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
 use crate::digest::{Digest, Remote};
+use crate::shared::{KNOWN, Marks};
 use crate::topology::{PeerSpec, Peering};
 
 /// Most peers: a request's permission is a bit for each.
@@ -93,6 +94,8 @@ pub(crate) struct Peer {
     /// It was asked for held requests since its newest digest.
     pub(crate) asked: bool,
     since: VecDeque<Since>,
+    /// Prefixes that it told of.
+    prefixes: Marks,
     pub(crate) totals: PeerTotals,
     /// A forward went beyond what the policy grants it.
     pub(crate) overdrawn: bool,
@@ -107,6 +110,7 @@ impl Peer {
             shut: false,
             asked: false,
             since: VecDeque::new(),
+            prefixes: Marks::new(KNOWN),
             totals: PeerTotals::default(),
             overdrawn: false,
         };
@@ -265,6 +269,9 @@ impl Peers {
         peer.shut = false;
         peer.asked = false;
         peer.totals.digests += 1;
+        for prefix in &digest.prefixes {
+            peer.prefixes.note(now, *prefix, Duration::ZERO);
+        }
         peer.take(now, digest, slot);
     }
 
@@ -317,6 +324,11 @@ impl Peer {
     pub(crate) fn has_room(&self, own_held: u32, peering: &Peering) -> bool {
         let own = if peering.tau_own { own_held } else { u32::MAX };
         self.row.eligible > 0 && self.row.held <= peering.tau.min(own)
+    }
+
+    /// The longest beginning of a prompt that it told of.
+    pub(crate) fn told_of(&self, now: Time, blocks: &[u64]) -> Option<(ReplicaId, u32)> {
+        self.prefixes.longest(now, blocks)
     }
 
     pub(crate) fn row(&self) -> &PeerRow {

@@ -86,6 +86,7 @@ fn line(text: &str) -> Line {
             "utilisation" => line.row.utilisation = number,
             "ms_per_token" => line.row.ms_per_token = number,
             "trust" => line.row.trust = number,
+            "rtt_ms" => line.row.rtt_ms = number,
             "matched" => line.matched = count,
             "slots" => line.spec.slots = Some(count),
             "weight" => line.spec.weight = count,
@@ -188,6 +189,7 @@ impl Bench {
             available: &[],
             reachable: &[],
             peer_matched: &[],
+            shared: &[],
         };
         let pick = self.policy.pick(&view, &mut self.rng);
         (pick, now, request)

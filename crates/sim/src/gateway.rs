@@ -32,6 +32,8 @@ pub(crate) struct Gateway {
     /// Where probes and digests are looked up.
     pub(crate) shown: Shown,
     seed: u64,
+    /// Blocks that all replicas of the world can hold: more the index is never to remember.
+    entries: usize,
 }
 
 /// What the driver needs to know of the policy's fingerprints.
@@ -55,11 +57,17 @@ impl Granularity {
 }
 
 impl Gateway {
-    pub(crate) fn new(region: usize, system: &System, seed: u64, at: usize) -> Gateway {
+    pub(crate) fn new(
+        region: usize,
+        system: &System,
+        entries: usize,
+        seed: u64,
+        at: usize,
+    ) -> Gateway {
         let seed = mix(seed, 0x4741_5445 + at as u64);
         Gateway {
             region,
-            machine: Routing::new(config(system), seed),
+            machine: Routing::new(config(system, entries), seed),
             up: true,
             timer: None,
             knows: Vec::new(),
@@ -68,6 +76,7 @@ impl Gateway {
             told_at: Time::ZERO,
             shown: Shown::default(),
             seed,
+            entries,
         }
     }
 
@@ -79,7 +88,7 @@ impl Gateway {
 
     /// Forgets everything, as a process that starts anew.
     pub(crate) fn restart(&mut self, system: &System) {
-        self.machine = Routing::new(config(system), self.seed);
+        self.machine = Routing::new(config(system, self.entries), self.seed);
         self.timer = None;
         self.knows.clear();
         self.shown = Shown::default();
@@ -137,7 +146,21 @@ impl Gateway {
     }
 }
 
-fn config(system: &System) -> Config {
+/// The most entries that an index over `replicas` replicas can have: the blocks of each one's KV, as
+/// the machine bounds it.
+pub(crate) fn entries(system: &System, replicas: &[Replica], most: usize) -> usize {
+    let Some(spec) = (system.policy.index)(&system.params) else { return 0 };
+    let tokens = replicas.iter().map(|replica| {
+        let hardware = &replica.hardware;
+        let own = u64::from(hardware.engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
+        hardware.kv_tokens.unwrap_or(own).max(own)
+    });
+    let block_tokens = (spec.block_bytes / 4).max(1);
+    let each = tokens.max().unwrap_or(0) as usize / block_tokens + 1;
+    most.saturating_mul(spec.per_target_blocks.unwrap_or(each))
+}
+
+fn config(system: &System, entries: usize) -> Config {
     let topology = match system.topology {
         Topology::TwoLayer => meridian_routing::Topology::TwoLayer,
         Topology::Waterfall { above } => meridian_routing::Topology::Waterfall { above },
@@ -157,6 +180,7 @@ fn config(system: &System) -> Config {
         topology,
         explain_keep: 0,
         explain_candidates: 0,
+        index_entries: entries,
         ..Config::new(system.policy)
     }
 }

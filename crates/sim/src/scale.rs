@@ -29,6 +29,11 @@ impl Scaling {
     pub(crate) fn every(&self) -> Duration {
         self.rule.every
     }
+
+    /// Most replicas of a region.
+    pub(crate) fn most(&self) -> usize {
+        self.rule.max as usize
+    }
 }
 
 impl World {

@@ -155,10 +155,13 @@ impl World {
             Topology::Central { region } => vec![region],
             _ => (0..self.regions.len()).collect(),
         };
+        let added = self.scaling.as_ref().map_or(0, Scaling::most) * self.regions.len();
+        let most = self.replicas.len() + added;
+        let entries = crate::gateway::entries(&self.system, &self.replicas, most);
         for region in places {
             for _ in 0..self.system.gateways.max(1) {
                 let at = self.gateways.len();
-                let mut gateway = Gateway::new(region, &self.system, self.seed, at);
+                let mut gateway = Gateway::new(region, &self.system, entries, self.seed, at);
                 if let Some(twin) = self.twin.filter(|_| at == 0) {
                     gateway.reseed(&self.system, twin.gateway_seed);
                 }
@@ -231,6 +234,7 @@ impl World {
             if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
                 continue;
             }
+            self.report.ended = at;
             self.report.events += 1;
             self.happen(event);
             if self.paranoid {
@@ -292,7 +296,6 @@ impl World {
         }
         self.settle_bills();
         self.report.total_requests = self.flights.started();
-        self.report.ended = self.now;
         self.report
     }
 

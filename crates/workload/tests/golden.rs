@@ -126,6 +126,7 @@ fn published_generators() {
         single     d3e4054114c13813 [6304, 6304, 6304, 6304, 6304]
         tool_loop  1f60619e4248a2a2 [9340, 10624, 7996, 10632, 9672]
         chat       faeffe9417ec83e5 [92, 12, 68, 4, 1416]
+        first_prompts a810a76c00b7bc4f [184, 196, 48, 24, 76]
     "#]]
     .assert_eq(&out);
 }

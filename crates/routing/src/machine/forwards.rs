@@ -32,7 +32,8 @@ impl Routing {
             there: blocks(peer.index()),
             at_meant: slot.map_or(0, |s| blocks(usize::from(s))),
         };
-        let known = slot.map_or(away.there, |_| away.at_meant);
+        let shared = self.scratch.beyond.shared_at(peer, meant);
+        let known = slot.map_or(away.there, |_| away.at_meant).max(shared);
         active.matched = self.scratch.tokens(known);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;

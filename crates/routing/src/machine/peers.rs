@@ -34,6 +34,8 @@ impl Routing {
 
     fn peers_changed(&mut self) {
         self.second_layer = !self.peers.is_empty() && self.config.topology != Topology::Local;
+        let two_layers = self.second_layer && self.config.topology == Topology::TwoLayer;
+        self.shares = two_layers && self.policy.shares_prefixes();
         self.policy.peers_changed(&self.peers);
     }
 
@@ -110,7 +112,7 @@ impl Routing {
                 && request.peers & bit != 0
                 && active.tried_peers & bit == 0;
             if may {
-                self.match_all(&active);
+                self.match_all(now, &active);
                 self.held.release(id, active.request.tenant);
                 self.forward(now, &mut active, Forward::to(by, Why::Stolen));
                 left -= 1;

@@ -1,11 +1,11 @@
 //! The held queue gives requests back when room appears.
 
-use meridian_base::{PeerId, RequestId, Time};
+use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
 use super::{RETICK, Routing};
 use crate::decide::{Choice, Record};
 use crate::forward::Forward;
-use crate::why::Why;
+use crate::why::{Ineligible, Why};
 
 impl Routing {
     /// Sends held requests while any of the first ones fits.
@@ -20,7 +20,10 @@ impl Routing {
     /// Whether anybody could take any request at all. Most events open nobody, and looking over the
     /// queue for nothing is what a full region would mostly do.
     fn anybody_open(&self) -> bool {
+        // Who is pinned to a replica that drains may still go there.
+        let drains = |id: &ReplicaId| self.replicas.row(*id).closed == Some(Ineligible::Draining);
         self.replicas.rooms().iter().any(|room| *room >= 0.0)
+            || self.replicas.ids().iter().any(drains)
             || self.has_second_layer() && self.peers.ids().iter().any(|id| self.takes(*id))
     }
 

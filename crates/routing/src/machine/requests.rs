@@ -115,6 +115,10 @@ impl Routing {
         {
             index.insert(replica.0, &active.request.blocks);
         }
+        if self.shares {
+            let quiet = self.config.peering.prefix_window / 2;
+            self.recent.sent(at, replica, &active.request.blocks, quiet);
+        }
         self.actives.insert(active);
     }
 

@@ -91,6 +91,11 @@ pub(super) static SPEC: Spec = Spec {
             &["on", "off"],
             "count own forwards that a peer's digest does not know of",
         ),
+        Param::word(
+            "shared_prefixes",
+            &["on", "off"],
+            "regions tell each other which prefixes they hold",
+        ),
         Param::word("empty_queue", &["on", "off"], "forward only to peers that hold nothing"),
     ],
     admission: Admission::PendingKv,
@@ -153,6 +158,10 @@ impl Policy for Meridian {
 
     fn follows_remotes(&self) -> bool {
         true
+    }
+
+    fn shares_prefixes(&self) -> bool {
+        self.reach.shared
     }
 
     fn credit(&self, peer: &PeerRow) -> Option<f32> {

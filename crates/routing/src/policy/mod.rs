@@ -298,6 +298,9 @@ pub struct View<'a> {
     /// Prompt blocks matched by what was sent away, by peer id and by
     /// [`RemoteRow::slot`](crate::RemoteRow::slot).
     pub peer_matched: &'a [u32],
+    /// By peer id, the replica that the peer itself says holds most of the prompt, and how many
+    /// blocks of it; empty where the policy shares no prefixes.
+    pub shared: &'a [Option<(ReplicaId, u32)>],
 }
 
 impl View<'_> {
@@ -320,7 +323,19 @@ impl View<'_> {
     /// target is the peer's id or the replica's slot).
     #[must_use]
     pub fn peer_tokens(&self, target: u16) -> f32 {
-        let blocks = self.peer_matched.get(usize::from(target)).copied().unwrap_or(0);
+        self.tokens(self.peer_matched.get(usize::from(target)).copied().unwrap_or(0))
+    }
+
+    /// Prompt tokens that the peer says its `replica` holds.
+    #[must_use]
+    pub fn shared_tokens(&self, peer: PeerId, replica: ReplicaId) -> f32 {
+        match self.shared.get(peer.index()) {
+            Some(Some((at, blocks))) if *at == replica => self.tokens(*blocks),
+            _ => 0.0,
+        }
+    }
+
+    fn tokens(&self, blocks: u32) -> f32 {
         let tokens = blocks as f32 * self.request.block_tokens;
         tokens.min(self.request.prompt_tokens as f32)
     }
@@ -368,6 +383,11 @@ pub trait Policy: Send {
 
     /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.
     fn follows_remotes(&self) -> bool {
+        false
+    }
+
+    /// Whether regions tell each other which prefixes they hold.
+    fn shares_prefixes(&self) -> bool {
         false
     }
 

@@ -76,17 +76,19 @@ fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {
     Params::complete(spec, &given).expect("knobs of the policy")
 }
 
+/// The chained hashes of the named blocks.
+fn chain(t: &TestCase, name: &str) -> Vec<u64> {
+    let names = t.args.get(name).map_or(&[][..], |n| n);
+    let mut hash = 0;
+    let mut next = |n: &String| {
+        hash = meridian_base::mix(hash, keyed(1, n.as_bytes()));
+        hash
+    };
+    names.iter().map(&mut next).collect()
+}
+
 fn request(t: &TestCase) -> Request {
-    let mut chain = 0;
-    let blocks: Vec<u64> = t.args.get("blocks").map_or_else(Vec::new, |names| {
-        names
-            .iter()
-            .map(|n| {
-                chain = meridian_base::mix(chain, keyed(1, n.as_bytes()));
-                chain
-            })
-            .collect()
-    });
+    let blocks = chain(t, "blocks");
     let prompt = arg(t, "prompt").unwrap_or(16 * blocks.len() as u32 + 4);
     Request {
         id: RequestId(arg(t, "id").expect("a request has an id")),

@@ -8,15 +8,18 @@
 //!   `util=`, `kv_free=`, `kv=`, `speed=`); without lines, one idle replica
 //! - `stolen p=N count=N`: the peer asks for so many
 //! - `arrive` takes `hops=N peers=BITS`, `finish` takes `served=N`
+//! - `digest` takes `prefixes=(a,b,..)`, the chain that replica 0 there says it holds
 //! - `peers` prints the table, `digest_of_ours` what this region would tell
 
 use std::fmt::Write;
 
 use datadriven::TestCase;
 use meridian_base::{Duration, PeerId, ReplicaId};
-use meridian_routing::{Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, Topology};
+use meridian_routing::{
+    Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, SharedPrefix, Topology,
+};
 
-use crate::arg;
+use crate::{arg, chain};
 
 pub(crate) fn topology(t: &TestCase) -> Topology {
     let above = arg(t, "above").unwrap_or(0.8);
@@ -76,8 +79,15 @@ fn told(t: &TestCase) -> Digest {
         utilisation: arg(t, "util").unwrap_or(0.0),
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
         whole: !t.args.contains_key("part"),
+        prefixes: prefixes(t),
         replicas,
     }
+}
+
+/// Every eighth block of the chain, as a gateway would tell.
+fn prefixes(t: &TestCase) -> Vec<SharedPrefix> {
+    let told = chain(t, "prefixes").into_iter().skip(7).step_by(8);
+    told.map(|hash| SharedPrefix { hash, replica: ReplicaId(0) }).collect()
 }
 
 fn remote(line: &str) -> Remote {
@@ -143,6 +153,9 @@ pub(crate) fn digest(d: &Digest) -> String {
         "held {}, {} of {} eligible, utilisation {:.2}, {} KV tokens, whole {}\n",
         d.held, d.eligible, d.usable, d.utilisation, d.kv_tokens, d.whole
     );
+    for p in &d.prefixes {
+        writeln!(out, "{} holds {:x}", p.replica, p.hash >> 48).expect("strings take writes");
+    }
     for r in &d.replicas {
         writeln!(
             out,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
-//! replica and the digest can't know, and m is what we sent there before. A request leaves early,
+//! replica and the digest can't know, and m is what we sent there before or the peer says is there. A request leaves early,
 //! when a peer's best score is lower, and not only when everything here is full.
 //!
 //! Digests are old, and every region sees the same idle replica: so a peer that holds requests
@@ -56,6 +56,7 @@ pub(super) struct Reach {
     credit_tokens: f32,
     count_own: bool,
     empty_queue: bool,
+    pub(super) shared: bool,
 }
 
 impl Reach {
@@ -74,6 +75,7 @@ impl Reach {
             credit_tokens: p.f32("credit_tokens"),
             count_own: p.is("count_own", "on"),
             empty_queue: p.is("empty_queue", "on"),
+            shared: p.is("shared_prefixes", "on"),
         }
     }
 
@@ -165,7 +167,7 @@ impl Meridian {
                 continue;
             }
             for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
-                let Some(score) = self.score_remote(view, peer, remote) else { continue };
+                let Some(score) = self.score_remote(view, (id, peer), remote) else { continue };
                 // The first of equals: the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| score < least) {
                     best = Some((score, id, remote.told.id));
@@ -176,10 +178,16 @@ impl Meridian {
     }
 
     /// The score of a peer's replica; `None` when the prompt does not fit there.
-    fn score_remote(&self, view: &View<'_>, peer: &PeerRow, remote: &RemoteRow) -> Option<f32> {
+    fn score_remote(
+        &self,
+        view: &View<'_>,
+        (id, peer): (PeerId, &PeerRow),
+        remote: &RemoteRow,
+    ) -> Option<f32> {
         let told = &remote.told;
         let prompt = view.request.prompt_tokens as f32;
-        let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
+        let sent = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot));
+        let matched = sent.max(view.shared_tokens(id, told.id)) * told.trust;
         let (own, own_tokens) = match self.reach.count_own {
             true => (remote.own, remote.own_tokens),
             false => (0, 0.0),
