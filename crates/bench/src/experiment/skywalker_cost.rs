@@ -162,6 +162,10 @@ fn load_figure(day: &Day) -> anyhow::Result<Figure> {
     Ok(Figure::new(&["load"], title, svg))
 }
 
+/// Replicas that serve one region when a replica's capacity is measured. One by itself would be
+/// judged by the few longest prompts that happen to come to it.
+const TOGETHER_IN_TRIAL: u32 = 4;
+
 /// What the simulated day needs to know of a replica.
 struct Fleet {
     day: Day,
@@ -199,7 +203,7 @@ struct Outcome {
 }
 
 impl Fleet {
-    /// Measures one replica's capacity, and sets the rate of the day by it.
+    /// Measures a replica's capacity, and sets the rate of the day by it.
     fn measure(context: &Context<'_>, plan: &Plan, day: Day) -> anyhow::Result<Fleet> {
         let generator = plan.workloads[0].1.first().context("workloads.loads: empty")?.clone();
         let cell = *plan.cells().first().context("systems: empty; give one")?;
@@ -217,8 +221,9 @@ impl Fleet {
         let (wanted, window) = (context.knob("attainment")?, context.knob("capacity_window_s")?);
         let tried = runner::parallel(RATES.len(), |i| -> anyhow::Result<(f64, f64)> {
             let mut scenario = build::scenario(plan, cell, 1)?;
-            scenario.replicas = vec![hardware];
-            scenario.loads = vec![fleet.steady(f64::from(RATES[i]) / 100.0)];
+            scenario.replicas = vec![hardware; TOGETHER_IN_TRIAL as usize];
+            let each = f64::from(RATES[i]) / 100.0;
+            scenario.loads = vec![fleet.steady(each * f64::from(TOGETHER_IN_TRIAL))];
             // A conversation lasts minutes, so a steady state takes some of them to come.
             scenario.measure.warmup = Duration::from_secs_f64(window / 4.0);
             scenario.measure.window = Duration::from_secs_f64(window);
@@ -259,32 +264,34 @@ impl Fleet {
         (0..profile.regions.len()).map(load).collect()
     }
 
-    fn needed(&self, share: f64) -> f64 {
-        share * self.mean_rps / self.capacity
+    /// Replicas that a share of the mean load needs, whole.
+    fn needed(&self, share: f64) -> u32 {
+        // The rate was set from a whole number of replicas; it must not come back as one more.
+        (share * self.mean_rps / self.capacity - 1e-9).ceil() as u32
     }
 
     /// Replicas of each region for its own peak.
     fn apart(&self) -> Vec<u32> {
-        self.day.regions.iter().map(|hours| self.needed(peak(hours)).ceil() as u32).collect()
+        self.day.regions.iter().map(|hours| self.needed(peak(hours))).collect()
     }
 
     /// Replicas for the peak of all regions together, shared out by their peaks: the largest
     /// remainders are rounded up.
     fn together(&self) -> Vec<u32> {
-        let all = self.needed(peak(&self.day.total)).ceil();
-        let share = |hours: &Vec<f64>| all * peak(hours) / self.day.sum_of_peaks();
+        let all = self.needed(peak(&self.day.total));
+        let share = |hours: &Vec<f64>| f64::from(all) * peak(hours) / self.day.sum_of_peaks();
         let exact: Vec<f64> = self.day.regions.iter().map(share).collect();
         let mut counts: Vec<u32> = exact.iter().map(|v| v.floor() as u32).collect();
         let mut order: Vec<usize> = (0..exact.len()).collect();
         order.sort_by(|a, b| exact[*b].fract().total_cmp(&exact[*a].fract()));
-        let missing = (all as u32).saturating_sub(counts.iter().sum());
+        let missing = all.saturating_sub(counts.iter().sum());
         order.iter().cycle().take(missing as usize).for_each(|at| counts[*at] += 1);
         counts
     }
 
     /// Replicas of each region at the hour when the day starts.
     fn at_start(&self) -> Vec<u32> {
-        let share = |hours: &Vec<f64>| (self.needed(hours[0]).ceil() as u32).max(1);
+        let share = |hours: &Vec<f64>| self.needed(hours[0]).max(1);
         self.day.regions.iter().map(share).collect()
     }
 
