@@ -6,6 +6,7 @@
 //! by the request, not tried, heard of lately); which of them should is the policy's rule, or the
 //! topology's where it overrides the policies.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
@@ -14,6 +15,7 @@ use crate::decide::{Choice, Scratch};
 use crate::machine::Routing;
 use crate::peer::Peer;
 use crate::policy::Pick;
+use crate::recall::Recall;
 use crate::topology::Topology;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -156,14 +158,23 @@ impl Routing {
     }
 
     /// Matches the prompt against what was sent to the peers.
-    pub(crate) fn match_beyond(&self, now: Time, active: &Active, beyond: &mut Beyond) {
+    pub(crate) fn match_beyond(
+        &self,
+        now: Time,
+        active: &Active,
+        beyond: &mut Beyond,
+        recall: &mut Option<Box<Recall>>,
+    ) {
+        let blocks = &active.request.blocks;
         if self.shares {
             beyond.shared.clear();
             beyond.shared.resize(crate::peer::MOST, None);
             for id in &beyond.available {
-                let blocks = &active.request.blocks;
-                beyond.shared[id.index()] =
-                    self.peers.get(*id).and_then(|p| p.told_of(now, blocks));
+                let Some(peer) = self.peers.get(*id) else { continue };
+                beyond.shared[id.index()] = match recall {
+                    Some(recall) => recall.told(now, *id, peer, blocks),
+                    None => peer.told_of(now, blocks).map(|t| (t.replica, t.blocks)),
+                };
             }
         }
         let Some(snapshot) = &self.snapshot else {
@@ -172,7 +183,12 @@ impl Routing {
             return;
         };
         beyond.matched.resize(snapshot.width(), 0);
-        snapshot.matches(&active.request.blocks, &mut beyond.matched);
+        match recall {
+            Some(recall) => {
+                snapshot.matches_again(blocks, &mut beyond.matched, &mut recall.beyond);
+            }
+            None => snapshot.matches(blocks, &mut beyond.matched),
+        }
     }
 
     /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
@@ -193,7 +209,7 @@ impl Routing {
         };
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
-        self.match_beyond(now, active, beyond);
+        self.match_beyond(now, active, beyond, &mut None);
         Some(Forward::to(id, Why::Overflow { utilisation: own }))
     }
 

@@ -441,8 +441,8 @@ impl Routing {
     /// Decides about `request` without sending or remembering anything but the decision.
     pub fn dry_run(&mut self, now: Time, request: Request) -> Option<&Decision> {
         let id = request.id;
-        let active = Active::new(now, request);
-        self.choose(now, &active, Record::All);
+        let mut active = Active::new(now, request);
+        self.choose(now, &mut active, Record::All);
         self.journal.find(id)
     }
 }

@@ -44,7 +44,7 @@ impl Routing {
         let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
         // Decide once more for the one that goes: its matches are the scratch's then, and the
         // journal's last word on it is this decision.
-        let choice = self.choose(now, &active, Record::Unsent);
+        let choice = self.choose(now, &mut active, Record::Unsent);
         let (id, tenant) = (active.request.id, active.request.tenant);
         match choice {
             Choice::Send(replica, why) => {
@@ -72,8 +72,8 @@ impl Routing {
     ) -> Option<RequestId> {
         let mut best: Option<(f64, RequestId)> = None;
         for id in order.iter().copied() {
-            let Some(active) = self.actives.take(id) else { continue };
-            let choice = self.choose(now, &active, Record::No);
+            let Some(mut active) = self.actives.take(id) else { continue };
+            let choice = self.choose(now, &mut active, Record::No);
             self.actives.insert(active);
             let (Choice::Send(_, why) | Choice::Forward(Forward { why, .. })) = choice else {
                 continue;
