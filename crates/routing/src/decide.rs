@@ -91,7 +91,7 @@ impl Routing {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         scratch.recall = active.recall.take();
-        if active.place == Place::Held && scratch.recall.is_none() {
+        if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
             scratch.recall = Some(Box::default());
         }
         self.match_prefix(active, &mut scratch);

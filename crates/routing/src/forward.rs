@@ -111,6 +111,22 @@ impl Routing {
         }
     }
 
+    /// The peers that may take anything at all now, a bit each.
+    pub(crate) fn open_beyond(&self, now: Time) -> u64 {
+        if self.config.topology != Topology::TwoLayer {
+            // These weigh the whole region, whether a request fits here or not.
+            return u64::MAX;
+        }
+        let peering = &self.config.peering;
+        let takes = |id: &PeerId| {
+            let peer = self.peers.get(*id)?;
+            let has_room = peer.has_room(self.held.len(), peering);
+            (peer.is_fresh(now, peering) && self.policy.may_forward(peer.row(), has_room))
+                .then_some(1_u64 << id.0)
+        };
+        self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
+    }
+
     /// Lists who may get the request; true when anybody may, room or not.
     fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
         let beyond = &mut scratch.beyond;
@@ -168,7 +184,8 @@ impl Routing {
         let blocks = &active.request.blocks;
         if self.shares {
             beyond.shared.clear();
-            beyond.shared.resize(crate::peer::MOST, None);
+            let width = beyond.available.last().map_or(0, |id| id.index() + 1);
+            beyond.shared.resize(width, None);
             for id in &beyond.available {
                 let Some(peer) = self.peers.get(*id) else { continue };
                 beyond.shared[id.index()] = match recall {

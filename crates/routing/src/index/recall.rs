@@ -65,6 +65,21 @@ pub(crate) struct Recalled {
 }
 
 impl Recalled {
+    /// The matches, while they are good.
+    pub(crate) fn depths(
+        &mut self,
+        index: &PrefixIndex,
+        blocks: &[u64],
+        width: usize,
+    ) -> Option<&[u32]> {
+        if !self.is_good(index, blocks, width) {
+            return None;
+        }
+        // Good up to here: the ends are not looked at again before something changes.
+        self.all = index.changes.all;
+        Some(&self.depths)
+    }
+
     fn note_ends(&mut self) {
         self.ends.clear();
         for depth in &self.depths {
@@ -89,16 +104,16 @@ impl PrefixIndex {
     /// [`matches`](Self::matches) of a chain that was matched before, as `kept` remembers. The
     /// same chain goes with the same `kept`, always.
     pub(crate) fn matches_again(&self, blocks: &[u64], depth: &mut [u32], kept: &mut Recalled) {
-        if kept.is_good(self, blocks, depth.len()) {
-            depth.copy_from_slice(&kept.depths);
-            debug_assert!(self.agrees(blocks, &kept.depths), "a match changes at its ends only");
-        } else {
-            self.matches(blocks, depth);
-            kept.depths.clear();
-            kept.depths.extend_from_slice(depth);
-            kept.note_ends();
-            kept.at_ends = self.changes.at(&kept.ends, blocks);
+        if let Some(depths) = kept.depths(self, blocks, depth.len()) {
+            depth.copy_from_slice(depths);
+            debug_assert!(self.agrees(blocks, depth), "a match changes at its ends only");
+            return;
         }
+        self.matches(blocks, depth);
+        kept.depths.clear();
+        kept.depths.extend_from_slice(depth);
+        kept.note_ends();
+        kept.at_ends = self.changes.at(&kept.ends, blocks);
         kept.all = self.changes.all;
     }
 
@@ -106,5 +121,79 @@ impl PrefixIndex {
         let mut fresh = vec![0; depths.len()];
         self.matches(blocks, &mut fresh);
         fresh == depths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meridian_base::{Rng, mix};
+
+    use super::super::Evict;
+    use super::*;
+
+    const TARGETS: usize = 6;
+
+    /// One of few prompts that share beginnings of several lengths.
+    fn chain(rng: &mut Rng) -> Vec<u64> {
+        let (branch, length) = (rng.below(4) as u64, 1 + rng.below(24) as u64);
+        let name = |at: u64| mix(at, if at < 6 { 0 } else { 1 + branch });
+        (0..length).map(name).collect()
+    }
+
+    fn change(index: &mut PrefixIndex, rng: &mut Rng) {
+        let target = rng.below(TARGETS) as u16;
+        match rng.below(12) {
+            0 => index.remove_target(target),
+            1 => index.set_cap(target, 1 + rng.below(30)),
+            2 => {
+                index.truncate(target, &chain(rng), rng.below(10) as u32);
+            }
+            _ => index.insert(target, &chain(rng)),
+        }
+    }
+
+    // Twenty prompts looked at between changes of every kind: what is kept is always what a fresh
+    // match says, and most of the time the fresh match is spared.
+    #[test]
+    fn kept_matches_are_true() {
+        let (mut spared, mut looks) = (0, 0);
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let evict = [Evict::LeastRecent, Evict::EarliestInserted][rng.below(2)];
+            let mut index = PrefixIndex::new(60 + rng.below(200), TARGETS, evict);
+            let prompts: Vec<Vec<u64>> = (0..20).map(|_| chain(&mut rng)).collect();
+            let mut kept: Vec<Recalled> = prompts.iter().map(|_| Recalled::default()).collect();
+            for _ in 0..300 {
+                change(&mut index, &mut rng);
+                let at = rng.below(prompts.len());
+                for (prompt, kept) in prompts.iter().zip(&mut kept).skip(at) {
+                    let (mut again, mut fresh) = ([0; TARGETS], [0; TARGETS]);
+                    spared += usize::from(kept.is_good(&index, prompt, TARGETS));
+                    looks += 1;
+                    index.matches_again(prompt, &mut again, kept);
+                    index.matches(prompt, &mut fresh);
+                    assert_eq!(again, fresh, "seed {seed}");
+                }
+            }
+        }
+        assert!(spared * 2 > looks, "{spared} of {looks} matches were spared");
+    }
+
+    // A match with more ends than are watched is good until anything changes.
+    #[test]
+    fn many_ends() {
+        let targets = MOST_ENDS as u16 + 4;
+        let mut index = PrefixIndex::new(1000, usize::from(targets), Evict::LeastRecent);
+        let chain: Vec<u64> = (1..=u64::from(targets)).map(|n| mix(n, 1)).collect();
+        for target in 0..targets {
+            index.insert(target, &chain[..usize::from(target) + 1]);
+        }
+        let (mut kept, mut depth) = (Recalled::default(), vec![0; usize::from(targets)]);
+        index.matches_again(&chain, &mut depth, &mut kept);
+        assert!(kept.is_good(&index, &chain, depth.len()), "nothing has changed");
+        index.insert(0, &chain[..2]);
+        assert!(!kept.is_good(&index, &chain, depth.len()), "something has");
+        index.matches_again(&chain, &mut depth, &mut kept);
+        assert_eq!((depth[0], depth[1]), (2, 2));
     }
 }
