@@ -8,7 +8,7 @@ use anyhow::bail;
 use meridian_routing::policy::{Params, Spec as PolicySpec};
 use meridian_workload::Generator;
 
-use super::catalogue::catalogue;
+use super::catalogue::{catalogue, comparison};
 use super::generator;
 use super::spec::{Fleet, Measure, Quick, Regions, Spec, System, Workload};
 
@@ -57,7 +57,12 @@ impl Plan {
     /// `None` when something has no value to go on with; what is wrong goes to `problems`.
     fn resolve(spec: &Spec, problems: &mut Vec<String>) -> Option<Plan> {
         let known = catalogue();
+        let world = comparison();
         let mut note = |problem: String| problems.push(problem);
+        let spec = &match spec.comparison {
+            true => world.within(spec),
+            false => spec.clone(),
+        };
         let Some(regions) = &spec.regions else {
             note("regions: missing; name a set, as in `regions: skywalker`".to_owned());
             return None;
@@ -150,6 +155,7 @@ impl Plan {
             load.rate.iter_mut().flatten().for_each(|rate| *rate *= quick.share);
         }
         self.measure = quick.measure;
+        self.workloads.iter_mut().for_each(|w| w.0.measure = None);
         self
     }
 }
