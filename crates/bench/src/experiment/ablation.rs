@@ -165,7 +165,9 @@ mod tests {
         assert!(plan.systems.iter().all(|s| s.1.name == "meridian"));
         let mut none = spec;
         none.regions = Some(crate::experiment::spec::Ref::Named("skywalker".to_owned()));
-        none.workloads = vec![read("test", "{name: w, loads: [{generator: tree2, clients: [1, 1, 1]}]}").unwrap()];
+        none.workloads = vec![
+            read("test", "{name: w, loads: [{generator: tree2, clients: [1, 1, 1]}]}").unwrap(),
+        ];
         let error = format!("{:#}", halves(&Plan::new(&none, false).unwrap()).unwrap_err());
         assert!(error.contains("workloads (w).half: missing; use tuning or judging"), "{error}");
     }

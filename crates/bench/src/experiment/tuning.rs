@@ -65,7 +65,8 @@ fn candidates(spec: &Spec) -> Vec<Tuned> {
                 }
             };
             let published = tried(BTreeMap::new())(None);
-            let admissions = || std::iter::once(None).chain(sweep.admission.iter().map(|a| Some(*a)));
+            let admissions =
+                || std::iter::once(None).chain(sweep.admission.iter().map(|a| Some(*a)));
             let mut these = vec![published];
             for params in combinations(sweep) {
                 let these_params = admissions().map(tried(params));
@@ -98,7 +99,9 @@ fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
     let resolve = |params| Policy { name: policy.to_owned(), params }.resolve().ok();
     let with = BTreeMap::from([(name.to_owned(), value.clone())]);
     match (resolve(BTreeMap::new()), resolve(with)) {
-        (Some((_, published)), Some((_, given))) => format!("{published:?}") == format!("{given:?}"),
+        (Some((_, published)), Some((_, given))) => {
+            format!("{published:?}") == format!("{given:?}")
+        }
         _ => false,
     }
 }

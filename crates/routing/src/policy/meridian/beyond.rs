@@ -1,7 +1,8 @@
 //! The default policy's second layer: the same score for a peer's replicas, and credits.
 //!
 //! ```text
-//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 4 u^2) + 10 ms * running
+//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + u^2)
+//!       + 10 ms * running * t_p / mean t_p
 //! ```
 //!
 //! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
@@ -210,7 +211,9 @@ impl Meridian {
         }
         let price = 1.0 + self.price * told.utilisation * told.utilisation;
         let work = told.front_tokens + own_tokens + unmatched * price;
-        let running = self.running_ms * told.running as f32;
+        // The mean of our own replicas: both sides of the comparison have one measure.
+        let each = self.running(view.replicas.columns().mean_ms_per_token()).at(told.ms_per_token);
+        let running = each * told.running as f32;
         Some(self.rtt_weight * peer.rtt_ms + told.ms_per_token * work + running)
     }
 }
