@@ -87,12 +87,6 @@ pub(super) static SPEC: Spec = Spec {
             "by how much a peer must score lower than an eligible replica here",
         ),
         Param::word(
-            "wait_forward",
-            &["better", "close", "off"],
-            "instead of a hold for a full replica, forward to a peer that scores lower than what is \
-             eligible here, or only to one within wait_gain_ms of the full one, or never",
-        ),
-        Param::word(
             "credits",
             &["on", "off"],
             "bound forwards to a peer between two of its digests",
@@ -179,7 +173,7 @@ impl Policy for Meridian {
     }
 
     fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
-        has_room && self.reach.may_choose(peer)
+        has_room && self.reach.grants_to(peer)
     }
 
     fn follows_remotes(&self) -> bool {
