@@ -3,8 +3,7 @@
 
 use super::{
     Context, Findings, ablation, calibration, cells, gorgo, llm_cache_router, saturation,
-    skywalker_cost, skywalker_load,
-    tuning, versus,
+    skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// What runs an experiment.

@@ -68,8 +68,7 @@ fn pairs(grid: &Grid<'_>) -> Vec<[Vec<usize>; 2]> {
     let workload = |group: &[usize]| grid.cells[group[0]].workload;
     let fleet = |group: &[usize]| grid.cells[group[0]].fleet;
     let warm_of = |cold: &Vec<usize>| {
-        let same =
-            |g: &&Vec<usize>| workload(g) == workload(cold) + 1 && fleet(g) == fleet(cold);
+        let same = |g: &&Vec<usize>| workload(g) == workload(cold) + 1 && fleet(g) == fleet(cold);
         Some([cold.clone(), groups.iter().find(same)?.clone()])
     };
     groups.iter().filter(|g| workload(g).is_multiple_of(2)).filter_map(warm_of).collect()

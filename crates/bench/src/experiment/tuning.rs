@@ -40,9 +40,13 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     plan.workloads.retain(|w| w.0.half == Some(Half::Tuning));
     let grid = simulate(context, &plan)?;
     let contests = contests(&grid, &candidates);
+    let mut tables = vec![winners(&grid, &candidates, &contests)];
+    if !context.quick {
+        tables.push(all(&grid, &candidates, &contests));
+    }
     Ok(Findings {
         rows: results::rows(&grid),
-        tables: vec![winners(&grid, &candidates, &contests), all(&grid, &candidates, &contests)],
+        tables,
         violations: grid.violations(),
         params: params::hash(&plan)?,
         files: vec![("tuned.yaml".to_owned(), file(&context.spec, &candidates, &contests))],
@@ -65,7 +69,8 @@ fn candidates(spec: &Spec) -> Vec<Tuned> {
                 }
             };
             let published = tried(BTreeMap::new())(None);
-            let admissions = || std::iter::once(None).chain(sweep.admission.iter().map(|a| Some(*a)));
+            let admissions =
+                || std::iter::once(None).chain(sweep.admission.iter().map(|a| Some(*a)));
             let mut these = vec![published];
             for params in combinations(sweep) {
                 let these_params = admissions().map(tried(params));
@@ -98,7 +103,9 @@ fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
     let resolve = |params| Policy { name: policy.to_owned(), params }.resolve().ok();
     let with = BTreeMap::from([(name.to_owned(), value.clone())]);
     match (resolve(BTreeMap::new()), resolve(with)) {
-        (Some((_, published)), Some((_, given))) => format!("{published:?}") == format!("{given:?}"),
+        (Some((_, published)), Some((_, given))) => {
+            format!("{published:?}") == format!("{given:?}")
+        }
         _ => false,
     }
 }

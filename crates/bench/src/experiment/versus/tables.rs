@@ -97,7 +97,8 @@ pub(super) fn by_workload(marks: &[Mark]) -> Table {
     }
     for ((workload, fleet), of) in rows {
         let held = of.values().filter(|m| m.holds()).count();
-        let mut row = vec![workload.to_owned(), fleet.to_owned(), format!("{held} of {}", of.len())];
+        let mut row =
+            vec![workload.to_owned(), fleet.to_owned(), format!("{held} of {}", of.len())];
         row.extend(METRICS.iter().map(|metric| match of.get(metric) {
             Some(mark) => format!("{:.3}", mark.ratio.mean),
             None => "-".to_owned(),
@@ -152,9 +153,7 @@ pub(super) fn behind(marks: &[Mark], exceptions: &[Exception], seeds: u32) -> Ta
         &["among", "workload", "fleet", "metric", "ours over best", "interval", "best", "why"],
     );
     let mut worse: Vec<&Mark> = marks.iter().filter(|m| !m.holds()).collect();
-    worse.sort_by(|a, b| {
-        a.topology.cmp(&b.topology).then(b.ratio.mean.total_cmp(&a.ratio.mean))
-    });
+    worse.sort_by(|a, b| a.topology.cmp(&b.topology).then(b.ratio.mean.total_cmp(&a.ratio.mean)));
     for mark in worse {
         let interval = format!("{:.3} to {:.3}", mark.ratio.low, mark.ratio.high);
         table.row([
@@ -186,9 +185,10 @@ pub(super) fn distance(grid: &Grid<'_>, group: &[usize]) -> Table {
     let answering: Vec<usize> =
         group.iter().copied().filter(|c| compare::answers(grid, *c)).collect();
     let field = marks::field(grid, group);
-    let own = group.iter().copied().find(|c| {
-        marks::is_ours(grid, *c) && *marks::topology(grid, *c) == Topology::TwoLayer
-    });
+    let own = group
+        .iter()
+        .copied()
+        .find(|c| marks::is_ours(grid, *c) && *marks::topology(grid, *c) == Topology::TwoLayer);
     for metric in METRICS {
         let (Some(own), Some((_, rival)), Some((least, oracle))) =
             (own, compare::best(grid, &field, metric), compare::best(grid, &answering, metric))

@@ -2,9 +2,9 @@ use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Record, Report, Scenario};
 
 use super::*;
+use crate::experiment;
 use crate::experiment::spec::{Exception, Spec, read};
 use crate::experiment::table::Table;
-use crate::experiment;
 
 fn spec() -> Spec {
     let entry = experiment::find("meridian-vs-all").expect("it is in the registry");
@@ -76,23 +76,16 @@ fn the_field_is_whole() {
 #[test]
 fn marks_are_against_who_answers() {
     let mut spec = spec();
-    spec.exceptions = vec![
-        Exception {
-            cause: "near ties".to_owned(),
-            workloads: vec!["tot".to_owned()],
-            fleets: Vec::new(),
-            metrics: vec!["ttft_ms.p99".to_owned()],
-            topologies: Vec::new(),
-            rivals: vec!["dynamo_kv".to_owned()],
-        },
-    ];
-    let context = Context {
-        spec,
-        seeds: 2,
-        quick: true,
-        simulate: &stand_in,
-        progress: &|_, _, _| (),
-    };
+    spec.exceptions = vec![Exception {
+        cause: "near ties".to_owned(),
+        workloads: vec!["tot".to_owned()],
+        fleets: Vec::new(),
+        metrics: vec!["ttft_ms.p99".to_owned()],
+        topologies: Vec::new(),
+        rivals: vec!["dynamo_kv".to_owned()],
+    }];
+    let context =
+        Context { spec, seeds: 2, quick: true, simulate: &stand_in, progress: &|_, _, _| () };
     let found = run(&context).unwrap();
     let [summary, by_workload, by_cause, behind] = &found.tables[..4] else { panic!("four") };
     assert_eq!(cell(summary, "everybody (ours: two_layer)", "behind"), "8");
