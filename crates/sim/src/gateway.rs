@@ -91,7 +91,7 @@ impl Gateway {
         self.machine = Routing::new(config(system, self.entries), self.seed);
         self.timer = None;
         self.knows.clear();
-        self.shown = Shown::default();
+        self.shown = self.shown.restarted();
     }
 
     /// Its own id of a replica.
@@ -110,6 +110,7 @@ impl Gateway {
             self.knows.push(None);
         }
         self.knows[free] = Some(at);
+        self.shown.replicas_changed();
         let region = replica.hardware.region;
         let engine = &replica.hardware.engine;
         let own = u64::from(engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
@@ -130,6 +131,7 @@ impl Gateway {
         let Some(id) = self.id_of(replica) else { return };
         self.machine.handle(now, Input::Left(id));
         self.knows[id.index()] = None;
+        self.shown.replicas_changed();
     }
 
     /// Tells it of a peer.
