@@ -33,6 +33,7 @@ mod skywalker_load;
 pub mod spec;
 pub mod stats;
 pub mod table;
+pub mod trace;
 mod versus;
 
 use anyhow::{Context as _, bail};
