@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
 use crate::peer::MOST;
+use crate::recall::Recall;
 use crate::request::Request;
 
 /// Where a request is.
@@ -54,6 +55,8 @@ pub(crate) struct Active {
     pub(crate) first_token: bool,
     /// Past its predicted first token, and counted so.
     pub(crate) overdue: bool,
+    /// What it matched when it was last looked at, while it is held.
+    pub(crate) recall: Option<Box<Recall>>,
 }
 
 impl Active {
@@ -72,6 +75,7 @@ impl Active {
             alone: false,
             first_token: false,
             overdue: false,
+            recall: None,
         }
     }
 }

@@ -3,16 +3,18 @@
 //! Builds what the policy may see (prefix matches, the eligible, the full), asks it, and writes
 //! the decision down. One pass over the model's replicas; the buffers are kept between decisions.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
-use crate::active::Active;
+use crate::active::{Active, Place};
 use crate::explain::{CandidateRow, PeerCandidate, Target};
 use crate::forward::{Beyond, Forward};
 use crate::index::PrefixIndex;
 use crate::machine::Routing;
 use crate::peer::Peers;
 use crate::policy::{Pick, View};
+use crate::recall::Recall;
 use crate::replica::{Replicas, Row};
 use crate::why::{Ineligible, RejectWhy, Why};
 
@@ -67,6 +69,8 @@ pub(crate) struct Scratch {
     block_tokens: f32,
     prompt_tokens: f32,
     pub(crate) beyond: Beyond,
+    /// What a held request matched before.
+    recall: Option<Box<Recall>>,
 }
 
 impl Scratch {
@@ -83,9 +87,13 @@ impl Scratch {
 
 impl Routing {
     /// Decides about one request, changing nothing but the policy's own turn and the journal.
-    pub(crate) fn choose(&mut self, now: Time, active: &Active, record: Record) -> Choice {
+    pub(crate) fn choose(&mut self, now: Time, active: &mut Active, record: Record) -> Choice {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
+        scratch.recall = active.recall.take();
+        if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
+            scratch.recall = Some(Box::default());
+        }
         self.match_prefix(active, &mut scratch);
         let local = match self.sort_out(active, &mut scratch) {
             Err(choice) => Err(choice),
@@ -95,6 +103,7 @@ impl Routing {
             false => Choice::of(local),
             true => self.look_beyond(now, active, &mut scratch, local),
         };
+        active.recall = scratch.recall.take();
         self.scratch = scratch;
         let pick = choice.pick();
         if record == Record::All || record == Record::Unsent && pick.is_none() {
@@ -108,7 +117,7 @@ impl Routing {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
-        self.match_beyond(now, active, &mut scratch.beyond);
+        self.match_beyond(now, active, &mut scratch.beyond, &mut None);
         self.scratch = scratch;
     }
 
@@ -117,7 +126,15 @@ impl Routing {
         scratch.prompt_tokens = active.request.prompt_tokens as f32;
         scratch.matched.resize(self.replicas.width(), 0);
         match &self.index {
-            Some(index) => index.matches(&active.request.blocks, &mut scratch.matched),
+            Some(index) => {
+                let blocks = &active.request.blocks;
+                match &mut scratch.recall {
+                    Some(kept) => {
+                        index.matches_again(blocks, &mut scratch.matched, &mut kept.here);
+                    }
+                    None => index.matches(blocks, &mut scratch.matched),
+                }
+            }
             None => scratch.matched.fill(0),
         }
     }
@@ -256,7 +273,7 @@ impl Routing {
         if !self.policy.looks_beyond(&view(now, active, scratch, tables, held), local) {
             return None;
         }
-        self.match_beyond(now, active, &mut scratch.beyond);
+        self.match_beyond(now, active, &mut scratch.beyond, &mut scratch.recall);
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
         let view = view(now, active, scratch, tables, held);
         let forward = self.policy.forward(&view, local, &mut self.rng);

@@ -6,6 +6,7 @@
 //! by the request, not tried, heard of lately); which of them should is the policy's rule, or the
 //! topology's where it overrides the policies.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
@@ -14,6 +15,7 @@ use crate::decide::{Choice, Scratch};
 use crate::machine::Routing;
 use crate::peer::Peer;
 use crate::policy::Pick;
+use crate::recall::Recall;
 use crate::topology::Topology;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -109,6 +111,22 @@ impl Routing {
         }
     }
 
+    /// The peers that may take anything at all now, a bit each.
+    pub(crate) fn open_beyond(&self, now: Time) -> u64 {
+        if self.config.topology != Topology::TwoLayer {
+            // These weigh the whole region, whether a request fits here or not.
+            return u64::MAX;
+        }
+        let peering = &self.config.peering;
+        let takes = |id: &PeerId| {
+            let peer = self.peers.get(*id)?;
+            let has_room = peer.has_room(self.held.len(), peering);
+            (peer.is_fresh(now, peering) && self.policy.may_forward(peer.row(), has_room))
+                .then_some(1_u64 << id.0)
+        };
+        self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
+    }
+
     /// Lists who may get the request; true when anybody may, room or not.
     fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
         let beyond = &mut scratch.beyond;
@@ -156,14 +174,24 @@ impl Routing {
     }
 
     /// Matches the prompt against what was sent to the peers.
-    pub(crate) fn match_beyond(&self, now: Time, active: &Active, beyond: &mut Beyond) {
+    pub(crate) fn match_beyond(
+        &self,
+        now: Time,
+        active: &Active,
+        beyond: &mut Beyond,
+        recall: &mut Option<Box<Recall>>,
+    ) {
+        let blocks = &active.request.blocks;
         if self.shares {
             beyond.shared.clear();
-            beyond.shared.resize(crate::peer::MOST, None);
+            let width = beyond.available.last().map_or(0, |id| id.index() + 1);
+            beyond.shared.resize(width, None);
             for id in &beyond.available {
-                let blocks = &active.request.blocks;
-                beyond.shared[id.index()] =
-                    self.peers.get(*id).and_then(|p| p.told_of(now, blocks));
+                let Some(peer) = self.peers.get(*id) else { continue };
+                beyond.shared[id.index()] = match recall {
+                    Some(recall) => recall.told(now, *id, peer, blocks),
+                    None => peer.told_of(now, blocks).map(|t| (t.replica, t.blocks)),
+                };
             }
         }
         let Some(snapshot) = &self.snapshot else {
@@ -172,7 +200,12 @@ impl Routing {
             return;
         };
         beyond.matched.resize(snapshot.width(), 0);
-        snapshot.matches(&active.request.blocks, &mut beyond.matched);
+        match recall {
+            Some(recall) => {
+                snapshot.matches_again(blocks, &mut beyond.matched, &mut recall.beyond);
+            }
+            None => snapshot.matches(blocks, &mut beyond.matched),
+        }
     }
 
     /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
@@ -193,7 +226,7 @@ impl Routing {
         };
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
-        self.match_beyond(now, active, beyond);
+        self.match_beyond(now, active, beyond, &mut None);
         Some(Forward::to(id, Why::Overflow { utilisation: own }))
     }
 

@@ -23,6 +23,7 @@ mod entries;
 mod holders;
 mod matching;
 mod order;
+mod recall;
 mod sets;
 mod spec;
 mod table;
@@ -33,6 +34,8 @@ use age::Ages;
 use entries::{Entries, NONE};
 use meridian_base::{Duration, Time};
 use order::Orders;
+use recall::Changes;
+pub(crate) use recall::Recalled;
 use sets::Sets;
 pub use spec::{Evict, IndexSpec, Insert};
 use table::Table;
@@ -51,6 +54,7 @@ pub struct PrefixIndex {
     orders: Orders,
     sets: Sets,
     ages: Ages,
+    changes: Changes,
     evict: Evict,
 }
 
@@ -70,6 +74,7 @@ impl PrefixIndex {
             orders: Orders::new(targets, total),
             sets: Sets::new(total, targets),
             ages: Ages::new(total, None),
+            changes: Changes::new(),
             evict,
         }
     }
@@ -216,6 +221,7 @@ impl PrefixIndex {
             + self.orders.bytes()
             + self.sets.bytes()
             + self.ages.bytes()
+            + self.changes.bytes()
     }
 
     /// Makes room for one more entry of `target`, sparing the `placed` newest of its chain in
@@ -267,6 +273,7 @@ impl PrefixIndex {
     /// chain that repeats itself.
     fn add(&mut self, hash: u64, target: u16, parent: u32) -> Option<u32> {
         let entry = self.join(hash, target)?;
+        self.changes.count(hash);
         self.orders.enter(&mut self.entries, entry, parent);
         if parent != NONE {
             self.entries[parent].gained_child();
@@ -275,6 +282,7 @@ impl PrefixIndex {
     }
 
     fn remove(&mut self, entry: u32) {
+        self.changes.count(self.entries[entry].hash);
         self.leave(entry);
         self.orders.exit(&mut self.entries, entry);
         self.entries.free(entry);

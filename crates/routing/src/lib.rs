@@ -32,6 +32,7 @@ mod machine;
 mod peer;
 pub mod policy;
 mod probe;
+mod recall;
 mod replica;
 mod request;
 mod ring;

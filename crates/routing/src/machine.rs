@@ -250,6 +250,8 @@ pub struct Routing {
     last_finish: Time,
     /// When held requests are looked at even though nothing happened.
     retick: Option<Time>,
+    /// Matches anew at every look, for tests.
+    pub(crate) forgetful: bool,
 }
 
 /// A dispatch as it was decided.
@@ -299,6 +301,7 @@ impl Routing {
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
             last_finish: Time::ZERO,
             retick: None,
+            forgetful: false,
             config,
         }
     }
@@ -438,11 +441,17 @@ impl Routing {
         }
     }
 
+    /// Matches held requests anew whenever they are looked at: what tests compare with.
+    #[doc(hidden)]
+    pub fn forget_matches(&mut self) {
+        self.forgetful = true;
+    }
+
     /// Decides about `request` without sending or remembering anything but the decision.
     pub fn dry_run(&mut self, now: Time, request: Request) -> Option<&Decision> {
         let id = request.id;
-        let active = Active::new(now, request);
-        self.choose(now, &active, Record::All);
+        let mut active = Active::new(now, request);
+        self.choose(now, &mut active, Record::All);
         self.journal.find(id)
     }
 }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
 use crate::digest::{Digest, Remote};
-use crate::shared::{KNOWN, Marks};
+use crate::shared::{KNOWN, Known, Marks};
 use crate::topology::{PeerSpec, Peering};
 
 /// Most peers: a request's permission is a bit for each.
@@ -327,8 +327,13 @@ impl Peer {
     }
 
     /// The longest beginning of a prompt that it told of.
-    pub(crate) fn told_of(&self, now: Time, blocks: &[u64]) -> Option<(ReplicaId, u32)> {
+    pub(crate) fn told_of(&self, now: Time, blocks: &[u64]) -> Option<Known> {
         self.prefixes.longest(now, blocks)
+    }
+
+    /// The newest digest's count, and when it came: another one may tell of other prefixes.
+    pub(crate) fn heard(&self) -> Option<(u64, Time)> {
+        self.heard
     }
 
     pub(crate) fn row(&self) -> &PeerRow {

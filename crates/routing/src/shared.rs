@@ -34,6 +34,16 @@ pub(crate) const KNOWN: usize = 1 << 16;
 /// A hash that was not told again for this long says nothing.
 const TRUSTED: Duration = Duration::from_secs(60);
 
+/// Who is known to hold the beginning of a prompt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) replica: ReplicaId,
+    /// How many of its blocks.
+    pub(crate) blocks: u32,
+    /// How long that says anything.
+    pub(crate) until: Time,
+}
+
 /// Hashes with the replica that was last said to hold each; beyond the cap the oldest go.
 #[derive(Debug)]
 pub(crate) struct Marks {
@@ -81,11 +91,12 @@ impl Marks {
     }
 
     /// The longest beginning of the chain that is known of: who holds it, and its blocks.
-    pub(crate) fn longest(&self, now: Time, blocks: &[u64]) -> Option<(ReplicaId, u32)> {
+    pub(crate) fn longest(&self, now: Time, blocks: &[u64]) -> Option<Known> {
         let told = (STRIDE - 1..blocks.len()).step_by(STRIDE);
         told.rev().find_map(|at| {
-            let (noted, replica) = self.newest.get(&blocks[at])?;
-            (now.since(*noted) <= TRUSTED).then_some((*replica, at as u32 + 1))
+            let (noted, replica) = *self.newest.get(&blocks[at])?;
+            let known = Known { replica, blocks: at as u32 + 1, until: noted + TRUSTED };
+            (now <= known.until).then_some(known)
         })
     }
 }

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use meridian_base::{PeerId, ReplicaId};
 
 use crate::digest::Digest;
-use crate::index::{IndexSpec, Insert, PrefixIndex};
+use crate::index::{IndexSpec, Insert, PrefixIndex, Recalled};
 use crate::peer::MOST;
 
 /// Remote replicas followed at most.
@@ -48,6 +48,11 @@ impl Snapshot {
 
     pub(crate) fn matches(&self, blocks: &[u64], out: &mut [u32]) {
         self.index.matches(blocks, out);
+    }
+
+    /// The same for a prompt that is matched again and again.
+    pub(crate) fn matches_again(&self, blocks: &[u64], out: &mut [u32], kept: &mut Recalled) {
+        self.index.matches_again(blocks, out, kept);
     }
 
     pub(crate) fn slot(&self, peer: PeerId, replica: ReplicaId) -> Option<u16> {

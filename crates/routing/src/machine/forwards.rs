@@ -38,6 +38,7 @@ impl Routing {
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
         active.place = Place::Away(peer);
+        active.recall = None;
         active.away = away;
         active.dispatched = now;
         active.first_token = false;

@@ -44,7 +44,7 @@ impl Routing {
         let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
         // Decide once more for the one that goes: its matches are the scratch's then, and the
         // journal's last word on it is this decision.
-        let choice = self.choose(now, &active, Record::Unsent);
+        let choice = self.choose(now, &mut active, Record::Unsent);
         let (id, tenant) = (active.request.id, active.request.tenant);
         match choice {
             Choice::Send(replica, why) => {
@@ -70,10 +70,16 @@ impl Routing {
         order: &[RequestId],
         impatient: Option<RequestId>,
     ) -> Option<RequestId> {
+        self.write_dispatch();
+        let beyond = self.open_beyond(now);
         let mut best: Option<(f64, RequestId)> = None;
         for id in order.iter().copied() {
-            let Some(active) = self.actives.take(id) else { continue };
-            let choice = self.choose(now, &active, Record::No);
+            if self.stays(id, beyond) {
+                debug_assert!(self.would_stay(now, id), "who is passed over would be held on");
+                continue;
+            }
+            let Some(mut active) = self.actives.take(id) else { continue };
+            let choice = self.choose(now, &mut active, Record::No);
             self.actives.insert(active);
             let (Choice::Send(_, why) | Choice::Forward(Forward { why, .. })) = choice else {
                 continue;
@@ -89,5 +95,38 @@ impl Routing {
             }
         }
         best.map(|b| b.1)
+    }
+
+    /// Whether deciding about a held request would hold it on, by what is remembered of its last
+    /// decision: it fits nowhere here, and no peer takes anything. False when it takes more to tell.
+    fn stays(&mut self, id: RequestId, beyond: u64) -> bool {
+        let second_layer = self.has_second_layer();
+        let Some(active) = self.actives.get_mut(id) else { return false };
+        let request = &active.request;
+        let nowhere_else =
+            !second_layer || request.hops > 0 || request.peers & !active.tried_peers & beyond == 0;
+        if !nowhere_else || request.pinned.is_some() || !active.tried.is_empty() {
+            return false;
+        }
+        let (Some(recall), Some(index)) = (&mut active.recall, &self.index) else { return false };
+        let rooms = self.replicas.rooms();
+        let depths = recall.here.depths(index, &request.blocks, rooms.len());
+        let (Some(depths), Some(ids)) = (depths, self.serves.get(&request.model)) else {
+            return false;
+        };
+        let prompt = request.prompt_tokens as f32;
+        ids.iter().all(|id| {
+            let matched = (depths[id.index()] as f32 * request.block_tokens).min(prompt);
+            prompt - matched > rooms[id.index()]
+        })
+    }
+
+    /// Checks [`Self::stays`] by deciding: it holds, and takes nothing from chance.
+    fn would_stay(&mut self, now: Time, id: RequestId) -> bool {
+        let Some(mut active) = self.actives.take(id) else { return false };
+        let mut before = self.rng.clone();
+        let choice = self.choose(now, &mut active, Record::No);
+        self.actives.insert(active);
+        choice == Choice::Hold && before.next_u64() == self.rng.clone().next_u64()
     }
 }

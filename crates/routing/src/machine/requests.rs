@@ -23,7 +23,7 @@ impl Routing {
     /// Decides about a request that is nowhere, and acts on it.
     pub(super) fn route(&mut self, now: Time, mut active: Box<Active>) {
         let id = active.request.id;
-        match self.choose(now, &active, Record::Unsent) {
+        match self.choose(now, &mut active, Record::Unsent) {
             Choice::Send(replica, why) => {
                 self.dispatch(now, &mut active, replica, why);
                 self.actives.insert(active);
@@ -88,6 +88,7 @@ impl Routing {
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
         active.place = Place::At(replica);
+        active.recall = None;
         active.dispatched = now;
         active.first_token = false;
         self.outputs.push_back(Output::Dispatch {

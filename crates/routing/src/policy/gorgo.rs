@@ -156,6 +156,10 @@ impl Policy for Gorgo {
         !matches!(local, Some(Pick::Replica(..)))
     }
 
+    fn may_forward(&self, _peer: &PeerRow, _has_room: bool) -> bool {
+        true
+    }
+
     fn forward(
         &mut self,
         view: &View<'_>,

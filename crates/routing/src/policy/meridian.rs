@@ -156,6 +156,10 @@ impl Policy for Meridian {
         self.beat(view, local, rng)
     }
 
+    fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
+        has_room && self.reach.may_choose(peer)
+    }
+
     fn follows_remotes(&self) -> bool {
         true
     }

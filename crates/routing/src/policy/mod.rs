@@ -381,6 +381,13 @@ pub trait Policy: Send {
         choose::nearest(view)
     }
 
+    /// Whether [`Policy::forward`] may choose this peer for any request that fits nowhere here, or
+    /// draws from chance to tell; `has_room`: the peer would be in `view.available`. False spares
+    /// looking at every held request for such a peer.
+    fn may_forward(&self, _peer: &PeerRow, has_room: bool) -> bool {
+        has_room
+    }
+
     /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.
     fn follows_remotes(&self) -> bool {
         false

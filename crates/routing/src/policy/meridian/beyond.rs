@@ -98,6 +98,17 @@ impl Reach {
         let free: f32 = peer.remotes.iter().map(free).sum();
         Some(self.credit_share * free / self.credit_tokens)
     }
+
+    /// Whether a peer gets anything, be it because a bound draws from chance before it is asked.
+    pub(super) fn may_choose(&self, peer: &PeerRow) -> bool {
+        self.waiting == WhileWaiting::Close || self.grants_to(peer)
+    }
+
+    /// Whether a peer's queue and credit let it get something.
+    fn grants_to(&self, peer: &PeerRow) -> bool {
+        let queues = self.empty_queue && peer.held > 0;
+        !queues && !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
+    }
 }
 
 impl Meridian {
@@ -160,10 +171,7 @@ impl Meridian {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
         for &id in view.available {
             let Some(peer) = view.peers.row(id) else { continue };
-            if self.reach.empty_queue && peer.held > 0 {
-                continue;
-            }
-            if self.reach.credit(peer).is_some_and(|credit| peer.since as f32 >= credit) {
+            if !self.reach.grants_to(peer) {
                 continue;
             }
             for remote in peer.remotes.iter().filter(|r| r.told.eligible) {

@@ -1,0 +1,199 @@
+//! Matches that are kept: a held request is looked at many times before it goes.
+//!
+//! A target's match with a chain changes only where it ends: when the target gets the block behind
+//! the end, or loses the block before it. The index counts what comes and goes by a few bits of the
+//! blocks' hashes, and a kept match is good while the counts at its ends stand still. Two blocks
+//! with the same bits make it look changed when it is not, which costs a match and no more.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::PrefixIndex;
+
+/// Counters; few enough to stay in the processor's caches.
+const COUNTERS: usize = 1 << 14;
+/// Most different ends whose counters are looked at. A match with more is good only while nothing
+/// changes at all.
+const MOST_ENDS: usize = 16;
+
+/// How often blocks came or went: all, and by some bits of their hash.
+#[derive(Debug)]
+pub(super) struct Changes {
+    all: u64,
+    by_hash: Vec<u32>,
+}
+
+impl Changes {
+    pub(super) fn new() -> Changes {
+        Changes { all: 0, by_hash: vec![0; COUNTERS] }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.by_hash.capacity() * size_of::<u32>()
+    }
+
+    fn counter(hash: u64) -> usize {
+        (hash >> 32) as usize % COUNTERS
+    }
+
+    /// A target got the block, or lost it.
+    pub(super) fn count(&mut self, hash: u64) {
+        self.all += 1;
+        let counter = &mut self.by_hash[Self::counter(hash)];
+        *counter = counter.wrapping_add(1);
+    }
+
+    /// The sum of the counters on both sides of these ends. It only grows.
+    fn at(&self, ends: &[u32], blocks: &[u64]) -> u64 {
+        let sides = ends.iter().flat_map(|end| {
+            let (before, behind) = ((*end as usize).wrapping_sub(1), *end as usize);
+            [blocks.get(before), blocks.get(behind)]
+        });
+        sides.flatten().map(|hash| u64::from(self.by_hash[Self::counter(*hash)])).sum()
+    }
+}
+
+/// What a chain matched when it was last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Recalled {
+    depths: Vec<u32>,
+    /// The different depths; too many where there are more than [`MOST_ENDS`].
+    ends: Vec<u32>,
+    /// The index's counts then: of all changes, and at the ends.
+    all: u64,
+    at_ends: u64,
+}
+
+impl Recalled {
+    /// The matches, while they are good.
+    pub(crate) fn depths(
+        &mut self,
+        index: &PrefixIndex,
+        blocks: &[u64],
+        width: usize,
+    ) -> Option<&[u32]> {
+        if !self.is_good(index, blocks, width) {
+            return None;
+        }
+        // Good up to here: the ends are not looked at again before something changes.
+        self.all = index.changes.all;
+        Some(&self.depths)
+    }
+
+    fn note_ends(&mut self) {
+        self.ends.clear();
+        for depth in &self.depths {
+            if self.ends.last() != Some(depth) && !self.ends.contains(depth) {
+                self.ends.push(*depth);
+                if self.ends.len() > MOST_ENDS {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_good(&self, index: &PrefixIndex, blocks: &[u64], width: usize) -> bool {
+        let changes = &index.changes;
+        self.depths.len() == width
+            && (self.all == changes.all
+                || self.ends.len() <= MOST_ENDS && self.at_ends == changes.at(&self.ends, blocks))
+    }
+}
+
+impl PrefixIndex {
+    /// [`matches`](Self::matches) of a chain that was matched before, as `kept` remembers. The
+    /// same chain goes with the same `kept`, always.
+    pub(crate) fn matches_again(&self, blocks: &[u64], depth: &mut [u32], kept: &mut Recalled) {
+        if let Some(depths) = kept.depths(self, blocks, depth.len()) {
+            depth.copy_from_slice(depths);
+            debug_assert!(self.agrees(blocks, depth), "a match changes at its ends only");
+            return;
+        }
+        self.matches(blocks, depth);
+        kept.depths.clear();
+        kept.depths.extend_from_slice(depth);
+        kept.note_ends();
+        kept.at_ends = self.changes.at(&kept.ends, blocks);
+        kept.all = self.changes.all;
+    }
+
+    fn agrees(&self, blocks: &[u64], depths: &[u32]) -> bool {
+        let mut fresh = vec![0; depths.len()];
+        self.matches(blocks, &mut fresh);
+        fresh == depths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meridian_base::{Rng, mix};
+
+    use super::super::Evict;
+    use super::*;
+
+    const TARGETS: usize = 6;
+
+    /// One of few prompts that share beginnings of several lengths.
+    fn chain(rng: &mut Rng) -> Vec<u64> {
+        let (branch, length) = (rng.below(4) as u64, 1 + rng.below(24) as u64);
+        let name = |at: u64| mix(at, if at < 6 { 0 } else { 1 + branch });
+        (0..length).map(name).collect()
+    }
+
+    fn change(index: &mut PrefixIndex, rng: &mut Rng) {
+        let target = rng.below(TARGETS) as u16;
+        match rng.below(12) {
+            0 => index.remove_target(target),
+            1 => index.set_cap(target, 1 + rng.below(30)),
+            2 => {
+                index.truncate(target, &chain(rng), rng.below(10) as u32);
+            }
+            _ => index.insert(target, &chain(rng)),
+        }
+    }
+
+    // Twenty prompts looked at between changes of every kind: what is kept is always what a fresh
+    // match says, and most of the time the fresh match is spared.
+    #[test]
+    fn kept_matches_are_true() {
+        let (mut spared, mut looks) = (0, 0);
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let evict = [Evict::LeastRecent, Evict::EarliestInserted][rng.below(2)];
+            let mut index = PrefixIndex::new(60 + rng.below(200), TARGETS, evict);
+            let prompts: Vec<Vec<u64>> = (0..20).map(|_| chain(&mut rng)).collect();
+            let mut kept: Vec<Recalled> = prompts.iter().map(|_| Recalled::default()).collect();
+            for _ in 0..300 {
+                change(&mut index, &mut rng);
+                let at = rng.below(prompts.len());
+                for (prompt, kept) in prompts.iter().zip(&mut kept).skip(at) {
+                    let (mut again, mut fresh) = ([0; TARGETS], [0; TARGETS]);
+                    spared += usize::from(kept.is_good(&index, prompt, TARGETS));
+                    looks += 1;
+                    index.matches_again(prompt, &mut again, kept);
+                    index.matches(prompt, &mut fresh);
+                    assert_eq!(again, fresh, "seed {seed}");
+                }
+            }
+        }
+        assert!(spared * 2 > looks, "{spared} of {looks} matches were spared");
+    }
+
+    // A match with more ends than are watched is good until anything changes.
+    #[test]
+    fn many_ends() {
+        let targets = MOST_ENDS as u16 + 4;
+        let mut index = PrefixIndex::new(1000, usize::from(targets), Evict::LeastRecent);
+        let chain: Vec<u64> = (1..=u64::from(targets)).map(|n| mix(n, 1)).collect();
+        for target in 0..targets {
+            index.insert(target, &chain[..usize::from(target) + 1]);
+        }
+        let (mut kept, mut depth) = (Recalled::default(), vec![0; usize::from(targets)]);
+        index.matches_again(&chain, &mut depth, &mut kept);
+        assert!(kept.is_good(&index, &chain, depth.len()), "nothing has changed");
+        index.insert(0, &chain[..2]);
+        assert!(!kept.is_good(&index, &chain, depth.len()), "something has");
+        index.matches_again(&chain, &mut depth, &mut kept);
+        assert_eq!((depth[0], depth[1]), (2, 2));
+    }
+}
