@@ -45,6 +45,8 @@ pub enum Why {
     },
     /// A peer asked for it.
     Stolen,
+    /// Its residency rule lets nobody here serve it.
+    Residency,
 }
 
 impl Why {
@@ -64,6 +66,7 @@ impl Why {
             Why::Nearest(_) => "nearest-peer",
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",
+            Why::Residency => "residency",
         }
     }
 }
@@ -85,6 +88,8 @@ pub enum Ineligible {
     Full,
     /// The request is pinned elsewhere.
     Pinned,
+    /// The request may not be served where it stands.
+    Forbidden,
 }
 
 impl Ineligible {
@@ -99,6 +104,7 @@ impl Ineligible {
             Ineligible::Tried => "already-tried",
             Ineligible::Full => "full",
             Ineligible::Pinned => "pinned-elsewhere",
+            Ineligible::Forbidden => "not-permitted",
         }
     }
 }
@@ -141,6 +147,8 @@ pub enum RejectWhy {
     NoReplica,
     /// The replica that holds the session's state is gone.
     PinnedGone,
+    /// No replica of the model stands where its residency rule lets it be served.
+    NotPermitted,
     /// The held queue is full.
     HeldFull {
         /// Its bound.
@@ -171,6 +179,7 @@ impl RejectWhy {
             RejectWhy::UnknownModel => "unknown_model",
             RejectWhy::NoReplica => "no_replica",
             RejectWhy::PinnedGone => "pinned_gone",
+            RejectWhy::NotPermitted => "not_permitted",
             RejectWhy::HeldFull { .. } => "held_full",
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
             RejectWhy::HeldTooLong { .. } => "held_too_long",

@@ -230,11 +230,15 @@ impl World {
         self.go_on(program);
     }
 
-    /// Regions that may serve a request.
+    /// The regions that may serve a request; `None`: all.
+    pub(crate) fn rule(&self, id: RequestId) -> Option<&[usize]> {
+        let flight = self.flights.get(id)?;
+        self.clients.loads[usize::from(flight.load)].may_run_in.as_deref()
+    }
+
+    /// Whether a region may serve a request.
     pub(crate) fn permitted(&self, id: RequestId, region: usize) -> bool {
-        let Some(flight) = self.flights.get(id) else { return true };
-        let rule = &self.clients.loads[usize::from(flight.load)].may_run_in;
-        rule.as_ref().is_none_or(|regions| regions.contains(&region))
+        self.rule(id).is_none_or(|regions| regions.contains(&region))
     }
 }
 
