@@ -56,7 +56,8 @@ pub struct Config {
     /// KV size assumed where neither config nor engine tells, tokens.
     pub default_kv_tokens: u64,
     /// Most entries that the prefix index reserves memory for, where the policy would take more: for
-    /// a driver that knows how much its replicas can hold.
+    /// a driver that knows how much all replicas can hold, the peers' included. The peers' index
+    /// reserves twice as many.
     pub index_entries: usize,
     /// Most replicas the region can have.
     pub max_replicas: u16,

@@ -124,6 +124,7 @@ impl World {
     /// Every replica belongs to its own region's gateways; where none lives, to the nearest that
     /// does.
     pub(crate) fn adopt(&mut self) {
+        let mut again = false;
         for replica in 0..self.replicas.len() {
             let home = self.replicas[replica].hardware.region;
             let own_lives = self.gateways.iter().any(|g| g.up && g.region == home);
@@ -138,13 +139,17 @@ impl World {
                     self.join(at as u16, replica as u32);
                     self.drive(at as u16);
                 } else if !should && knows && self.gateways[at].up {
-                    self.hand_back(at as u16, replica as u32);
+                    again |= !self.hand_back(at as u16, replica as u32);
                 }
             }
         }
+        if again {
+            self.queue.push(self.now + Duration::from_secs(1), Event::Adopt);
+        }
     }
 
-    fn hand_back(&mut self, gateway: u16, replica: u32) {
+    /// True when nothing is under way there any more, and the replica was handed back.
+    fn hand_back(&mut self, gateway: u16, replica: u32) -> bool {
         let now = self.now;
         // What is under way there comes to its end: only then the replica is forgotten.
         let busy = self
@@ -154,9 +159,9 @@ impl World {
             self.gateways[usize::from(gateway)].forget(now, replica);
             self.drive(gateway);
         } else {
-            self.queue.push(now + Duration::from_secs(1), Event::Adopt);
             self.drain(gateway, replica);
         }
+        busy.is_empty()
     }
 
     fn drain(&mut self, gateway: u16, replica: u32) {

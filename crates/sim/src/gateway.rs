@@ -95,7 +95,7 @@ impl Gateway {
         self.machine = Routing::new(config(system, self.entries), self.seed);
         self.timer = None;
         self.knows.clear();
-        self.shown = Shown::default();
+        self.shown = self.shown.restarted();
     }
 
     /// Its own id of a replica.
@@ -114,6 +114,7 @@ impl Gateway {
             self.knows.push(None);
         }
         self.knows[free] = Some(at);
+        self.shown.replicas_changed();
         self.claims.begin(ReplicaId(free as u16));
         let region = replica.hardware.region;
         let engine = &replica.hardware.engine;
@@ -136,6 +137,7 @@ impl Gateway {
         let Some(id) = self.id_of(replica) else { return };
         self.machine.handle(now, Input::Left(id));
         self.knows[id.index()] = None;
+        self.shown.replicas_changed();
     }
 
     /// Tells it of a peer.

@@ -23,17 +23,55 @@ const KEPT: usize = 32;
 /// What a gateway has been shown, and what it has to show.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// When the newest report of each replica was asked for, by the gateway's own id.
-    asked: Vec<Time>,
-    /// The number of the newest digest of each peer.
-    numbers: Vec<u64>,
+    /// By the gateway's own id of each replica.
+    replicas: Vec<OfReplica>,
+    /// When the first of their next reports comes, or before; zero after any change of replicas.
+    soonest: Time,
+    /// By the gateway's own id of each peer.
+    peers: Vec<OfPeer>,
     /// Its own digests: valid from, number, content.
     digests: VecDeque<(Time, u64, Arc<Digest>)>,
     /// When the newest digest was made, and when its machine was last told anything.
     made: Time,
     told: Time,
+    /// Counts what may change its newest digest.
+    version: u64,
     /// When it wakes for the next message.
     wake: Option<Time>,
+}
+
+/// What a gateway was shown of a replica.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfReplica {
+    /// When the newest report was asked for.
+    asked: Time,
+    /// When the next one comes; zero where that is to be worked out.
+    next: Time,
+}
+
+/// What a gateway was shown of a peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfPeer {
+    /// The number of the newest digest.
+    number: u64,
+    /// When the next digest comes; zero where that is to be worked out.
+    next: Time,
+    /// Looking is in vain until then, as long as the peer's version stays.
+    quiet: Time,
+    version: u64,
+}
+
+impl Shown {
+    /// The gateway knows other replicas than before.
+    pub(crate) fn replicas_changed(&mut self) {
+        self.soonest = Time::ZERO;
+        self.replicas.iter_mut().for_each(|r| r.next = Time::ZERO);
+    }
+
+    /// As of a gateway that begins anew.
+    pub(crate) fn restarted(&self) -> Shown {
+        Shown { version: self.version + 1, ..Shown::default() }
+    }
 }
 
 /// The first beat of a regular series with `phase` that is not before `at`.
@@ -72,57 +110,78 @@ impl World {
     }
 
     fn catch_up_on_replicas(&mut self, gateway: u16) {
-        let every = self.system.probe.busy;
         let at = usize::from(gateway);
-        for own in 0..self.gateways[at].knows.len() {
-            let Some(replica) = self.gateways[at].knows[own] else { continue };
-            let (from, to) =
-                (self.gateways[at].region, self.replicas[replica as usize].hardware.region);
-            let rtt = self.network.rtt(from, to);
-            let back = Time::from_nanos(self.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
-            let Some(asked) = beat_until(back, phase(own as u64, every), every) else { continue };
-            let shown = &mut self.gateways[at].shown;
-            shown.asked.resize(shown.asked.len().max(own + 1), Time::ZERO);
-            if asked <= shown.asked[own] {
-                continue;
-            }
-            shown.asked[own] = asked;
-            let reachable = self.network.passes(from, to) && self.network.passes(to, from);
-            let load = reachable
-                .then(|| self.replicas[replica as usize].recall(asked + rtt / 2))
-                .flatten();
-            let id = ReplicaId(own as u16);
-            let input = match load {
-                Some(load) => Input::Reported { id, asked, load },
-                None => Input::ProbeFailed(id),
-            };
-            self.gateways[at].machine.handle(self.now, input);
+        if self.now < self.gateways[at].shown.soonest {
+            return;
         }
+        let count = self.gateways[at].knows.len();
+        self.gateways[at].shown.replicas.resize(count, OfReplica::default());
+        let mut soonest = Time::MAX;
+        for own in 0..count {
+            let Some(replica) = self.gateways[at].knows[own] else { continue };
+            if self.now >= self.gateways[at].shown.replicas[own].next {
+                self.show_report(at, own, replica);
+            }
+            soonest = soonest.min(self.gateways[at].shown.replicas[own].next);
+        }
+        self.gateways[at].shown.soonest = soonest;
+    }
+
+    /// Shows a gateway the newest report of a replica, if it has not seen it.
+    fn show_report(&mut self, at: usize, own: usize, replica: u32) {
+        let every = self.system.probe.busy;
+        let there = &self.replicas[replica as usize];
+        let (from, to) = (self.gateways[at].region, there.hardware.region);
+        let (rtt, phase) = (self.network.rtt(from, to), phase(own as u64, every));
+        let asked = beat_until(back(self.now, rtt), phase, every);
+        let shown = &mut self.gateways[at].shown.replicas[own];
+        shown.next = asked.map_or(Time::ZERO + phase, |asked| asked + every) + rtt;
+        let Some(asked) = asked.filter(|asked| *asked > shown.asked) else { return };
+        shown.asked = asked;
+        let reachable = self.network.passes(from, to) && self.network.passes(to, from);
+        let load = reachable.then(|| there.recall(asked + rtt / 2)).flatten();
+        let id = ReplicaId(own as u16);
+        let input = match load {
+            Some(load) => Input::Reported { id, asked, load },
+            None => Input::ProbeFailed(id),
+        };
+        self.gateways[at].machine.handle(self.now, input);
     }
 
     fn catch_up_on_peer(&mut self, gateway: u16, at: usize) {
         let to = usize::from(gateway);
         let from = self.gateways[to].peers[at];
+        let version = self.gateways[usize::from(from)].shown.version;
+        let seen = self.gateways[to].shown.peers.get(at);
+        if seen.is_some_and(|seen| seen.version == version && self.now < seen.quiet) {
+            return;
+        }
         let (here, there) = (self.gateways[to].region, self.gateways[usize::from(from)].region);
         if !self.gateways[usize::from(from)].up || !self.network.passes(there, here) {
             return;
         }
         let rtt = self.network.rtt(there, here);
-        let sent = self.now.as_nanos().saturating_sub(rtt.as_nanos() as u64 / 2);
-        let every = self.digest_gap();
-        let beat = beat_until(Time::from_nanos(sent), phase(u64::from(from) + 1000, every), every);
-        let Some(beat) = beat else { return };
-        self.make_digest(from, Some(beat));
-        let digests = &self.gateways[usize::from(from)].shown.digests;
-        let newest = digests.iter().rev().find(|(valid, _, _)| *valid <= beat);
-        let Some((_, number, digest)) = newest else { return };
-        let (number, digest) = (*number, Digest::clone(digest));
-        let shown = &mut self.gateways[to].shown;
-        shown.numbers.resize(shown.numbers.len().max(at + 1), 0);
-        if number <= shown.numbers[at] {
-            return;
+        let (half, every) = (rtt / 2, self.digest_gap());
+        let phase = phase(u64::from(from) + 1000, every);
+        let beat = beat_until(back(self.now, half), phase, every);
+        if let Some(beat) = beat {
+            self.make_digest(from, Some(beat));
         }
-        shown.numbers[at] = number;
+        let next = beat.map_or(Time::ZERO + phase, |beat| beat + every) + half;
+        let there = &self.gateways[usize::from(from)].shown;
+        let (version, quiet) = (there.version, next.min(self.digest_due(from)));
+        let digests = there.digests.iter().rev();
+        let newest = beat.and_then(|beat| digests.clone().find(|(valid, _, _)| *valid <= beat));
+        let newest = newest.map(|(_, number, digest)| (*number, digest.clone()));
+        let shown = &mut self.gateways[to].shown;
+        shown.peers.resize(shown.peers.len().max(at + 1), OfPeer::default());
+        let seen = &mut shown.peers[at];
+        (seen.next, seen.quiet, seen.version) = (next, quiet, version);
+        let Some((number, digest)) = newest.filter(|(number, _)| *number > seen.number) else {
+            return;
+        };
+        seen.number = number;
+        let digest = Digest::clone(&digest);
         let peer = meridian_base::PeerId(at as u16);
         let input = Input::Digested { peer, sent: number, rtt: Some(rtt), digest };
         self.gateways[to].machine.handle(self.now, input);
@@ -153,6 +212,7 @@ impl World {
         self.catch_up_on_replicas(gateway);
         let now = self.now;
         let there = &mut self.gateways[at];
+        there.shown.version += 1;
         there.told_digests += 1;
         let digest = Arc::new(there.machine.digest(now));
         there.shown.digests.push_back((valid, there.told_digests, digest));
@@ -162,11 +222,22 @@ impl World {
         }
     }
 
+    /// When a gateway's next digest is made though nothing happens; never, when it is made already.
+    fn digest_due(&self, gateway: u16) -> Time {
+        let every = self.digest_gap();
+        let shown = &self.gateways[usize::from(gateway)].shown;
+        let first = beat_from(shown.told, phase(u64::from(gateway) + 1000, every), every);
+        let made = shown.digests.back().is_some_and(|newest| newest.0 >= first);
+        if made { Time::MAX } else { first }
+    }
+
     /// A machine is about to be told something: the digest of the state so far is made first.
     pub(crate) fn before_telling(&mut self, gateway: u16) {
         if self.lazy() && self.forwards() {
             self.make_digest(gateway, None);
-            self.gateways[usize::from(gateway)].shown.told = self.now;
+            let shown = &mut self.gateways[usize::from(gateway)].shown;
+            shown.told = self.now;
+            shown.version += 1;
         }
     }
 
@@ -188,13 +259,21 @@ impl World {
         let here = &self.gateways[usize::from(gateway)];
         let after = self.now + Duration::from_nanos(1);
         let every = self.system.probe.busy;
+        // What was caught up on just now knows its next message already.
         let reports = here.knows.iter().enumerate().filter_map(|(own, known)| {
-            let to = self.replicas[(*known)? as usize].hardware.region;
+            let replica = (*known)?;
+            if let Some(shown) = here.shown.replicas.get(own).filter(|s| s.next > self.now) {
+                return Some(shown.next);
+            }
+            let to = self.replicas[replica as usize].hardware.region;
             let rtt = self.network.rtt(here.region, to);
             Some(beat_from(back(after, rtt), phase(own as u64, every), every) + rtt)
         });
         let gap = self.digest_gap();
-        let digests = here.peers.iter().map(|peer| {
+        let digests = here.peers.iter().enumerate().map(|(at, peer)| {
+            if let Some(shown) = here.shown.peers.get(at).filter(|s| s.next > self.now) {
+                return shown.next;
+            }
             let half = self.network.rtt(self.gateways[usize::from(*peer)].region, here.region) / 2;
             beat_from(back(after, half), phase(u64::from(*peer) + 1000, gap), gap) + half
         });

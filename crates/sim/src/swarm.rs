@@ -135,18 +135,17 @@ fn load(rng: &mut Rng, region: usize, regions: usize) -> Load {
             Box::new(Tree { branch: 4, ..Tree::default() }),
         ])),
     };
+    let clients = 1 + rng.below(30) as u32;
     // A rule that keeps a region's requests on some side of the world: most often its own, at times
     // another, and at times nowhere.
-    let (kept, home) = (rng.below(3) == 0, rng.below(4) > 0);
-    let mut may = |r: &usize| *r == region && home || rng.below(2) == 0;
+    let kept = rng.below(3) == 0;
+    let mut rule = rng.fork(0x5255_4C45);
+    let home = rule.below(4) > 0;
+    let mut may = |r: &usize| *r == region && home || rule.below(2) == 0;
     let may_run_in = kept.then(|| (0..regions).filter(&mut may).collect());
-    let source = Source::Closed {
-        clients: 1 + rng.below(30) as u32,
-        generator,
-        ramp: Duration::from_secs(1),
-        // Who is refused asks again at once, for ever.
-        programs: kept.then_some(20),
-    };
+    // Who is refused asks again at once, for ever.
+    let programs = kept.then_some(20);
+    let source = Source::Closed { clients, generator, ramp: Duration::from_secs(1), programs };
     Load { region, source, may_run_in }
 }
 

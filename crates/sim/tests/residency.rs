@@ -58,7 +58,7 @@ fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
         loads: vec![Load { region: 0, source, may_run_in: Some(may_run_in) }],
         faults: Vec::new(),
         autoscaler: None,
-        measure: Measure { warmup: Duration::from_secs(2), window: Duration::from_secs(30) },
+        measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(30) },
         paranoid: true,
     }
 }

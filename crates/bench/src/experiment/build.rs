@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use meridian_base::mix;
+use meridian_base::{Duration, Rng, mix};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
+use meridian_wire::config::Span;
 use meridian_workload::{Generator, Poisson, open_loop};
 
 use super::plan::{Cell, Feed, Plan};
@@ -20,6 +21,7 @@ use super::trace::Recorded;
 /// When an engine can't be set up as the fleet says.
 pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scenario> {
     let (workload, feeds) = &plan.workloads[cell.workload];
+    let measure = workload.measure.unwrap_or(plan.measure);
     let mut loads = Vec::new();
     for (i, (load, feed)) in workload.loads.iter().zip(feeds).enumerate() {
         loads.extend(match feed {
@@ -40,7 +42,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         loads,
         faults: Vec::new(),
         autoscaler: None,
-        measure: sim::Measure { warmup: plan.measure.warmup.0, window: plan.measure.window.0 },
+        measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
     })
 }
@@ -196,6 +198,7 @@ fn sources(
                     let arrivals =
                         Poisson::new(chance, rate[region] / generator.mean_requests().max(1.0));
                     let region = region as u32;
+                    let arrivals = rising(arrivals, load.rise, mix(chance, 1));
                     let programs = open_loop(generator.clone(), arrivals, seed, region);
                     sim::Source::Open(Box::new(programs))
                 }
@@ -222,4 +225,36 @@ fn recorded_sources(
         may_run_in: None,
     };
     Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(load).collect())
+}
+
+/// Leaves arrivals out so that their rate rises to its height within `rise`, in a straight line.
+fn rising(
+    arrivals: impl Iterator<Item = Duration> + Send,
+    rise: Option<Span>,
+    seed: u64,
+) -> impl Iterator<Item = Duration> + Send {
+    let rise = rise.map_or(0.0, |span| span.0.as_secs_f64());
+    let mut rng = Rng::new(seed);
+    arrivals.filter(move |at| {
+        let at = at.as_secs_f64();
+        at >= rise || rng.unit() * rise < at
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Within the rise half of the arrivals are left out, few at its start; after it none.
+    #[test]
+    fn a_rate_rises_in_a_straight_line() {
+        let every = || (0..4000).map(|i| Duration::from_millis(i * 50));
+        let rise = Some(Span::secs(100));
+        let kept: Vec<f64> = rising(every(), rise, 1).map(|at| at.as_secs_f64()).collect();
+        let within = |from: f64, to: f64| kept.iter().filter(|at| (from..to).contains(*at)).count();
+        assert_eq!(within(100.0, 200.0), 2000);
+        assert!((900..1100).contains(&within(0.0, 100.0)), "{}", within(0.0, 100.0));
+        assert!(within(0.0, 20.0) < 60, "{}", within(0.0, 20.0));
+        assert_eq!(rising(every(), None, 1).count(), 4000);
+    }
 }

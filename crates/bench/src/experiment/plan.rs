@@ -8,7 +8,7 @@ use anyhow::bail;
 use meridian_routing::policy::{Params, Spec as PolicySpec};
 use meridian_workload::Generator;
 
-use super::catalogue::catalogue;
+use super::catalogue::{catalogue, comparison};
 use super::generator;
 use super::spec::{Fleet, Load, Measure, Quick, Regions, Spec, System, Workload};
 use super::trace::Recorded;
@@ -89,7 +89,12 @@ impl Plan {
     /// `None` when something has no value to go on with; what is wrong goes to `problems`.
     fn resolve(spec: &Spec, problems: &mut Vec<String>) -> Option<Plan> {
         let known = catalogue();
+        let world = comparison();
         let mut note = |problem: String| problems.push(problem);
+        let spec = &match spec.comparison {
+            true => world.within(spec),
+            false => spec.clone(),
+        };
         let Some(regions) = &spec.regions else {
             note("regions: missing; name a set, as in `regions: skywalker`".to_owned());
             return None;
@@ -107,7 +112,7 @@ impl Plan {
             let mut feeds = Vec::new();
             let mut problems = Vec::new();
             for (i, load) in workload.loads.iter().enumerate() {
-                match Feed::of(load, spec.measure) {
+                match Feed::of(load, workload.measure.unwrap_or(spec.measure)) {
                     Ok(feed) => feeds.push(feed),
                     Err(bad) => {
                         problems.extend(bad.iter().map(|e| format!("{name}.loads[{i}].{e}")));
@@ -183,6 +188,7 @@ impl Plan {
             load.trace.iter_mut().for_each(|trace| trace.speed *= quick.share);
         }
         self.measure = quick.measure;
+        self.workloads.iter_mut().for_each(|w| w.0.measure = None);
         self
     }
 }

@@ -107,8 +107,8 @@ pub(super) fn days(context: &Context<'_>) -> anyhow::Result<Findings> {
         tables: vec![day_table(&profile, &days)],
         claims: day_claims(&days),
         figures: vec![Figure::new(&["days"], title, svg)],
-        violations: Vec::new(),
         params: params::of_text(&format!("{profile:?} {per_second}")),
+        ..Findings::default()
     })
 }
 

@@ -6,6 +6,7 @@ use meridian_base::{Duration, PeerId, Time};
 use super::{Output, Routing};
 use crate::digest::Digest;
 use crate::forward::Forward;
+use crate::index::IndexSpec;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Topology};
 use crate::why::Why;
@@ -16,7 +17,12 @@ impl Routing {
         if self.snapshot.is_none() {
             let spec = (self.config.policy.index)(&self.config.params);
             let remotes = self.policy.follows_remotes();
-            self.snapshot = spec.map(|s| Snapshot::new(s, remotes));
+            // Peers and their replicas are targets both: a block is there twice.
+            let most = self.config.index_entries.saturating_mul(2);
+            self.snapshot = spec.map(|s| {
+                let total_blocks = s.total_blocks.min(most);
+                Snapshot::new(IndexSpec { total_blocks, ..s }, remotes)
+            });
         }
         self.peers_changed();
         self.release(now);
