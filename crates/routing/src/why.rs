@@ -45,6 +45,11 @@ pub enum Why {
     },
     /// A peer asked for it.
     Stolen,
+    /// It waited longest: the next room of this full replica is its.
+    Promised {
+        /// How long it waited.
+        waited: Duration,
+    },
     /// Its residency rule lets nobody here serve it.
     Residency,
 }
@@ -66,6 +71,7 @@ impl Why {
             Why::Nearest(_) => "nearest-peer",
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",
+            Why::Promised { .. } => "promised",
             Why::Residency => "residency",
         }
     }

@@ -40,9 +40,13 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     plan.workloads.retain(|w| w.0.half == Some(Half::Tuning));
     let grid = simulate(context, &plan)?;
     let contests = contests(&grid, &candidates);
+    let mut tables = vec![winners(&grid, &candidates, &contests)];
+    if !context.quick {
+        tables.push(all(&grid, &candidates, &contests));
+    }
     Ok(Findings {
         rows: results::rows(&grid),
-        tables: vec![winners(&grid, &candidates, &contests), all(&grid, &candidates, &contests)],
+        tables,
         violations: grid.violations(),
         params: params::hash(&plan)?,
         files: vec![("tuned.yaml".to_owned(), file(&context.spec, &candidates, &contests))],
