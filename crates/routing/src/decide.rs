@@ -74,6 +74,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// Makes the full ones that take requests the eligible ones; false when there is none.
+    pub(crate) fn offer_full(&mut self, replicas: &Replicas) -> bool {
+        let takes = |id: &ReplicaId| replicas.row(*id).closed.is_none();
+        self.eligible.extend(self.full.drain(..).filter(takes));
+        !self.eligible.is_empty()
+    }
+
     /// Prompt tokens matched at `replica` in the newest decision.
     pub(crate) fn matched_tokens(&self, replica: ReplicaId) -> f32 {
         self.tokens(self.matched.get(replica.index()).copied().unwrap_or(0))
@@ -121,7 +128,7 @@ impl Routing {
         self.scratch = scratch;
     }
 
-    fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
+    pub(crate) fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
         scratch.block_tokens = active.request.block_tokens;
         scratch.prompt_tokens = active.request.prompt_tokens as f32;
         scratch.matched.resize(self.replicas.width(), 0);
@@ -141,7 +148,7 @@ impl Routing {
 
     /// Sorts the model's replicas into eligible and full; an early choice when there is nothing
     /// to choose from.
-    fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
+    pub(crate) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
         let request = &active.request;
@@ -153,25 +160,36 @@ impl Routing {
         {
             return Err(Choice::Refuse(RejectWhy::PinnedGone));
         }
-        if request.pinned.is_none() && active.tried.is_empty() {
+        if request.pinned.is_none() && active.tried.is_empty() && request.places == u64::MAX {
             self.scan(candidates, scratch);
             if !scratch.eligible.is_empty() {
                 return Ok(());
             }
         }
         scratch.full.clear();
-        let mut untried = 0;
+        let (mut untried, mut tried, mut forbidden) = (0, 0, 0);
         for id in candidates.iter().copied() {
             match self.standing(active, id, scratch) {
                 None => scratch.eligible.push(id),
                 Some(Ineligible::Full) => scratch.full.push(id),
-                Some(Ineligible::Tried | Ineligible::Pinned) => continue,
+                Some(Ineligible::Pinned) => continue,
+                Some(Ineligible::Tried) => {
+                    tried += 1;
+                    continue;
+                }
+                Some(Ineligible::Forbidden) => {
+                    forbidden += 1;
+                    continue;
+                }
                 Some(_) => {}
             }
             untried += 1;
         }
         match (scratch.eligible.is_empty(), untried) {
             (false, _) => Ok(()),
+            (true, 0) if tried == 0 && forbidden > 0 => {
+                Err(Choice::Refuse(RejectWhy::NotPermitted))
+            }
             (true, 0) => {
                 Err(Choice::Refuse(RejectWhy::RetriesExhausted { attempts: active.attempt }))
             }
@@ -228,6 +246,9 @@ impl Routing {
         if active.request.pinned.is_some_and(|pin| pin != id) {
             return Some(Ineligible::Pinned);
         }
+        if self.is_forbidden(active.request.places, id) {
+            return Some(Ineligible::Forbidden);
+        }
         match row.closed {
             // What is already there is finished, and a pinned session is there.
             Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
@@ -241,6 +262,12 @@ impl Routing {
         (unmatched > self.config.admission.room(row)).then_some(Ineligible::Full)
     }
 
+    /// Whether a request that may be served in `places` may not be served by `id`.
+    #[inline]
+    pub(crate) fn is_forbidden(&self, places: u64, id: ReplicaId) -> bool {
+        places != u64::MAX && self.replicas.spec(id).is_some_and(|spec| !spec.within(places))
+    }
+
     fn nobody_serves(&self) -> RejectWhy {
         // A replica whose models are not known yet may turn out to serve it.
         let unknown = |id: &ReplicaId| self.replicas.spec(*id).is_some_and(|s| s.models.is_empty());
@@ -250,7 +277,7 @@ impl Routing {
         }
     }
 
-    fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
+    pub(crate) fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
         let view = view(now, active, scratch, tables, self.held.len());
         let pick = self.policy.pick(&view, &mut self.rng);
@@ -334,6 +361,7 @@ impl Routing {
             ineligible: self.standing(active, id, scratch),
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
+            mean_ms_per_token: self.replicas.columns().mean_ms_per_token(),
             row: *self.replicas.row(id),
         }
     }

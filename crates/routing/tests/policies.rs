@@ -66,6 +66,7 @@ fn spec() -> ReplicaSpec {
         slots: None,
         weight: 1,
         rtt: Duration::ZERO,
+        place: 0,
     }
 }
 
@@ -242,6 +243,11 @@ impl Bench {
         out
     }
 
+    fn mean_ms_per_token(&self) -> f32 {
+        let rows = self.replicas.ids().iter().map(|id| self.replicas.row(*id).ms_per_token);
+        rows.sum::<f32>() / self.replicas.ids().len() as f32
+    }
+
     fn terms_of(&self, replica: ReplicaId, prompt: u32) -> Vec<(&'static str, f64)> {
         let blocks = self.matched[replica.index()] as f32;
         self.policy.terms(&CandidateRow {
@@ -249,6 +255,7 @@ impl Bench {
             ineligible: None,
             matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
             prompt_tokens: prompt,
+            mean_ms_per_token: self.mean_ms_per_token(),
             row: *self.replicas.row(replica),
         })
     }
@@ -278,6 +285,7 @@ fn request(id: u64, args: &Args) -> Request {
         streams: true,
         hops: 0,
         peers: u64::MAX,
+        places: u64::MAX,
         dry_run: false,
     }
 }

@@ -3,24 +3,32 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use meridian_base::mix;
+use meridian_base::{Duration, Rng, mix};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_sim as sim;
+use meridian_wire::config::Span;
 use meridian_workload::{Generator, Poisson, open_loop};
 
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, Feed, Plan};
 use super::price;
 use super::spec::{Fleet, Group, Load, Objective, System, Topology};
+use super::trace::Recorded;
 
 /// The scenario of `cell` under `seed`.
 ///
 /// # Errors
 /// When an engine can't be set up as the fleet says.
 pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scenario> {
-    let (workload, generators) = &plan.workloads[cell.workload];
-    let loads = workload.loads.iter().zip(generators).enumerate();
-    let loads = loads.flat_map(|(i, (load, generator))| sources(i, load, generator, plan, seed));
+    let (workload, feeds) = &plan.workloads[cell.workload];
+    let measure = workload.measure.unwrap_or(plan.measure);
+    let mut loads = Vec::new();
+    for (i, (load, feed)) in workload.loads.iter().zip(feeds).enumerate() {
+        loads.extend(match feed {
+            Feed::Generator(generator) => sources(i, load, generator, plan, seed),
+            Feed::Trace(recorded) => recorded_sources(i, load, recorded, plan, seed)?,
+        });
+    }
     Ok(sim::Scenario {
         seed,
         regions: regions(plan),
@@ -31,10 +39,10 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         },
         replicas: replicas(&plan.fleets[cell.fleet])?,
         system: system(plan, cell.system)?,
-        loads: loads.collect(),
+        loads,
         faults: Vec::new(),
         autoscaler: None,
-        measure: sim::Measure { warmup: plan.measure.warmup.0, window: plan.measure.window.0 },
+        measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
         paranoid: false,
     })
 }
@@ -190,6 +198,7 @@ fn sources(
                     let arrivals =
                         Poisson::new(chance, rate[region] / generator.mean_requests().max(1.0));
                     let region = region as u32;
+                    let arrivals = rising(arrivals, load.rise, mix(chance, 1));
                     let programs = open_loop(generator.clone(), arrivals, seed, region);
                     sim::Source::Open(Box::new(programs))
                 }
@@ -198,4 +207,54 @@ fn sources(
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
+}
+
+/// The recorded load of every region that has a share of it.
+fn recorded_sources(
+    place: usize,
+    load: &Load,
+    recorded: &Recorded,
+    plan: &Plan,
+    seed: u64,
+) -> anyhow::Result<Vec<sim::Load>> {
+    let speed = load.trace.as_ref().map_or(1.0, |trace| trace.speed);
+    let programs = recorded.programs(speed, &plan.regions.regions, mix(seed, place as u64))?;
+    let load = |(region, programs): (usize, Vec<_>)| sim::Load {
+        region,
+        source: sim::Source::Open(Box::new(programs.into_iter())),
+        may_run_in: None,
+    };
+    Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(load).collect())
+}
+
+/// Leaves arrivals out so that their rate rises to its height within `rise`, in a straight line.
+fn rising(
+    arrivals: impl Iterator<Item = Duration> + Send,
+    rise: Option<Span>,
+    seed: u64,
+) -> impl Iterator<Item = Duration> + Send {
+    let rise = rise.map_or(0.0, |span| span.0.as_secs_f64());
+    let mut rng = Rng::new(seed);
+    arrivals.filter(move |at| {
+        let at = at.as_secs_f64();
+        at >= rise || rng.unit() * rise < at
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Within the rise half of the arrivals are left out, few at its start; after it none.
+    #[test]
+    fn a_rate_rises_in_a_straight_line() {
+        let every = || (0..4000).map(|i| Duration::from_millis(i * 50));
+        let rise = Some(Span::secs(100));
+        let kept: Vec<f64> = rising(every(), rise, 1).map(|at| at.as_secs_f64()).collect();
+        let within = |from: f64, to: f64| kept.iter().filter(|at| (from..to).contains(*at)).count();
+        assert_eq!(within(100.0, 200.0), 2000);
+        assert!((900..1100).contains(&within(0.0, 100.0)), "{}", within(0.0, 100.0));
+        assert!(within(0.0, 20.0) < 60, "{}", within(0.0, 20.0));
+        assert_eq!(rising(every(), None, 1).count(), 4000);
+    }
 }

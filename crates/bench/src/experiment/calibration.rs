@@ -25,8 +25,8 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         claims: claims.collect(),
         tables: vec![comparisons(&rows), left_out(&silicon)],
         figures: vec![errors(&silicon)?],
-        violations: Vec::new(),
         params: params::of_text(&profiles),
+        ..Findings::default()
     })
 }
 

@@ -1,10 +1,12 @@
-//! What experiments share by name: `experiments/common.yaml`.
+//! What experiments share: by name (`experiments/common.yaml`), the world in which policies are
+//! compared (`experiments/comparison.yaml`), and policies as a sweep tuned them
+//! (`experiments/tuned.yaml`).
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::spec::{Fleet, Regions, System, Workload, read};
+use super::spec::{Fleet, Ref, Regions, Spec, System, Tuned, Workload, read};
 
 /// Everything that has a name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -31,4 +33,67 @@ pub fn catalogue() -> &'static Catalogue {
         read("common", include_str!("../../../../experiments/common.yaml"))
             .expect("the catalogue is part of the program and a test reads it")
     })
+}
+
+/// The world in which policies are compared.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct World {
+    /// Where clients and replicas stand.
+    pub regions: Ref<Regions>,
+    /// Fleets.
+    pub fleets: Vec<Ref<Fleet>>,
+    /// Workloads.
+    pub workloads: Vec<Ref<Workload>>,
+}
+
+impl World {
+    /// `spec` in this world; what it says itself stands.
+    #[must_use]
+    pub fn within(&self, spec: &Spec) -> Spec {
+        let mut spec = spec.clone();
+        spec.regions.get_or_insert_with(|| self.regions.clone());
+        if spec.fleets.is_empty() {
+            spec.fleets.clone_from(&self.fleets);
+        }
+        if spec.workloads.is_empty() {
+            spec.workloads.clone_from(&self.workloads);
+        }
+        spec
+    }
+}
+
+/// The world that this program carries.
+///
+/// # Panics
+/// Never in a program that passed its tests: the file is part of the program.
+#[must_use]
+pub fn comparison() -> &'static World {
+    static READ: OnceLock<World> = OnceLock::new();
+    READ.get_or_init(|| {
+        read("comparison", include_str!("../../../../experiments/comparison.yaml"))
+            .expect("the world is part of the program and a test reads it")
+    })
+}
+
+/// Policies with the parameters that a sweep chose.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweeps {
+    /// A line for each policy and arrangement.
+    pub tuned: Vec<Tuned>,
+}
+
+/// The tuned policies that this program carries.
+///
+/// # Panics
+/// Never in a program that passed its tests: the file is part of the program.
+#[must_use]
+pub fn tuned() -> &'static [Tuned] {
+    static READ: OnceLock<Sweeps> = OnceLock::new();
+    let read = || {
+        read("tuned", include_str!("../../../../experiments/tuned.yaml"))
+            .expect("the sweep's result is part of the program and a test reads it")
+    };
+    &READ.get_or_init(read).tuned
 }

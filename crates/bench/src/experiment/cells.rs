@@ -37,10 +37,11 @@ pub fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
 /// When a scenario can't be made.
 pub fn simulate<'a>(context: &Context<'_>, plan: &'a Plan) -> anyhow::Result<Grid<'a>> {
     let cells = plan.cells();
-    let seeds: Vec<u64> = (1..=u64::from(context.seeds)).collect();
+    let first = context.spec.first_seed;
+    let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
     let keep = context.spec.plots.iter().any(|plot| plot.kind == Kind::Timeline);
     let observed = runner::run(plan, &cells, &seeds, keep, context.simulate, context.progress)?;
-    Ok(Grid { plan, cells, observed })
+    Ok(Grid { plan, cells, seeds, observed })
 }
 
 /// Tables, published figures, plots and rows of a grid.
@@ -60,6 +61,7 @@ pub fn findings(context: &Context<'_>, grid: &Grid<'_>) -> anyhow::Result<Findin
         figures: figures::all(spec, grid)?,
         violations: grid.violations(),
         params: params::hash(grid.plan)?,
+        ..Findings::default()
     })
 }
 
@@ -67,6 +69,17 @@ pub fn findings(context: &Context<'_>, grid: &Grid<'_>) -> anyhow::Result<Findin
 /// value has its interval, and the share of collapsed seeds stands beside it.
 #[must_use]
 pub fn tables(grid: &Grid<'_>, show: &[&str], seeds: bool) -> Vec<Table> {
+    tables_of(grid, show, seeds, |_| true)
+}
+
+/// [`tables`] with the rows of some cells only.
+#[must_use]
+pub fn tables_of(
+    grid: &Grid<'_>,
+    show: &[&str],
+    seeds: bool,
+    keep: impl Fn(usize) -> bool,
+) -> Vec<Table> {
     let metrics: Vec<(usize, &Metric)> =
         show.iter().chain(&["lost"]).filter_map(|name| metric::find(name)).collect();
     let table = |group: Vec<usize>| {
@@ -76,7 +89,7 @@ pub fn tables(grid: &Grid<'_>, show: &[&str], seeds: bool) -> Vec<Table> {
         header.extend(metrics.iter().map(|(_, m)| m.name));
         header.extend(seeds.then_some("collapsed"));
         let mut table = Table::new(title, &header);
-        for i in group {
+        for i in group.into_iter().filter(|cell| keep(*cell)) {
             let mut row = vec![grid.plan.system(grid.cells[i]).to_owned()];
             row.extend(metrics.iter().map(|(place, m)| value(grid, i, *place, m, seeds)));
             if seeds {

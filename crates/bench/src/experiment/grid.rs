@@ -14,6 +14,8 @@ pub struct Grid<'a> {
     pub plan: &'a Plan,
     /// Its cells.
     pub cells: Vec<Cell>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
     /// By cell, then by seed.
     pub observed: Vec<Vec<Observed>>,
 }
@@ -88,11 +90,11 @@ impl Grid<'_> {
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (cell, seeds) in self.cells.iter().zip(&self.observed) {
-            for (i, observed) in seeds.iter().enumerate() {
+            for (seed, observed) in self.seeds.iter().zip(seeds) {
                 let (workload, fleet) = (self.plan.workload(*cell), self.plan.fleet(*cell));
                 let at = format!("{workload}, {fleet}, {}", self.plan.system(*cell));
                 let words = observed.violations.iter();
-                found.extend(words.map(|v| format!("{at}, seed {}: {v}", i + 1)));
+                found.extend(words.map(|v| format!("{at}, seed {seed}: {v}")));
             }
         }
         found

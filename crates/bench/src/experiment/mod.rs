@@ -8,11 +8,13 @@
 //! No parameter is chosen here so that a figure fits: engines come from `engine`, workloads from
 //! `workload`, and [`params`] hashes both into every result.
 
+mod ablation;
 pub mod build;
 mod calibration;
 pub mod catalogue;
 pub mod cells;
 pub mod claim;
+pub mod compare;
 pub mod dist;
 pub mod figures;
 pub mod generator;
@@ -28,11 +30,14 @@ mod registry;
 mod report;
 pub mod results;
 pub mod runner;
+mod saturation;
 mod skywalker_cost;
 mod skywalker_load;
 pub mod spec;
 pub mod stats;
 pub mod table;
+pub mod trace;
+mod tuning;
 mod versus;
 
 use anyhow::{Context as _, bail};
@@ -93,6 +98,8 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// Plots.
     pub figures: Vec<Figure>,
+    /// Further files, by name.
+    pub files: Vec<(String, String)>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
     /// The hash of what calibration froze.

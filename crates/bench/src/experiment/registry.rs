@@ -2,8 +2,8 @@
 //! line names another.
 
 use super::{
-    Context, Findings, calibration, cells, gorgo, llm_cache_router, skywalker_cost, skywalker_load,
-    versus,
+    Context, Findings, ablation, calibration, cells, gorgo, llm_cache_router, saturation,
+    skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// What runs an experiment.
@@ -52,6 +52,10 @@ pub static ALL: &[Entry] = &[
     entry!("gorgo-fit", gorgo::fit),
     entry!("llm-cache-router", llm_cache_router::run),
     entry!("calibration", calibration::run),
+    entry!("open-loop-rates"),
+    entry!("baseline-grid", tuning::run),
+    entry!("meridian-ablation", ablation::run),
+    entry!("meridian-saturation", saturation::run),
     entry!("meridian-vs-all", versus::run),
 ];
 

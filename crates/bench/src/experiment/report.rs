@@ -68,7 +68,7 @@ impl Outcome {
     }
 
     fn how(&self) -> String {
-        if self.live || self.spec.regions.is_none() {
+        if self.live || (self.spec.regions.is_none() && !self.spec.comparison) {
             return String::new();
         }
         let measure = self.spec.measure;
@@ -77,11 +77,18 @@ impl Outcome {
         let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
         format!(
             "{small}All figures are simulated: {} of a run count, after {} of warm-up; values are \
-             means over {} seeds with bootstrap 95 % intervals in brackets. ",
+             means over {} with bootstrap 95 % intervals in brackets. ",
             show(measure.window),
             show(measure.warmup),
-            self.seeds,
+            self.which_seeds(),
         )
+    }
+
+    fn which_seeds(&self) -> String {
+        match (self.spec.first_seed, self.seeds) {
+            (1, n) => format!("{n} seeds"),
+            (first, n) => format!("seeds {first} to {}", first + u64::from(n) - 1),
+        }
     }
 
     /// Writes the page, the plots and `results.json` into `dir`.
@@ -96,6 +103,9 @@ impl Outcome {
         };
         let Findings { rows, params, figures, .. } = &self.findings;
         let file = results::file(self.name, &commit(), self.seeds, rows.clone(), params);
+        for (name, text) in &self.findings.files {
+            put(name, text)?;
+        }
         put("results.json", &(serde_json::to_string_pretty(&file)? + "\n"))?;
         for figure in figures {
             put(&format!("{}.svg", figure.name), &figure.svg)?;

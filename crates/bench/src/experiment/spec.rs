@@ -7,14 +7,18 @@
 //!
 //! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
 
+mod compare;
 mod reference;
+mod trace;
 
 use std::collections::BTreeMap;
 
 use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
+pub use compare::{Exception, Half, Sweep, Tuned};
 pub use reference::{Ref, read};
+pub use trace::Trace;
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -24,6 +28,9 @@ pub struct Spec {
     pub title: String,
     /// What it reproduces: paper, figure, section.
     pub reproduces: String,
+    /// Take regions, fleets and workloads from `experiments/comparison.yaml`.
+    #[serde(default)]
+    pub comparison: bool,
     /// Where clients and replicas stand; absent in an experiment without a simulation.
     pub regions: Option<Ref<Regions>>,
     /// The replicas.
@@ -41,6 +48,9 @@ pub struct Spec {
     /// Seeds to run unless the command says otherwise.
     #[serde(default = "five")]
     pub seeds: u32,
+    /// The first of them. Results of seeds that nothing was tuned on say more.
+    #[serde(default = "one_u64")]
+    pub first_seed: u64,
     /// The small variant, for smoke tests.
     #[serde(default)]
     pub quick: Quick,
@@ -53,6 +63,12 @@ pub struct Spec {
     /// Plots.
     #[serde(default)]
     pub plots: Vec<Plot>,
+    /// Parameters of policies that are swept.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
+    /// Why ours is behind where it is.
+    #[serde(default)]
+    pub exceptions: Vec<Exception>,
     /// Numbers that the code of an experiment of its own kind reads.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
@@ -134,14 +150,23 @@ pub struct Workload {
     /// Fleets that it runs on; all of the experiment's when empty.
     #[serde(default)]
     pub fleets: Vec<String>,
+    /// The part of its runs that counts, where not the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<Measure>,
+    /// Whether parameters are chosen by it or judged by it. No part of what is run.
+    #[serde(skip_serializing)]
+    pub half: Option<Half>,
 }
 
-/// Clients of one kind: a closed loop (`clients`) or an open one (`rate`).
+/// Clients of one kind: a closed loop (`clients`), an open one (`rate`), or a recorded one (`trace`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Who makes their programs: a generator's name, or a map with `name` and its knobs.
-    pub generator: Policy,
+    pub generator: Option<Policy>,
+    /// Recorded requests in place of a generator's, each at its own time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// Clients in each region, each with one program at a time.
     pub clients: Option<Vec<u32>>,
     /// Requests a second in each region, whatever becomes of earlier ones.
@@ -149,6 +174,9 @@ pub struct Load {
     /// Clients of a closed loop start within this time.
     #[serde(default = "ramp")]
     pub ramp: Span,
+    /// An open loop reaches its rate within this time, in a straight line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rise: Option<Span>,
     /// Programs that each client runs; without a number, until the window ends.
     pub programs: Option<u64>,
 }
@@ -355,6 +383,10 @@ pub enum Kind {
 }
 
 fn one() -> u32 {
+    1
+}
+
+fn one_u64() -> u64 {
     1
 }
 

@@ -40,6 +40,27 @@ pub fn mean(values: &[f64]) -> Option<Mean> {
     Some(Mean { mean, low: at(0.025), high: at(0.975) })
 }
 
+/// The mean of `a` over that of `b`, pair by pair drawn again; `None` without values.
+#[must_use]
+pub fn ratio_of_means(a: &[f64], b: &[f64]) -> Option<Mean> {
+    let n = a.len().min(b.len());
+    let over = |places: &mut dyn Iterator<Item = usize>| {
+        let (mut above, mut below) = (0.0, 0.0);
+        for i in places {
+            above += a[i];
+            below += b[i];
+        }
+        above / below
+    };
+    let mean = (n > 0).then(|| over(&mut (0..n))).filter(|ratio| ratio.is_finite())?;
+    let mut rng = Rng::new(0x424F_4F54);
+    let mut ratios: Vec<f64> =
+        (0..RESAMPLES).map(|_| over(&mut (0..n).map(|_| rng.below(n)))).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios[(share * (RESAMPLES - 1) as f64).round() as usize];
+    Some(Mean { mean, low: at(0.025), high: at(0.975) })
+}
+
 /// The median; `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -122,6 +143,17 @@ mod tests {
         let a = [Some(2.0), None, Some(9.0), Some(1.0)];
         let b = [Some(1.0), Some(1.0), Some(3.0), Some(0.0)];
         assert_eq!(paired(&a, &b, |a, b| a / b), [2.0, 3.0]);
+    }
+
+    // Seeds that move together leave the ratio of their means certain; one that does not, widens it.
+    #[test]
+    fn ratios_of_means_pair_seeds() {
+        let even = ratio_of_means(&[2.0, 20.0, 200.0], &[1.0, 10.0, 100.0]);
+        assert_eq!(even, Some(Mean { mean: 2.0, low: 2.0, high: 2.0 }));
+        let uneven = ratio_of_means(&[2.0, 2.0, 6.0], &[1.0, 1.0, 1.0]).unwrap();
+        assert!(uneven.low < 2.5 && uneven.high > 4.0, "{uneven:?}");
+        assert_eq!(ratio_of_means(&[], &[]), None);
+        assert_eq!(ratio_of_means(&[1.0], &[0.0]), None);
     }
 
     // One of five seeds is far above the others.

@@ -10,6 +10,7 @@ use crate::active::{Active, Place};
 use crate::decide::{Choice, Record};
 use crate::explain::Target;
 use crate::index::Insert;
+use crate::replica::State;
 use crate::request::{Outcome, Request, Usage};
 use crate::why::{RejectWhy, Why};
 
@@ -156,7 +157,7 @@ impl Routing {
         active.overdue = false;
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
-            r.first_token(unmatched);
+            r.first_token(id, unmatched);
             r.overdue -= u32::from(overdue);
             if alone {
                 let rtt_ms = r.spec.rtt.as_secs_f64() * 1e3;
@@ -201,12 +202,12 @@ impl Routing {
     pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
         active.place = Place::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
-        let prompt = active.request.prompt_tokens as f32;
+        let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         active.overdue = false;
         self.policy.ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
-                r.first_token(unmatched);
+                r.first_token(id, unmatched);
             }
             r.overdue -= u32::from(overdue);
             r.ended(prompt);
@@ -261,6 +262,10 @@ impl Routing {
     ) {
         let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
+        // An answer may still come of one that fell silent, which comes back with an empty cache.
+        if self.replicas.get(replica).is_some_and(|r| r.state == State::Down) {
+            return;
+        }
         match outcome {
             Outcome::Done if self.insert != Insert::OnDispatch => {
                 index.insert(replica.0, extended.as_deref().unwrap_or(blocks));

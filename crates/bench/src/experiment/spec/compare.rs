@@ -1,0 +1,83 @@
+//! What only comparisons of policies say: which half of the workloads serves for tuning, what is
+//! swept of a policy, and why ours is behind where it is.
+
+use std::collections::BTreeMap;
+
+use meridian_wire::config::{AdmissionMode, Scalar};
+use serde::{Deserialize, Serialize};
+
+use super::Topology;
+
+/// What a workload is for, so that nothing is judged on what it was tuned on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Half {
+    /// Parameters are chosen by it.
+    Tuning,
+    /// What was chosen is judged by it.
+    Judging,
+}
+
+impl Half {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Half::Tuning => "tuning",
+            Half::Judging => "judging",
+        }
+    }
+}
+
+/// The parameters of one policy that are swept: every combination is a candidate.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The policy.
+    pub policy: String,
+    /// Values of its parameters; what is not named keeps its published default.
+    #[serde(default)]
+    pub params: BTreeMap<String, Vec<Scalar>>,
+    /// Admission modes beside the policy's own.
+    #[serde(default)]
+    pub admission: Vec<AdmissionMode>,
+}
+
+/// A policy as it came out of a sweep: a line of `experiments/tuned.yaml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuned {
+    /// The policy.
+    pub policy: String,
+    /// The arrangement it was tuned in.
+    pub topology: Topology,
+    /// Parameters that differ from the published defaults.
+    #[serde(default)]
+    pub params: BTreeMap<String, Scalar>,
+    /// The admission mode, where not the policy's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionMode>,
+}
+
+/// Why ours is behind somewhere. The first that fits a place stands for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exception {
+    /// The cause, in a few words.
+    pub cause: String,
+    /// Workloads it is about; all when empty.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Fleets it is about; all when empty.
+    #[serde(default)]
+    pub fleets: Vec<String>,
+    /// Metrics it is about; all when empty.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Topologies it is about, `everybody` among them; all when empty.
+    #[serde(default)]
+    pub topologies: Vec<String>,
+    /// Policies it is about that are ahead of ours; all when empty.
+    #[serde(default)]
+    pub rivals: Vec<String>,
+}

@@ -1,0 +1,295 @@
+//! Every policy of the field over a grid of its own parameters, and the best of each.
+//!
+//! Published defaults come from other fleets and other models; a comparison with them alone could
+//! be won by accident. Here each policy gets what suits this world: every combination of the file's
+//! values, the published defaults among them, on the tuning half of the workloads. The score is the
+//! geometric mean of the inverse of throughput, mean TTFT, P90 TTFT and mean E2E over those
+//! workloads, relative to the published defaults; the least wins. Regions' gateways that forward
+//! (`two_layer`) and gateways that see all replicas (`flat`) are tuned apart.
+//!
+//! The winners are written to `tuned.yaml`, which the comparison takes from `experiments/`.
+
+use std::collections::BTreeMap;
+
+use meridian_routing::policy;
+use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar};
+
+use super::ablation::halves;
+use super::cells::simulate;
+use super::compare::{self, SCORE};
+use super::grid::Grid;
+use super::plan::Plan;
+use super::spec::{self, Digests, Half, Ref, Spec, Sweep, System, Topology, Tuned};
+use super::stats::Mean;
+use super::table::Table;
+use super::{Context, Findings, build, params, results};
+
+/// Arrangements that are tuned apart.
+const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];
+
+/// Runs the sweeps.
+///
+/// # Errors
+/// What is wrong with the YAML.
+pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let candidates = candidates(&context.spec);
+    let mut spec = context.spec.clone();
+    spec.systems.extend(candidates.iter().enumerate().map(|(i, one)| Ref::Own(system(i, one))));
+    let mut plan = Plan::new(&spec, context.quick)?;
+    halves(&plan)?;
+    plan.workloads.retain(|w| w.0.half == Some(Half::Tuning));
+    let grid = simulate(context, &plan)?;
+    let contests = contests(&grid, &candidates);
+    let mut tables = vec![winners(&grid, &candidates, &contests)];
+    if !context.quick {
+        tables.push(all(&grid, &candidates, &contests));
+    }
+    Ok(Findings {
+        rows: results::rows(&grid),
+        tables,
+        violations: grid.violations(),
+        params: params::hash(&plan)?,
+        files: vec![("tuned.yaml".to_owned(), file(&context.spec, &candidates, &contests))],
+        ..Findings::default()
+    })
+}
+
+/// All that is tried, a policy and topology after the other, its published defaults first.
+fn candidates(spec: &Spec) -> Vec<Tuned> {
+    let mut all = Vec::new();
+    for sweep in &spec.sweeps {
+        for topology in TOPOLOGIES {
+            let tried = |params| {
+                let topology = topology.clone();
+                move |admission| Tuned {
+                    policy: sweep.policy.clone(),
+                    topology: topology.clone(),
+                    params: BTreeMap::clone(&params),
+                    admission,
+                }
+            };
+            let published = tried(BTreeMap::new())(None);
+            let admissions =
+                || std::iter::once(None).chain(sweep.admission.iter().map(|a| Some(*a)));
+            let mut these = vec![published];
+            for params in combinations(sweep) {
+                let these_params = admissions().map(tried(params));
+                these.extend(these_params.filter(|one| !is_published(one)));
+            }
+            all.append(&mut these);
+        }
+    }
+    all
+}
+
+/// Every combination of the swept values; what equals the published default is left out of each.
+fn combinations(sweep: &Sweep) -> Vec<BTreeMap<String, Scalar>> {
+    let mut all = vec![BTreeMap::new()];
+    for (name, values) in &sweep.params {
+        let with = |params: &BTreeMap<String, Scalar>, value: &Scalar| {
+            let mut params = params.clone();
+            if !is_default(&sweep.policy, name, value) {
+                params.insert(name.clone(), value.clone());
+            }
+            params
+        };
+        all = all.iter().flat_map(|params| values.iter().map(|v| with(params, v))).collect();
+    }
+    all
+}
+
+/// Whether a parameter's value is the published one: leaving it out resolves to the same.
+fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
+    let resolve = |params| Policy { name: policy.to_owned(), params }.resolve().ok();
+    let with = BTreeMap::from([(name.to_owned(), value.clone())]);
+    match (resolve(BTreeMap::new()), resolve(with)) {
+        (Some((_, published)), Some((_, given))) => {
+            format!("{published:?}") == format!("{given:?}")
+        }
+        _ => false,
+    }
+}
+
+fn is_published(one: &Tuned) -> bool {
+    let own = || policy::find(&one.policy).map(|p| p.admission);
+    let same = one.admission.is_none_or(|mode| Some(mode.into()) == own());
+    one.params.is_empty() && same
+}
+
+fn system(place: usize, one: &Tuned) -> System {
+    System {
+        name: format!("{place} {}@{}", one.policy, build::topology_name(&one.topology)),
+        policy: Policy { name: one.policy.clone(), params: one.params.clone() },
+        admission: one.admission,
+        topology: one.topology.clone(),
+        gateways: 1,
+        probe: Probe::default(),
+        held: spec::unbounded(),
+        digests: Digests::default(),
+    }
+}
+
+/// One policy in one topology: its candidates by place, best first, with their scores.
+struct Contest {
+    ranked: Vec<(usize, Mean)>,
+}
+
+fn contests(grid: &Grid<'_>, candidates: &[Tuned]) -> Vec<Contest> {
+    let here = |place: usize| {
+        grid.plan.systems.iter().any(|s| s.0.name == system(place, &candidates[place]).name)
+    };
+    let mut contests: Vec<(&Tuned, Vec<usize>)> = Vec::new();
+    for (place, one) in candidates.iter().enumerate().filter(|(place, _)| here(*place)) {
+        match contests.last_mut() {
+            Some((first, places))
+                if first.policy == one.policy && first.topology == one.topology =>
+            {
+                places.push(place);
+            }
+            _ => contests.push((one, vec![place])),
+        }
+    }
+    let rank = |(_, places): (&Tuned, Vec<usize>)| {
+        let first = places[0];
+        let mut ranked: Vec<(usize, Mean)> = places
+            .into_iter()
+            .filter_map(|place| Some((place, score(grid, candidates, place, first)?)))
+            .collect();
+        ranked.sort_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+        Contest { ranked }
+    };
+    contests.into_iter().map(rank).filter(|c| !c.ranked.is_empty()).collect()
+}
+
+/// The score of a candidate over that of the published defaults; `None` when it leaves requests
+/// unanswered somewhere.
+fn score(grid: &Grid<'_>, candidates: &[Tuned], place: usize, first: usize) -> Option<Mean> {
+    let name = |place: usize| system(place, &candidates[place]).name;
+    let (own, other) = (name(place), name(first));
+    let mut pairs = Vec::new();
+    for group in grid.groups() {
+        let cell = grid.cells[group[0]];
+        let own = grid.at(cell.workload, cell.fleet, &own)?;
+        if place != first && !compare::answers(grid, own) {
+            return None;
+        }
+        pairs.push((own, grid.at(cell.workload, cell.fleet, &other)?));
+    }
+    compare::geometric(&compare::logs(grid, &pairs, &SCORE))
+}
+
+/// What a candidate sets, in words.
+fn settings(one: &Tuned) -> String {
+    let mut words: Vec<String> =
+        one.params.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    words.extend(one.admission.map(|mode| match mode {
+        AdmissionMode::Outstanding(most) => format!("at most {most} outstanding"),
+        AdmissionMode::Blind => "admission blind".to_owned(),
+        AdmissionMode::Pending => "admission pending".to_owned(),
+        AdmissionMode::PendingKv => "admission pending_kv".to_owned(),
+    }));
+    if words.is_empty() { "as published".to_owned() } else { words.join(", ") }
+}
+
+fn winners(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
+    let mut table = Table::new(
+        "The best of each policy, by score over the published defaults, %",
+        &["policy", "topology", "candidates", "best", "score"],
+    );
+    for contest in contests {
+        let (place, score) = contest.ranked[0];
+        let one = &candidates[place];
+        table.row([
+            one.policy.clone(),
+            build::topology_name(&one.topology).to_owned(),
+            contest.ranked.len().to_string(),
+            settings(one),
+            compare::percent(score, grid.seeds.len()),
+        ]);
+    }
+    table
+}
+
+fn all(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
+    let mut table = Table::new(
+        "All candidates, best first",
+        &["policy", "topology", "settings", "score over the published defaults, %"],
+    );
+    for contest in contests {
+        for (place, score) in &contest.ranked {
+            let one = &candidates[*place];
+            table.row([
+                one.policy.clone(),
+                build::topology_name(&one.topology).to_owned(),
+                settings(one),
+                compare::percent(*score, grid.seeds.len()),
+            ]);
+        }
+    }
+    table
+}
+
+/// The winners as `experiments/tuned.yaml` holds them.
+fn file(spec: &Spec, candidates: &[Tuned], contests: &[Contest]) -> String {
+    let mut text = format!(
+        "# {}\n# Written by `meridian experiment baseline-grid`; do not edit. A line a policy and \
+         topology;\n# what is not named is as published.\n\ntuned:\n",
+        spec.title
+    );
+    for contest in contests {
+        let one = &candidates[contest.ranked[0].0];
+        let line = serde_json::to_string(one).expect("names and numbers can be written");
+        text.push_str(&format!("  - {line}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::catalogue::tuned;
+    use crate::experiment::spec::read;
+
+    fn grid_spec() -> Spec {
+        let entry = crate::experiment::find("baseline-grid").expect("it is in the registry");
+        read(entry.name, entry.yaml).unwrap()
+    }
+
+    // Every combination is tried once, the published defaults first and only once.
+    #[test]
+    fn candidates_are_the_combinations() {
+        let mut spec = grid_spec();
+        spec.sweeps = read(
+            "test",
+            "[{policy: dynamo_kv, params: {overlap_credit: [0.5, 1], ttl_s: [60, 120, 240]}, \
+             admission: [pending_kv]}]",
+        )
+        .unwrap();
+        let all = candidates(&spec);
+        let here: Vec<&Tuned> = all.iter().filter(|c| c.topology == Topology::Flat).collect();
+        assert_eq!((all.len(), here.len()), (24, 12));
+        assert!(is_published(here[0]));
+        assert_eq!(here.iter().filter(|c| is_published(c)).count(), 1);
+        let both = here.iter().filter(|c| c.params.len() == 2).count();
+        assert_eq!(both, 4);
+    }
+
+    // The file's sweeps are fine, whole; what they chose is in the comparison, and nothing else is.
+    #[test]
+    fn what_was_chosen_is_among_the_candidates() {
+        let mut spec = grid_spec();
+        let all = candidates(&spec);
+        spec.systems.extend(all.iter().enumerate().map(|(i, one)| Ref::Own(system(i, one))));
+        halves(&Plan::new(&spec, false).unwrap()).unwrap();
+        for line in tuned() {
+            assert!(all.contains(line), "{line:?} is no candidate: run the sweep again");
+        }
+        for sweep in &spec.sweeps {
+            for topology in TOPOLOGIES {
+                let lines = tuned().iter();
+                let lines = lines.filter(|t| t.policy == sweep.policy && t.topology == topology);
+                assert_eq!(lines.count(), 1, "{} in {topology:?}", sweep.policy);
+            }
+        }
+    }
+}

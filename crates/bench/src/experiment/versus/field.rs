@@ -1,0 +1,65 @@
+//! Who is compared: every policy as published and as tuned, in every topology.
+
+use std::collections::BTreeMap;
+
+use meridian_routing::policy;
+use meridian_wire::config::{Policy, Probe};
+
+use super::marks::OURS;
+use crate::experiment::build;
+use crate::experiment::catalogue::tuned;
+use crate::experiment::spec::{self, Digests, Ref, System, Topology, Tuned};
+
+/// Every arrangement of gateways.
+fn topologies() -> [Topology; 6] {
+    [
+        Topology::TwoLayer,
+        Topology::Central("first".to_owned()),
+        Topology::RegionLocal,
+        Topology::Flat,
+        Topology::Waterfall(0.8),
+        Topology::Continent(0.8),
+    ]
+}
+
+/// Every policy in every topology: with its published defaults, then tuned.
+pub(super) fn all() -> Vec<Ref<System>> {
+    let published = policy::ALL.iter().map(|policy| Tuned {
+        policy: policy.name.to_owned(),
+        topology: Topology::TwoLayer,
+        params: BTreeMap::new(),
+        admission: None,
+    });
+    let mut systems = Vec::new();
+    for line in published {
+        systems.extend(topologies().iter().map(|topology| system(&line, "", topology)));
+    }
+    for line in tuned().iter().filter(|line| line.policy != OURS) {
+        let near = topologies().into_iter().filter(|t| stand_in(t) == line.topology);
+        systems.extend(near.map(|topology| system(line, "-tuned", &topology)));
+    }
+    systems.into_iter().map(Ref::Own).collect()
+}
+
+/// The topology whose tuned parameters serve in this one: where a gateway sees all replicas, or
+/// where it sees its region's.
+fn stand_in(topology: &Topology) -> Topology {
+    match topology {
+        Topology::Flat | Topology::Central(_) => Topology::Flat,
+        _ => Topology::TwoLayer,
+    }
+}
+
+/// A system of the usual kind.
+fn system(line: &Tuned, suffix: &str, topology: &Topology) -> System {
+    System {
+        name: format!("{}{suffix}@{}", line.policy, build::topology_name(topology)),
+        policy: Policy { name: line.policy.clone(), params: line.params.clone() },
+        admission: line.admission,
+        topology: topology.clone(),
+        gateways: 1,
+        probe: Probe::default(),
+        held: spec::unbounded(),
+        digests: Digests::default(),
+    }
+}

@@ -1,0 +1,128 @@
+//! How ours stands: a mark for each metric of each workload and fleet, among one topology or all.
+
+use crate::experiment::build;
+use crate::experiment::compare::{self, METRICS};
+use crate::experiment::grid::Grid;
+use crate::experiment::spec::Topology;
+use crate::experiment::stats::Mean;
+
+/// A difference this small is none.
+pub(super) const SAME: f64 = 0.01;
+/// Our default.
+pub(super) const OURS: &str = "meridian";
+
+/// How ours stands on one metric of one workload and fleet, among one topology or among all.
+pub(super) struct Mark {
+    pub(super) workload: String,
+    pub(super) fleet: String,
+    pub(super) metric: &'static str,
+    /// `None`: ours in its own topology among everybody.
+    pub(super) topology: Option<&'static str>,
+    /// Ours over the best of the field, so that below 1 is better; for rates the inverse.
+    pub(super) ratio: Mean,
+    /// The best of the field.
+    pub(super) rival: String,
+    /// Its policy.
+    pub(super) policy: &'static str,
+}
+
+impl Mark {
+    /// Nobody is ahead by more than 1 %.
+    pub(super) fn holds(&self) -> bool {
+        self.ratio.mean <= 1.0 + SAME
+    }
+
+    /// The seeds leave no doubt that somebody is ahead by more than 1 %.
+    pub(super) fn surely_behind(&self) -> bool {
+        self.ratio.low > 1.0 + SAME
+    }
+
+    pub(super) fn among(&self) -> &'static str {
+        self.topology.unwrap_or("everybody")
+    }
+}
+
+pub(super) fn topology<'a>(grid: &'a Grid<'_>, cell: usize) -> &'a Topology {
+    &grid.plan.systems[grid.cells[cell].system].0.topology
+}
+
+pub(super) fn is_oracle(grid: &Grid<'_>, cell: usize) -> bool {
+    matches!(topology(grid, cell), Topology::Oracle(_))
+}
+
+pub(super) fn is_ours(grid: &Grid<'_>, cell: usize) -> bool {
+    grid.plan.systems[grid.cells[cell].system].1.name == OURS && !is_oracle(grid, cell)
+}
+
+/// Those of a group whom ours must beat.
+pub(super) fn field(grid: &Grid<'_>, group: &[usize]) -> Vec<usize> {
+    let competes =
+        |c: &usize| compare::answers(grid, *c) && !is_oracle(grid, *c) && !is_ours(grid, *c);
+    group.iter().copied().filter(competes).collect()
+}
+
+/// Ours on every metric: in each topology against the field of it, and at its best place against
+/// everybody.
+pub(super) fn of_group(grid: &Grid<'_>, group: &[usize]) -> Vec<Mark> {
+    let field = field(grid, group);
+    let mut marks = Vec::new();
+    for own in group.iter().copied().filter(|c| is_ours(grid, *c)) {
+        let kind = topology(grid, own);
+        let same = field.iter().copied().filter(|c| topology(grid, *c) == kind).collect();
+        let mut against: Vec<(Vec<usize>, Option<&'static str>)> =
+            vec![(same, Some(build::topology_name(kind)))];
+        if *kind == Topology::TwoLayer {
+            against.push((field.clone(), None));
+        }
+        for (rivals, topology) in against {
+            let found = METRICS.iter().filter_map(|m| mark(grid, own, &rivals, m, topology));
+            marks.extend(found);
+        }
+    }
+    marks
+}
+
+fn mark(
+    grid: &Grid<'_>,
+    own: usize,
+    rivals: &[usize],
+    metric: &'static str,
+    topology: Option<&'static str>,
+) -> Option<Mark> {
+    let (_, who) = compare::best(grid, rivals, metric)?;
+    let cell = grid.cells[own];
+    Some(Mark {
+        workload: grid.plan.workload(cell).to_owned(),
+        fleet: grid.plan.fleet(cell).to_owned(),
+        metric,
+        topology,
+        ratio: compare::over(grid, own, who, metric)?,
+        rival: grid.plan.system(grid.cells[who]).to_owned(),
+        policy: grid.plan.systems[grid.cells[who].system].1.name,
+    })
+}
+
+/// By cell, whether it is worth a row: ours, the oracles, and whoever is best on some metric in
+/// some topology.
+pub(super) fn leading(grid: &Grid<'_>) -> Vec<bool> {
+    let mut leading = vec![false; grid.cells.len()];
+    for group in grid.groups() {
+        for &cell in &group {
+            leading[cell] = is_ours(grid, cell) || is_oracle(grid, cell);
+        }
+        let field = field(grid, &group);
+        for &cell in &field {
+            let kind = topology(grid, cell);
+            let same: Vec<usize> =
+                field.iter().copied().filter(|c| topology(grid, *c) == kind).collect();
+            // Once for each topology: at the first of its cells.
+            if same.first() != Some(&cell) {
+                continue;
+            }
+            for (_, best) in METRICS.iter().filter_map(|m| compare::best(grid, &same, m)) {
+                leading[best] = true;
+            }
+        }
+    }
+    leading
+}

@@ -1,0 +1,114 @@
+use meridian_base::{Duration, Time};
+use meridian_sim::{Fate, Record, Report, Scenario};
+
+use super::*;
+use crate::experiment;
+use crate::experiment::spec::{Exception, Spec, read};
+use crate::experiment::table::Table;
+
+fn spec() -> Spec {
+    let entry = experiment::find("meridian-vs-all").expect("it is in the registry");
+    read(entry.name, entry.yaml).unwrap()
+}
+
+/// Ten requests: ours take 105 ms, Dynamo's rule 100, the others 200; SkyWalker loses one.
+fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
+    let ttft = match scenario.system.policy.name {
+        "meridian" => 105,
+        "dynamo_kv" => 100,
+        _ => 200,
+    };
+    let lost = scenario.system.policy.name == "skywalker";
+    let record = |i: u64| Record {
+        sent: Time::from_millis(i * 1000),
+        region: 0,
+        served: 0,
+        replica: 0,
+        load: 0,
+        fate: if lost && i == 0 { Fate::Lost } else { Fate::Done },
+        forwarded: false,
+        attempts: 1,
+        ttft: Duration::from_millis(if lost { 1 } else { ttft }),
+        e2e: Duration::from_millis(2000),
+        held: Duration::ZERO,
+        prompt_tokens: 100,
+        cached_tokens: 50,
+        matched_tokens: 50,
+        reply_tokens: 64,
+        slo: None,
+        session: i,
+    };
+    Ok(Report {
+        requests: (0..10).map(record).collect(),
+        done_in_window: 10,
+        window: scenario.measure.window,
+        ..Report::default()
+    })
+}
+
+fn cell<'a>(table: &'a Table, row: &str, column: &str) -> &'a str {
+    let at = table.header.iter().position(|h| h == column).expect(column);
+    &table.rows.iter().find(|r| r[0] == row).expect(row)[at]
+}
+
+// Every policy is there in every topology, each tuned one in the topologies that its line stands
+// for, and the whole plan is fine.
+#[test]
+fn the_field_is_whole() {
+    let mut spec = spec();
+    spec.systems.extend(field::all());
+    let plan = Plan::new(&spec, false).unwrap();
+    let count = |suffix: &str, name: &str| {
+        let start = format!("{name}{suffix}@");
+        plan.systems.iter().filter(|s| s.0.name.starts_with(&start)).count()
+    };
+    for policy in meridian_routing::policy::ALL {
+        assert_eq!(count("", policy.name), 6, "{}", policy.name);
+        let tuned = experiment::catalogue::tuned();
+        if policy.name != marks::OURS && tuned.iter().any(|line| line.policy == policy.name) {
+            assert_eq!(count("-tuned", policy.name), 6, "{}", policy.name);
+        }
+    }
+}
+
+// Ours is behind Dynamo's rule in TTFT and level elsewhere; who leaves requests unanswered is no
+// rival, however fast; the file's causes stand beside what they are about.
+#[test]
+fn marks_are_against_who_answers() {
+    let mut spec = spec();
+    spec.exceptions = vec![Exception {
+        cause: "near ties".to_owned(),
+        workloads: vec!["tot".to_owned()],
+        fleets: Vec::new(),
+        metrics: vec!["ttft_ms.p99".to_owned()],
+        topologies: Vec::new(),
+        rivals: vec!["dynamo_kv".to_owned()],
+    }];
+    let context =
+        Context { spec, seeds: 2, quick: true, simulate: &stand_in, progress: &|_, _, _| () };
+    let found = run(&context).unwrap();
+    let [summary, by_workload, by_cause, behind] = &found.tables[..4] else { panic!("four") };
+    assert_eq!(cell(summary, "everybody (ours: two_layer)", "behind"), "8");
+    assert_eq!(cell(summary, "everybody (ours: two_layer)", "surely"), "8");
+    assert_eq!(cell(summary, "everybody (ours: two_layer)", "of"), "18");
+    assert_eq!(cell(by_workload, "tot", "ttft_ms.mean"), "1.050");
+    assert_eq!(cell(by_workload, "tot", "throughput_rps"), "1.000");
+    assert_eq!(cell(by_cause, "near ties", "among everybody"), "1");
+    assert_eq!(cell(by_cause, "not explained", "among everybody"), "7");
+    assert!(behind.rows.iter().all(|row| row[6].starts_with("dynamo_kv@")), "{behind:?}");
+    assert_eq!(found.claims[0].verdict(), "agrees in 10 of 18");
+}
+
+// An exception about nothing that is there is an error.
+#[test]
+fn exceptions_name_what_is_there() {
+    let mut spec = spec();
+    spec.systems.extend(field::all());
+    let plan = Plan::new(&spec, false).unwrap();
+    let yaml = "{cause: c, workloads: [tote], metrics: [ttft], topologies: [everybody]}";
+    spec.exceptions = vec![read("test", yaml).unwrap()];
+    let error = format!("{:#}", tables::check(&spec, &plan).unwrap_err());
+    assert!(error.contains("exceptions[0].workloads: `tote` is unknown; use one of "), "{error}");
+    assert!(error.contains("exceptions[0].metrics: `ttft` is unknown"), "{error}");
+    assert!(!error.contains("topologies"), "{error}");
+}
