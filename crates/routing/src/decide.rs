@@ -74,6 +74,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// Makes the full ones that take requests the eligible ones; false when there is none.
+    pub(crate) fn offer_full(&mut self, replicas: &Replicas) -> bool {
+        let takes = |id: &ReplicaId| replicas.row(*id).closed.is_none();
+        self.eligible.extend(self.full.drain(..).filter(takes));
+        !self.eligible.is_empty()
+    }
+
     /// Prompt tokens matched at `replica` in the newest decision.
     pub(crate) fn matched_tokens(&self, replica: ReplicaId) -> f32 {
         self.tokens(self.matched.get(replica.index()).copied().unwrap_or(0))
@@ -121,7 +128,7 @@ impl Routing {
         self.scratch = scratch;
     }
 
-    fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
+    pub(crate) fn match_prefix(&self, active: &Active, scratch: &mut Scratch) {
         scratch.block_tokens = active.request.block_tokens;
         scratch.prompt_tokens = active.request.prompt_tokens as f32;
         scratch.matched.resize(self.replicas.width(), 0);
@@ -141,7 +148,7 @@ impl Routing {
 
     /// Sorts the model's replicas into eligible and full; an early choice when there is nothing
     /// to choose from.
-    fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
+    pub(crate) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
         let request = &active.request;
@@ -250,7 +257,7 @@ impl Routing {
         }
     }
 
-    fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
+    pub(crate) fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
         let view = view(now, active, scratch, tables, self.held.len());
         let pick = self.policy.pick(&view, &mut self.rng);
@@ -334,6 +341,7 @@ impl Routing {
             ineligible: self.standing(active, id, scratch),
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
+            mean_ms_per_token: self.replicas.columns().mean_ms_per_token(),
             row: *self.replicas.row(id),
         }
     }

@@ -18,6 +18,8 @@ pub struct CandidateRow {
     pub matched_tokens: f32,
     /// Prompt tokens of the request.
     pub prompt_tokens: u32,
+    /// Mean calibrated prefill time of the region's replicas, ms a token.
+    pub mean_ms_per_token: f32,
     /// Its load figures.
     pub row: Row,
 }

@@ -23,7 +23,8 @@ pub struct HeldConfig {
     pub max_wait: Duration,
     /// How many from the front are looked at when room appears.
     pub look_ahead: u32,
-    /// After this long the oldest goes before better fits.
+    /// After this long the oldest goes before better fits, and is promised the next room of a full
+    /// replica.
     pub patience: Duration,
 }
 

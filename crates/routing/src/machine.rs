@@ -4,6 +4,7 @@
 mod fleet;
 mod forwards;
 mod peers;
+mod promise;
 mod release;
 mod requests;
 

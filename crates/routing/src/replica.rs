@@ -126,6 +126,8 @@ pub(crate) struct Replica {
     /// that tell nothing).
     pub(crate) due: VecDeque<(Time, RequestId)>,
     pub(crate) overdue: u32,
+    /// Who was sent here though there was no room, until its first token: it gets the next room.
+    pub(crate) promised: Option<RequestId>,
     /// The engine answered 429 or 503 since its last report.
     pub(crate) said_full: bool,
     /// Reported running + pending minus ours, for the last reports.
@@ -192,6 +194,7 @@ impl Replica {
             recent: VecDeque::new(),
             due: VecDeque::new(),
             overdue: 0,
+            promised: None,
             said_full: false,
             drift: [0; DRIFT_MEMORY],
             trust: 1.0,
@@ -219,8 +222,9 @@ impl Replica {
         now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)
     }
 
-    /// It showed its first token.
-    pub(crate) fn first_token(&mut self, unmatched: f32) {
+    /// It showed its first token, or will not any more.
+    pub(crate) fn first_token(&mut self, id: RequestId, unmatched: f32) {
+        self.promised = self.promised.filter(|promised| *promised != id);
         self.waiting -= 1;
         self.front_tokens = (self.front_tokens - unmatched).max(0.0);
     }
@@ -356,7 +360,7 @@ impl Replica {
         match self.state {
             State::Draining => Some(Ineligible::Draining),
             State::Down => Some(Ineligible::Down),
-            _ if self.said_full => Some(Ineligible::Full),
+            _ if self.said_full || self.promised.is_some() => Some(Ineligible::Full),
             _ if !self.breaker.passes(now) => Some(Ineligible::Breaker),
             _ => None,
         }
@@ -375,9 +379,17 @@ pub(crate) struct Columns {
     pub(crate) rtt_ms: Vec<f32>,
     /// Some replica was ever away: its round trip counts in scores.
     pub(crate) far: bool,
+    /// The sum of `ms_per_token`, and how many are in it.
+    speeds: (f64, u32),
 }
 
 impl Columns {
+    /// Mean calibrated prefill time of the replicas, ms a token; 0 without any.
+    pub(crate) fn mean_ms_per_token(&self) -> f32 {
+        let (sum, n) = self.speeds;
+        if n == 0 { 0.0 } else { (sum / f64::from(n)) as f32 }
+    }
+
     fn of_rows(rows: &[Row]) -> Columns {
         let mut columns = Columns::default();
         columns.resize(rows.len());
@@ -398,7 +410,10 @@ impl Columns {
         self.front_tokens[at] = row.front_tokens;
         self.utilisation[at] = row.utilisation;
         self.trust[at] = row.trust;
-        self.ms_per_token[at] = row.ms_per_token;
+        let old = core::mem::replace(&mut self.ms_per_token[at], row.ms_per_token);
+        self.speeds.0 += f64::from(row.ms_per_token) - f64::from(old);
+        self.speeds.1 += u32::from(row.ms_per_token > 0.0);
+        self.speeds.1 -= u32::from(old > 0.0);
         self.running[at] = row.running as f32;
         self.rtt_ms[at] = row.rtt_ms;
         self.far |= row.rtt_ms > 0.0;

@@ -45,6 +45,11 @@ pub enum Why {
     },
     /// A peer asked for it.
     Stolen,
+    /// It waited longest: the next room of this full replica is its.
+    Promised {
+        /// How long it waited.
+        waited: Duration,
+    },
 }
 
 impl Why {
@@ -64,6 +69,7 @@ impl Why {
             Why::Nearest(_) => "nearest-peer",
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",
+            Why::Promised { .. } => "promised",
         }
     }
 }

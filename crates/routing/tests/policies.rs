@@ -242,6 +242,11 @@ impl Bench {
         out
     }
 
+    fn mean_ms_per_token(&self) -> f32 {
+        let rows = self.replicas.ids().iter().map(|id| self.replicas.row(*id).ms_per_token);
+        rows.sum::<f32>() / self.replicas.ids().len() as f32
+    }
+
     fn terms_of(&self, replica: ReplicaId, prompt: u32) -> Vec<(&'static str, f64)> {
         let blocks = self.matched[replica.index()] as f32;
         self.policy.terms(&CandidateRow {
@@ -249,6 +254,7 @@ impl Bench {
             ineligible: None,
             matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
             prompt_tokens: prompt,
+            mean_ms_per_token: self.mean_ms_per_token(),
             row: *self.replicas.row(replica),
         })
     }

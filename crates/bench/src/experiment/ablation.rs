@@ -164,6 +164,7 @@ mod tests {
         }
         assert!(plan.systems.iter().all(|s| s.1.name == "meridian"));
         let mut none = spec;
+        none.regions = Some(crate::experiment::spec::Ref::Named("skywalker".to_owned()));
         none.quick = Quick::default();
         none.workloads = vec![
             read("test", "{name: w, loads: [{generator: tree2, clients: [1, 1, 1]}]}").unwrap(),

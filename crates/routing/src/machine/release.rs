@@ -11,6 +11,7 @@ impl Routing {
     /// Sends held requests while any of the first ones fits.
     pub(super) fn release(&mut self, now: Time) {
         while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
+        while self.promise(now) {}
         self.retick = match self.held.len() {
             0 => None,
             _ => Some(self.retick.unwrap_or(now + RETICK)),

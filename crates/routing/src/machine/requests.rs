@@ -156,7 +156,7 @@ impl Routing {
         active.overdue = false;
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
-            r.first_token(unmatched);
+            r.first_token(id, unmatched);
             r.overdue -= u32::from(overdue);
             if alone {
                 let rtt_ms = r.spec.rtt.as_secs_f64() * 1e3;
@@ -201,12 +201,12 @@ impl Routing {
     pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
         active.place = Place::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
-        let prompt = active.request.prompt_tokens as f32;
+        let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         active.overdue = false;
         self.policy.ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
-                r.first_token(unmatched);
+                r.first_token(id, unmatched);
             }
             r.overdue -= u32::from(overdue);
             r.ended(prompt);

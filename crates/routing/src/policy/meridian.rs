@@ -2,22 +2,25 @@
 //!
 //! ```text
 //! score = t_p * front                              prefill that is before this one
-//!       + t_p * (p - m) * (1 + 4 u^2)              its own unmatched prefill, at a price
-//!       + 10 ms * running                          slower steps for everybody
+//!       + t_p * (p - m) * (1 + u^2)                its own unmatched prefill, at a price
+//!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
 //! An idle fleet (u = 0) minimises TTFT, which is GORGO's aim; a busy one (u = 1) minimises work,
-//! which is SkyWalker's: a cold prompt costs five times its time where time is short, so matches
-//! win there. There is no threshold between the two. The shape of the price hardly matters, its
-//! presence does. The price of a running request keeps TTFT alone from herding onto the first
-//! warm replica when a long shared system prompt matches everywhere.
+//! which is SkyWalker's: a cold prompt costs twice its time where time is short, so matches
+//! win there. There is no threshold between the two. The price of a running request keeps TTFT
+//! alone from herding onto the first warm replica when a long shared system prompt matches
+//! everywhere; among unlike GPUs it is lower on the faster ones, whose steps it slows less.
 //!
-//! Eligible is who has KV for it (admission `pending_kv`). When a KV-full replica would score
-//! over 50 ms better than the best eligible one, the request waits for it, at most 10 s, rather
-//! than spill cold (delay scheduling, Zaharia et al. 2010). t_p is learned of each replica by
+//! Eligible is who has KV for it (admission `pending_kv`). t_p is learned of each replica by
 //! the machine, and so is the trust that scales m where engines find less cached than the index
 //! predicts; both prompt and answer enter the index. A replica elsewhere that this gateway serves
-//! itself costs 1.5 of its round trip on top. Peers are scored in `beyond.rs`.
+//! itself costs 0.7 of its round trip on top: more would crowd the near ones, whose answers then
+//! take longer than the round trip saves. Peers are scored in `beyond.rs`.
+//!
+//! Off unless asked for, because it does not pay (meridian-ablation): holding a request when a
+//! KV-full replica would score better than the best eligible one, rather than spill cold (delay
+//! scheduling, Zaharia et al. 2010).
 
 mod beyond;
 
@@ -43,20 +46,35 @@ pub(super) static SPEC: Spec = Spec {
     params: &[
         Param::number(
             "price_weight",
-            4.0,
+            1.0,
             (0.0, 1000.0),
             "how much dearer unmatched prefill is on a fully used replica",
         ),
-        Param::number("running_ms", 10.0, (0.0, 1e5), "price of a running request in ms"),
-        Param::number_or(
+        Param::number(
+            "running_ms",
+            10.0,
+            (0.0, 1e5),
+            "price of a running request in ms, on a replica of the region's mean speed",
+        ),
+        Param::word(
+            "running_by_speed",
+            &["on", "off"],
+            "a running request costs more on a slower replica, as its t_p over the mean",
+        ),
+        Param::word_or_number(
             "wait_gain_ms",
-            50.0,
-            (0.0, 1e6),
             &["off"],
+            (0.0, 1e6),
             "hold a request when a KV-full replica scores this much better; off: never",
         ),
         Param::number("wait_max_s", 10.0, (0.0, 3600.0), "longest such hold in seconds"),
-        Param::number("rtt_weight", 1.5, (0.0, 1000.0), "weight of the round trip to a far target"),
+        Param::number("rtt_weight", 1.5, (0.0, 1000.0), "weight of the round trip to a peer"),
+        Param::number(
+            "far_weight",
+            0.7,
+            (0.0, 1000.0),
+            "weight of the round trip to a replica elsewhere that this gateway serves itself",
+        ),
         Param::word(
             "forward_early",
             &["on", "off"],
@@ -67,12 +85,6 @@ pub(super) static SPEC: Spec = Spec {
             0.0,
             (0.0, 1e6),
             "by how much a peer must score lower than an eligible replica here",
-        ),
-        Param::word(
-            "wait_forward",
-            &["better", "close", "off"],
-            "instead of a hold for a full replica, forward to a peer that scores lower than what is \
-             eligible here, or only to one within wait_gain_ms of the full one, or never",
         ),
         Param::word(
             "credits",
@@ -116,7 +128,9 @@ pub(super) static SPEC: Spec = Spec {
             running_ms: p.f32("running_ms"),
             wait_gain_ms: p.number("wait_gain_ms").map_or(f32::INFINITY, |n| n as f32),
             wait_max: p.seconds("wait_max_s"),
+            by_speed: p.is("running_by_speed", "on"),
             rtt_weight: p.f32("rtt_weight"),
+            far_weight: p.f32("far_weight"),
             reach: Reach::of(p),
         })
     },
@@ -130,7 +144,9 @@ struct Meridian {
     running_ms: f32,
     wait_gain_ms: f32,
     wait_max: Duration,
+    by_speed: bool,
     rtt_weight: f32,
+    far_weight: f32,
     reach: Reach,
 }
 
@@ -157,7 +173,7 @@ impl Policy for Meridian {
     }
 
     fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
-        has_room && self.reach.may_choose(peer)
+        has_room && self.reach.grants_to(peer)
     }
 
     fn follows_remotes(&self) -> bool {
@@ -181,20 +197,48 @@ impl Policy for Meridian {
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(own)),
             ("price_ms", f64::from(price)),
-            ("running_ms", f64::from(self.running_ms * row.running as f32)),
-            ("rtt_ms", f64::from(self.rtt_weight * row.rtt_ms)),
+            (
+                "running_ms",
+                f64::from(
+                    self.running(c.mean_ms_per_token).at(row.ms_per_token) * row.running as f32,
+                ),
+            ),
+            ("rtt_ms", f64::from(self.far_weight * row.rtt_ms)),
         ]
     }
 }
 
-/// What the score needs of the request.
+/// What the score needs of the request and of the region.
 #[derive(Clone, Copy)]
 struct Asked {
     prompt: f32,
     block: f32,
+    running: Running,
+}
+
+/// The price of a running request in ms: so much, and so much for each ms of t_p.
+#[derive(Clone, Copy)]
+struct Running {
+    fixed: f32,
+    by_speed: f32,
+}
+
+impl Running {
+    #[inline(always)]
+    fn at(self, ms_per_token: f32) -> f32 {
+        self.fixed + self.by_speed * ms_per_token
+    }
 }
 
 impl Meridian {
+    /// The price of a running request, where replicas have this mean speed.
+    fn running(&self, mean_ms_per_token: f32) -> Running {
+        match self.by_speed && mean_ms_per_token > 0.0 {
+            true => Running { fixed: 0.0, by_speed: self.running_ms / mean_ms_per_token },
+            false => Running { fixed: self.running_ms, by_speed: 0.0 },
+        }
+    }
+
     /// The scores of some replicas. Their figures lie side by side, which is what makes the
     /// arithmetic vectorise.
     #[inline(always)]
@@ -206,10 +250,10 @@ impl Meridian {
             let matched = if matched < asked.prompt { matched } else { asked.prompt };
             let price = 1.0 + self.price * of.used[i] * of.used[i];
             let unmatched = asked.prompt - matched * of.trust[i];
-            *score =
-                of.speed[i] * (of.front[i] + unmatched * price) + self.running_ms * of.running[i];
+            *score = of.speed[i] * (of.front[i] + unmatched * price)
+                + asked.running.at(of.speed[i]) * of.running[i];
             if FAR {
-                *score += self.rtt_weight * of.rtt[i];
+                *score += self.far_weight * of.rtt[i];
             }
         }
         scores
@@ -230,7 +274,11 @@ impl Meridian {
         rng: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
         let request = view.request;
-        let asked = Asked { prompt: request.prompt_tokens as f32, block: request.block_tokens };
+        let asked = Asked {
+            prompt: request.prompt_tokens as f32,
+            block: request.block_tokens,
+            running: self.running(view.replicas.columns().mean_ms_per_token()),
+        };
         let mut least = Least::new();
         let mut low = f32::INFINITY;
         let (chunks, rest) = ids.as_chunks::<LANES>();

@@ -251,6 +251,17 @@ impl Param {
         Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
     }
 
+    /// A knob that takes one of `words` or a number within a range, by default the first word.
+    #[must_use]
+    pub const fn word_or_number(
+        name: &'static str,
+        words: &'static [&'static str],
+        range: (f64, f64),
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Word(words[0]), range, words }
+    }
+
     /// Whether the knob takes numbers at all.
     #[must_use]
     pub fn takes_numbers(&self) -> bool {

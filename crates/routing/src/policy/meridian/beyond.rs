@@ -1,7 +1,8 @@
 //! The default policy's second layer: the same score for a peer's replicas, and credits.
 //!
 //! ```text
-//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 4 u^2) + 10 ms * running
+//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + u^2)
+//!       + 10 ms * running * t_p / mean t_p
 //! ```
 //!
 //! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
@@ -25,17 +26,6 @@ const FREE_UNKNOWN: f32 = 64_000.0;
 /// Tokens of growth reserved for a forward, as for a dispatch.
 const GROWTH_TOKENS: f32 = 128.0;
 
-/// When a request is forwarded while a full replica here would be much better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WhileWaiting {
-    /// When the peer scores lower than what is eligible here.
-    Better,
-    /// When the peer is not much worse than the full replica either.
-    Close,
-    /// Never.
-    Off,
-}
-
 /// Which of a peer's replicas grant credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grants {
@@ -49,7 +39,6 @@ enum Grants {
 pub(super) struct Reach {
     early: bool,
     margin_ms: f32,
-    waiting: WhileWaiting,
     credits: bool,
     grants: Grants,
     credit_share: f32,
@@ -64,11 +53,6 @@ impl Reach {
         Reach {
             early: p.is("forward_early", "on"),
             margin_ms: p.f32("forward_margin_ms"),
-            waiting: match (p.is("wait_forward", "better"), p.is("wait_forward", "close")) {
-                (true, _) => WhileWaiting::Better,
-                (_, true) => WhileWaiting::Close,
-                _ => WhileWaiting::Off,
-            },
             credits: p.is("credits", "on"),
             grants: if p.is("credit_of", "idle") { Grants::Idle } else { Grants::Eligible },
             credit_share: p.f32("credit_share"),
@@ -99,13 +83,8 @@ impl Reach {
         Some(self.credit_share * free / self.credit_tokens)
     }
 
-    /// Whether a peer gets anything, be it because a bound draws from chance before it is asked.
-    pub(super) fn may_choose(&self, peer: &PeerRow) -> bool {
-        self.waiting == WhileWaiting::Close || self.grants_to(peer)
-    }
-
     /// Whether a peer's queue and credit let it get something.
-    fn grants_to(&self, peer: &PeerRow) -> bool {
+    pub(super) fn grants_to(&self, peer: &PeerRow) -> bool {
         let queues = self.empty_queue && peer.held > 0;
         !queues && !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
     }
@@ -144,26 +123,15 @@ impl Meridian {
     ) -> Option<Forward> {
         let bound = match local {
             Some(Pick::Replica(_, why)) => self.bound_of(*why)?,
-            Some(Pick::Wait) | None => self.bound_while_waiting(view, rng)?,
+            // Waiting for a full replica here: whoever beats what is eligible is better. Ties don't
+            // matter: only the score is used.
+            Some(Pick::Wait) | None => {
+                self.least(view, view.eligible, rng).map_or(f32::INFINITY, |least| least.0)
+            }
         };
         let (score, peer, meant) = self.best_remote(view)?;
         let why = Why::LowestScore(f64::from(score));
         (score < bound).then_some(Forward { peer, why, meant: Some(meant) })
-    }
-
-    /// What a peer must score below when nothing here is taken now.
-    fn bound_while_waiting(&self, view: &View<'_>, rng: &mut Rng) -> Option<f32> {
-        // Ties don't matter here: only the score is used.
-        let mut least = |ids| self.least(view, ids, rng).map_or(f32::INFINITY, |l| l.0);
-        match self.reach.waiting {
-            WhileWaiting::Off if view.eligible.is_empty() => Some(f32::INFINITY),
-            WhileWaiting::Off => None,
-            WhileWaiting::Better => Some(least(view.eligible)),
-            WhileWaiting::Close if view.waited < self.wait_max => {
-                Some(least(view.eligible).min(least(view.full) + self.wait_gain_ms))
-            }
-            WhileWaiting::Close => Some(least(view.eligible)),
-        }
     }
 
     /// The least score among the replicas of the peers that may get a request.
@@ -210,7 +178,9 @@ impl Meridian {
         }
         let price = 1.0 + self.price * told.utilisation * told.utilisation;
         let work = told.front_tokens + own_tokens + unmatched * price;
-        let running = self.running_ms * told.running as f32;
+        // The mean of our own replicas: both sides of the comparison have one measure.
+        let each = self.running(view.replicas.columns().mean_ms_per_token()).at(told.ms_per_token);
+        let running = each * told.running as f32;
         Some(self.rtt_weight * peer.rtt_ms + told.ms_per_token * work + running)
     }
 }
