@@ -398,7 +398,7 @@ fn ramp() -> Span {
     Span::secs(10)
 }
 
-pub(super) fn unbounded() -> Held {
+fn unbounded() -> Held {
     let most = 1 << 20;
     Held { max: most, max_per_tenant: most, max_wait: Span::secs(3600), ..Held::default() }
 }
