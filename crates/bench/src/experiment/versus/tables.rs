@@ -53,7 +53,7 @@ pub(super) fn check(spec: &Spec, plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// How often ours is first, near it, or behind, among each topology and among all.
-pub(super) fn summary(marks: &[Mark]) -> Table {
+pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
     let mut table = Table::new(
         "Ours against the best of the field, by metric, workload and fleet",
         &["among", "of", "first", "first or within 1 %", "behind", "surely", "worst", "median"],
@@ -72,7 +72,7 @@ pub(super) fn summary(marks: &[Mark]) -> Table {
             count(|m| m.ratio.mean <= 1.0),
             count(Mark::holds),
             count(|m| !m.holds()),
-            count(Mark::surely_behind),
+            if seeds > 1 { count(Mark::surely_behind) } else { "-".to_owned() },
             format!("{:.3}", ratios[ratios.len() - 1]),
             format!("{:.3}", ratios[ratios.len() / 2]),
         ]);
