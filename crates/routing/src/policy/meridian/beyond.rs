@@ -11,7 +11,7 @@
 //!
 //! Digests are old, and every region sees the same idle replica: so a peer that holds requests
 //! gets none, and between two digests it gets at most its credit, half a request for every 1,000
-//! KV tokens free at its idle replicas.
+//! KV tokens free at its replicas with room.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 
