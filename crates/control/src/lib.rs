@@ -1,8 +1,9 @@
 //! The control plane: what the fleet should be and what it is, kept in a store.
 //!
-//! [`store`] says what a store can do, in terms that etcd can keep too. [`embedded`] is the store
-//! that needs nothing beside the program: one crash-safe file. [`tenure`] is the other side of a
-//! lease, that of its owner.
+//! [`registry`] holds the records: desired ones by operators, observed ones by gateways. [`store`]
+//! says what it needs of a store, in terms that etcd can keep too. [`embedded`] is the store that
+//! needs nothing beside the program: one crash-safe file. [`tenure`] is the other side of a lease,
+//! that of its owner.
 //!
 //! Requests never pass through here. A gateway that has lost its control plane goes on with the
 //! last view it had.
@@ -10,6 +11,7 @@
 
 pub mod embedded;
 mod error;
+pub mod registry;
 pub mod store;
 pub mod tenure;
 

@@ -24,7 +24,8 @@ use meridian_base::Duration;
 
 use crate::Error;
 
-/// Counts the transactions that changed something. 0 is the empty store.
+/// Counts the transactions that changed something, from a number of the store's own (the embedded
+/// one's is 0, etcd's 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -202,7 +203,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Compacted`] comes from the watch itself.
     fn watch(&self, prefix: &str, from: Revision) -> Self::Watch;
 
-    /// Forgets the history up to and including `through`; entries stay.
+    /// Lets the store forget the history up to and including `through`; entries stay.
     fn compact(&self, through: Revision) -> impl Future<Output = Result<(), Error>> + Send;
 }
 

@@ -6,8 +6,8 @@
 //! there is no moment with two owners. An owner asks [`Tenure::holds`] before it acts, not only
 //! when news come: a process that was stopped for a minute gets no news of it.
 //!
-//! A clock that runs slow by a share of `d` makes the overlap `d` times the time to live at most,
-//! never longer than the lease.
+//! An owner whose clock runs slow by a share of `d` overlaps with the next one for `d / (1 - d)` of
+//! the time to live at most: a ninth for a clock that is wrong by a tenth.
 
 use meridian_base::{Duration, Time};
 

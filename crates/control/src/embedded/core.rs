@@ -49,11 +49,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Core::open`].
-    pub fn open_on(
-        backend: impl StorageBackend,
-        limits: Limits,
-        now: Time,
-    ) -> Result<Core, Error> {
+    pub fn open_on(backend: impl StorageBackend, limits: Limits, now: Time) -> Result<Core, Error> {
         Core::load("the storage", disk::open_on("the storage", backend)?, limits, now)
     }
 
@@ -362,11 +358,7 @@ impl Core {
     }
 
     /// Commits, or takes everything back. Only an error of the disk ends the store.
-    fn conclude(
-        &mut self,
-        write: WriteTransaction,
-        done: Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn conclude(&mut self, write: WriteTransaction, done: Result<(), Error>) -> Result<(), Error> {
         let result = match done {
             Ok(()) => write.commit().map_err(failed),
             Err(error) => write.abort().map_err(failed).and(Err(error)),
