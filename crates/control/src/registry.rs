@@ -147,11 +147,7 @@ impl<S: Store> Registry<S> {
     /// When it is not known.
     pub async fn want_replica(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
-        self.change(&key, |before: Option<Replica>| {
-            let there = before.ok_or_else(|| key.unknown())?;
-            Ok(Replica { wanted, ..there })
-        })
-        .await
+        self.alter(&key, |there: Replica| Replica { wanted, ..there }).await
     }
 
     /// Adds a region, or changes its record; `at` is the revision at which it was read, if it was.
@@ -190,11 +186,7 @@ impl<S: Store> Registry<S> {
     pub async fn set_policy(&self, region: &str, policy: &Policy) -> Result<Revision, Refused> {
         sound(policy)?;
         let key = Key::region(region)?;
-        self.change(&key, |before: Option<Region>| {
-            let there = before.ok_or_else(|| key.unknown())?;
-            Ok(Region { policy: Some(policy.clone()), ..there })
-        })
-        .await
+        self.alter(&key, |there: Region| Region { policy: Some(policy.clone()), ..there }).await
     }
 
     /// Says what should become of a region.
@@ -203,11 +195,7 @@ impl<S: Store> Registry<S> {
     /// When it is not known.
     pub async fn want_region(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
         let key = Key::region(name)?;
-        self.change(&key, |before: Option<Region>| {
-            let there = before.ok_or_else(|| key.unknown())?;
-            Ok(Region { wanted, ..there })
-        })
-        .await
+        self.alter(&key, |there: Region| Region { wanted, ..there }).await
     }
 
     /// Forgets a removed replica for good, or a region.
@@ -276,8 +264,17 @@ impl<S: Store> Registry<S> {
         }
     }
 
+    /// Changes a record that is there.
+    async fn alter<R: Serialize + DeserializeOwned>(
+        &self,
+        key: &Key,
+        act: impl Fn(R) -> R,
+    ) -> Result<Revision, Refused> {
+        self.change(key, |before: Option<R>| before.map(&act).ok_or_else(|| key.unknown())).await
+    }
+
     /// Reads a record, changes it and writes it back where nobody else wrote in between.
-    async fn change<R: Serialize + DeserializeOwned + PartialEq>(
+    async fn change<R: Serialize + DeserializeOwned>(
         &self,
         key: &Key,
         act: impl Fn(Option<R>) -> Result<R, Refused>,

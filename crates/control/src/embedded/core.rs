@@ -22,7 +22,7 @@ use crate::store::{
     Batch, Change, Committed, Entry, Event, Guard, Lease, LeaseId, Listing, Revision, Txn,
 };
 
-/// See the file's page.
+/// The embedded store, told the time by each call.
 #[derive(Debug)]
 pub struct Core {
     database: Database,
