@@ -1,7 +1,8 @@
 //! The embedded store with its tasks, in paused time: watches, leases and compaction; and the
 //! registry in it.
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod disk;
 
 use std::sync::Arc;

@@ -6,8 +6,9 @@
 //! know what must be there. The child is this test program itself.
 //!
 //! `MERIDIAN_KILLS` is the number of kills; without it there are 40.
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod twin;
 
 use std::hint;

@@ -1,8 +1,9 @@
 //! The embedded store answers as a naive one does.
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod disk;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod twin;
 
 use disk::Disk;

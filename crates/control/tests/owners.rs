@@ -1,7 +1,8 @@
 //! Owners and leases in simulated time: messages that are late or lost, owners that stall or die, a
 //! store that crashes and comes back from its disk.
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod disk;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ const SECTOR: usize = 512;
 
 /// Shared with the store that uses it.
 #[derive(Clone, Debug, Default)]
-pub struct Disk(Arc<Mutex<Inner>>);
+pub(crate) struct Disk(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -28,24 +28,24 @@ enum Unsynced {
 }
 
 impl Disk {
-    pub fn holding(bytes: Vec<u8>) -> Disk {
+    pub(crate) fn holding(bytes: Vec<u8>) -> Disk {
         let inner = Inner { live: bytes.clone(), synced: bytes, ..Inner::default() };
         Disk(Arc::new(Mutex::new(inner)))
     }
 
     /// The power goes after this many writes and syncs.
-    pub fn fuse(&self, after: u64) {
+    pub(crate) fn fuse(&self, after: u64) {
         self.lock().fuse = Some(after);
     }
 
     /// What is on it as long as it has power.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.lock().live.clone()
     }
 
     /// What a loss of power leaves: all that was synced, and of each sector written since, the old
     /// or the new.
-    pub fn after_loss(&self, rng: &mut Rng) -> Vec<u8> {
+    pub(crate) fn after_loss(&self, rng: &mut Rng) -> Vec<u8> {
         let inner = self.lock();
         let mut left = inner.synced.clone();
         let kept = [0.0, 0.5, 0.9, 1.0][rng.below(4)];

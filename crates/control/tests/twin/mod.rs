@@ -10,7 +10,7 @@ use meridian_control::store::{
 };
 
 /// Small, so that every limit is met.
-pub const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     key: 8,
     value: 2000,
     keys: 10,
@@ -22,16 +22,16 @@ pub const LIMITS: Limits = Limits {
 
 /// All that a store shows of itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    pub head: u64,
-    pub compacted: u64,
-    pub entries: Vec<Entry>,
-    pub leases: Vec<(u64, u64)>,
-    pub history: Vec<Batch>,
+pub(crate) struct State {
+    pub(crate) head: u64,
+    pub(crate) compacted: u64,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) leases: Vec<(u64, u64)>,
+    pub(crate) history: Vec<Batch>,
 }
 
 /// What the core holds. The time is one at which no lease ends.
-pub fn state(core: &mut Core, now: Time) -> State {
+pub(crate) fn state(core: &mut Core, now: Time) -> State {
     let entries = core.list(now, "").unwrap().entries;
     let (head, compacted) = (core.head(), core.compacted());
     let history = match head > compacted {
@@ -44,7 +44,7 @@ pub fn state(core: &mut Core, now: Time) -> State {
 
 /// One call.
 #[derive(Clone, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     Commit(Txn),
     Grant(u64),
     KeepAlive(LeaseId),
@@ -53,13 +53,13 @@ pub enum Op {
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     Committed(Committed),
     Lease(u64, u64),
     Done,
 }
 
-pub fn on_core(core: &mut Core, now: Time, op: &Op) -> Result<Answer, Error> {
+pub(crate) fn on_core(core: &mut Core, now: Time, op: &Op) -> Result<Answer, Error> {
     match op {
         Op::Commit(txn) => core.commit(now, txn).map(Answer::Committed),
         Op::Grant(seconds) => {
@@ -74,8 +74,8 @@ pub fn on_core(core: &mut Core, now: Time, op: &Op) -> Result<Answer, Error> {
 
 /// The naive store.
 #[derive(Clone, Debug, Default)]
-pub struct Twin {
-    pub entries: BTreeMap<String, Entry>,
+pub(crate) struct Twin {
+    pub(crate) entries: BTreeMap<String, Entry>,
     history: Vec<Batch>,
     head: u64,
     compacted: u64,
@@ -83,11 +83,11 @@ pub struct Twin {
     /// Time to live in seconds, and the end.
     leases: BTreeMap<u64, (u64, Time)>,
     /// Every state since the trail was last taken, newest last: what a crash may leave.
-    pub trail: Vec<State>,
+    pub(crate) trail: Vec<State>,
 }
 
 impl Twin {
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         State {
             head: self.head,
             compacted: self.compacted,
@@ -98,7 +98,7 @@ impl Twin {
     }
 
     /// The process ends here and begins again: leases begin anew. `at` is what the crash left.
-    pub fn restart(&mut self, at: &State, now: Time) {
+    pub(crate) fn restart(&mut self, at: &State, now: Time) {
         self.entries = at.entries.iter().map(|e| (e.key.clone(), e.clone())).collect();
         self.history.clone_from(&at.history);
         (self.head, self.compacted) = (at.head, at.compacted);
@@ -108,11 +108,11 @@ impl Twin {
     }
 
     /// After a crash that may have lost the number of a grant that was not answered.
-    pub fn restart_numbers(&mut self, last: u64) {
+    pub(crate) fn restart_numbers(&mut self, last: u64) {
         self.last_lease = last;
     }
 
-    pub fn apply(&mut self, now: Time, op: &Op) -> Result<Answer, Error> {
+    pub(crate) fn apply(&mut self, now: Time, op: &Op) -> Result<Answer, Error> {
         self.expire(now);
         let answer = self.act(now, op);
         self.trail.push(self.state());
@@ -236,7 +236,7 @@ fn beyond(what: &'static str, is: usize, limit: usize) -> Result<(), Error> {
 }
 
 /// Errors without the remedy, for comparison.
-pub fn plain(answer: Result<Answer, Error>) -> Result<Answer, Error> {
+pub(crate) fn plain(answer: Result<Answer, Error>) -> Result<Answer, Error> {
     answer.map_err(|error| match error {
         Error::Beyond { what, is, limit, .. } => Error::Beyond { what, is, limit, remedy: "" },
         other => other,
@@ -244,7 +244,7 @@ pub fn plain(answer: Result<Answer, Error>) -> Result<Answer, Error> {
 }
 
 /// A random call that fits what is there, and now and then one that does not.
-pub fn draw(rng: &mut Rng, twin: &Twin) -> Op {
+pub(crate) fn draw(rng: &mut Rng, twin: &Twin) -> Op {
     let lease = |rng: &mut Rng| LeaseId(1 + rng.below(twin.last_lease as usize + 1) as u64);
     match rng.below(20) {
         0 | 1 => Op::Grant(1 + rng.below(6) as u64),
