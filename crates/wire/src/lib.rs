@@ -6,4 +6,5 @@
 pub mod admin;
 pub mod config;
 pub mod openai;
+pub mod peer;
 pub mod signals;
