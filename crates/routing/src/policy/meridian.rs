@@ -3,7 +3,7 @@
 //! ```text
 //! score = t_p * front                              prefill that is before this one
 //!       + t_p * (p - m) * (1 + u^2)                its own unmatched prefill, at a price
-//!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
+//!       + 20 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
 //! An idle fleet (u = 0) minimises TTFT, which is GORGO's aim; a busy one (u = 1) minimises work,
@@ -52,7 +52,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         Param::number(
             "running_ms",
-            10.0,
+            20.0,
             (0.0, 1e5),
             "price of a running request in ms, on a replica of the region's mean speed",
         ),

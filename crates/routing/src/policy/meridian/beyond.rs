@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + u^2)
-//!       + 10 ms * running * t_p / mean t_p
+//!       + 20 ms * running * t_p / mean t_p
 //! ```
 //!
 //! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
