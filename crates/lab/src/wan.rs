@@ -14,12 +14,18 @@
 //! timer. A relay ends TCP on both sides, so a client's `connect` returns at once and it is the
 //! first byte that waits out the handshake.
 
+mod admin;
 mod flow;
 mod link;
 mod pair;
+mod pipe;
+mod relay;
+mod timer;
+mod view;
 mod window;
 
 pub use flow::{Flow, Mark};
 pub use link::{Figures, Link, LinkCounts, LinkState};
 pub use pair::{Links, Pair, Side, Step};
+pub use relay::Relay;
 pub use window::{SEGMENT, Window, WindowSpec};

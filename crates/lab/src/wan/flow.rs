@@ -132,11 +132,14 @@ impl Flow {
         match mark {
             Mark::Open => self.opens += 1,
             Mark::End => self.end = self.end.or(Some(Mark::End)),
+            Mark::Reset if self.end == Some(Mark::Reset) => {}
             Mark::Reset => {
                 link.counts.dropped += self.waiting as u64;
                 self.held -= self.waiting;
                 self.waiting = 0;
+                // It follows an end that was sent before: who closed can still be gone altogether.
                 self.end = Some(Mark::Reset);
+                self.has_sent_end = false;
                 self.is_open = true;
             }
         }

@@ -120,6 +120,17 @@ fn a_reset_travels() {
     assert_eq!(world.pair.held(), 0);
 }
 
+// A side that ended and turns out to be gone altogether, since what is written to it fails, resets
+// the other one: so a cancel gets through to who streams an answer.
+#[test]
+fn a_reset_follows_an_end() {
+    let mut world = World::open();
+    world.tell(|pair, now, links| pair.ended(now, Side::Near, links));
+    world.run(200);
+    world.tell(|pair, now, links| pair.broke(now, Side::Near, links));
+    assert_eq!(world.run(500), [(180, Step::End(Side::Far)), (240, RESET_BOTH)]);
+}
+
 // A link that is lost resets its connections at once, and new ones until it is mended.
 #[test]
 fn a_lost_link_resets_connections() {
