@@ -15,6 +15,7 @@
 //! first byte that waits out the handshake.
 
 mod admin;
+mod descriptors;
 mod flow;
 mod link;
 mod pair;

@@ -122,7 +122,7 @@ fn default_buffer() -> Size {
 }
 
 fn default_connections() -> usize {
-    4096
+    1024
 }
 
 fn no_time() -> Span {

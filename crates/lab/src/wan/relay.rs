@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Figures, Link, Links, WindowSpec, admin, pipe, view};
+use super::{Figures, Link, Links, WindowSpec, admin, descriptors, pipe, view};
 use crate::{Error, Result};
 
 /// A running relay. Dropped, it stops accepting and resets its connections; [`Relay::stop`] waits
@@ -66,8 +66,9 @@ impl Relay {
     /// Listens on every address of a configuration that was read, and relays from then on.
     ///
     /// # Errors
-    /// When an address can't be listened on.
+    /// When an address can't be listened on, or there are too few file descriptors.
     pub async fn start(config: &wire::Wan) -> Result<Relay> {
+        descriptors::ensure(config.connections, config.routes.len())?;
         let links: Vec<_> = config.all_links().into_iter().map(directed).collect();
         let mut routes = Vec::new();
         let mut listeners = Vec::new();
