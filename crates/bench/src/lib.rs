@@ -15,5 +15,6 @@ pub mod mock;
 pub mod parity;
 pub mod race;
 pub mod simspeed;
+pub mod trace_file;
 
 pub use commit::commit;

@@ -71,6 +71,7 @@ fn announce(shared: &Shared, member: &Member, found: &Found) {
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
         rtt: Duration::ZERO,
+        place: 0,
     };
     // A look that was under way when the replica left tells nothing.
     let there = || !member.gone.is_cancelled();

@@ -122,6 +122,7 @@ async fn generate(
         streams: info.stream,
         hops: 0,
         peers: 0,
+        places: u64::MAX,
         dry_run: false,
     };
     if asks_dry_run(&parts.headers) {

@@ -125,6 +125,11 @@ impl Refusal {
                     "the replica that held this response is gone; send the conversation anew",
                 )
             },
+            RejectWhy::NotPermitted => Refusal::new(
+                StatusCode::FORBIDDEN,
+                code,
+                "no replica stands where this request may be served; add one there, or widen its residency rule",
+            ),
             RejectWhy::HeldFull { limit } => wait(Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 code,

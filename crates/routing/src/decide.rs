@@ -160,25 +160,36 @@ impl Routing {
         {
             return Err(Choice::Refuse(RejectWhy::PinnedGone));
         }
-        if request.pinned.is_none() && active.tried.is_empty() {
+        if request.pinned.is_none() && active.tried.is_empty() && request.places == u64::MAX {
             self.scan(candidates, scratch);
             if !scratch.eligible.is_empty() {
                 return Ok(());
             }
         }
         scratch.full.clear();
-        let mut untried = 0;
+        let (mut untried, mut tried, mut forbidden) = (0, 0, 0);
         for id in candidates.iter().copied() {
             match self.standing(active, id, scratch) {
                 None => scratch.eligible.push(id),
                 Some(Ineligible::Full) => scratch.full.push(id),
-                Some(Ineligible::Tried | Ineligible::Pinned) => continue,
+                Some(Ineligible::Pinned) => continue,
+                Some(Ineligible::Tried) => {
+                    tried += 1;
+                    continue;
+                }
+                Some(Ineligible::Forbidden) => {
+                    forbidden += 1;
+                    continue;
+                }
                 Some(_) => {}
             }
             untried += 1;
         }
         match (scratch.eligible.is_empty(), untried) {
             (false, _) => Ok(()),
+            (true, 0) if tried == 0 && forbidden > 0 => {
+                Err(Choice::Refuse(RejectWhy::NotPermitted))
+            }
             (true, 0) => {
                 Err(Choice::Refuse(RejectWhy::RetriesExhausted { attempts: active.attempt }))
             }
@@ -235,6 +246,9 @@ impl Routing {
         if active.request.pinned.is_some_and(|pin| pin != id) {
             return Some(Ineligible::Pinned);
         }
+        if self.is_forbidden(active.request.places, id) {
+            return Some(Ineligible::Forbidden);
+        }
         match row.closed {
             // What is already there is finished, and a pinned session is there.
             Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
@@ -246,6 +260,12 @@ impl Routing {
         }
         let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
         (unmatched > self.config.admission.room(row)).then_some(Ineligible::Full)
+    }
+
+    /// Whether a request that may be served in `places` may not be served by `id`.
+    #[inline]
+    pub(crate) fn is_forbidden(&self, places: u64, id: ReplicaId) -> bool {
+        places != u64::MAX && self.replicas.spec(id).is_some_and(|spec| !spec.within(places))
     }
 
     fn nobody_serves(&self) -> RejectWhy {

@@ -17,7 +17,7 @@ use crate::peer::Peer;
 use crate::policy::Pick;
 use crate::recall::Recall;
 use crate::topology::Topology;
-use crate::why::{Ineligible, Unavailable, Why};
+use crate::why::{Ineligible, RejectWhy, Unavailable, Why};
 
 /// A choice of the second layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,14 +92,15 @@ impl Routing {
             return stay;
         }
         let anyone = self.survey(now, active, scratch);
+        let must_leave = stay == Choice::Refuse(RejectWhy::NotPermitted);
         let forward = match self.config.topology {
             _ if scratch.beyond.reachable.is_empty() => None,
             Topology::Local => None,
             Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.as_ref().ok()),
-            Topology::Waterfall { above } => self.overflow(now, active, &mut scratch.beyond, above),
-            Topology::Continent { above } => {
-                let is_near = |p: &PeerId| self.peers.row(*p).is_some_and(|r| r.near);
-                scratch.beyond.reachable.retain(is_near);
+            Topology::Waterfall { .. } | Topology::Continent { .. } if must_leave => {
+                self.leave(now, active, &mut scratch.beyond)
+            }
+            Topology::Waterfall { above } | Topology::Continent { above } => {
                 self.overflow(now, active, &mut scratch.beyond, above)
             }
         };
@@ -130,9 +131,13 @@ impl Routing {
     /// Lists who may get the request; true when anybody may, room or not.
     fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
         let beyond = &mut scratch.beyond;
+        let near_only = matches!(self.config.topology, Topology::Continent { .. });
         let mut anyone = false;
         for id in self.peers.ids().iter().copied() {
             let Some(peer) = self.peers.get(id) else { continue };
+            if near_only && !peer.row().near {
+                continue;
+            }
             match self.peer_standing(now, active, id, peer) {
                 None => beyond.available.push(id),
                 Some(Unavailable::Full) => {}
@@ -228,6 +233,18 @@ impl Routing {
         let (_, id) = nearest?;
         self.match_beyond(now, active, beyond, &mut None);
         Some(Forward::to(id, Why::Overflow { utilisation: own }))
+    }
+
+    /// Out of a waterfall's region whose replicas its rule forbids: to the nearest peer.
+    fn leave(&self, now: Time, active: &Active, beyond: &mut Beyond) -> Option<Forward> {
+        let place = |id: &PeerId| {
+            let row = self.peers.row(*id)?;
+            (row.usable > 0).then_some((row.rtt_ms, *id))
+        };
+        let nearest = beyond.reachable.iter().filter_map(place).min_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, id) = nearest?;
+        self.match_beyond(now, active, beyond, &mut None);
+        Some(Forward::to(id, Why::Residency))
     }
 
     /// Mean utilisation of the replicas that take requests; 1 without any.

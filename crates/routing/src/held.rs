@@ -35,7 +35,7 @@ impl Default for HeldConfig {
             max_per_tenant: 1024,
             max_wait: Duration::from_secs(10),
             look_ahead: 64,
-            patience: Duration::from_secs(5),
+            patience: Duration::from_secs(1),
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         h.push(RequestId(2), 1, Time::from_millis(2), Some(Time::from_millis(500)), 1)
             .expect("room");
         assert_eq!(order(&h, Time::from_millis(3)), vec![2, 1, 0]);
-        assert_eq!(order(&h, Time::from_millis(5000)), vec![0, 2, 1]);
+        assert_eq!(order(&h, Time::from_millis(1000)), vec![0, 2, 1]);
     }
 
     // The bounds name themselves, and expiry is the oldest's.

@@ -27,6 +27,17 @@ pub struct ReplicaSpec {
     pub weight: u32,
     /// Round trip to it: zero within the region, more where a gateway serves replicas elsewhere.
     pub rtt: Duration,
+    /// Where it stands, 0 to 63: a number for each place that residency rules tell apart.
+    pub place: u8,
+}
+
+impl ReplicaSpec {
+    /// Whether what may be served in `places` may be served here.
+    #[must_use]
+    #[inline]
+    pub fn within(&self, places: u64) -> bool {
+        places & (1 << (self.place % 64)) != 0
+    }
 }
 
 /// An engine's report of itself.

@@ -34,6 +34,9 @@ pub struct Request {
     /// The peers that it may be sent on to, a bit each by [`PeerId`](meridian_base::PeerId): those
     /// that serve its model and where it may reside. `u64::MAX` for any, 0 for none.
     pub peers: u64,
+    /// Where it may be served, a bit each by [`ReplicaSpec::place`](crate::ReplicaSpec::place):
+    /// its residency rule. `u64::MAX` for anywhere.
+    pub places: u64,
     /// Decide and explain, but send nothing and remember nothing.
     pub dry_run: bool,
 }

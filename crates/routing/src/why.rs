@@ -50,6 +50,8 @@ pub enum Why {
         /// How long it waited.
         waited: Duration,
     },
+    /// Its residency rule lets nobody here serve it.
+    Residency,
 }
 
 impl Why {
@@ -70,6 +72,7 @@ impl Why {
             Why::Overflow { .. } => "overflow",
             Why::Stolen => "stolen",
             Why::Promised { .. } => "promised",
+            Why::Residency => "residency",
         }
     }
 }
@@ -91,6 +94,8 @@ pub enum Ineligible {
     Full,
     /// The request is pinned elsewhere.
     Pinned,
+    /// The request may not be served where it stands.
+    Forbidden,
 }
 
 impl Ineligible {
@@ -105,6 +110,7 @@ impl Ineligible {
             Ineligible::Tried => "already-tried",
             Ineligible::Full => "full",
             Ineligible::Pinned => "pinned-elsewhere",
+            Ineligible::Forbidden => "not-permitted",
         }
     }
 }
@@ -147,6 +153,8 @@ pub enum RejectWhy {
     NoReplica,
     /// The replica that holds the session's state is gone.
     PinnedGone,
+    /// No replica of the model stands where its residency rule lets it be served.
+    NotPermitted,
     /// The held queue is full.
     HeldFull {
         /// Its bound.
@@ -177,6 +185,7 @@ impl RejectWhy {
             RejectWhy::UnknownModel => "unknown_model",
             RejectWhy::NoReplica => "no_replica",
             RejectWhy::PinnedGone => "pinned_gone",
+            RejectWhy::NotPermitted => "not_permitted",
             RejectWhy::HeldFull { .. } => "held_full",
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
             RejectWhy::HeldTooLong { .. } => "held_too_long",

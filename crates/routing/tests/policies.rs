@@ -66,6 +66,7 @@ fn spec() -> ReplicaSpec {
         slots: None,
         weight: 1,
         rtt: Duration::ZERO,
+        place: 0,
     }
 }
 
@@ -284,6 +285,7 @@ fn request(id: u64, args: &Args) -> Request {
         streams: true,
         hops: 0,
         peers: u64::MAX,
+        places: u64::MAX,
         dry_run: false,
     }
 }

@@ -3,7 +3,7 @@
 //! Some are checked where they could break: an end that comes twice, a second hop, a region that a
 //! rule forbids. Here are those that need a look at the whole state.
 
-use meridian_base::Duration;
+use meridian_base::{Duration, RequestId};
 
 use crate::event::Event;
 use crate::report::Sample;
@@ -31,12 +31,20 @@ impl World {
         }
     }
 
+    /// Checks that a residency rule lets a request be where it is going.
+    pub(crate) fn check_place(&mut self, id: RequestId, region: usize, what: &str) {
+        if !self.permitted(id, region) {
+            self.violated(format!("{id} was {what} region {region}, which its rule forbids"));
+        }
+    }
+
     /// Looks at what the last event turned: after each event of a paranoid run.
     pub(crate) fn check(&mut self) {
         for at in std::mem::take(&mut self.touched.replicas) {
             self.replicas[at as usize].engine.check_invariants();
         }
         for at in std::mem::take(&mut self.touched.gateways) {
+            self.check_index(at);
             let machine = &self.gateways[usize::from(at)].machine;
             machine.check_invariants();
             let (held, most) = (machine.held_len(), self.system.held.max);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meridian_base::{Duration, RequestId, Time, mix};
 use meridian_workload::{
-    BYTES_PER_TOKEN, Generator, Piece, Program, ProgramKey, Segment, Walk, content_blocks,
+    BYTES_PER_TOKEN, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk, content_blocks,
 };
 
 use crate::event::Event;
@@ -49,7 +49,7 @@ struct Client {
 struct Running {
     load: u16,
     client: Option<u32>,
-    walk: Walk<Segment>,
+    walk: Walk<Reply>,
 }
 
 impl World {
@@ -167,10 +167,8 @@ impl World {
         let reply = program.reply(node as usize);
         let segments = &mut self.clients.segments;
         segments.clear();
-        segments.extend(running.walk.prompt(node as usize).iter().map(|piece| match piece {
-            Piece::Text(segment) => *segment,
-            Piece::Reply(segment) => **segment,
-        }));
+        let pieces = running.walk.prompt(node as usize);
+        segments.extend(pieces.iter().flat_map(Piece::segments));
         let prompt_bytes: u32 = segments.iter().map(|s| s.bytes).sum();
         let own_blocks = (granularity.block_bytes != ENGINE_BLOCK_BYTES).then(|| {
             let mut own = Vec::new();
@@ -181,9 +179,10 @@ impl World {
             0 => 0,
             bytes => head(segments, bytes),
         };
-        segments.push(reply);
-        let mut blocks =
-            Vec::with_capacity(((prompt_bytes + reply.bytes) / ENGINE_BLOCK_BYTES) as usize);
+        segments.extend_from_slice(reply.segments());
+        let all_bytes: u32 = segments.iter().map(|s| s.bytes).sum();
+        let reply_bytes = all_bytes - prompt_bytes;
+        let mut blocks = Vec::with_capacity((all_bytes / ENGINE_BLOCK_BYTES) as usize);
         content_blocks(segments.iter().copied(), ENGINE_BLOCK_BYTES, SCOPE, &mut blocks);
         let load = running.load;
         Some(Flight {
@@ -201,7 +200,7 @@ impl World {
             replica: None,
             attempt: 0,
             prompt_tokens: prompt_bytes.div_ceil(BYTES_PER_TOKEN).max(1),
-            reply_tokens: (reply.bytes / BYTES_PER_TOKEN).max(1),
+            reply_tokens: (reply_bytes / BYTES_PER_TOKEN).max(1),
             blocks,
             own_blocks,
             head,
@@ -231,11 +230,15 @@ impl World {
         self.go_on(program);
     }
 
-    /// Regions that may serve a request.
+    /// The regions that may serve a request; `None`: all.
+    pub(crate) fn rule(&self, id: RequestId) -> Option<&[usize]> {
+        let flight = self.flights.get(id)?;
+        self.clients.loads[usize::from(flight.load)].may_run_in.as_deref()
+    }
+
+    /// Whether a region may serve a request.
     pub(crate) fn permitted(&self, id: RequestId, region: usize) -> bool {
-        let Some(flight) = self.flights.get(id) else { return true };
-        let rule = &self.clients.loads[usize::from(flight.load)].may_run_in;
-        rule.as_ref().is_none_or(|regions| regions.contains(&region))
+        self.rule(id).is_none_or(|regions| regions.contains(&region))
     }
 }
 

@@ -97,6 +97,7 @@ impl World {
             self.violated(format!("{id} was dispatched to {own}, which nobody is"));
             return;
         };
+        self.check_place(id, self.replicas[replica as usize].hardware.region, "dispatched to");
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.leave_queue(now);
         flight.attempt += 1;
@@ -110,6 +111,7 @@ impl World {
     fn forward(&mut self, gateway: u16, id: RequestId, peer: PeerId, matched: u32) {
         let now = self.now;
         let Some(to) = self.peer_at(gateway, peer) else { return };
+        self.check_place(id, self.region_of(to), "forwarded to");
         let Some(flight) = self.flights.get_mut(id) else { return };
         if flight.entry != gateway {
             self.violated(format!("{id} was forwarded twice"));
@@ -188,7 +190,16 @@ impl World {
             dry_run: false,
             hops,
             peers: self.permitted_peers(id, gateway),
+            places: self.permitted_places(id),
         })
+    }
+
+    /// The regions that may serve a request, as the machine's mask.
+    fn permitted_places(&self, id: RequestId) -> u64 {
+        match self.rule(id) {
+            None => u64::MAX,
+            Some(regions) => regions.iter().fold(0, |mask, region| mask | 1 << (region % 64)),
+        }
     }
 
     /// The peers whose regions may serve a request, as the machine's mask.

@@ -5,6 +5,7 @@ use meridian_routing::{
     Config, IndexSpec, Input, Insert, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
 };
 
+use crate::claims::Claims;
 use crate::network::Network;
 use crate::news::Shown;
 use crate::replica::Replica;
@@ -31,6 +32,8 @@ pub(crate) struct Gateway {
     pub(crate) told_at: Time,
     /// Where probes and digests are looked up.
     pub(crate) shown: Shown,
+    /// What it claimed too much of each replica.
+    pub(crate) claims: Claims,
     seed: u64,
     /// Blocks that all replicas of the world can hold: more the index is never to remember.
     entries: usize,
@@ -75,6 +78,7 @@ impl Gateway {
             told_digests: 0,
             told_at: Time::ZERO,
             shown: Shown::default(),
+            claims: Claims::default(),
             seed,
             entries,
         }
@@ -111,6 +115,7 @@ impl Gateway {
         }
         self.knows[free] = Some(at);
         self.shown.replicas_changed();
+        self.claims.begin(ReplicaId(free as u16));
         let region = replica.hardware.region;
         let engine = &replica.hardware.engine;
         let own = u64::from(engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
@@ -122,6 +127,7 @@ impl Gateway {
             slots: None,
             weight: 1,
             rtt,
+            place: (region % 64) as u8,
         };
         self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
     }
@@ -151,15 +157,19 @@ impl Gateway {
 /// The most entries that an index over `replicas` replicas can have: the blocks of each one's KV, as
 /// the machine bounds it.
 pub(crate) fn entries(system: &System, replicas: &[Replica], most: usize) -> usize {
-    let Some(spec) = (system.policy.index)(&system.params) else { return 0 };
-    let tokens = replicas.iter().map(|replica| {
-        let hardware = &replica.hardware;
-        let own = u64::from(hardware.engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
-        hardware.kv_tokens.unwrap_or(own).max(own)
-    });
+    let each = replicas.iter().map(|replica| most_blocks(system, replica).unwrap_or(0));
+    most.saturating_mul(each.max().unwrap_or(0))
+}
+
+/// The most blocks that an index may hold of a replica: its own bound, or what fits the replica's
+/// KV, told or real. `None` without an index.
+pub(crate) fn most_blocks(system: &System, replica: &Replica) -> Option<usize> {
+    let spec: IndexSpec = (system.policy.index)(&system.params)?;
+    let hardware = &replica.hardware;
+    let own = u64::from(hardware.engine.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS);
+    let tokens = hardware.kv_tokens.unwrap_or(own).max(own) as usize;
     let block_tokens = (spec.block_bytes / 4).max(1);
-    let each = tokens.max().unwrap_or(0) as usize / block_tokens + 1;
-    most.saturating_mul(spec.per_target_blocks.unwrap_or(each))
+    Some(spec.per_target_blocks.unwrap_or(tokens / block_tokens + 1))
 }
 
 fn config(system: &System, entries: usize) -> Config {

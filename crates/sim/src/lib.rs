@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 mod check;
+mod claims;
 mod clients;
 mod dispatch;
 mod event;

@@ -55,7 +55,12 @@ impl World {
     pub(crate) fn enter_oracle(&mut self, id: RequestId) {
         let Some(mut oracle) = self.oracle.take() else { return };
         oracle.placed.resize_with(self.replicas.len(), Vec::new);
-        oracle.waiting.push(id);
+        if self.replicas.iter().any(|there| self.permitted(id, there.hardware.region)) {
+            oracle.waiting.push(id);
+        } else {
+            let from = self.flights.get(id).map_or(0, |flight| usize::from(flight.region));
+            self.end_at_client(id, from, self.now, Fate::Rejected);
+        }
         self.place_all(&mut oracle);
         self.oracle = Some(oracle);
     }

@@ -29,15 +29,11 @@ pub fn scenario(seed: u64) -> Scenario {
     let replicas = replicas(&mut rng, regions);
     let faults = faults(&mut rng, regions, replicas.len(), measure);
     let system = system(&mut rng, regions);
-    // Gateways obey residency by what they tell each other; one that sees foreign replicas, by its
-    // place or by adoption, has no rule for them.
-    let ruled = !matches!(system.topology, Topology::Central { .. } | Topology::Flat)
-        && !faults.iter().any(|f| matches!(f.1, Fault::GatewaysDown(_) | Fault::RegionDown(_)));
     Scenario {
         seed,
         regions: (0..regions).map(|at| region(at, &mut rng)).collect(),
         wan: wan(&mut rng, regions),
-        loads: (0..regions).map(|at| load(&mut rng, at, regions, ruled)).collect(),
+        loads: (0..regions).map(|at| load(&mut rng, at, regions)).collect(),
         faults,
         system,
         autoscaler: (rng.below(4) == 0).then(|| autoscaler(&mut rng)),
@@ -129,7 +125,7 @@ fn system(rng: &mut Rng, regions: usize) -> System {
     }
 }
 
-fn load(rng: &mut Rng, region: usize, regions: usize, ruled: bool) -> Load {
+fn load(rng: &mut Rng, region: usize, regions: usize) -> Load {
     let generator: Arc<dyn Generator> = match rng.below(4) {
         0 => Arc::new(Sessions::default()),
         1 => Arc::new(Tree::default()),
@@ -139,16 +135,17 @@ fn load(rng: &mut Rng, region: usize, regions: usize, ruled: bool) -> Load {
             Box::new(Tree { branch: 4, ..Tree::default() }),
         ])),
     };
-    let source = Source::Closed {
-        clients: 1 + rng.below(30) as u32,
-        generator,
-        ramp: Duration::from_secs(1),
-        programs: None,
-    };
-    // A rule that keeps a region's requests on some side of the world, its own included.
-    let kept = rng.below(3) == 0 && ruled;
-    let mut may = |r: &usize| *r == region || rng.below(2) == 0;
+    let clients = 1 + rng.below(30) as u32;
+    // A rule that keeps a region's requests on some side of the world: most often its own, at times
+    // another, and at times nowhere.
+    let kept = rng.below(3) == 0;
+    let mut rule = rng.fork(0x5255_4C45);
+    let home = rule.below(4) > 0;
+    let mut may = |r: &usize| *r == region && home || rule.below(2) == 0;
     let may_run_in = kept.then(|| (0..regions).filter(&mut may).collect());
+    // Who is refused asks again at once, for ever.
+    let programs = kept.then_some(20);
+    let source = Source::Closed { clients, generator, ramp: Duration::from_secs(1), programs };
     Load { region, source, may_run_in }
 }
 

@@ -76,10 +76,7 @@ impl World {
             self.back_to_sender(id, replica, attempt);
             return;
         }
-        let region = self.replicas[at].hardware.region;
-        if !self.permitted(id, region) {
-            self.violated(format!("{id} ran in region {region}, where it must not"));
-        }
+        self.check_place(id, self.replicas[at].hardware.region, "run in");
         let Some(flight) = self.flights.get_mut(id).filter(|f| f.attempt == attempt) else {
             return;
         };
@@ -257,10 +254,13 @@ impl World {
         let retry = failed && !flight.streamed;
         let usage = (outcome == Outcome::Done).then_some(Usage {
             prompt_tokens: flight.prompt_tokens,
-            cached_tokens: Some(flight.cached),
+            cached_tokens: self.said_of_cache(flight.cached),
             completion_tokens: flight.reply_tokens,
             prefill_us: None,
         });
+        if outcome == Outcome::Done {
+            self.weigh_claim(id, gateway);
+        }
         let follows = self.granularity.follows && outcome == Outcome::Done;
         let extended = follows.then(|| self.extended(id)).flatten();
         let served = self.served(id, gateway);

@@ -46,6 +46,14 @@ pub enum Impossible {
         /// Regions.
         regions: usize,
     },
+    /// More regions than a residency rule can tell apart.
+    #[error(
+        "residency rules tell 64 regions apart, and there are {regions}: leave rules or regions out"
+    )]
+    Ruled {
+        /// How many there are.
+        regions: usize,
+    },
     /// Nothing to send or nowhere to send it.
     #[error("the scenario has no {0}: add at least one")]
     Empty(&'static str),
@@ -73,6 +81,9 @@ pub(crate) struct World {
     pub(crate) paranoid: bool,
     pub(crate) twin: Option<Twin>,
     pub(crate) touched: Touched,
+    /// Answers do not say what was cached, so that nothing corrects an index.
+    #[cfg(test)]
+    pub(crate) untold: bool,
     pub(crate) report: Report,
 }
 
@@ -97,7 +108,7 @@ pub fn run_twin(scenario: Scenario, twin: Twin) -> Result<Report, Impossible> {
 }
 
 impl World {
-    fn new(scenario: Scenario, twin: Option<Twin>) -> Result<World, Impossible> {
+    pub(crate) fn new(scenario: Scenario, twin: Option<Twin>) -> Result<World, Impossible> {
         validate(&scenario)?;
         let replica = |(at, hardware): (usize, &crate::Hardware)| {
             Replica::new(*hardware, twin.is_some(), scenario.seed, at)
@@ -129,6 +140,8 @@ impl World {
             paranoid: scenario.paranoid,
             twin,
             touched: Touched::default(),
+            #[cfg(test)]
+            untold: false,
             report: Report { window: scenario.measure.window, ..Report::default() },
         };
         world.found();
@@ -228,7 +241,7 @@ impl World {
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
     }
 
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         while let Some((at, event)) = self.queue.pop() {
             self.now = at;
             if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
@@ -289,7 +302,7 @@ impl World {
         }
     }
 
-    fn close(mut self) -> Report {
+    pub(crate) fn close(mut self) -> Report {
         let left = self.flights.ids(|_| true);
         for id in left {
             self.violated(format!("{id} never ended"));
@@ -297,6 +310,15 @@ impl World {
         self.settle_bills();
         self.report.total_requests = self.flights.started();
         self.report
+    }
+
+    /// What an answer says of the prompt's tokens that were cached.
+    pub(crate) fn said_of_cache(&self, cached: u32) -> Option<u32> {
+        #[cfg(test)]
+        if self.untold {
+            return None;
+        }
+        Some(cached)
     }
 
     /// Whether a time lies in the measured window.
@@ -328,6 +350,9 @@ fn validate(scenario: &Scenario) -> Result<(), Impossible> {
         true => Ok(()),
         false => Err(Impossible::Region { what, region, regions }),
     };
+    if regions > 64 && scenario.loads.iter().any(|load| load.may_run_in.is_some()) {
+        return Err(Impossible::Ruled { regions });
+    }
     for replica in &scenario.replicas {
         there("a replica", replica.region)?;
     }

@@ -38,7 +38,7 @@ pub use generators::tiers::Tiers;
 pub use generators::trees::Tree;
 pub use key::ProgramKey;
 pub use measure::{Measured, Sample, measure, prompt_of};
-pub use program::{Node, Program, Role, Segment};
+pub use program::{Node, Program, Reply, Role, Segment};
 pub use registry::{
     GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad, find_generator,
 };

@@ -73,7 +73,7 @@ pub fn measure(generator: &dyn Generator, sample: Sample) -> Measured {
             known += caches[at].known(&text) / block * block;
             replied += u64::from(program.nodes[node].max_tokens);
             if sample.replies {
-                text.push(program.reply(node));
+                text.extend_from_slice(program.reply(node).segments());
             }
             caches[at].insert(&text);
         }
@@ -99,7 +99,7 @@ pub fn prompt_of(program: &Program, node: usize) -> Vec<Segment> {
     for (i, &at) in path.iter().enumerate().rev() {
         prompt.extend_from_slice(&program.nodes[at].adds);
         if i > 0 {
-            prompt.push(program.reply(at));
+            prompt.extend_from_slice(program.reply(at).segments());
         }
     }
     prompt
@@ -165,7 +165,7 @@ mod tests {
                     content_blocks(text.iter().copied(), 64, 0, &mut blocks);
                     let leading = blocks.iter().take_while(|b| set.contains(*b)).count() as u64;
                     assert_eq!(cache.known(&text) / 64, leading, "{} {ordinal}", spec.name);
-                    text.push(program.reply(node));
+                    text.extend_from_slice(program.reply(node).segments());
                     blocks.clear();
                     content_blocks(text.iter().copied(), 64, 0, &mut blocks);
                     set.extend(blocks);

@@ -1,5 +1,7 @@
 //! Programs: trees of requests, each prompt the path from the root.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_base::mix;
@@ -30,7 +32,7 @@ pub struct Segment {
 }
 
 /// One request of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Node {
     /// The node whose prompt and reply this prompt begins with; None at a root. Always an earlier
     /// node of the list.
@@ -43,6 +45,42 @@ pub struct Node {
     pub max_tokens: u32,
     /// How long the client thinks before it sends this, once the requests above it have ended.
     pub think: Duration,
+    /// The text that was answered, where a trace knows it; otherwise it follows from the program.
+    pub reply: Option<Arc<[Segment]>>,
+}
+
+impl fmt::Debug for Node {
+    /// A reply that follows from the program is left out, as from the programs of all generators.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Node");
+        shown.field("parent", &self.parent).field("level", &self.level);
+        shown.field("adds", &self.adds).field("max_tokens", &self.max_tokens);
+        shown.field("think", &self.think);
+        if let Some(reply) = &self.reply {
+            shown.field("reply", reply);
+        }
+        shown.finish()
+    }
+}
+
+/// The text of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Drawn: one segment of its own.
+    Drawn(Segment),
+    /// As it was recorded.
+    Recorded(Arc<[Segment]>),
+}
+
+impl Reply {
+    /// What it is made of.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        match self {
+            Reply::Drawn(segment) => std::slice::from_ref(segment),
+            Reply::Recorded(segments) => segments,
+        }
+    }
 }
 
 /// One conversation or tree.
@@ -73,6 +111,7 @@ impl Program {
                 adds,
                 max_tokens,
                 think: Duration::ZERO,
+                reply: None,
             })
             .collect();
         Program::new(key, nodes)
@@ -86,9 +125,13 @@ impl Program {
 
     /// What the reply to `node` is made of, whoever gives it: engines under test answer alike.
     #[must_use]
-    pub fn reply(&self, node: usize) -> Segment {
+    pub fn reply(&self, node: usize) -> Reply {
+        let at = &self.nodes[node];
+        if let Some(recorded) = &at.reply {
+            return Reply::Recorded(recorded.clone());
+        }
         let id = mix(mix(self.key.id(), 0x0052_4550_4C59), node as u64);
-        let bytes = self.nodes[node].max_tokens * crate::BYTES_PER_TOKEN;
-        Segment { role: Role::Assistant, id, bytes }
+        let bytes = at.max_tokens * crate::BYTES_PER_TOKEN;
+        Reply::Drawn(Segment { role: Role::Assistant, id, bytes })
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Program, Role, Segment};
+use crate::{Program, Reply, Role, Segment};
 
 /// A piece of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,17 @@ impl<R> Piece<'_, R> {
         match self {
             Piece::Text(segment) => segment.role,
             Piece::Reply(_) => Role::Assistant,
+        }
+    }
+}
+
+impl Piece<'_, Reply> {
+    /// What it is made of, where replies are the program's own.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        match self {
+            Piece::Text(segment) => std::slice::from_ref(segment),
+            Piece::Reply(reply) => reply.segments(),
         }
     }
 }

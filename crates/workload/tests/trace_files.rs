@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use meridian_base::Time;
 use meridian_workload::trace::{
-    Format, Lengths, ReadOptions, Reader, ServeGenReader, Shape, Stats, StatsOptions, Summary,
-    TraceRequest, shape,
+    EXCERPTS, Format, Lengths, ReadOptions, Reader, ServeGenReader, Shape, Stats, StatsOptions,
+    Summary, TraceRequest, find_excerpt, shape,
 };
 
 fn open(name: &str) -> BufReader<File> {
@@ -140,4 +140,27 @@ fn servegen() {
     assert_eq!(error("0,0,1,1,my text,1,1\n"), "line 2: dist is no name; write Gamma or Weibull");
     assert!(error("0,0,1,1,Gamma").starts_with("line 2, the last, ends in the middle"));
     assert!(error("0,0,1,1,Gamma,1,nan\n").starts_with("line 2: param2 is nan"));
+}
+
+// The excerpts that come with the crate are the beginnings of the published files: the same times,
+// lengths and sharing as in the fixtures, which are unchanged.
+#[test]
+fn excerpts_are_the_beginnings() {
+    let cut = |name: &str, n: usize| -> Vec<TraceRequest> {
+        let all = find_excerpt(name).expect("an excerpt").requests();
+        assert!(all.is_sorted_by_key(|request| request.at), "{name}");
+        all.into_iter().take(n).collect()
+    };
+    let ours = summary(&cut("mooncake", 500));
+    let whole = summary(&requests("mooncake_500.jsonl", Format::Mooncake, &Shape::default()));
+    assert_eq!(ours, whole);
+    let of = |requests: &[TraceRequest]| -> Vec<(u64, u32, u32)> {
+        let each = requests.iter();
+        each.map(|r| ((r.at.as_nanos() + 500_000) / 1_000_000, r.input_tokens, r.output_tokens))
+            .collect()
+    };
+    let (ours, whole) =
+        (cut("azure", 1000), requests("azure_1000.csv", Format::Azure, &Shape::default()));
+    assert_eq!(of(&ours), of(&whole));
+    assert_eq!(EXCERPTS.iter().map(|e| e.requests().len()).collect::<Vec<_>>(), [3658, 5985]);
 }

@@ -6,7 +6,7 @@ use meridian_workload::trace::{
     Writer, record, to_programs,
 };
 use meridian_workload::{
-    GENERATORS, Generator, Piece, Program, ProgramKey, Segment, Walk, content_blocks,
+    GENERATORS, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk, content_blocks,
     find_generator,
 };
 
@@ -81,7 +81,7 @@ fn walked(generator: &dyn Generator, programs: u64) -> Vec<(u32, Vec<u64>, u32)>
     let mut prompts = Vec::new();
     for ordinal in 0..programs {
         let key = ProgramKey { seed: 7, region: 0, client: 0, ordinal };
-        let mut walk = Walk::<Segment>::new(generator.program(key));
+        let mut walk = Walk::<Reply>::new(generator.program(key));
         // All that may go at one time goes before any answer.
         loop {
             let ready: Vec<usize> = std::iter::from_fn(|| walk.take()).collect();
@@ -89,14 +89,9 @@ fn walked(generator: &dyn Generator, programs: u64) -> Vec<(u32, Vec<u64>, u32)>
                 break;
             }
             for &node in &ready {
-                let segments: Vec<Segment> = walk
-                    .prompt(node)
-                    .into_iter()
-                    .map(|piece| match piece {
-                        Piece::Text(segment) => segment,
-                        Piece::Reply(&segment) => segment,
-                    })
-                    .collect();
+                let pieces = walk.prompt(node);
+                let segments: Vec<Segment> =
+                    pieces.iter().flat_map(Piece::segments).copied().collect();
                 let bytes: u32 = segments.iter().map(|segment| segment.bytes).sum();
                 let reply = walk.program().nodes[node].max_tokens;
                 prompts.push(((bytes / 4).max(1), blocks(segments), reply));

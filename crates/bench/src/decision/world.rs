@@ -92,6 +92,7 @@ impl Fleet {
             streams: true,
             hops: 0,
             peers: 0,
+            places: u64::MAX,
             dry_run: false,
         }
     }
@@ -109,6 +110,7 @@ impl Fleet {
                 slots: None,
                 weight: 1,
                 rtt: Duration::ZERO,
+                place: 0,
             };
             routing.handle(now, Input::Joined { id, spec });
             let load = Load {

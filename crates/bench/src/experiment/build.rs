@@ -10,19 +10,25 @@ use meridian_sim as sim;
 use meridian_wire::config::Span;
 use meridian_workload::{Generator, Poisson, open_loop};
 
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, Feed, Plan};
 use super::price;
 use super::spec::{Fleet, Group, Load, Objective, System, Topology};
+use super::trace::Recorded;
 
 /// The scenario of `cell` under `seed`.
 ///
 /// # Errors
 /// When an engine can't be set up as the fleet says.
 pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scenario> {
-    let (workload, generators) = &plan.workloads[cell.workload];
+    let (workload, feeds) = &plan.workloads[cell.workload];
     let measure = workload.measure.unwrap_or(plan.measure);
-    let loads = workload.loads.iter().zip(generators).enumerate();
-    let loads = loads.flat_map(|(i, (load, generator))| sources(i, load, generator, plan, seed));
+    let mut loads = Vec::new();
+    for (i, (load, feed)) in workload.loads.iter().zip(feeds).enumerate() {
+        loads.extend(match feed {
+            Feed::Generator(generator) => sources(i, load, generator, plan, seed),
+            Feed::Trace(recorded) => recorded_sources(i, load, recorded, plan, seed)?,
+        });
+    }
     Ok(sim::Scenario {
         seed,
         regions: regions(plan),
@@ -33,7 +39,7 @@ pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scena
         },
         replicas: replicas(&plan.fleets[cell.fleet])?,
         system: system(plan, cell.system)?,
-        loads: loads.collect(),
+        loads,
         faults: Vec::new(),
         autoscaler: None,
         measure: sim::Measure { warmup: measure.warmup.0, window: measure.window.0 },
@@ -201,6 +207,24 @@ fn sources(
             Some(sim::Load { region, source, may_run_in: None })
         })
         .collect()
+}
+
+/// The recorded load of every region that has a share of it.
+fn recorded_sources(
+    place: usize,
+    load: &Load,
+    recorded: &Recorded,
+    plan: &Plan,
+    seed: u64,
+) -> anyhow::Result<Vec<sim::Load>> {
+    let speed = load.trace.as_ref().map_or(1.0, |trace| trace.speed);
+    let programs = recorded.programs(speed, &plan.regions.regions, mix(seed, place as u64))?;
+    let load = |(region, programs): (usize, Vec<_>)| sim::Load {
+        region,
+        source: sim::Source::Open(Box::new(programs.into_iter())),
+        may_run_in: None,
+    };
+    Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(load).collect())
 }
 
 /// Leaves arrivals out so that their rate rises to its height within `rise`, in a straight line.

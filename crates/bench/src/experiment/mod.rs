@@ -36,6 +36,7 @@ mod skywalker_load;
 pub mod spec;
 pub mod stats;
 pub mod table;
+pub mod trace;
 mod tuning;
 mod versus;
 

@@ -8,7 +8,7 @@ use meridian_base::mix;
 use meridian_workload::{Generator, ProgramKey};
 
 use super::build;
-use super::plan::Plan;
+use super::plan::{Feed, Plan};
 
 /// The hash, in hexadecimal.
 ///
@@ -25,9 +25,12 @@ pub fn hash(plan: &Plan) -> anyhow::Result<String> {
             add(&format!("{:?} {:?}", group.count, build::engine(group)?));
         }
     }
-    for (workload, generators) in &plan.workloads {
+    for (workload, feeds) in &plan.workloads {
         add(&serde_json::to_string(workload)?);
-        generators.iter().for_each(|generator| add(&first_programs(generator.as_ref())));
+        feeds.iter().for_each(|feed| match feed {
+            Feed::Generator(generator) => add(&first_programs(generator.as_ref())),
+            Feed::Trace(recorded) => add(&format!("{:016x}", recorded.hash())),
+        });
     }
     Ok(format!("{hash:016x}"))
 }

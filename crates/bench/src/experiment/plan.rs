@@ -10,7 +10,8 @@ use meridian_workload::Generator;
 
 use super::catalogue::{catalogue, comparison};
 use super::generator;
-use super::spec::{Fleet, Measure, Quick, Regions, Spec, System, Workload};
+use super::spec::{Fleet, Load, Measure, Quick, Regions, Spec, System, Workload};
+use super::trace::Recorded;
 
 /// What a simulation needs of an experiment.
 #[derive(Clone)]
@@ -19,12 +20,43 @@ pub struct Plan {
     pub regions: Regions,
     /// Fleets.
     pub fleets: Vec<Fleet>,
-    /// Workloads, each with its generators, a load each.
-    pub workloads: Vec<(Workload, Vec<Arc<dyn Generator>>)>,
+    /// Workloads, each with what makes its requests, a load each.
+    pub workloads: Vec<(Workload, Vec<Feed>)>,
     /// Systems, each with its policy.
     pub systems: Vec<(System, &'static PolicySpec, Params)>,
     /// Which part of a run counts.
     pub measure: Measure,
+}
+
+/// What makes a load's requests.
+#[derive(Clone)]
+pub enum Feed {
+    /// A generator.
+    Generator(Arc<dyn Generator>),
+    /// A trace.
+    Trace(Arc<Recorded>),
+}
+
+impl Feed {
+    /// Of a load; what is wrong with it comes with the field.
+    fn of(load: &Load, measure: Measure) -> Result<Feed, Vec<String>> {
+        match (&load.generator, &load.trace) {
+            (Some(named), None) => generator::build(named).map(Feed::Generator),
+            (None, Some(trace)) => Recorded::read(trace, measure)
+                .map(|recorded| Feed::Trace(Arc::new(recorded)))
+                .map_err(|e| vec![format!("trace.{e:#}")]),
+            _ => Err(vec!["generator: give either a generator or a trace".to_owned()]),
+        }
+    }
+
+    /// The generator, if it is one.
+    #[must_use]
+    pub fn generator(&self) -> Option<&Arc<dyn Generator>> {
+        match self {
+            Feed::Generator(generator) => Some(generator),
+            Feed::Trace(_) => None,
+        }
+    }
 }
 
 /// One combination of a workload, a fleet and a system, by their places in the plan.
@@ -77,17 +109,17 @@ impl Plan {
                 .resolve(&known.workloads, |w| &w.name, field)
                 .map_err(|e| vec![e.to_string()])?;
             let name = format!("{field} ({})", workload.name);
-            let mut generators = Vec::new();
+            let mut feeds = Vec::new();
             let mut problems = Vec::new();
             for (i, load) in workload.loads.iter().enumerate() {
-                match generator::build(&load.generator) {
-                    Ok(generator) => generators.push(generator),
+                match Feed::of(load, workload.measure.unwrap_or(spec.measure)) {
+                    Ok(feed) => feeds.push(feed),
                     Err(bad) => {
                         problems.extend(bad.iter().map(|e| format!("{name}.loads[{i}].{e}")));
                     }
                 }
             }
-            if problems.is_empty() { Ok((workload, generators)) } else { Err(problems) }
+            if problems.is_empty() { Ok((workload, feeds)) } else { Err(problems) }
         });
         let systems = all(&spec.systems, "systems", &mut note, |one, field| {
             let system =
@@ -153,6 +185,7 @@ impl Plan {
         for load in self.workloads.iter_mut().flat_map(|w| &mut w.0.loads) {
             load.clients.iter_mut().flatten().for_each(whole);
             load.rate.iter_mut().flatten().for_each(|rate| *rate *= quick.share);
+            load.trace.iter_mut().for_each(|trace| trace.speed *= quick.share);
         }
         self.measure = quick.measure;
         self.workloads.iter_mut().for_each(|w| w.0.measure = None);

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::claim::Claim;
 use super::dist::Dist;
 use super::metric::Run;
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, Feed, Plan};
 use super::plot::{self, Figure, Point};
 use super::skywalker_load::{by_hour, peak_to_trough};
 use super::stats::{self, Mean};
@@ -205,7 +205,8 @@ struct Outcome {
 impl Fleet {
     /// Measures a replica's capacity, and sets the rate of the day by it.
     fn measure(context: &Context<'_>, plan: &Plan, day: Day) -> anyhow::Result<Fleet> {
-        let generator = plan.workloads[0].1.first().context("workloads.loads: empty")?.clone();
+        let generator = plan.workloads[0].1.first().and_then(Feed::generator);
+        let generator = generator.context("workloads.loads: give a generator")?.clone();
         let cell = *plan.cells().first().context("systems: empty; give one")?;
         let hardware = build::scenario(plan, cell, 1)?.replicas[0];
         let mut fleet = Fleet {

@@ -199,10 +199,10 @@ fn similarity_of(context: &Context<'_>) -> anyhow::Result<Vec<Likeness>> {
     for (i, workload) in context.spec.workloads.iter().enumerate() {
         let field = format!("workloads[{i}]");
         let workload = workload.resolve(&catalogue().workloads, |w| &w.name, &field)?;
-        let named = workload.loads.first().map(|load| &load.generator);
+        let named = workload.loads.first().and_then(|load| load.generator.as_ref());
         let built = named.map(generator::build).transpose();
         let built = built.map_err(|errors| anyhow::anyhow!("{field}.{}", errors.join("\n")))?;
-        let Some(generator) = built else { anyhow::bail!("{field}.loads: empty; give one") };
+        let Some(generator) = built else { anyhow::bail!("{field}.loads: give a generator") };
         let seeds = runner::parallel(seeds, |seed| {
             let seen = asked(generator.as_ref(), seed as u64 + 1, REGIONS, conversations);
             similarity(&seen)

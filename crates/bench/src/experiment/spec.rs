@@ -9,6 +9,7 @@
 
 mod compare;
 mod reference;
+mod trace;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use reference::{Ref, read};
+pub use trace::Trace;
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -156,12 +158,15 @@ pub struct Workload {
     pub half: Option<Half>,
 }
 
-/// Clients of one kind: a closed loop (`clients`) or an open one (`rate`).
+/// Clients of one kind: a closed loop (`clients`), an open one (`rate`), or a recorded one (`trace`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Who makes their programs: a generator's name, or a map with `name` and its knobs.
-    pub generator: Policy,
+    pub generator: Option<Policy>,
+    /// Recorded requests in place of a generator's, each at its own time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// Clients in each region, each with one program at a time.
     pub clients: Option<Vec<u32>>,
     /// Requests a second in each region, whatever becomes of earlier ones.
@@ -393,7 +398,7 @@ fn ramp() -> Span {
     Span::secs(10)
 }
 
-pub(super) fn unbounded() -> Held {
+fn unbounded() -> Held {
     let most = 1 << 20;
     Held { max: most, max_per_tenant: most, max_wait: Span::secs(3600), ..Held::default() }
 }

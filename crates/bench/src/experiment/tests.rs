@@ -31,10 +31,9 @@ notes: |
   The second figure differs, since the stand-in makes it so.
 ";
 
-/// Ten requests; those of the system called fast take half as long.
-fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
-    let scale = if scenario.system.name == "fast" { 1 } else { 2 };
-    let record = |i: u64| Record {
+/// The `i`th request, answered after so many milliseconds.
+pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
+    Record {
         sent: Time::from_millis(i * 1000),
         region: 0,
         served: 0,
@@ -43,8 +42,8 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
         fate: Fate::Done,
         forwarded: false,
         attempts: 1,
-        ttft: Duration::from_millis(scale * (100 + 10 * i + scenario.seed)),
-        e2e: Duration::from_millis(scale * 2000),
+        ttft: Duration::from_millis(ttft),
+        e2e: Duration::from_millis(e2e),
         held: Duration::ZERO,
         prompt_tokens: 100,
         cached_tokens: 50,
@@ -52,7 +51,13 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
         reply_tokens: 64,
         slo: None,
         session: i,
-    };
+    }
+}
+
+/// Ten requests; those of the system called fast take half as long.
+fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
+    let scale = if scenario.system.name == "fast" { 1 } else { 2 };
+    let answered = |i: u64| record(i, scale * (100 + 10 * i + scenario.seed), scale * 2000);
     let sample = |i: u64| Sample {
         at: Time::from_millis(i * 1000),
         replica: (i % 2) as u32,
@@ -61,7 +66,7 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
         kv_used: 0.5,
     };
     Ok(Report {
-        requests: (0..10).map(record).collect(),
+        requests: (0..10).map(answered).collect(),
         done_in_window: 10,
         tokens_in_window: 640,
         window: scenario.measure.window,

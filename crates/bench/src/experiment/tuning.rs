@@ -12,14 +12,14 @@
 use std::collections::BTreeMap;
 
 use meridian_routing::policy;
-use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar};
+use meridian_wire::config::{AdmissionMode, Policy, Scalar};
 
 use super::ablation::halves;
 use super::cells::simulate;
 use super::compare::{self, SCORE};
 use super::grid::Grid;
 use super::plan::Plan;
-use super::spec::{self, Digests, Half, Ref, Spec, Sweep, System, Topology, Tuned};
+use super::spec::{Half, Ref, Spec, Sweep, System, Topology, Tuned};
 use super::stats::Mean;
 use super::table::Table;
 use super::{Context, Findings, build, params, results};
@@ -116,17 +116,12 @@ fn is_published(one: &Tuned) -> bool {
     one.params.is_empty() && same
 }
 
+fn name(place: usize, one: &Tuned) -> String {
+    format!("{place} {}@{}", one.policy, build::topology_name(&one.topology))
+}
+
 fn system(place: usize, one: &Tuned) -> System {
-    System {
-        name: format!("{place} {}@{}", one.policy, build::topology_name(&one.topology)),
-        policy: Policy { name: one.policy.clone(), params: one.params.clone() },
-        admission: one.admission,
-        topology: one.topology.clone(),
-        gateways: 1,
-        probe: Probe::default(),
-        held: spec::unbounded(),
-        digests: Digests::default(),
-    }
+    one.system(name(place, one), one.topology.clone())
 }
 
 /// One policy in one topology: its candidates by place, best first, with their scores.
@@ -136,7 +131,7 @@ struct Contest {
 
 fn contests(grid: &Grid<'_>, candidates: &[Tuned]) -> Vec<Contest> {
     let here = |place: usize| {
-        grid.plan.systems.iter().any(|s| s.0.name == system(place, &candidates[place]).name)
+        grid.plan.systems.iter().any(|s| s.0.name == name(place, &candidates[place]))
     };
     let mut contests: Vec<(&Tuned, Vec<usize>)> = Vec::new();
     for (place, one) in candidates.iter().enumerate().filter(|(place, _)| here(*place)) {
@@ -164,7 +159,7 @@ fn contests(grid: &Grid<'_>, candidates: &[Tuned]) -> Vec<Contest> {
 /// The score of a candidate over that of the published defaults; `None` when it leaves requests
 /// unanswered somewhere.
 fn score(grid: &Grid<'_>, candidates: &[Tuned], place: usize, first: usize) -> Option<Mean> {
-    let name = |place: usize| system(place, &candidates[place]).name;
+    let name = |place: usize| name(place, &candidates[place]);
     let (own, other) = (name(place), name(first));
     let mut pairs = Vec::new();
     for group in grid.groups() {

@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let marks: Vec<Mark> =
         grid.groups().iter().flat_map(|group| marks::of_group(&grid, group)).collect();
     let mut tables = vec![
-        tables::summary(&marks),
+        tables::summary(&marks, context.seeds),
         tables::by_workload(&marks),
         tables::by_cause(&marks, &spec.exceptions),
         tables::behind(&marks, &spec.exceptions, context.seeds),

@@ -24,8 +24,9 @@ const SCRIPT: &str = include_str!("../../peers/vidur_trace.py");
 const REPLICAS: usize = 12;
 /// Requests a second: what twelve L4 carry of these chats.
 const RATE: f64 = 3.0;
-/// Five times what the trace needs at its peak. Far more would measure how fast memory is cleared.
-const KV_BLOCKS: u32 = 20_000;
+/// More than the trace ever needs at a time, here by far, in Vidur with some room to spare. Several
+/// times more would measure how fast memory is cleared.
+const KV_BLOCKS: u32 = 50_000;
 
 /// One request: when, tokens of prompt and of reply.
 #[derive(Clone, Copy, Debug)]

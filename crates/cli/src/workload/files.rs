@@ -1,14 +1,14 @@
 //! Traces on disk: plain or compressed, in a format that is named or seen.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flate2::Compression;
-use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use meridian_workload::trace::{Format, ReadOptions, Reader};
+use meridian_bench::trace_file::{self, TraceReader};
+use meridian_workload::trace::{Format, ReadOptions};
 
 /// A trace to read.
 #[derive(Debug, clap::Args)]
@@ -43,34 +43,18 @@ impl Source {
     }
 
     /// Opens the trace.
-    pub(crate) fn open(&self) -> anyhow::Result<Reader<Box<dyn BufRead>>> {
+    pub(crate) fn open(&self) -> anyhow::Result<TraceReader> {
         let file = self.file.as_deref().context("name the trace, or - for standard input")?;
-        let mut input = self.input(file)?;
-        let format = match self.from {
-            Some(format) => format,
-            None => {
-                let head = input.fill_buf().with_context(|| self.name())?;
-                let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-                let known = Format::of_first_line(&String::from_utf8_lossy(line));
-                known.with_context(|| {
-                    format!("{}: its first line shows no format; name one with --from", self.name())
-                })?
+        let input: Box<dyn BufRead> = match file == Path::new("-") {
+            true => Box::new(io::stdin().lock()),
+            false => {
+                trace_file::open(file).with_context(|| format!("cannot open {}", self.name()))?
             }
         };
         let Source { from_block_tokens: block_tokens, lenient, .. } = *self;
         let options = ReadOptions { block_tokens, lenient, ..ReadOptions::default() };
-        Ok(Reader::new(input, format, &options))
-    }
-
-    fn input(&self, file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
-        if file == Path::new("-") {
-            return Ok(Box::new(io::stdin().lock()));
-        }
-        let plain = File::open(file).with_context(|| format!("cannot open {}", self.name()))?;
-        Ok(match is_gzip(file) {
-            true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(plain))),
-            false => Box::new(BufReader::with_capacity(1 << 16, plain)),
-        })
+        trace_file::reader(input, self.from, &options)
+            .with_context(|| format!("{} (--from names a format)", self.name()))
     }
 }
 

@@ -61,7 +61,7 @@ impl Routing {
     /// Notes a forward beyond the policy's credit, for [`Self::check_invariants`]. What a topology
     /// sends or the peer asked for is not the policy's.
     fn check_credit(&mut self, peer: PeerId, why: Why) {
-        let free = matches!(why, Why::Stolen | Why::Overflow { .. });
+        let free = matches!(why, Why::Stolen | Why::Overflow { .. } | Why::Residency);
         let Some(row) = self.peers.row(peer).filter(|_| !free) else { return };
         let overdrawn = self.policy.credit(row).is_some_and(|credit| row.since as f32 >= credit);
         if let Some(known) = self.peers.get_mut(peer) {

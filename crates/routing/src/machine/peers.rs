@@ -73,7 +73,7 @@ impl Routing {
     /// once a digest, and not for more than it has replicas with room.
     fn steal(&mut self, now: Time) {
         let Some(above) = self.policy.steals_above() else { return };
-        if self.held.len() > 0 || !self.second_layer {
+        if self.held.len() > 0 || !self.may_steal() {
             return;
         }
         let rooms = self.replicas.rooms();
@@ -99,9 +99,14 @@ impl Routing {
         }
     }
 
+    /// A topology with a rule of its own for what leaves a region leaves none to be asked for.
+    fn may_steal(&self) -> bool {
+        self.second_layer && matches!(self.config.topology, Topology::TwoLayer)
+    }
+
     /// Sends held requests to a peer that asks for them, in serving order.
     pub(super) fn steal_asked(&mut self, now: Time, by: PeerId, count: u32) {
-        if !self.second_layer || self.peers.get(by).is_none() {
+        if !self.may_steal() || self.peers.get(by).is_none() {
             return;
         }
         let mut order = core::mem::take(&mut self.released);

@@ -106,7 +106,8 @@ impl Routing {
         let request = &active.request;
         let nowhere_else =
             !second_layer || request.hops > 0 || request.peers & !active.tried_peers & beyond == 0;
-        if !nowhere_else || request.pinned.is_some() || !active.tried.is_empty() {
+        let plain = request.pinned.is_none() && request.places == u64::MAX;
+        if !nowhere_else || !plain || !active.tried.is_empty() {
             return false;
         }
         let (Some(recall), Some(index)) = (&mut active.recall, &self.index) else { return false };

@@ -10,6 +10,7 @@ use crate::active::{Active, Place};
 use crate::decide::{Choice, Record};
 use crate::explain::Target;
 use crate::index::Insert;
+use crate::replica::State;
 use crate::request::{Outcome, Request, Usage};
 use crate::why::{RejectWhy, Why};
 
@@ -261,6 +262,10 @@ impl Routing {
     ) {
         let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
+        // An answer may still come of one that fell silent, which comes back with an empty cache.
+        if self.replicas.get(replica).is_some_and(|r| r.state == State::Down) {
+            return;
+        }
         match outcome {
             Outcome::Done if self.insert != Insert::OnDispatch => {
                 index.insert(replica.0, extended.as_deref().unwrap_or(blocks));

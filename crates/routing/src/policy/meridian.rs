@@ -3,7 +3,7 @@
 //! ```text
 //! score = t_p * front                              prefill that is before this one
 //!       + t_p * (p - m) * (1 + u^2)                its own unmatched prefill, at a price
-//!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
+//!       + 20 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
 //! An idle fleet (u = 0) minimises TTFT, which is GORGO's aim; a busy one (u = 1) minimises work,
@@ -52,7 +52,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         Param::number(
             "running_ms",
-            10.0,
+            20.0,
             (0.0, 1e5),
             "price of a running request in ms, on a replica of the region's mean speed",
         ),
@@ -82,7 +82,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         Param::number(
             "forward_margin_ms",
-            0.0,
+            20.0,
             (0.0, 1e6),
             "by how much a peer must score lower than an eligible replica here",
         ),
@@ -93,7 +93,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         Param::word(
             "credit_of",
-            &["idle", "eligible"],
+            &["eligible", "idle"],
             "replicas that grant credit: idle ones (no prefill in front) or all with room",
         ),
         Param::number("credit_share", 0.5, (0.0, 1000.0), "forwards for each credit_tokens free"),
@@ -105,7 +105,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         Param::word(
             "shared_prefixes",
-            &["on", "off"],
+            &["off", "on"],
             "regions tell each other which prefixes they hold",
         ),
         Param::word("empty_queue", &["on", "off"], "forward only to peers that hold nothing"),
@@ -216,27 +216,31 @@ struct Asked {
     running: Running,
 }
 
-/// The price of a running request in ms: so much, and so much for each ms of t_p.
+/// The price of a running request: in ms where the speed is the mean, and the inverse of the mean.
 #[derive(Clone, Copy)]
 struct Running {
-    fixed: f32,
-    by_speed: f32,
+    ms: f32,
+    per_mean: f32,
 }
+
+/// Learned speeds that are no further from the mean than this are those of like GPUs.
+const LIKE: (f32, f32) = (0.75, 1.33);
 
 impl Running {
     #[inline(always)]
     fn at(self, ms_per_token: f32) -> f32 {
-        self.fixed + self.by_speed * ms_per_token
+        let relative = ms_per_token * self.per_mean;
+        let unlike = (relative < LIKE.0) & (relative > 0.0) | (relative > LIKE.1);
+        self.ms * if unlike { relative } else { 1.0 }
     }
 }
 
 impl Meridian {
     /// The price of a running request, where replicas have this mean speed.
     fn running(&self, mean_ms_per_token: f32) -> Running {
-        match self.by_speed && mean_ms_per_token > 0.0 {
-            true => Running { fixed: 0.0, by_speed: self.running_ms / mean_ms_per_token },
-            false => Running { fixed: self.running_ms, by_speed: 0.0 },
-        }
+        // Zero stands for speeds that do not count.
+        let like = !self.by_speed || mean_ms_per_token <= 0.0;
+        Running { ms: self.running_ms, per_mean: if like { 0.0 } else { 1.0 / mean_ms_per_token } }
     }
 
     /// The scores of some replicas. Their figures lie side by side, which is what makes the

@@ -104,6 +104,7 @@ fn request(t: &TestCase) -> Request {
         streams: true,
         hops: arg(t, "hops").unwrap_or(0),
         peers: arg(t, "peers").unwrap_or(u64::MAX),
+        places: arg(t, "places").unwrap_or(u64::MAX),
         dry_run: false,
     }
 }
@@ -120,6 +121,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 slots: arg(t, "slots"),
                 weight: 1,
                 rtt: Duration::from_millis(arg(t, "rtt").unwrap_or(0)),
+                place: arg(t, "place").unwrap_or(0),
             },
         },
         "drain" => Input::Draining(replica()),

@@ -104,7 +104,8 @@ impl Generator for Rag {
         let (id, tokens) = (rng.next_u64(), self.question.draw(&mut rng));
         adds.push(Segment { role: Role::User, id, bytes: tokens * BYTES_PER_TOKEN });
         let max_tokens = self.reply.draw(&mut rng);
-        let node = Node { parent: None, level: 0, adds, max_tokens, think: Duration::ZERO };
+        let node =
+            Node { parent: None, level: 0, adds, max_tokens, think: Duration::ZERO, reply: None };
         Program::new(key, vec![node])
     }
 

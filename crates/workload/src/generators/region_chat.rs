@@ -187,6 +187,7 @@ impl RegionChat {
             adds,
             max_tokens,
             think: Duration::from_secs_f64(rng.exponential(self.think_s)),
+            reply: None,
         }
     }
 }
@@ -205,7 +206,14 @@ impl Generator for RegionChat {
 }
 
 fn root(max_tokens: u32) -> Node {
-    Node { parent: None, level: 0, adds: Vec::new(), max_tokens, think: Duration::ZERO }
+    Node {
+        parent: None,
+        level: 0,
+        adds: Vec::new(),
+        max_tokens,
+        think: Duration::ZERO,
+        reply: None,
+    }
 }
 
 /// Cuts a first prompt into a template's beginning and text of its own; the length stays.
@@ -220,7 +228,7 @@ fn open(question: Segment, template: u64) -> [Segment; 2] {
 fn rewritten(program: &Program, turn: u64, head: Option<Segment>) -> Vec<Segment> {
     let last = program.nodes.len() - 1;
     let mut text = prompt_of(program, last);
-    text.push(program.reply(last));
+    text.extend_from_slice(program.reply(last).segments());
     let salt = mix(program.key.id(), REWRITTEN | turn);
     for (i, segment) in text.iter_mut().enumerate() {
         if i > 0 || head.is_none() {

@@ -147,7 +147,7 @@ impl Generator for Served {
             adds.push(text);
             let parent = nodes.len().checked_sub(1);
             let adds = std::mem::take(&mut adds);
-            nodes.push(Node { parent, level: at as u32, adds, max_tokens, think });
+            nodes.push(Node { parent, level: at as u32, adds, max_tokens, think, reply: None });
         }
         Program::new(key, nodes)
     }

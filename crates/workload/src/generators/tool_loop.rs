@@ -64,7 +64,7 @@ impl ToolLoop {
             Segment { role: Role::User, id, bytes: self.question_bytes },
         ];
         let think = Duration::ZERO;
-        Node { parent: None, level: 0, adds, max_tokens: self.max_tokens, think }
+        Node { parent: None, level: 0, adds, max_tokens: self.max_tokens, think, reply: None }
     }
 
     fn call(&self, key: ProgramKey, step: u32, branch: u32) -> Node {
@@ -75,7 +75,14 @@ impl ToolLoop {
         let bytes = self.result.draw(&mut rng) * BYTES_PER_TOKEN;
         let think = Duration::from_secs_f64(rng.exponential(self.tool_s));
         let adds = vec![Segment { role: Role::User, id, bytes }];
-        Node { parent: Some(parent), level: step, adds, max_tokens: self.max_tokens, think }
+        Node {
+            parent: Some(parent),
+            level: step,
+            adds,
+            max_tokens: self.max_tokens,
+            think,
+            reply: None,
+        }
     }
 }
 

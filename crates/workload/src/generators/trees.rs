@@ -146,7 +146,7 @@ impl Tree {
             0.0 => self.max_tokens,
             cv => Lengths::by_mean(f64::from(self.max_tokens), cv, MOST).draw(&mut rng),
         };
-        Node { parent, level, adds, max_tokens, think: Duration::ZERO }
+        Node { parent, level, adds, max_tokens, think: Duration::ZERO, reply: None }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Traces as programs.
 //!
 //! A recorded prompt holds the recorded replies already, so each request is a root: its prompt is
-//! exactly what was sent, whatever the engine under test answers. By default every request is a
+//! exactly what was sent, whatever the engine under test answers. What it was answered itself is
+//! told from the next turn ([`super::texts`]). By default every request is a
 //! program of its own that starts at its recorded time, an open loop. Chained, the requests of a
 //! session are one program: each waits for the answer to the one before it, and then thinks for as
 //! long as the client did.
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use meridian_base::{Time, mix};
 
+use super::texts::{Text, texts};
 use super::{Answers, Fault, TraceError, TraceRequest};
 use crate::{Node, Program, ProgramKey};
 
@@ -29,26 +31,46 @@ pub struct ProgramOptions {
     /// Chains the requests of a session. Where the trace does not say how long an answer took,
     /// these times stand in for it.
     pub chained: Option<Answers>,
+    /// Replies are what later requests of their sessions repeat, so that an engine under test holds
+    /// them for the next turn. The whole trace is held in memory.
+    pub replies: bool,
 }
 
 /// Programs with the times they start at, by time.
 pub type Programs<'a> = Box<dyn Iterator<Item = Result<(Time, Program), TraceError>> + 'a>;
 
-/// Turns requests, which come by time, into programs. Chained, the whole trace is held in memory.
+/// Turns requests, which come by time, into programs. Chained or with their replies, the whole
+/// trace is held in memory.
 pub fn to_programs<'a, I>(requests: I, options: &ProgramOptions) -> Programs<'a>
 where
     I: Iterator<Item = Result<TraceRequest, TraceError>> + 'a,
 {
     let mut maker = Maker::new(options);
-    match options.chained {
-        None => Box::new(requests.map(move |request| {
+    if options.replies {
+        return match requests.collect::<Result<Vec<_>, _>>() {
+            Ok(requests) => {
+                maker.texts = texts(&requests, options.seed);
+                to_chains(requests.into_iter().map(Ok), options.chained, maker)
+            }
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        };
+    }
+    to_chains(requests, options.chained, maker)
+}
+
+fn to_chains<'a, I>(requests: I, chained: Option<Answers>, mut maker: Maker) -> Programs<'a>
+where
+    I: Iterator<Item = Result<TraceRequest, TraceError>> + 'a,
+{
+    match chained {
+        None => Box::new(requests.enumerate().map(move |(number, request)| {
             let request = request?;
-            let (at, turn) = (request.at, (Duration::ZERO, request));
-            Ok((at, maker.program(vec![turn])?))
+            let at = request.at;
+            Ok((at, maker.program(vec![Turn { number, think: Duration::ZERO, request }])?))
         })),
         Some(answers) => match chains(requests, answers) {
             Ok(chains) => Box::new(chains.into_iter().map(move |chain| {
-                let at = chain.first().map_or(Time::ZERO, |(_, first)| first.at);
+                let at = chain.first().map_or(Time::ZERO, |first| first.request.at);
                 Ok((at, maker.program(chain)?))
             })),
             Err(error) => Box::new(std::iter::once(Err(error))),
@@ -56,8 +78,15 @@ where
     }
 }
 
-/// The requests of one program, each with the time to think before it.
-type Chain = Vec<(Duration, TraceRequest)>;
+/// A request of a program: its number in the trace, and the time to think before it.
+struct Turn {
+    number: usize,
+    think: Duration,
+    request: TraceRequest,
+}
+
+/// The requests of one program.
+type Chain = Vec<Turn>;
 
 /// The requests of each session, by the time of its first.
 fn chains(
@@ -66,20 +95,20 @@ fn chains(
 ) -> Result<Vec<Chain>, TraceError> {
     let mut chains: Vec<Chain> = Vec::new();
     let mut of_session: HashMap<u64, usize> = HashMap::new();
-    for request in requests {
+    for (number, request) in requests.enumerate() {
         let request = request?;
         let known = request.session.and_then(|session| of_session.get(&session).copied());
         match known {
             Some(at) => {
-                let before = &chains[at].last().expect("a chain has a first request").1;
+                let before = &chains[at].last().expect("a chain has a first request").request;
                 let ended = before.at + before.e2e.unwrap_or(answers.e2e(before.output_tokens));
-                chains[at].push((request.at.since(ended), request));
+                chains[at].push(Turn { number, think: request.at.since(ended), request });
             }
             None => {
                 if let Some(session) = request.session {
                     of_session.insert(session, chains.len());
                 }
-                chains.push(vec![(Duration::ZERO, request)]);
+                chains.push(vec![Turn { number, think: Duration::ZERO, request }]);
             }
         }
     }
@@ -90,33 +119,48 @@ struct Maker {
     seed: u64,
     made: u64,
     regions: Vec<Arc<str>>,
+    /// What each request is made of, by its number, where that was told from the whole trace.
+    texts: Vec<Text>,
 }
 
 impl Maker {
     fn new(options: &ProgramOptions) -> Maker {
-        Maker { seed: options.seed, made: 0, regions: options.regions.clone() }
+        let (seed, regions) = (options.seed, options.regions.clone());
+        Maker { seed, made: 0, regions, texts: Vec::new() }
     }
 
     fn program(&mut self, chain: Chain) -> Result<Program, TraceError> {
-        let first = chain.first().map(|(_, request)| request);
+        let first = chain.first().map(|turn| &turn.request);
         let region = first.and_then(|request| request.region.clone());
         let session = first.and_then(|request| request.session);
         let tenant = first.and_then(|request| request.tenant).unwrap_or(0);
         let region = self.region(region)?;
         let key = ProgramKey { seed: self.seed, region, client: 0, ordinal: self.made };
         self.made += 1;
-        let node = |(i, (think, request)): (usize, (Duration, TraceRequest))| Node {
-            parent: None,
-            level: u32::try_from(i).unwrap_or(u32::MAX),
-            adds: request.segments(mix(key.id(), i as u64)),
-            // An engine answers with one token at least.
-            max_tokens: request.output_tokens.max(1),
-            think,
-        };
-        let mut program = Program::new(key, chain.into_iter().enumerate().map(node).collect());
+        let nodes = chain.into_iter().enumerate().map(|(i, turn)| self.node(key, i, turn));
+        let mut program = Program::new(key, nodes.collect());
         program.session = session.map_or(program.session, |session| mix(session, 0x53_4553));
         program.tenant = tenant;
         Ok(program)
+    }
+
+    fn node(&mut self, key: ProgramKey, place: usize, turn: Turn) -> Node {
+        let Text { prompt, reply, .. } = match self.texts.get_mut(turn.number) {
+            Some(text) => std::mem::take(text),
+            None => {
+                let prompt = turn.request.segments(mix(key.id(), place as u64));
+                Text { prompt, ..Text::default() }
+            }
+        };
+        Node {
+            parent: None,
+            level: u32::try_from(place).unwrap_or(u32::MAX),
+            adds: prompt,
+            // An engine answers with one token at least.
+            max_tokens: turn.request.output_tokens.max(1),
+            think: turn.think,
+            reply,
+        }
     }
 
     /// The number of a region.

@@ -14,7 +14,7 @@ use meridian_base::{Rng, Time, mix};
 
 use super::blocks::prompt_ids;
 use super::{MAX_TOKENS, Outcome, TraceRequest};
-use crate::{Generator, Piece, Poisson, ProgramKey, Segment, Walk};
+use crate::{Generator, Piece, Poisson, ProgramKey, Reply, Walk};
 
 /// How long answers take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +95,7 @@ pub struct Recording<'a> {
     /// By time, then by the order in which they were planned.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     sequence: u64,
-    walks: HashMap<u64, Walk<Segment>>,
+    walks: HashMap<u64, Walk<Reply>>,
     programs: u64,
 }
 
@@ -167,11 +167,9 @@ impl Recording<'_> {
     fn send(&mut self, now: Time, number: u64, node: usize) -> Option<TraceRequest> {
         let walk = self.walks.get(&number)?;
         let program = walk.program();
-        let pieces = walk.prompt(node).into_iter().map(|piece| match piece {
-            Piece::Text(segment) => segment,
-            Piece::Reply(&segment) => segment,
-        });
-        let (input_tokens, hash_ids) = prompt_ids(pieces.collect(), self.options.block_tokens);
+        let pieces = walk.prompt(node);
+        let segments = pieces.iter().flat_map(Piece::segments).copied().collect();
+        let (input_tokens, hash_ids) = prompt_ids(segments, self.options.block_tokens);
         let output_tokens = program.nodes[node].max_tokens.min(MAX_TOKENS);
         let e2e = self.options.answers.e2e(output_tokens);
         let request = TraceRequest {

@@ -3,7 +3,7 @@
 use meridian_engine::Profile;
 use meridian_wire::config::AdmissionMode;
 
-use super::Plan;
+use super::{Feed, Plan};
 use crate::experiment::metric;
 use crate::experiment::spec::{Fleet, Kind, Load, Regions, Spec, System, Topology, Workload};
 
@@ -20,7 +20,7 @@ pub(super) fn plan(plan: &Plan) -> Vec<String> {
     found.extend(names("workloads", plan.workloads.iter().map(|w| w.0.name.as_str()).collect()));
     found.extend(names("systems", plan.systems.iter().map(|s| s.0.name.as_str()).collect()));
     found.extend(plan.fleets.iter().flat_map(|f| fleet(f, n)));
-    found.extend(plan.workloads.iter().flat_map(|(w, _)| workload(w, plan)));
+    found.extend(plan.workloads.iter().flat_map(|(w, feeds)| workload(w, feeds, plan)));
     found.extend(plan.systems.iter().flat_map(|(s, ..)| system(s, plan)));
     if plan.measure.window.0.is_zero() {
         found.push("measure.window: 0s measures nothing; use a time above 0".to_owned());
@@ -88,14 +88,14 @@ fn fleet(fleet: &Fleet, regions: usize) -> Vec<String> {
     found
 }
 
-fn workload(workload: &Workload, plan: &Plan) -> Vec<String> {
+fn workload(workload: &Workload, feeds: &[Feed], plan: &Plan) -> Vec<String> {
     let name = format!("workloads ({})", workload.name);
     let mut found = Vec::new();
     if workload.loads.is_empty() {
         found.push(format!("{name}.loads: empty; give at least one"));
     }
-    for (i, one) in workload.loads.iter().enumerate() {
-        found.extend(load(&format!("{name}.loads[{i}]"), one, plan.regions.regions.len()));
+    for (i, (one, feed)) in workload.loads.iter().zip(feeds).enumerate() {
+        found.extend(load(&format!("{name}.loads[{i}]"), one, feed, plan.regions.regions.len()));
     }
     for fleet in &workload.fleets {
         found.extend(known(&format!("{name}.fleets"), fleet, plan.fleets.iter().map(|f| &f.name)));
@@ -103,26 +103,49 @@ fn workload(workload: &Workload, plan: &Plan) -> Vec<String> {
     found
 }
 
-fn load(field: &str, load: &Load, regions: usize) -> Vec<String> {
+fn load(field: &str, load: &Load, feed: &Feed, regions: usize) -> Vec<String> {
     let mut found = Vec::new();
-    match (&load.clients, &load.rate) {
-        (Some(clients), None) => {
+    match (&load.clients, &load.rate, &load.trace) {
+        (Some(clients), None, None) => {
             found.extend(per_region(&format!("{field}.clients"), clients.len(), regions));
             if clients.iter().all(|n| *n == 0) {
                 found.push(format!("{field}.clients: 0 in every region; use at least one client"));
             }
         }
-        (None, Some(rate)) => {
+        (None, Some(rate), None) => {
             found.extend(per_region(&format!("{field}.rate"), rate.len(), regions));
-            if let Some(bad) = rate.iter().find(|r| !(**r >= 0.0 && r.is_finite())) {
-                found.push(format!("{field}.rate: {bad} is no rate; use 0 or more"));
-            } else if rate.iter().all(|r| *r == 0.0) {
-                found.push(format!("{field}.rate: 0 in every region; use a rate above 0"));
-            }
+            found.extend(shares(&format!("{field}.rate"), rate, "rate"));
         }
+        (None, None, Some(trace)) => match (&trace.share, feed) {
+            (Some(share), _) => {
+                found.extend(per_region(&format!("{field}.trace.share"), share.len(), regions));
+                found.extend(shares(&format!("{field}.trace.share"), share, "share"));
+            }
+            (None, Feed::Trace(recorded)) if regions > 1 && !recorded.knows_regions() => {
+                found.push(format!(
+                    "{field}.trace.share: missing, and the trace names no regions; give one for \
+                     each"
+                ));
+            }
+            (None, _) => {}
+        },
+        (_, _, Some(_)) => found.push(format!(
+            "{field}: a trace has its own times; leave clients and rate out, and use trace.speed"
+        )),
         _ => found.push(format!("{field}: give either clients or rate, a list by region")),
     }
     found
+}
+
+/// What is wrong with numbers of which none is below 0 and one is above.
+fn shares(field: &str, given: &[f64], what: &str) -> Option<String> {
+    match given.iter().find(|r| !(**r >= 0.0 && r.is_finite())) {
+        Some(bad) => Some(format!("{field}: {bad} is no {what}; use 0 or more")),
+        None if given.iter().all(|r| *r == 0.0) => {
+            Some(format!("{field}: 0 in every region; use a {what} above 0"))
+        }
+        None => None,
+    }
 }
 
 fn system(system: &System, plan: &Plan) -> Vec<String> {

@@ -14,6 +14,8 @@ systems:
   - {name: s, policy: round_robin, topology: region_local}
 ";
 
+const LOAD: &str = "generator: tree2, clients: [3]";
+
 fn error(yaml: &str) -> String {
     let spec = read::<Spec>("test", yaml).map_err(|e| format!("{e:#}"));
     match spec.and_then(|spec| Plan::new(&spec, false).map(|_| ()).map_err(|e| format!("{e:#}"))) {
@@ -69,6 +71,16 @@ fn errors_name_field_value_and_remedy() {
         ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "write it with a unit"),
         ("region_local", "{waterfall: 80}", "topology: 80 is no share; use 0 to 1"),
         ("topology:", "admission: {outstanding: 0}, topology:", "admission.outstanding: 0 would"),
+        // Traces: none or two of what is needed, shares that do not fit, more time than there is.
+        (LOAD, "trace: {name: mars}", "loads[0].trace.name: `mars` is no excerpt; use one of moo"),
+        (LOAD, "trace: {}", "loads[0].trace.give either the name of an excerpt or a file"),
+        (LOAD, "trace: {file: /nowhere}", "loads[0].trace.file: /nowhere: No such file"),
+        (LOAD, "clients: [3]", "loads[0].generator: give either a generator or a trace"),
+        (LOAD, "trace: {name: azure}, rate: [3]", "loads[0]: a trace has its own times; leave"),
+        (LOAD, "trace: {name: azure, speed: 0}", "speed: 0 is no speed; use a number above 0"),
+        (LOAD, "trace: {name: azure, share: [1, 1]}", "share: 2 numbers for 1 regions; give one"),
+        (LOAD, "trace: {name: azure, share: [0]}", "share: 0 in every region; use a share above"),
+        (LOAD, "trace: {name: azure, speed: 9}", "ends after 1200 s, and the run needs 3240 s of"),
         // Figures about what is not there.
         (
             "title: t",

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use meridian_wire::config::{AdmissionMode, Scalar};
+use meridian_wire::config::{AdmissionMode, Policy, Probe, Scalar};
 use serde::{Deserialize, Serialize};
 
-use super::Topology;
+use super::{Digests, System, Topology, unbounded};
 
 /// What a workload is for, so that nothing is judged on what it was tuned on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -57,6 +57,23 @@ pub struct Tuned {
     /// The admission mode, where not the policy's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionMode>,
+}
+
+impl Tuned {
+    /// It as a system of this name in `topology`, which holds what it can't place without a bound.
+    #[must_use]
+    pub fn system(&self, name: String, topology: Topology) -> System {
+        System {
+            name,
+            policy: Policy { name: self.policy.clone(), params: self.params.clone() },
+            admission: self.admission,
+            topology,
+            gateways: 1,
+            probe: Probe::default(),
+            held: unbounded(),
+            digests: Digests::default(),
+        }
+    }
 }
 
 /// Why ours is behind somewhere. The first that fits a place stands for it.

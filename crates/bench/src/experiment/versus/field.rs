@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use meridian_routing::policy;
-use meridian_wire::config::{Policy, Probe};
 
 use super::marks::OURS;
 use crate::experiment::build;
 use crate::experiment::catalogue::tuned;
-use crate::experiment::spec::{self, Digests, Ref, System, Topology, Tuned};
+use crate::experiment::spec::{Ref, System, Topology, Tuned};
 
 /// Every arrangement of gateways.
 fn topologies() -> [Topology; 6] {
@@ -50,16 +49,7 @@ fn stand_in(topology: &Topology) -> Topology {
     }
 }
 
-/// A system of the usual kind.
 fn system(line: &Tuned, suffix: &str, topology: &Topology) -> System {
-    System {
-        name: format!("{}{suffix}@{}", line.policy, build::topology_name(topology)),
-        policy: Policy { name: line.policy.clone(), params: line.params.clone() },
-        admission: line.admission,
-        topology: topology.clone(),
-        gateways: 1,
-        probe: Probe::default(),
-        held: spec::unbounded(),
-        digests: Digests::default(),
-    }
+    let name = format!("{}{suffix}@{}", line.policy, build::topology_name(topology));
+    line.system(name, topology.clone())
 }

@@ -53,7 +53,7 @@ pub(super) fn check(spec: &Spec, plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// How often ours is first, near it, or behind, among each topology and among all.
-pub(super) fn summary(marks: &[Mark]) -> Table {
+pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
     let mut table = Table::new(
         "Ours against the best of the field, by metric, workload and fleet",
         &["among", "of", "first", "first or within 1 %", "behind", "surely", "worst", "median"],
@@ -72,7 +72,7 @@ pub(super) fn summary(marks: &[Mark]) -> Table {
             count(|m| m.ratio.mean <= 1.0),
             count(Mark::holds),
             count(|m| !m.holds()),
-            count(Mark::surely_behind),
+            if seeds > 1 { count(Mark::surely_behind) } else { "-".to_owned() },
             format!("{:.3}", ratios[ratios.len() - 1]),
             format!("{:.3}", ratios[ratios.len() / 2]),
         ]);
@@ -80,12 +80,15 @@ pub(super) fn summary(marks: &[Mark]) -> Table {
     table
 }
 
+/// A workload and a fleet.
+type Place<'a> = (&'a str, &'a str);
+
 /// Ours in its own topology over the best of everybody, a row a workload, a column a metric.
 pub(super) fn by_workload(marks: &[Mark]) -> Table {
     let mut header = vec!["workload", "fleet", "first or within 1 %"];
     header.extend(METRICS);
     let mut table = Table::new("Ours over the best of everybody (below 1: ours is first)", &header);
-    let mut rows: Vec<((&str, &str), BTreeMap<&str, &Mark>)> = Vec::new();
+    let mut rows: Vec<(Place<'_>, BTreeMap<&str, &Mark>)> = Vec::new();
     for mark in marks.iter().filter(|m| m.topology.is_none()) {
         let at = (mark.workload.as_str(), mark.fleet.as_str());
         if rows.last().is_none_or(|(place, _)| *place != at) {

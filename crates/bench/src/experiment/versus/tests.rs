@@ -1,10 +1,10 @@
-use meridian_base::{Duration, Time};
 use meridian_sim::{Fate, Record, Report, Scenario};
 
 use super::*;
 use crate::experiment;
 use crate::experiment::spec::{Exception, Spec, read};
 use crate::experiment::table::Table;
+use crate::experiment::tests::record;
 
 fn spec() -> Spec {
     let entry = experiment::find("meridian-vs-all").expect("it is in the registry");
@@ -16,30 +16,14 @@ fn stand_in(scenario: Scenario) -> anyhow::Result<Report> {
     let ttft = match scenario.system.policy.name {
         "meridian" => 105,
         "dynamo_kv" => 100,
+        "skywalker" => 1,
         _ => 200,
     };
     let lost = scenario.system.policy.name == "skywalker";
-    let record = |i: u64| Record {
-        sent: Time::from_millis(i * 1000),
-        region: 0,
-        served: 0,
-        replica: 0,
-        load: 0,
-        fate: if lost && i == 0 { Fate::Lost } else { Fate::Done },
-        forwarded: false,
-        attempts: 1,
-        ttft: Duration::from_millis(if lost { 1 } else { ttft }),
-        e2e: Duration::from_millis(2000),
-        held: Duration::ZERO,
-        prompt_tokens: 100,
-        cached_tokens: 50,
-        matched_tokens: 50,
-        reply_tokens: 64,
-        slo: None,
-        session: i,
-    };
+    let fate = |i: u64| if lost && i == 0 { Fate::Lost } else { Fate::Done };
+    let answered = |i: u64| Record { fate: fate(i), ..record(i, ttft, 2000) };
     Ok(Report {
-        requests: (0..10).map(record).collect(),
+        requests: (0..10).map(answered).collect(),
         done_in_window: 10,
         window: scenario.measure.window,
         ..Report::default()

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + u^2)
-//!       + 10 ms * running * t_p / mean t_p
+//!       + 20 ms * running * t_p / mean t_p
 //! ```
 //!
 //! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
@@ -11,7 +11,7 @@
 //!
 //! Digests are old, and every region sees the same idle replica: so a peer that holds requests
 //! gets none, and between two digests it gets at most its credit, half a request for every 1,000
-//! KV tokens free at its idle replicas.
+//! KV tokens free at its replicas with room.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 

@@ -1,0 +1,116 @@
+//! Residency rules hold in every topology: where a request may run it runs, and nowhere else.
+
+use std::sync::Arc;
+
+use meridian_base::{Duration, Time};
+use meridian_engine::{Config, Profile};
+use meridian_routing::policy::{self, Params};
+use meridian_routing::{HeldConfig, ProbeConfig};
+use meridian_sim::{
+    Digests, Fate, Fault, Hardware, Load, Measure, News, Objective, Region, Report, Scenario,
+    Source, System, Topology, Wan, run,
+};
+use meridian_workload::Sessions;
+
+const TOPOLOGIES: [Topology; 7] = [
+    Topology::TwoLayer,
+    Topology::Central { region: 0 },
+    Topology::Flat,
+    Topology::Waterfall { above: 0.8 },
+    Topology::Continent { above: 0.8 },
+    Topology::RegionLocal,
+    Topology::Oracle(Objective::Ttft { work: 1.0 }),
+];
+
+/// Three regions with a replica each, and clients in the first that may run in some of them.
+fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
+    let region = |name: &str| Region { name: name.into(), continent: "one".into() };
+    let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("it fits");
+    let hardware = |region| Hardware { region, engine: Config::new(profile), kv_tokens: None };
+    let policy = policy::find(policy).expect("a policy");
+    let source = Source::Closed {
+        clients: 8,
+        generator: Arc::new(Sessions::default()),
+        ramp: Duration::from_secs(1),
+        programs: Some(12),
+    };
+    Scenario {
+        seed: 3,
+        regions: ["a", "b", "c"].map(region).into(),
+        wan: Wan {
+            rtt_ms: vec![vec![1.0, 20.0, 90.0], vec![20.0, 1.0, 70.0], vec![90.0, 70.0, 1.0]],
+            jitter: 0.0,
+            loss: 0.0,
+        },
+        replicas: (0..3).map(hardware).collect(),
+        system: System {
+            name: "test".into(),
+            policy,
+            params: Params::defaults(policy),
+            admission: policy.admission,
+            topology,
+            gateways: 1,
+            held: HeldConfig::default(),
+            probe: ProbeConfig::default(),
+            digests: Digests { every: Duration::from_millis(100), on_change: None },
+            news: News::Eager,
+        },
+        loads: vec![Load { region: 0, source, may_run_in: Some(may_run_in) }],
+        faults: Vec::new(),
+        autoscaler: None,
+        measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(30) },
+        paranoid: true,
+    }
+}
+
+fn ran(scenario: Scenario) -> Report {
+    let report = run(scenario).expect("a possible scenario");
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert!(report.requests.len() > 20, "{} requests", report.requests.len());
+    report
+}
+
+// A rule that names only the farthest region brings every request there, whatever is nearer and
+// idle; where the topology has no way there, every request is refused.
+#[test]
+fn requests_run_where_they_may() {
+    for topology in TOPOLOGIES {
+        for policy in ["meridian", "round_robin", "consistent_hash", "skywalker"] {
+            let report = ran(world(topology, policy, vec![2]));
+            for request in &report.requests {
+                match topology {
+                    Topology::RegionLocal => assert_eq!(request.fate, Fate::Rejected),
+                    _ => {
+                        assert_eq!((request.fate, request.served), (Fate::Done, 2), "{topology:?}")
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Where no region may serve it, a request is refused at once and not held.
+#[test]
+fn nowhere_is_refused() {
+    for topology in TOPOLOGIES {
+        let report = ran(world(topology, "meridian", Vec::new()));
+        for request in &report.requests {
+            assert_eq!((request.fate, request.held), (Fate::Rejected, Duration::ZERO));
+        }
+    }
+}
+
+// The nearest region's gateways stop, and its replica is adopted by the clients' own gateway: it is
+// another region's still. All of them full of work, so that whoever may not use it would.
+#[test]
+fn adopted_replicas_stay_where_they_stand() {
+    for topology in [Topology::TwoLayer, Topology::Waterfall { above: 0.0 }, Topology::RegionLocal]
+    {
+        let faults = vec![(Time::from_millis(500), Fault::GatewaysDown(1))];
+        let free =
+            Scenario { faults: faults.clone(), ..world(topology, "round_robin", vec![0, 1]) };
+        assert!(ran(free).requests.iter().any(|r| r.served == 1), "{topology:?}: it is adopted");
+        let ruled = Scenario { faults, ..world(topology, "round_robin", vec![0, 2]) };
+        assert!(ran(ruled).requests.iter().all(|r| r.served != 1), "{topology:?}");
+    }
+}

@@ -1,0 +1,256 @@
+//! What prompts and replies are made of, replies told from the prompts that carry on from them.
+//!
+//! A trace names the blocks of prompts. What was answered stands in none of them, but the next turn
+//! of the conversation repeats it: behind the earlier prompt its own begins with that prompt's
+//! reply. So the text of a reply is looked up where a later request of the session carries on, and
+//! an engine that gives it then holds what the next turn asks for, as the original did.
+//!
+//! Blocks are larger than replies are long, and an earlier prompt most often ends inside one. The
+//! block of the later prompt that begins with that end is cut in two: what the earlier prompt ended
+//! with, and the rest. From there on all prompts see it cut.
+//!
+//! In Mooncake's trace the later prompt is as long as the earlier prompt and reply and some twenty
+//! tokens more (median), which is what makes it a next turn; 11 % are up to a few hundred tokens
+//! short of it, and their replies are taken as far as they reach. A reply that nobody carries on
+//! from has text of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use meridian_base::mix;
+
+use super::TraceRequest;
+use crate::{BYTES_PER_TOKEN, Role, Segment};
+
+/// Tags of text that no block id names: the end of a prompt, the rest of a cut block, a reply.
+const END: u64 = 0x45_4E44;
+const REST: u64 = 0x5245_5354;
+const REPLY: u64 = 0x5245_504C;
+
+/// What one request is made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) prompt: Vec<Segment>,
+    /// None where nobody carries on from it.
+    pub(crate) reply: Option<Arc<[Segment]>>,
+    /// Where in the prompt its whole blocks end.
+    pub(super) end: usize,
+}
+
+/// The texts of `requests`, which stand in order of time. Sessions say who may carry on from whom;
+/// `seed` keeps the texts of two traces apart.
+pub(crate) fn texts(requests: &[TraceRequest], seed: u64) -> Vec<Text> {
+    let mut writer = Writer { requests, seed, ..Writer::default() };
+    for at in 0..requests.len() {
+        writer.write(at);
+    }
+    writer.texts
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    requests: &'a [TraceRequest],
+    seed: u64,
+    texts: Vec<Text>,
+    /// The newest request of a session that ends its whole blocks with this prefix.
+    waiting: HashMap<(u64, u64), usize>,
+    /// Every prefix seen so far.
+    seen: HashSet<u64>,
+    /// The request whose prompt ends in the block that ends this prefix.
+    cuts: HashMap<u64, usize>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, at: usize) {
+        let request = &self.requests[at];
+        let chain: Vec<u64> = request.chain().collect();
+        let before = self.carries_on_from(request, &chain);
+        if let Some(before) = before {
+            self.cuts.insert(chain[whole(&self.requests[before])], before);
+        }
+        let text = self.text(at, &chain);
+        if let Some(before) = before {
+            let reply = self.reply(before, &text.prompt);
+            self.texts[before].reply = Some(reply);
+        }
+        self.texts.push(text);
+        if let Some(session) = request.session {
+            self.waiting.insert((session, prefix(request, &chain, whole(request))), at);
+        }
+        self.seen.extend(chain);
+    }
+
+    /// The request whose reply `request` repeats: of its session, with all of its whole blocks, and
+    /// with a block behind them that nobody sent before.
+    fn carries_on_from(&mut self, request: &TraceRequest, chain: &[u64]) -> Option<usize> {
+        let session = request.session?;
+        let last = chain.len().checked_sub(1)?;
+        (0..=last.min(whole(request))).rev().find_map(|blocks| {
+            let key = (session, prefix(request, chain, blocks));
+            let before = *self.waiting.get(&key)?;
+            let earlier = &self.requests[before];
+            let goes_on = earlier.input_tokens < request.input_tokens
+                && earlier.output_tokens > 0
+                && earlier.block_tokens == request.block_tokens
+                && !self.seen.contains(&chain[blocks]);
+            if goes_on { self.waiting.remove(&key) } else { None }
+        })
+    }
+
+    fn text(&self, at: usize, chain: &[u64]) -> Text {
+        let request = &self.requests[at];
+        let (mut left, mut text) = (request.input_tokens, Text::default());
+        for (i, (id, prefix)) in request.hash_ids.iter().zip(chain).enumerate() {
+            if i == whole(request) {
+                text.end = text.prompt.len();
+            }
+            let tokens = left.min(request.block_tokens);
+            left -= tokens;
+            match self.cuts.get(prefix) {
+                None => text.prompt.push(segment(mix(self.seed, *id), tokens)),
+                Some(&earlier) => {
+                    let end = &self.texts[earlier];
+                    let rest = segment(mix(mix(self.seed, *prefix), REST), tokens);
+                    let cut = end.prompt[end.end..].iter().copied().chain([rest]);
+                    text.prompt.extend(piece(cut, 0, tokens));
+                }
+            }
+        }
+        if request.hash_ids.len() <= whole(request) {
+            text.end = text.prompt.len();
+        }
+        text.prompt.push(segment(mix(mix(self.seed, at as u64), END), left));
+        text.prompt.retain(|segment| segment.bytes > 0);
+        text
+    }
+
+    /// What `before` was answered, out of a prompt that repeats it.
+    fn reply(&self, before: usize, prompt: &[Segment]) -> Arc<[Segment]> {
+        let TraceRequest { input_tokens, output_tokens, .. } = self.requests[before];
+        let own = segment(mix(mix(self.seed, before as u64), REPLY), output_tokens);
+        let reply = piece(prompt.iter().copied(), input_tokens, output_tokens);
+        let known: u32 = reply.iter().map(|segment| segment.bytes / BYTES_PER_TOKEN).sum();
+        let rest = piece([own], 0, output_tokens - known);
+        reply.into_iter().chain(rest).map(|s| Segment { role: Role::Assistant, ..s }).collect()
+    }
+}
+
+/// Whole blocks of a prompt.
+fn whole(request: &TraceRequest) -> usize {
+    (request.input_tokens / request.block_tokens.max(1)) as usize
+}
+
+/// The hash of the first `blocks` blocks.
+fn prefix(request: &TraceRequest, chain: &[u64], blocks: usize) -> u64 {
+    blocks.checked_sub(1).and_then(|last| chain.get(last)).copied().unwrap_or_else(|| {
+        // Nothing but the size of a block is known of a prompt without ids or shorter than one.
+        u64::from(request.block_tokens)
+    })
+}
+
+fn segment(id: u64, tokens: u32) -> Segment {
+    Segment { role: Role::User, id, bytes: tokens * BYTES_PER_TOKEN }
+}
+
+/// `tokens` tokens of a row of segments, from token `from` on. A segment begins at `from`, or the
+/// piece begins with the next one that does.
+fn piece(of: impl IntoIterator<Item = Segment>, from: u32, tokens: u32) -> Vec<Segment> {
+    let (mut at, end) = (0, u64::from(from + tokens) * u64::from(BYTES_PER_TOKEN));
+    let from = u64::from(from) * u64::from(BYTES_PER_TOKEN);
+    let mut found = Vec::new();
+    for segment in of {
+        if at >= from && at < end {
+            let bytes = u64::from(segment.bytes).min(end - at) as u32;
+            found.push(Segment { bytes, ..segment });
+        }
+        at += u64::from(segment.bytes);
+    }
+    found.retain(|segment| segment.bytes > 0);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_base::Time;
+
+    /// A request of `session` with a prompt of `tokens`, whose blocks of 8 are `ids`.
+    fn request(session: u64, tokens: u32, reply: u32, ids: &[u64]) -> TraceRequest {
+        TraceRequest {
+            block_tokens: 8,
+            hash_ids: ids.to_vec(),
+            session: Some(session),
+            ..TraceRequest::new(Time::ZERO, tokens, reply)
+        }
+    }
+
+    /// Tokens that a prompt shares with an earlier prompt and its reply.
+    fn shared(texts: &[Text], earlier: usize, later: usize) -> usize {
+        let blocks = |segments: Vec<Segment>| {
+            let mut out = Vec::new();
+            crate::content_blocks(segments, BYTES_PER_TOKEN, 0, &mut out);
+            out
+        };
+        let reply = texts[earlier].reply.iter().flat_map(|reply| reply.iter().copied());
+        let earlier = blocks(texts[earlier].prompt.iter().copied().chain(reply).collect());
+        let later = blocks(texts[later].prompt.clone());
+        earlier.iter().zip(&later).take_while(|(a, b)| a == b).count()
+    }
+
+    // A prompt ends inside a block, and so do two next turns: each carries on from the reply to the
+    // one before it, to the token, and the last from all that went before.
+    #[test]
+    fn next_turns_repeat_replies() {
+        let turns = [
+            request(1, 12, 3, &[1, 2]),
+            request(1, 16, 10, &[1, 3]),
+            request(1, 27, 4, &[1, 3, 4, 5]),
+            request(1, 40, 9, &[1, 3, 4, 6, 7]),
+        ];
+        let texts = texts(&turns, 1);
+        for (earlier, sum) in [15, 26, 31].into_iter().enumerate() {
+            assert_eq!(shared(&texts, earlier, earlier + 1), sum);
+            let reply = texts[earlier].reply.as_ref().expect("it is carried on");
+            let tokens: u32 = reply.iter().map(|s| s.bytes / 4).sum();
+            assert_eq!(tokens, turns[earlier].output_tokens);
+        }
+        assert_eq!((shared(&texts, 0, 3), shared(&texts, 1, 3)), (15, 26));
+        assert!(texts[3].reply.is_none());
+        for (text, turn) in texts.iter().zip(&turns) {
+            let tokens: u32 = text.prompt.iter().map(|s| s.bytes / 4).sum();
+            assert_eq!(tokens, turn.input_tokens);
+        }
+    }
+
+    // Where a trace leaves the part block out, its text is still the same in both turns. A next turn
+    // that is shorter than prompt and reply repeats as much of the reply as it has room for.
+    #[test]
+    fn ends_without_ids_and_short_turns() {
+        let texts = texts(&[request(1, 12, 30, &[1]), request(1, 33, 1, &[1, 2, 3, 4])], 1);
+        assert_eq!(shared(&texts, 0, 1), 33);
+        let reply = texts[0].reply.as_ref().expect("it is carried on");
+        assert_eq!(reply.iter().map(|s| s.bytes / 4).sum::<u32>(), 30);
+    }
+
+    // Nobody carries on from another session, from a prompt that is as long, from nothing, or with a
+    // block that was sent before the reply was made. The same prompt again shares all of itself.
+    #[test]
+    fn others_share_what_their_ids_say() {
+        let texts = texts(
+            &[
+                request(1, 20, 5, &[1, 2, 3]),
+                request(2, 30, 5, &[1, 2, 4, 5]),
+                request(1, 20, 5, &[1, 2, 3]),
+                request(1, 30, 5, &[1, 2, 4, 5]),
+                request(3, 20, 0, &[7, 8, 9]),
+                request(3, 30, 5, &[7, 8, 10, 11]),
+            ],
+            1,
+        );
+        assert!(texts.iter().all(|text| text.reply.is_none()));
+        assert_eq!(
+            [(0, 1), (0, 2), (1, 3), (4, 5)].map(|(a, b)| shared(&texts, a, b)),
+            [16, 20, 30, 16]
+        );
+    }
+}
