@@ -11,6 +11,7 @@
 //! lets a window's worth through and then stops that direction too, as it does with TCP.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use meridian_base::{Rng, Time};
 
@@ -30,6 +31,9 @@ pub enum Mark {
 /// The most packets on their way at once; what comes in smaller pieces than that waits and travels
 /// in larger ones.
 const MOST_PACKETS: usize = 4096;
+/// How far ahead of the link's rate a connection sends. What is beyond waits here and not in front
+/// of the link, where everybody else would wait behind it.
+const AHEAD: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -186,7 +190,7 @@ impl Flow {
     /// Works off everything up to `now`.
     pub fn advance(&mut self, now: Time, link: &mut Link, back: &Link) {
         self.catch_up(link);
-        while let Some(at) = self.event(back).filter(|at| *at <= now) {
+        while let Some(at) = self.event(link, back).filter(|at| *at <= now) {
             self.arrive(at, back);
             self.acknowledge(at, back);
             self.send(at, link);
@@ -195,17 +199,27 @@ impl Flow {
 
     /// When something happens next by itself that anybody waits for.
     #[must_use]
-    pub fn next(&self, back: &Link) -> Option<Time> {
-        if self.waiting > 0 && self.is_open { self.event(back) } else { self.arrival() }
+    pub fn next(&self, link: &Link, back: &Link) -> Option<Time> {
+        if self.waiting > 0 && self.is_open { self.event(link, back) } else { self.arrival() }
     }
 
-    fn event(&self, back: &Link) -> Option<Time> {
-        let room = self.room_at(back);
-        self.arrival().map_or(room, |at| Some(room.map_or(at, |room| room.min(at))))
+    fn event(&self, link: &Link, back: &Link) -> Option<Time> {
+        [self.arrival(), self.room_at(back), self.turn(link)].into_iter().flatten().min()
     }
 
     fn arrival(&self) -> Option<Time> {
         self.travelling.front().map(|packet| packet.arrives)
+    }
+
+    /// When bytes that only the link's rate holds up may leave.
+    fn turn(&self, link: &Link) -> Option<Time> {
+        let waits = link.is_up() && self.waiting > 0 && self.is_open && self.window.room() > 0;
+        let last = self.travelling.back().filter(|_| waits && !self.is_crowded())?;
+        Some(last.leaves - AHEAD)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.travelling.len() + self.acknowledged.len() >= MOST_PACKETS
     }
 
     /// When the next acknowledgement is back. One that a cut caught comes with the mend.
@@ -278,7 +292,11 @@ impl Flow {
         if !self.is_open {
             return;
         }
-        while self.waiting > 0 && self.travelling.len() + self.acknowledged.len() < MOST_PACKETS {
+        let is_ahead = |packet: &Packet| packet.leaves > at + AHEAD;
+        while self.waiting > 0
+            && !self.is_crowded()
+            && !self.travelling.back().is_some_and(is_ahead)
+        {
             let len = self.waiting.min(self.window.room()).min(link.piece());
             if len == 0 {
                 break;

@@ -202,7 +202,8 @@ impl Pair {
         if self.phase == Phase::Over {
             return None;
         }
-        let (there, back) = (self.there.next(links.back), self.back.next(links.there));
+        let (there, back) =
+            (self.there.next(links.there, links.back), self.back.next(links.back, links.there));
         there.map_or(back, |at| Some(back.map_or(at, |back| back.min(at))))
     }
 

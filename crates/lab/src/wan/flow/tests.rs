@@ -43,7 +43,7 @@ impl World {
         let until = Time::from_millis(until_ms);
         let mut arrivals = Arrivals::new();
         self.flow.advance(self.now, &mut self.link, &self.back);
-        while let Some(at) = self.flow.next(&self.back).filter(|at| *at <= until) {
+        while let Some(at) = self.flow.next(&self.link, &self.back).filter(|at| *at <= until) {
             assert!(at >= self.now, "{at} is past at {}", self.now);
             self.now = at;
             self.flow.advance(at, &mut self.link, &self.back);
@@ -76,7 +76,7 @@ fn bytes_arrive_a_delay_later() {
     world.push(7);
     assert_eq!(world.run(100), [(40.0, 1000), (45.0, 7)]);
     assert_eq!((world.flow.held(), world.link.counts.held()), (0, 0));
-    assert_eq!(world.flow.next(&world.back), None);
+    assert_eq!(world.flow.next(&world.link, &world.back), None);
 }
 
 // A rate lets bytes leave one after the other: 100,000 bytes at 1 MB/s end 100 ms after the first.
@@ -91,7 +91,8 @@ fn a_rate_spreads_bytes() {
     assert_eq!(arrivals.iter().map(|a| a.1).sum::<usize>(), 100_000);
 }
 
-// Two connections share a link's rate: together they take as long as one with all the bytes.
+// Two connections share a link's rate: together they take as long as one with all the bytes, and
+// the one that is asked about first loses no more than the piece that the other one sent meanwhile.
 #[test]
 fn a_rate_is_shared() {
     let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
@@ -99,11 +100,25 @@ fn a_rate_is_shared() {
     let mut other = world.flow.clone();
     world.push(50_000);
     other.push(world.now, 50_000, &mut world.link, &world.back);
-    assert_eq!(world.run(1000).last().unwrap().0, 60.0);
+    assert_eq!(world.run(1000).last().unwrap().0, 61.46);
     other.advance(Time::from_millis(109), &mut world.link, &world.back);
     assert!(other.arrived() < 50_000, "{} bytes came too soon", other.arrived());
     other.advance(Time::from_millis(110), &mut world.link, &world.back);
     assert_eq!(other.arrived(), 50_000);
+}
+
+// A link's queue is short: a few bytes do not wait behind all that another connection has to send.
+#[test]
+fn a_full_link_lets_others_in() {
+    let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
+    let mut world = World::new(figures(10, 100_000), figures(10, 0), window);
+    let mut other = world.flow.clone();
+    world.push(1_000_000);
+    world.run(1000);
+    other.push(world.now, 1000, &mut world.link, &world.back);
+    other.advance(Time::from_millis(1065), &mut world.link, &world.back);
+    assert_eq!(other.arrived(), 1000);
+    assert_eq!(world.run(20_000).last().unwrap().0, 10_020.0);
 }
 
 // Slow start: ten segments in the first round trip, twice as many in each one after it.
