@@ -47,7 +47,7 @@ fn announce(ready: meridian_gateway::Ready) {
 }
 
 /// SIGTERM or Ctrl-C.
-async fn stopped() {
+pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate()).expect("a runtime with signals is running");
     tokio::select! {

@@ -11,6 +11,7 @@ mod http;
 mod logs;
 mod policies;
 mod up;
+mod wan;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -50,6 +51,9 @@ enum Command {
     Workload(workload::Command),
     /// Tells why a request went where it did
     Explain(explain::Args),
+    /// Emulates the WAN between regions of one machine; docs/wan.md
+    #[command(hide = true)]
+    Wan(wan::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -65,6 +69,7 @@ fn main() -> std::process::ExitCode {
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
+        Command::Wan(args) => wan::run(&args),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -93,6 +93,16 @@ pub enum Error {
         /// What is wrong with the answer.
         what: String,
     },
+    /// An address can't be listened on.
+    #[error("{field} {address}: {source}; use a free port of this machine, or 0 for any")]
+    Listen {
+        /// The name of the setting.
+        field: String,
+        /// The address given.
+        address: std::net::SocketAddr,
+        /// The system's own words.
+        source: io::Error,
+    },
     /// A setting of the fleet makes no sense.
     #[error("{field} {value}: {remedy}")]
     Setting {

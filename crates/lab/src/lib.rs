@@ -23,6 +23,7 @@ mod rundir;
 mod scrape;
 mod sse;
 pub mod up;
+pub mod wan;
 
 pub use client::{Answer, Client, Stream};
 pub use counts::{Count, Counts, EngineCounts};

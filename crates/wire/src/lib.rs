@@ -10,3 +10,4 @@ pub mod openai;
 pub mod peer;
 pub mod registry;
 pub mod signals;
+pub mod wan;

@@ -19,6 +19,9 @@ pub(crate) const RULE: Rule = Rule {
 /// The commands of `./x` that hand their arguments to `meridian` under the same name.
 const PASSED_ON: [&str; 2] = ["up", "bench"];
 
+/// The commands that `meridian help` leaves out, since few need them; documents may show them.
+const HIDDEN: [&str; 1] = ["wan"];
+
 /// The help of every command by name, that of the commands below it included.
 type Helps = BTreeMap<String, String>;
 
@@ -40,7 +43,8 @@ fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
 fn helps_of_meridian(house: &House) -> anyhow::Result<Helps> {
     let ask = |args: &[&str]| stdout_of(cmd(&house.root, house.meridian(), args));
     let mut helps = Helps::new();
-    for name in names_of_clap(&ask(&["--help"])?) {
+    let everyday = ask(&["--help"])?;
+    for name in names_of_clap(&everyday).chain(HIDDEN) {
         let mut help = ask(&[name, "--help"])?;
         let below: Vec<String> = names_of_clap(&help).map(str::to_owned).collect();
         for inner in below.iter().filter(|inner| *inner != "help") {

@@ -79,6 +79,15 @@ replicas:
     }
 }
 
+// A size is printed in the largest unit that does not round it.
+#[test]
+fn sizes_print_exactly() {
+    for text in ["1B", "2920B", "1KiB", "1025KiB", "64MiB", "3GiB"] {
+        let size: Size = serde_json::from_str(&format!("\"{text}\"")).expect("reads");
+        assert_eq!(serde_json::to_string(&size).expect("prints"), format!("\"{text}\""));
+    }
+}
+
 // Units are part of values; a bare number is refused with the remedy.
 #[test]
 fn units() {

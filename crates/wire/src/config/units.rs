@@ -65,7 +65,11 @@ impl Size {
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(&bytesize::ByteSize(self.0).display().iec())
+        // The largest unit that leaves nothing over, so that it reads back as the same.
+        const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        let fits = |(_, unit): &&(&str, u64)| self.0 >= *unit && self.0.is_multiple_of(*unit);
+        let (name, unit) = UNITS.iter().find(fits).copied().unwrap_or(("B", 1));
+        s.collect_str(&format_args!("{}{name}", self.0 / unit))
     }
 }
 
