@@ -59,6 +59,7 @@ async fn gateways_see_each_other() {
     assert!(peer.prefixes, "both have one secret and the same blocks");
     us.until("us sees that eu has none", sees(0)).await;
 
+    us.until("the replica is up", |s| s.replicas[0].state == "up").await;
     assert_eq!(call(us.listen, chat("hi")).await.status, 200);
     assert_eq!(call(eu.listen, chat("hi")).await.status, 503);
     assert_eq!(replica.count(), 1);
