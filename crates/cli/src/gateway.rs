@@ -35,11 +35,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Two lines that programs wait for.
+/// Lines that programs wait for.
 fn announce(ready: meridian_gateway::Ready) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading any more; serving goes on.
     let _ = writeln!(out, "listening on http://{}\nadmin on http://{}", ready.listen, ready.admin);
+    if let Some(peers) = ready.peers {
+        let _ = writeln!(out, "peers on https://{peers}");
+    }
     let _ = out.flush();
 }
 

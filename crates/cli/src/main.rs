@@ -1,6 +1,7 @@
 //! `meridian`: the one binary.
 
 mod bench;
+mod certs;
 mod check;
 mod engine;
 mod experiment;
@@ -31,6 +32,9 @@ enum Command {
     Gateway(gateway::Args),
     /// Checks a gateway's configuration and names everything wrong with it
     Check(check::Args),
+    /// Issues and renews the certificates with which gateways know each other
+    #[command(subcommand)]
+    Certs(certs::Command),
     /// Shows a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),
@@ -57,6 +61,7 @@ fn main() -> std::process::ExitCode {
         Command::Up(args) => up::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Check(args) => check::run(&args),
+        Command::Certs(command) => certs::run(&command),
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),

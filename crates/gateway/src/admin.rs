@@ -117,6 +117,7 @@ fn ready(shared: &Shared) -> Response<Body> {
 /// The status page.
 pub(crate) fn status(shared: &Shared) -> Status {
     let members = shared.fleet.all();
+    let peers = shared.peers.as_ref().map(|peers| peers.status(&shared.driver));
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
     let routing = &inner.routing;
@@ -131,6 +132,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         ttft_ms: inner.ttft.quantiles(),
         prefix: inner.prefix,
         replicas: members.iter().filter_map(one).collect(),
+        peers: peers.unwrap_or_default(),
     }
 }
 

@@ -9,11 +9,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
-use meridian_routing::{Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why};
+use meridian_routing::{Digest, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::Clock;
+use crate::peers::Peers;
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,10 +33,12 @@ pub(crate) struct Driver {
     pub(crate) clock: Clock,
     inner: Mutex<Inner>,
     wake: Notify,
+    peers: Option<Arc<Peers>>,
 }
 
 pub(crate) struct Inner {
     pub(crate) routing: Routing,
+    peers: Option<Arc<Peers>>,
     waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
@@ -47,12 +50,18 @@ pub(crate) struct Inner {
 }
 
 impl Driver {
-    pub(crate) fn new(routing: Routing, probes: mpsc::UnboundedSender<ReplicaId>) -> Driver {
+    pub(crate) fn new(
+        routing: Routing,
+        probes: mpsc::UnboundedSender<ReplicaId>,
+        peers: Option<Arc<Peers>>,
+    ) -> Driver {
         Driver {
             clock: Clock::start(),
             wake: Notify::new(),
+            peers: peers.clone(),
             inner: Mutex::new(Inner {
                 routing,
+                peers,
                 waiters: HashMap::new(),
                 probes,
                 requests: admin::Requests::default(),
@@ -126,6 +135,19 @@ impl Driver {
         if sooner {
             self.wake.notify_one();
         }
+        self.touch();
+    }
+
+    /// The peers may want to know.
+    fn touch(&self) {
+        if let Some(peers) = &self.peers {
+            peers.touch();
+        }
+    }
+
+    /// How the region is, for its peers.
+    pub(crate) fn digest(&self) -> Digest {
+        self.lock().routing.digest(self.clock.now())
     }
 
     /// Calls the machine when it wants to be called, for ever.
@@ -139,6 +161,7 @@ impl Driver {
                 inner.armed = inner.routing.poll_timeout().unwrap_or(Time::MAX);
                 inner.armed
             };
+            self.touch();
             let far = self.clock.now() + Duration::from_secs(3600);
             let sleep = tokio::time::sleep_until(self.clock.instant(next.min(far)));
             tokio::select! {
@@ -163,9 +186,14 @@ impl Inner {
                     (id, Decision::Reject { why, retry_after })
                 }
                 Output::Held(_) => continue,
-                // A region whose gateway names no peers has none to send to.
-                Output::Forward { .. } | Output::Steal { .. } => {
-                    debug_assert!(false, "no peer has joined");
+                Output::Steal { from, count } => {
+                    if let Some(peers) = &self.peers {
+                        peers.steal(from, count);
+                    }
+                    continue;
+                }
+                Output::Forward { .. } => {
+                    debug_assert!(false, "no request may be sent on");
                     continue;
                 }
                 Output::Probe(id) => {

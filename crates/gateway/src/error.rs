@@ -36,6 +36,9 @@ pub enum Error {
         /// Connections that would fit.
         fits: u64,
     },
+    /// The certificates for peers cannot be used.
+    #[error("{0}")]
+    Peers(#[from] crate::peers::TlsError),
     /// The operating system refused something else.
     #[error("{what}: {source}")]
     Io {

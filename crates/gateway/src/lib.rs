@@ -17,6 +17,7 @@ mod fleet;
 mod headers;
 mod limits;
 mod metrics;
+mod peers;
 mod pins;
 mod probe;
 mod proxy;
@@ -28,4 +29,5 @@ mod upstream;
 mod worker;
 
 pub use error::Error;
+pub use peers::TlsError;
 pub use serve::{Ready, serve};

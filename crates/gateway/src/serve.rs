@@ -26,11 +26,12 @@ use crate::explain::Explained;
 use crate::fleet::Fleet;
 use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, probe};
+use crate::{admin, discover, peers, probe};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Ready {
     pub listen: SocketAddr,
     /// Operators connect here.
     pub admin: SocketAddr,
+    /// Peers connect here, where the configuration has some.
+    pub peers: Option<SocketAddr>,
 }
 
 /// Serves until `shutdown` completes, then lets the requests in flight end.
@@ -55,9 +58,14 @@ pub async fn serve(
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    check_descriptors(config.limits.connections, config.limits.replicas)?;
+    let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
+    check_descriptors(config.limits.connections, config.limits.replicas.saturating_add(peers))?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
+    let peer_listener = match &config.peers {
+        Some(peers) => Some(listen("peers.listen", peers.listen).await?),
+        None => None,
+    };
     let (wishes, wished) = mpsc::unbounded_channel();
     let shared = Arc::new(build(config, wishes)?);
     // However this future ends, nothing that it started outlives it.
@@ -69,12 +77,19 @@ pub async fn serve(
         }
     }
     let workers = Workers::start(&shared, threads)?;
-    let ready = Ready { listen: address(&listener)?, admin: address(&admin_listener)? };
+    let ready = Ready {
+        listen: address(&listener)?,
+        admin: address(&admin_listener)?,
+        peers: peer_listener.as_ref().map(address).transpose()?,
+    };
     let driver = shared.driver.clone();
     let mut background = JoinSet::new();
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probe::run(shared.clone(), wished));
     background.spawn(serve_admin(shared.clone(), admin_listener));
+    if let Some(listener) = peer_listener {
+        peers::start(&shared, listener, &mut background);
+    }
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
     workers.drain().await;
@@ -107,10 +122,15 @@ fn build(
         head_bytes: (routing.policy.head_bytes)(&routing.params),
         tenant_scope: None,
     };
+    let block_bytes = spec.map(|s| s.block_bytes);
+    let peers = Peers::load(&config, seed, block_bytes, routing.policy.name)?.map(Arc::new);
+    if peers.is_some() && config.secret.is_none() {
+        tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
+    }
     let header = |name: &String| name.parse().ok();
     let over = CancellationToken::new();
     Ok(Shared {
-        driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes)),
+        driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone())),
         fleet: Arc::new(Fleet::new(over.clone())),
         over,
         upstream: Upstream::new(config.timeouts.connect.0),
@@ -127,6 +147,7 @@ fn build(
         tenant_header: header(&config.keys.tenant_header),
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
+        peers,
         config,
     })
 }

@@ -15,6 +15,7 @@ use crate::explain::Explained;
 use crate::fleet::Fleet;
 use crate::limits::Bound;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::upstream::Upstream;
 
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) ids: Ids,
     pub(crate) explained: Explained,
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 impl Shared {

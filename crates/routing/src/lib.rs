@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod active;
 pub mod admission;
+pub mod assign;
 mod breaker;
 mod cost;
 mod decide;

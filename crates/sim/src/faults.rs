@@ -7,6 +7,7 @@
 
 use meridian_base::{Duration, RequestId};
 use meridian_routing::Outcome;
+use meridian_routing::assign::{Serving, serving};
 
 use crate::event::Event;
 use crate::report::Fate;
@@ -121,16 +122,22 @@ impl World {
         self.adopt();
     }
 
-    /// Every replica belongs to its own region's gateways; where none lives, to the nearest that
-    /// does.
+    /// Brings the gateways' tables to the assignment that the living gateways make; the rule is
+    /// [`meridian_routing::assign`].
     pub(crate) fn adopt(&mut self) {
         let mut again = false;
         for replica in 0..self.replicas.len() {
             let home = self.replicas[replica].hardware.region;
-            let own_lives = self.gateways.iter().any(|g| g.up && g.region == home);
-            let foster = (0..self.gateways.len())
-                .filter(|g| self.gateways[*g].up && !own_lives)
-                .min_by_key(|g| (self.network.rtt(self.gateways[*g].region, home), *g));
+            let living = self.gateways.iter().enumerate().filter(|(_, gateway)| gateway.up);
+            let foster = match serving(
+                &home,
+                living.map(|(at, gateway)| (at, gateway.region)),
+                |from| Some(self.network.rtt(*from, home)),
+                |_| true,
+            ) {
+                Serving::Adopted { by, .. } => Some(by),
+                Serving::Own(_) | Serving::Nobody => None,
+            };
             for at in 0..self.gateways.len() {
                 let should = self.gateways[at].up
                     && (self.knows_by_rule(at as u16, replica) || foster == Some(at));

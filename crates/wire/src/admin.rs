@@ -23,6 +23,9 @@ pub struct Status {
     pub prefix: Prefix,
     /// The replicas, by id.
     pub replicas: Vec<Replica>,
+    /// The peers that are followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<Peer>,
 }
 
 /// Every request that was read whole is in exactly one of these.
@@ -109,6 +112,36 @@ pub struct Replica {
     pub ms_per_token: f32,
     /// Weight of the inferred prefix matches, 0 to 1.
     pub trust: f32,
+}
+
+/// One peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// Its region.
+    pub region: String,
+    /// Where it is dialled.
+    pub address: String,
+    /// `up`, `lost` while it may come back, or `gone`.
+    pub state: String,
+    /// Whether prefixes are shared: both have one secret and one size of blocks.
+    pub prefixes: bool,
+    /// Digests taken since the start.
+    pub digests: u64,
+    /// Smoothed round trip.
+    pub rtt_ms: f32,
+    /// Requests it holds.
+    pub held: u32,
+    /// Its replicas that may be given another request.
+    pub eligible: u32,
+    /// Its replicas that take requests at all.
+    pub usable: u32,
+    /// Mean utilisation of those, 0 to 1.
+    pub utilisation: f32,
+    /// Why it is not up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// `POST /admin/replicas`; the same form stands in the configuration.

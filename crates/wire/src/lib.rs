@@ -1,4 +1,5 @@
-//! Everything that is serialized: the OpenAI API, engine signals, the admin API, configuration.
+//! Everything that is serialized: the OpenAI API, engine signals, the admin API, the peer protocol,
+//! configuration.
 //!
 //! Pure functions over bytes. The machines' own types are never serialized; what crosses a process
 //! has a type here and an explicit conversion.
@@ -6,5 +7,7 @@
 pub mod admin;
 pub mod config;
 pub mod openai;
+pub mod peer;
+pub mod registry;
 pub mod signals;
 pub mod wan;

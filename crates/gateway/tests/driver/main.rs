@@ -12,6 +12,7 @@ mod drain;
 mod h2;
 mod limits;
 mod passthrough;
+mod peers;
 mod retries;
 mod signals;
 mod stateful;

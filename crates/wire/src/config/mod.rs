@@ -3,6 +3,7 @@
 //! Reading fails at the first thing that is no configuration at all (syntax, an unknown key, a
 //! wrong type) with its line; checking finds everything else at once.
 
+mod peers;
 mod policy;
 mod units;
 
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
+pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use units::{Size, Span};
 
@@ -82,6 +84,9 @@ pub struct Gateway {
     /// Threads that serve; 0 for one a core.
     #[serde(default)]
     pub threads: usize,
+    /// Gateways of other regions; a region stands alone without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<Peers>,
 }
 
 /// `blind`, `{outstanding: 24}`, `pending` or `pending_kv`.
@@ -346,6 +351,9 @@ impl Gateway {
         }
         self.check_bounds(&mut check);
         self.check_replicas(&mut check);
+        if let Some(peers) = &self.peers {
+            peers.check(&self.region, &mut check);
+        }
         if let Err(errors) = self.policy.resolve() {
             found.extend(errors);
         }

@@ -99,3 +99,61 @@ fn units() {
         "{error}"
     );
 }
+
+// Peers in the form of the documentation; what is left out has its default.
+#[test]
+fn peers_form() {
+    let yaml = "
+version: 1
+region: us
+peers:
+  listen: 0.0.0.0:9000
+  ca: ca.crt
+  certificate: us-1.crt
+  key: us-1.key
+  continent: america
+  gateways:
+    - {name: eu-1, region: eu, continent: europe, address: \"eu.example.org:8082\"}
+    - {name: ca-1, region: ca, continent: america, address: \"[::1]:8082\"}
+";
+    let config = Gateway::read(yaml).expect("is valid");
+    let peers = config.peers.as_ref().expect("are there");
+    assert_eq!((peers.push, peers.beat), (Span::millis(20), Span::millis(100)));
+    assert_eq!(peers.gateways.iter().map(|p| peers.is_near(p)).collect::<Vec<_>>(), [false, true]);
+    let printed = config.print().expect("prints");
+    assert_eq!(Gateway::read(&printed).expect("reads back"), config);
+}
+
+// What cannot work with peers is told with its field and remedy.
+#[test]
+fn peers_problems() {
+    let yaml = "
+version: 1
+region: Europe West
+peers:
+  ca: \"\"
+  certificate: a.crt
+  key: a.key
+  push: 200ms
+  gone: 50ms
+  gateways:
+    - {name: eu-1, region: eu, address: eu.example.org}
+    - {name: eu-1, region: eu, address: \"eu.example.org:8082\"}
+    - {name: EU, region: eu, address: \"http://eu:8082\"}
+";
+    let ConfigError::Invalid(problems) = Gateway::read(yaml).expect_err("cannot work") else {
+        panic!("is readable");
+    };
+    for part in [
+        "region: `Europe West` is no name",
+        "peers.ca: is empty",
+        "peers.push: is above peers.beat",
+        "peers.gone: is not above peers.beat",
+        "peers.gateways[0].address: `eu.example.org` is no address",
+        "peers.gateways[1]: eu/eu-1 is peers.gateways[0] already",
+        "peers.gateways[2].name: `EU` is no name",
+        "peers.gateways[2].address: `http://eu:8082` is no address",
+    ] {
+        assert!(problems.iter().any(|p| p.contains(part)), "{part} is missing in {problems:#?}");
+    }
+}

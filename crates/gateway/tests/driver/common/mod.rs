@@ -1,10 +1,12 @@
 //! A whole region inside one test: scripted replicas, a gateway, clients, and paused time.
 
+mod certs;
 mod client;
 mod region;
 mod replica;
 mod script;
 
+pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
     Answer, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };

@@ -57,7 +57,7 @@ impl Region {
                 let _ = stopped.await;
             },
         ));
-        let Ready { listen, admin } = is_ready.await.expect("the gateway starts");
+        let Ready { listen, admin, .. } = is_ready.await.expect("the gateway starts");
         Region { listen, admin, stop: Some(stop), served }
     }
 

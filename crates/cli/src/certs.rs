@@ -1,0 +1,138 @@
+//! `meridian certs`: a fleet's certificate authority and its gateways' certificates.
+//!
+//! A folder holds everything: `ca.crt` is what every gateway trusts, `ca-N.crt` and `ca-N.key` are
+//! the authorities, `gateways/NAME.crt` and `.key` the gateways'. A gateway needs `ca.crt` and its
+//! own two files. Nothing is replaced unless `--force` says so; `rotate` replaces what it renews.
+//!
+//! Deliberately not here: how files reach the gateways.
+
+mod authority;
+mod facts;
+mod folder;
+mod gateway;
+mod rotate;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use meridian_wire::peer::{Identity, label};
+
+use authority::Authority;
+use facts::Facts;
+use folder::{Folder, Replace, days};
+use gateway::Wish;
+
+/// Issues and renews the certificates with which gateways know each other
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Makes a fleet's certificate authority in a folder
+    Init(Init),
+    /// Issues a gateway's certificate and key
+    Issue(Issue),
+    /// Renews certificates that run out soon, or exchanges the authority step by step
+    Rotate(rotate::Rotate),
+    /// Says what a file's certificates are and until when
+    Show(Show),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    /// The folder; made if it is not there
+    dir: PathBuf,
+    /// The fleet's name
+    #[arg(long, value_name = "NAME")]
+    fleet: String,
+    /// Days until the authority runs out
+    #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    days: u32,
+    /// Replaces an authority that is there: certificates it issued are no longer trusted
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Issue {
+    /// The folder of the authority
+    dir: PathBuf,
+    /// The gateway's name
+    #[arg(long, value_name = "NAME")]
+    gateway: String,
+    /// The region it serves
+    #[arg(long)]
+    region: String,
+    /// A DNS name that clients reach it by; may be given again
+    #[arg(long, value_name = "NAME")]
+    dns: Vec<String>,
+    /// An IP address that clients reach it by; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    ip: Vec<IpAddr>,
+    /// Days until it runs out
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+    /// Replaces the gateway's files where they are there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// A file of certificates
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
+    let now = SystemTime::now();
+    let said = match command {
+        Command::Init(args) => init(args, now)?,
+        Command::Issue(args) => issue(args, now)?,
+        Command::Rotate(args) => rotate::rotate(args, now)?,
+        Command::Show(args) => show(args, now)?,
+    };
+    print!("{said}");
+    Ok(())
+}
+
+fn init(args: &Init, now: SystemTime) -> anyhow::Result<String> {
+    label("--fleet", &args.fleet)?;
+    let folder = Folder::at(&args.dir);
+    let authority = Authority::make(&args.fleet, 1, days(args.days), now)?;
+    folder.begin(&authority, Replace::when(args.force))?;
+    Ok(format!(
+        "the authority of fleet {} is in {}: keep its .key files there, give ca.crt to every gateway\n",
+        args.fleet,
+        args.dir.display()
+    ))
+}
+
+fn issue(args: &Issue, now: SystemTime) -> anyhow::Result<String> {
+    let folder = Folder::at(&args.dir);
+    let authority = folder.authority()?;
+    let identity = Identity::new(authority.fleet(), &args.region, &args.gateway)?;
+    let wish =
+        Wish { identity, dns: args.dns.clone(), ips: args.ip.clone(), lasts: days(args.days) };
+    let pair = wish.issue(&authority, now)?;
+    let (crt, key) = folder.put_gateway(&args.gateway, &pair, Replace::when(args.force))?;
+    let mut said = format!("{}\n{}\n", crt.display(), key.display());
+    if wish.until(&authority, now) < now + wish.lasts {
+        said.push_str("note: it ends with the authority, sooner than asked; `meridian certs rotate --ca add` begins a new one\n");
+    }
+    Ok(said)
+}
+
+fn show(args: &Show, now: SystemTime) -> anyhow::Result<String> {
+    let mut said = String::new();
+    for file in &args.files {
+        let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let all = Facts::all(&pem).with_context(|| file.display().to_string())?;
+        for facts in all {
+            said.push_str(&facts.text(now));
+        }
+    }
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The folder: which file holds what, and how one is written.
+//!
+//! `ca.crt` holds the authorities that gateways trust, the one that issues first. Every file is
+//! readable by its owner only and appears whole: it is written beside its place and then renamed.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rcgen::{KeyPair, PublicKeyData};
+
+use super::authority::{Authority, Pair};
+use super::facts::Facts;
+
+/// Whether a file that is there may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replace {
+    Never,
+    Yes,
+}
+
+impl Replace {
+    pub(super) fn when(force: bool) -> Replace {
+        if force { Replace::Yes } else { Replace::Never }
+    }
+}
+
+/// So many days.
+pub(super) fn days(n: u32) -> Duration {
+    Duration::from_secs(u64::from(n) * 86_400)
+}
+
+pub(super) struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn at(dir: &Path) -> Folder {
+        Folder { dir: dir.to_owned() }
+    }
+
+    pub(super) fn bundle_path(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    fn authority_path(&self, number: u32, kind: &str) -> PathBuf {
+        self.dir.join(format!("ca-{number}.{kind}"))
+    }
+
+    pub(super) fn gateway_path(&self, name: &str, kind: &str) -> PathBuf {
+        self.dir.join("gateways").join(format!("{name}.{kind}"))
+    }
+
+    /// Makes the folder with its first authority.
+    pub(super) fn begin(&self, authority: &Pair, replace: Replace) -> anyhow::Result<()> {
+        may_write(&self.bundle_path(), replace)?;
+        self.put_authority(1, authority, replace)?;
+        self.trust(&[1])
+    }
+
+    /// Writes an authority's two files; it is trusted once the bundle has it.
+    pub(super) fn put_authority(
+        &self,
+        number: u32,
+        pair: &Pair,
+        replace: Replace,
+    ) -> anyhow::Result<()> {
+        make_dir(&self.dir)?;
+        put(&self.authority_path(number, "crt"), &self.authority_path(number, "key"), pair, replace)
+    }
+
+    /// Writes the bundle anew from these authorities, the issuing one first.
+    pub(super) fn trust(&self, numbers: &[u32]) -> anyhow::Result<()> {
+        let mut bundle = String::new();
+        for number in numbers {
+            bundle.push_str(&text(&self.authority_path(*number, "crt"))?);
+        }
+        write(&self.bundle_path(), &bundle)
+    }
+
+    /// The trusted authorities, the issuing one first.
+    pub(super) fn bundle(&self) -> anyhow::Result<Vec<Facts>> {
+        let path = self.bundle_path();
+        let pem = fs::read(&path).with_context(|| {
+            format!("{}: no authority is here; make one with `meridian certs init`", path.display())
+        })?;
+        let all = Facts::all(&pem).with_context(|| path.display().to_string())?;
+        match all.iter().find(|facts| facts.authority.is_none()) {
+            Some(other) => bail!(
+                "{}: `{}` is no authority that `meridian certs` made; take it out of the file",
+                path.display(),
+                other.subject
+            ),
+            None => Ok(all),
+        }
+    }
+
+    /// The authority that issues.
+    pub(super) fn authority(&self) -> anyhow::Result<Authority> {
+        let first = self.bundle()?.swap_remove(0);
+        let number = first.authority.as_ref().map_or(0, |authority| authority.number);
+        let path = self.authority_path(number, "key");
+        let key = text(&path).with_context(|| format!("`{}` can't issue", first.subject))?;
+        Authority::load(first, &key).with_context(|| path.display().to_string())
+    }
+
+    /// Writes a gateway's certificate and key; returns where they are.
+    pub(super) fn put_gateway(
+        &self,
+        name: &str,
+        pair: &Pair,
+        replace: Replace,
+    ) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let (crt, key) = (self.gateway_path(name, "crt"), self.gateway_path(name, "key"));
+        make_dir(&self.dir.join("gateways"))?;
+        put(&crt, &key, pair, replace)?;
+        Ok((crt, key))
+    }
+
+    /// A gateway's certificate, and whether the key beside it is its own.
+    pub(super) fn gateway(&self, name: &str) -> anyhow::Result<(Facts, bool)> {
+        let path = self.gateway_path(name, "crt");
+        let facts = Facts::all(text(&path)?.as_bytes());
+        let facts = facts.with_context(|| path.display().to_string())?.swap_remove(0);
+        let key = text(&self.gateway_path(name, "key")).ok();
+        let key = key.and_then(|key| KeyPair::from_pem(&key).ok());
+        let fits = key.is_some_and(|key| key.subject_public_key_info() == facts.key);
+        Ok((facts, fits))
+    }
+
+    /// The names of gateways that have a certificate here, in order.
+    pub(super) fn gateways(&self) -> anyhow::Result<Vec<String>> {
+        let dir = self.dir.join("gateways");
+        let mut names = Vec::new();
+        let Ok(entries) = fs::read_dir(&dir) else { return Ok(names) };
+        for entry in entries {
+            let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
+            let stem = path.file_stem().and_then(|s| s.to_str());
+            if let (Some(stem), true) = (stem, path.extension().is_some_and(|e| e == "crt")) {
+                names.push(stem.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+fn make_dir(path: &Path) -> anyhow::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot make {}", path.display()))
+}
+
+fn may_write(path: &Path, replace: Replace) -> anyhow::Result<()> {
+    if replace == Replace::Never && path.exists() {
+        bail!("{} is there already; --force replaces it", path.display());
+    }
+    Ok(())
+}
+
+/// Writes a certificate and its key. A crash between the two leaves a pair that does not fit, which
+/// `rotate` mends for gateways.
+fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<()> {
+    may_write(crt, replace)?;
+    may_write(key, replace)?;
+    write(key, &pair.key)?;
+    write(crt, &pair.crt)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Writes a file as a whole, readable by its owner only.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let put = || -> std::io::Result<()> {
+        // What an earlier crash left there may have other permissions.
+        let _ = fs::remove_file(&beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    put().with_context(|| format!("cannot write {}", path.display()))
+}

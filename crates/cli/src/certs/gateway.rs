@@ -1,0 +1,86 @@
+//! A gateway's certificate: who it is, how it is reached, and for how long.
+//!
+//! The same certificate serves both ends of a connection between peers, so it may be shown by a
+//! server and by a client.
+
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use meridian_wire::peer::Identity;
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+
+use super::authority::{Authority, BACKDATE, Pair};
+use super::facts::Facts;
+
+/// What is asked for.
+pub(super) struct Wish {
+    pub(super) identity: Identity,
+    /// Further names that it is reached by.
+    pub(super) dns: Vec<String>,
+    pub(super) ips: Vec<IpAddr>,
+    pub(super) lasts: Duration,
+}
+
+impl Wish {
+    /// The same again as an earlier certificate, unless that names no gateway.
+    pub(super) fn again(old: &Facts, lasts: Option<Duration>) -> Option<Wish> {
+        let identity = old.identity.clone()?;
+        let lasted = old.until.duration_since(old.from + BACKDATE).unwrap_or(BACKDATE);
+        Some(Wish {
+            identity,
+            dns: old.further_dns(),
+            ips: old.ips.clone(),
+            lasts: lasts.unwrap_or(lasted),
+        })
+    }
+
+    /// When it runs out: nobody trusts it longer than the authority.
+    pub(super) fn until(&self, authority: &Authority, now: SystemTime) -> SystemTime {
+        (now + self.lasts).min(authority.facts.until)
+    }
+
+    /// Makes a key, and has the authority sign its certificate.
+    pub(super) fn issue(&self, authority: &Authority, now: SystemTime) -> anyhow::Result<Pair> {
+        let key = KeyPair::generate().context("cannot make a key")?;
+        let mut params = self.params()?;
+        params.not_before = (now - BACKDATE).into();
+        params.not_after = self.until(authority, now).into();
+        let cert = params.signed_by(&key, &authority.issuer).context("cannot sign")?;
+        Ok(Pair { crt: cert.pem(), key: key.serialize_pem() })
+    }
+
+    /// Everything but the times.
+    pub(super) fn params(&self) -> anyhow::Result<CertificateParams> {
+        let mut params = CertificateParams::default();
+        let identity = &self.identity;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, identity.fleet());
+        params.distinguished_name.push(DnType::OrganizationalUnitName, identity.region());
+        params.distinguished_name.push(DnType::CommonName, identity.gateway());
+        let uri = identity.uri().try_into().context("the fleet's name is not ASCII")?;
+        params.subject_alt_names.push(SanType::URI(uri));
+        for name in std::iter::once(&identity.dns_name()).chain(&self.dns) {
+            params.subject_alt_names.push(SanType::DnsName(dns(name)?));
+        }
+        params.subject_alt_names.extend(self.ips.iter().map(|ip| SanType::IpAddress(*ip)));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        Ok(params)
+    }
+}
+
+fn dns<T: for<'a> TryFrom<&'a str>>(name: &str) -> anyhow::Result<T> {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let label = |l: &str| !l.is_empty() && l.len() <= 63 && l.bytes().all(inner);
+    // A name of one piece may begin with a wildcard.
+    let labels = name.strip_prefix("*.").unwrap_or(name);
+    let fits = name.len() <= 253 && labels.split('.').all(label);
+    let parsed = T::try_from(name).ok().filter(|_| fits);
+    parsed.with_context(|| format!("--dns: `{name}` is no DNS name; write it as eu.example.org"))
+}

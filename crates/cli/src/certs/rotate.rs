@@ -1,0 +1,149 @@
+//! Renewal, and the exchange of an authority without a moment in which gateways refuse each other.
+//!
+//! An authority is exchanged in three steps, with the files brought to every gateway after each:
+//! `add` makes a second one that is trusted and issues nothing yet; `switch` lets it issue, and
+//! renews every certificate with it; `drop` ends the trust in the old one. At each step both what
+//! a gateway has and what its peers may already have are trusted by everybody.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::bail;
+
+use super::authority::Authority;
+use super::facts::Facts;
+use super::folder::{Folder, Replace, days};
+use super::gateway::Wish;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rotate {
+    /// The folder of the authority
+    pub(super) dir: PathBuf,
+    /// Renews what runs out within so many days
+    #[arg(long, default_value_t = 30, value_name = "DAYS")]
+    pub(super) within: u32,
+    /// Days until renewed certificates run out [default: as long as before]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub(super) days: Option<u32>,
+    /// A step of the exchange of the authority
+    #[arg(long, value_enum, value_name = "STEP")]
+    pub(super) ca: Option<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Step {
+    /// Makes a second authority; it is trusted, the first one goes on issuing
+    Add,
+    /// The second authority issues, and every certificate is renewed with it
+    Switch,
+    /// The old authority is no longer trusted
+    Drop,
+}
+
+pub(super) fn rotate(args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
+    let folder = Folder::at(&args.dir);
+    match args.ca {
+        None => renew(&folder, args, now),
+        Some(Step::Add) => add(&folder, args, now),
+        Some(Step::Switch) => switch(&folder, args, now),
+        Some(Step::Drop) => retire(&folder),
+    }
+}
+
+/// Renews what runs out soon, what the issuing authority did not issue, and what lost its key.
+fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
+    let authority = folder.authority()?;
+    let mut said = String::new();
+    for name in folder.gateways()? {
+        let (old, fits) = folder.gateway(&name)?;
+        let soon = old.left(now).is_none_or(|left| left <= days(args.within));
+        let foreign = !old.is_of(&authority.facts);
+        if !(soon || foreign || !fits) {
+            continue;
+        }
+        let Some(wish) = Wish::again(&old, args.days.map(days)) else {
+            bail!(
+                "{}: names no gateway, so it can't be renewed; issue it anew, or move it away",
+                folder.gateway_path(&name, "crt").display()
+            );
+        };
+        if wish.identity.gateway() != name || wish.identity.fleet() != authority.fleet() {
+            bail!(
+                "{}: is the certificate of {}; issue {name} anew, or move the file away",
+                folder.gateway_path(&name, "crt").display(),
+                wish.identity.uri()
+            );
+        }
+        folder.put_gateway(&name, &wish.issue(&authority, now)?, Replace::Yes)?;
+        let until = humantime::format_rfc3339_seconds(wish.until(&authority, now));
+        said.push_str(&format!("renewed {} until {until}\n", wish.identity));
+    }
+    if said.is_empty() {
+        said.push_str("nothing runs out so soon\n");
+    }
+    if authority.facts.left(now).is_none_or(|left| left <= days(args.within)) {
+        said.push_str("the authority itself runs out: begin a new one with --ca add\n");
+    }
+    Ok(said)
+}
+
+fn add(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
+    let bundle = folder.bundle()?;
+    if bundle.len() > 1 {
+        bail!(
+            "--ca add: {} has {} authorities already; finish that exchange with --ca switch and --ca drop",
+            folder.bundle_path().display(),
+            bundle.len()
+        );
+    }
+    let old = folder.authority()?;
+    let was = old.facts.until.duration_since(old.facts.from).unwrap_or(days(1));
+    let number = numbers(&bundle)[0] + 1;
+    let lasts = args.days.map_or(was, days);
+    let pair = Authority::make(old.fleet(), number, lasts, now)?;
+    // What stands there under this number was never trusted: an earlier try was cut short.
+    folder.put_authority(number, &pair, Replace::Yes)?;
+    folder.trust(&[number - 1, number])?;
+    Ok(format!(
+        "authority {number} is trusted; bring ca.crt to every gateway, then go on with --ca switch\n"
+    ))
+}
+
+fn switch(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
+    let mut numbers = numbers(&folder.bundle()?);
+    if numbers.len() < 2 {
+        bail!("--ca switch: there is one authority only; begin with --ca add");
+    }
+    if numbers[0] < numbers[1] {
+        numbers.swap(0, 1);
+        folder.trust(&numbers)?;
+    }
+    // Interrupted half way, it renews the rest when it is called again.
+    let said = renew(folder, args, now)?;
+    Ok(format!("{said}bring every gateway its new files and ca.crt, then go on with --ca drop\n"))
+}
+
+fn retire(folder: &Folder) -> anyhow::Result<String> {
+    let bundle = folder.bundle()?;
+    let numbers = numbers(&bundle);
+    if numbers.len() < 2 {
+        bail!("--ca drop: there is one authority only, and it is in use");
+    }
+    if numbers[0] < numbers[1] {
+        bail!("--ca drop: the old authority still issues; go on with --ca switch first");
+    }
+    for name in folder.gateways()? {
+        let (facts, _) = folder.gateway(&name)?;
+        if !facts.is_of(&bundle[0]) {
+            bail!(
+                "--ca drop: {name} still has a certificate of the old authority; run --ca switch"
+            );
+        }
+    }
+    folder.trust(&numbers[..1])?;
+    Ok("the old authority is no longer trusted; bring ca.crt to every gateway\n".to_owned())
+}
+
+fn numbers(bundle: &[Facts]) -> Vec<u32> {
+    bundle.iter().filter_map(|facts| facts.authority.as_ref()).map(|ours| ours.number).collect()
+}

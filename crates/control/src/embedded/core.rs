@@ -1,0 +1,398 @@
+//! The embedded store without tasks and clocks: each call is told the time.
+//!
+//! One call is one transaction of redb and one fsync. What is kept in memory beside the file (the
+//! revision, the number of keys, the leases' ends) changes only after the commit has returned, so
+//! a reader sees nothing that a crash could take back. After a write that failed nobody knows what
+//! the disk holds; from then on every call fails, and opening the file again tells.
+
+use std::path::Path;
+
+use meridian_base::{Duration, Time};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    StorageBackend, TableError, WriteTransaction,
+};
+
+use super::disk::{self, ENTRIES, FORMAT, HISTORY, LEASES, META, failed, meta};
+use super::leases::Leases;
+use super::limits::{Limits, within};
+use super::write::Writing;
+use crate::Error;
+use crate::store::{
+    Batch, Change, Committed, Entry, Event, Guard, Lease, LeaseId, Listing, Revision, Txn,
+};
+
+/// The embedded store, told the time by each call.
+#[derive(Debug)]
+pub struct Core {
+    database: Database,
+    limits: Limits,
+    head: Revision,
+    compacted: Revision,
+    last_lease: u64,
+    keys: u64,
+    leases: Leases,
+    /// What the first failed write said.
+    broken: Option<Error>,
+}
+
+impl Core {
+    /// Opens the file, or makes it. Every lease in it begins anew at `now`.
+    ///
+    /// # Errors
+    /// When another process has the file, it is damaged, or the disk fails.
+    pub fn open(path: &Path, limits: Limits, now: Time) -> Result<Core, Error> {
+        Core::load(&path.display().to_string(), disk::open_file(path)?, limits, now)
+    }
+
+    /// The same on any storage: tests put a disk under it that loses what was not synced.
+    ///
+    /// # Errors
+    /// As [`Core::open`].
+    pub fn open_on(backend: impl StorageBackend, limits: Limits, now: Time) -> Result<Core, Error> {
+        Core::load("the storage", disk::open_on("the storage", backend)?, limits, now)
+    }
+
+    fn load(name: &str, database: Database, limits: Limits, now: Time) -> Result<Core, Error> {
+        let read = database.begin_read().map_err(failed)?;
+        match read.open_table(META) {
+            Ok(_) => {}
+            Err(TableError::TableDoesNotExist(_)) => create_tables(&database)?,
+            Err(error) => return Err(failed(error)),
+        }
+        drop(read);
+        let mut core = Core {
+            database,
+            limits,
+            head: Revision(0),
+            compacted: Revision(0),
+            last_lease: 0,
+            keys: 0,
+            leases: Leases::default(),
+            broken: None,
+        };
+        core.recall(name, now)?;
+        Ok(core)
+    }
+
+    /// Reads what is kept in memory.
+    fn recall(&mut self, name: &str, now: Time) -> Result<(), Error> {
+        let read = self.database.begin_read().map_err(failed)?;
+        let table = read.open_table(META).map_err(failed)?;
+        let number = |key| {
+            let found = table.get(key).map_err(failed)?;
+            let why = format!("it does not say its {key}");
+            let damaged = Error::Damaged { path: name.to_owned(), why };
+            found.map(|guard| guard.value()).ok_or(damaged)
+        };
+        let format = number(meta::FORMAT)?;
+        if format != FORMAT {
+            return Err(Error::Format { path: name.to_owned(), format, known: FORMAT });
+        }
+        self.head = Revision(number(meta::HEAD)?);
+        self.compacted = Revision(number(meta::COMPACTED)?);
+        self.last_lease = number(meta::LAST_LEASE)?;
+        for row in read.open_table(LEASES).map_err(failed)?.iter().map_err(failed)? {
+            let (id, ttl) = row.map_err(failed)?;
+            self.leases.begin(now, LeaseId(id.value()), Duration::from_secs(ttl.value()));
+        }
+        let entries = read.open_table(ENTRIES).map_err(failed)?;
+        for row in entries.iter().map_err(failed)? {
+            let (key, row) = row.map_err(failed)?;
+            self.leases.move_key(key.value(), None, disk::lease(row.value().3));
+        }
+        self.keys = entries.len().map_err(failed)?;
+        Ok(())
+    }
+
+    /// The newest revision.
+    #[must_use]
+    pub fn head(&self) -> Revision {
+        self.head
+    }
+
+    /// The newest revision whose history is gone.
+    #[must_use]
+    pub fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    /// The lease that was granted last, over or not.
+    #[must_use]
+    pub fn last_lease(&self) -> Option<LeaseId> {
+        disk::lease(self.last_lease)
+    }
+
+    /// All leases with their times to live.
+    pub fn leases(&self) -> impl Iterator<Item = Lease> {
+        self.leases.all().map(|(id, ttl)| Lease { id, ttl })
+    }
+
+    /// When the next lease ends, unless it is kept alive.
+    #[must_use]
+    pub fn next_end(&self) -> Option<Time> {
+        self.leases.next_end().map(|(ends, _)| ends)
+    }
+
+    /// Ends the leases whose time is over. Every other call does so first.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn expire(&mut self, now: Time) -> Result<(), Error> {
+        self.whole()?;
+        while let Some((ends, id)) = self.leases.next_end() {
+            if ends > now {
+                break;
+            }
+            self.end_lease(id)?;
+        }
+        Ok(())
+    }
+
+    /// The entry at a key.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn get(&mut self, now: Time, key: &str) -> Result<Option<Entry>, Error> {
+        self.expire(now)?;
+        let read = self.database.begin_read().map_err(failed)?;
+        let entries = read.open_table(ENTRIES).map_err(failed)?;
+        let found = entries.get(key).map_err(failed)?;
+        Ok(found.map(|row| disk::entry(key, row.value())))
+    }
+
+    /// The entries whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn list(&mut self, now: Time, prefix: &str) -> Result<Listing, Error> {
+        self.expire(now)?;
+        let read = self.database.begin_read().map_err(failed)?;
+        let table = read.open_table(ENTRIES).map_err(failed)?;
+        let mut entries = Vec::new();
+        for row in table.range(prefix..).map_err(failed)? {
+            let (key, row) = row.map_err(failed)?;
+            if !key.value().starts_with(prefix) {
+                break;
+            }
+            entries.push(disk::entry(key.value(), row.value()));
+        }
+        Ok(Listing { revision: self.head, entries })
+    }
+
+    /// Makes changes, if the guards hold.
+    ///
+    /// # Errors
+    /// Beyond a limit, with a lease that is not there, or when the disk fails.
+    pub fn commit(&mut self, now: Time, txn: &Txn) -> Result<Committed, Error> {
+        self.expire(now)?;
+        self.limits.admit(txn)?;
+        for change in &txn.changes {
+            if let Change::Put { lease: Some(id), .. } = change
+                && !self.leases.has(*id)
+            {
+                return Err(Error::NoLease(*id));
+            }
+        }
+        let found = self.guarded(&txn.guards)?;
+        if !txn.guards.iter().zip(&found).all(|(guard, entry)| holds(guard, entry.as_ref())) {
+            return Ok(Committed::No(found));
+        }
+        self.apply(&txn.changes, |_| Ok(()))?;
+        Ok(Committed::Yes(self.head))
+    }
+
+    fn guarded(&self, guards: &[Guard]) -> Result<Vec<Option<Entry>>, Error> {
+        let read: ReadTransaction = self.database.begin_read().map_err(failed)?;
+        let table = read.open_table(ENTRIES).map_err(failed)?;
+        let look = |guard: &Guard| {
+            let row = table.get(guard.key()).map_err(failed)?;
+            Ok(row.map(|row| disk::entry(guard.key(), row.value())))
+        };
+        guards.iter().map(look).collect()
+    }
+
+    /// A new lease of at least `ttl`.
+    ///
+    /// # Errors
+    /// Beyond a limit, or when the disk fails.
+    pub fn grant(&mut self, now: Time, ttl: Duration) -> Result<Lease, Error> {
+        self.expire(now)?;
+        let ttl = self.limits.grant(ttl)?;
+        let remedy = "give leases back that nobody needs";
+        within("the number of leases", self.leases.len() + 1, self.limits.leases, remedy)?;
+        let id = LeaseId(self.last_lease + 1);
+        self.apply(&[], |write| {
+            let mut leases = write.open_table(LEASES).map_err(failed)?;
+            leases.insert(id.0, ttl.as_secs()).map_err(failed)?;
+            let mut numbers = write.open_table(META).map_err(failed)?;
+            numbers.insert(meta::LAST_LEASE, id.0).map_err(failed)?;
+            Ok(())
+        })?;
+        self.last_lease = id.0;
+        self.leases.begin(now, id, ttl);
+        Ok(Lease { id, ttl })
+    }
+
+    /// Begins a lease anew.
+    ///
+    /// # Errors
+    /// When the lease is not there, or the disk fails.
+    pub fn keep_alive(&mut self, now: Time, id: LeaseId) -> Result<Duration, Error> {
+        self.expire(now)?;
+        self.leases.keep(now, id).ok_or(Error::NoLease(id))
+    }
+
+    /// Ends a lease; its keys are deleted at one revision.
+    ///
+    /// # Errors
+    /// When the lease is not there, or the disk fails.
+    pub fn revoke(&mut self, now: Time, id: LeaseId) -> Result<(), Error> {
+        self.expire(now)?;
+        if !self.leases.has(id) {
+            return Err(Error::NoLease(id));
+        }
+        self.end_lease(id)
+    }
+
+    fn end_lease(&mut self, id: LeaseId) -> Result<(), Error> {
+        let keys: Vec<Change> = self.leases.keys(id).into_iter().map(Change::Delete).collect();
+        self.apply(&keys, |write| {
+            write.open_table(LEASES).map_err(failed)?.remove(id.0).map_err(failed)?;
+            Ok(())
+        })?;
+        self.leases.end(id);
+        Ok(())
+    }
+
+    /// The changes under `prefix` from revision `from` on, `at_most` revisions of them, and the
+    /// last revision that was looked at.
+    ///
+    /// # Errors
+    /// When `from` is compacted, or the disk fails.
+    pub fn history(
+        &self,
+        prefix: &str,
+        from: Revision,
+        at_most: usize,
+    ) -> Result<(Vec<Batch>, Revision), Error> {
+        self.whole()?;
+        let from = from.max(Revision(1));
+        if from <= self.compacted {
+            return Err(Error::Compacted { asked: from, oldest: self.compacted.next() });
+        }
+        let through = self.head.min(Revision(from.0.saturating_add(at_most as u64) - 1));
+        let read = self.database.begin_read().map_err(failed)?;
+        let table = read.open_table(HISTORY).map_err(failed)?;
+        let mut batches: Vec<Batch> = Vec::new();
+        for row in table.range((from.0, 0)..=(through.0, u32::MAX)).map_err(failed)? {
+            let (at, row) = row.map_err(failed)?;
+            let revision = Revision(at.value().0);
+            let (key, created, version, lease, value) = row.value();
+            if !key.starts_with(prefix) {
+                continue;
+            }
+            let event = match version {
+                0 => Event::Deleted(key.to_owned()),
+                _ => Event::Put(disk::entry(key, (created, revision.0, version, lease, value))),
+            };
+            match batches.last_mut() {
+                Some(batch) if batch.revision == revision => batch.events.push(event),
+                _ => batches.push(Batch { revision, events: vec![event] }),
+            }
+        }
+        Ok((batches, through))
+    }
+
+    /// Forgets the history up to and including `through`.
+    ///
+    /// # Errors
+    /// When `through` has been compacted already or lies in the future, or the disk fails.
+    pub fn compact(&mut self, now: Time, through: Revision) -> Result<(), Error> {
+        self.expire(now)?;
+        if through > self.head {
+            return Err(Error::Future { asked: through, newest: self.head });
+        }
+        if through <= self.compacted {
+            return Err(Error::Compacted { asked: through, oldest: self.compacted.next() });
+        }
+        let write = self.database.begin_write().map_err(failed)?;
+        let done = Writing::forget(&write, through);
+        self.conclude(write, done)?;
+        self.compacted = through;
+        Ok(())
+    }
+
+    /// Makes changes at the next revision, with what else belongs to the same transaction.
+    fn apply(
+        &mut self,
+        changes: &[Change],
+        besides: impl FnOnce(&WriteTransaction) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let write = self.database.begin_write().map_err(failed)?;
+        let mut writing = Writing::new(self.head.next());
+        let keys = usize::try_from(self.keys).unwrap_or(usize::MAX);
+        let oldest = Revision(writing.revision.0.saturating_sub(self.limits.history));
+        let forget = oldest > self.compacted;
+        let mut done = writing.make(&write, changes).and_then(|()| besides(&write));
+        if done.is_ok() && forget && writing.changed() {
+            done = Writing::forget(&write, oldest);
+        }
+        if done.is_ok() {
+            let remedy = "delete keys that nobody needs";
+            let total = keys.saturating_add_signed(writing.grown);
+            if writing.grown > 0 {
+                done = within("the number of keys", total, self.limits.keys, remedy);
+            }
+        }
+        self.conclude(write, done)?;
+        self.keys = self.keys.saturating_add_signed(writing.grown as i64);
+        if writing.changed() {
+            self.head = writing.revision;
+            self.compacted = if forget { oldest } else { self.compacted };
+        }
+        for (key, from, to) in writing.moves {
+            self.leases.move_key(&key, from, to);
+        }
+        Ok(())
+    }
+
+    /// Commits, or takes everything back. Only an error of the disk ends the store.
+    fn conclude(&mut self, write: WriteTransaction, done: Result<(), Error>) -> Result<(), Error> {
+        let result = match done {
+            Ok(()) => write.commit().map_err(failed),
+            Err(error) => write.abort().map_err(failed).and(Err(error)),
+        };
+        if let Err(error @ Error::Failed(_)) = &result {
+            self.broken = Some(error.clone());
+        }
+        result
+    }
+
+    fn whole(&self) -> Result<(), Error> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn holds(guard: &Guard, entry: Option<&Entry>) -> bool {
+    match guard {
+        Guard::Absent(_) => entry.is_none(),
+        Guard::At(_, revision) => entry.is_some_and(|entry| entry.modified == *revision),
+    }
+}
+
+/// The tables of a new file, all of them or none.
+fn create_tables(database: &Database) -> Result<(), Error> {
+    let write = database.begin_write().map_err(failed)?;
+    write.open_table(ENTRIES).map_err(failed)?;
+    write.open_table(HISTORY).map_err(failed)?;
+    write.open_table(LEASES).map_err(failed)?;
+    {
+        let mut numbers = write.open_table(META).map_err(failed)?;
+        numbers.insert(meta::FORMAT, FORMAT).map_err(failed)?;
+        for key in [meta::HEAD, meta::COMPACTED, meta::LAST_LEASE] {
+            numbers.insert(key, 0).map_err(failed)?;
+        }
+    }
+    write.commit().map_err(failed)
+}

@@ -1,0 +1,83 @@
+//! The bounds of the embedded store.
+
+use meridian_base::Duration;
+
+use crate::Error;
+use crate::store::{Change, Txn};
+
+/// What the store takes at most. The defaults are far above what a fleet of a thousand replicas
+/// needs, and below what etcd takes with its own defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a key.
+    pub key: usize,
+    /// Bytes of a value.
+    pub value: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Changes, and guards, of one transaction.
+    pub txn: usize,
+    /// Leases.
+    pub leases: usize,
+    /// The longest time to live.
+    pub ttl: Duration,
+    /// Revisions of history that are kept.
+    pub history: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            key: 512,
+            value: 64 << 10,
+            keys: 100_000,
+            txn: 128,
+            leases: 10_000,
+            ttl: Duration::from_secs(3600),
+            history: 10_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Whether a transaction is within them, as far as it can be told without looking.
+    pub(super) fn admit(&self, txn: &Txn) -> Result<(), Error> {
+        let parts = txn.changes.len().max(txn.guards.len());
+        within("the number of changes or guards", parts, self.txn, "split the transaction")?;
+        let guards = txn.guards.iter().map(|guard| guard.key());
+        for key in guards.chain(txn.changes.iter().map(Change::key)) {
+            within("a key's length in bytes", key.len(), self.key, "use a shorter key")?;
+        }
+        let mut keys: Vec<&str> = txn.changes.iter().map(Change::key).collect();
+        keys.sort_unstable();
+        if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::Twice(pair[0].to_owned()));
+        }
+        for change in &txn.changes {
+            if let Change::Put { value, .. } = change {
+                within("a value's length in bytes", value.len(), self.value, "store less in it")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A time to live as it is granted: whole seconds, at least one.
+    pub(super) fn grant(&self, ttl: Duration) -> Result<Duration, Error> {
+        let up = u64::from(ttl.subsec_nanos() > 0);
+        let seconds = ttl.as_secs().saturating_add(up).max(1);
+        let limit = self.ttl.as_secs();
+        let asked = usize::try_from(seconds).unwrap_or(usize::MAX);
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        within("a time to live in seconds", asked, most, "keep a shorter lease alive")?;
+        Ok(Duration::from_secs(seconds))
+    }
+}
+
+pub(super) fn within(
+    what: &'static str,
+    is: usize,
+    limit: usize,
+    remedy: &'static str,
+) -> Result<(), Error> {
+    if is <= limit { Ok(()) } else { Err(Error::Beyond { what, is, limit, remedy }) }
+}

@@ -1,0 +1,321 @@
+//! The registry: what the fleet should be, and what it is, as records in a store.
+//!
+//! Operators write desired records; gateways write observed ones, under a lease each, so what is
+//! no longer confirmed disappears. Every change of a record is made against the revision at which
+//! it was read, so two operators who change it at once can't undo each other without noticing.
+//! Whoever follows the registry reads a [`View`] and keeps it up to date with a watch.
+//!
+//! Which gateway serves which replica is not written down anywhere: it follows from the view, and
+//! every gateway computes it alike (`meridian_routing::assign`).
+
+mod name;
+mod view;
+
+use meridian_base::{Duration, Time};
+use meridian_wire::config::Policy;
+use meridian_wire::registry::{Gateway, Region, Replica, Seen, Wanted};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use name::{Key, Kind};
+pub use view::{Kept, View};
+
+use crate::Error;
+use crate::store::{Change, Committed, Entry, Guard, LeaseId, Revision, Store, Txn};
+use crate::tenure::Tenure;
+
+/// How often a change is tried anew after somebody else's came between.
+const ATTEMPTS: usize = 10;
+
+/// Why the registry did not change a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// A name that can't be part of a key.
+    #[error("{what} {name:?} is no name; use 1 to 63 of a-z, 0-9, `.`, `_` and `-`")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        name: String,
+    },
+    /// There is one of that name.
+    #[error("{what} {name} is there already; change it, or use another name")]
+    There {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// There is none of that name.
+    #[error("there is no {what} {name}; list them to see those that are known")]
+    Unknown {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A record that is written down wrongly.
+    #[error("{what} {name} can't be read: {why}; write it again")]
+    Unreadable {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A policy or one of its weights.
+    #[error("{0}")]
+    Policy(String),
+    /// The record is not what the caller had read.
+    #[error("{what} {name} was changed at revision {now}; read it again and decide anew")]
+    Changed {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// When.
+        now: Revision,
+    },
+    /// Others kept changing the record.
+    #[error("{what} {name} is changed by others all the time; try again")]
+    Busy {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A gateway that has announced itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The lease that its records go with.
+    pub lease: LeaseId,
+    /// How long it may take its name for its own.
+    pub tenure: Tenure,
+}
+
+/// The registry in a store.
+#[derive(Clone, Debug)]
+pub struct Registry<S> {
+    store: S,
+}
+
+impl<S: Store> Registry<S> {
+    /// The registry that `store` holds.
+    pub fn new(store: S) -> Registry<S> {
+        Registry { store }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Everything, at one revision. A watch of the prefix "" from the revision after it keeps it
+    /// up to date.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn view(&self) -> Result<View, Refused> {
+        Ok(View::of(self.store.list("").await?))
+    }
+
+    /// Adds a replica, or one anew that had been removed.
+    ///
+    /// # Errors
+    /// When the name is taken or is none.
+    pub async fn add_replica(&self, name: &str, replica: &Replica) -> Result<Revision, Refused> {
+        let key = Key::replica(name)?;
+        name::check("region", &replica.region)?;
+        self.change(&key, |before: Option<Replica>| match before {
+            Some(there) if there.wanted != Wanted::Removed => {
+                Err(Refused::There { what: key.what(), name: name.to_owned() })
+            }
+            _ => Ok(replica.clone()),
+        })
+        .await
+    }
+
+    /// Says what should become of a replica.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub async fn want_replica(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
+        let key = Key::replica(name)?;
+        self.alter(&key, |there: Replica| Replica { wanted, ..there }).await
+    }
+
+    /// Adds a region, or changes its record; `at` is the revision at which it was read, if it was.
+    ///
+    /// # Errors
+    /// When it has changed since, or the policy is none.
+    pub async fn set_region(
+        &self,
+        name: &str,
+        region: &Region,
+        at: Option<Revision>,
+    ) -> Result<Revision, Refused> {
+        let key = Key::region(name)?;
+        region.policy.as_ref().map_or(Ok(()), sound)?;
+        let guard = match at {
+            Some(revision) => Guard::At(key.to_string(), revision),
+            None => Guard::Absent(key.to_string()),
+        };
+        match self.put(&key, region, guard).await? {
+            Committed::Yes(revision) => Ok(revision),
+            Committed::No(found) => Err(match found.into_iter().next().flatten() {
+                Some(entry) if at.is_some() => {
+                    let (what, name) = (key.what(), name.to_owned());
+                    Refused::Changed { what, name, now: entry.modified }
+                }
+                Some(_) => Refused::There { what: key.what(), name: name.to_owned() },
+                None => key.unknown(),
+            }),
+        }
+    }
+
+    /// Changes a region's policy and weights.
+    ///
+    /// # Errors
+    /// When the region is not known, or the policy is none.
+    pub async fn set_policy(&self, region: &str, policy: &Policy) -> Result<Revision, Refused> {
+        sound(policy)?;
+        let key = Key::region(region)?;
+        self.alter(&key, |there: Region| Region { policy: Some(policy.clone()), ..there }).await
+    }
+
+    /// Says what should become of a region.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub async fn want_region(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
+        let key = Key::region(name)?;
+        self.alter(&key, |there: Region| Region { wanted, ..there }).await
+    }
+
+    /// Forgets a removed replica for good, or a region.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub async fn forget(&self, key: &Key) -> Result<Revision, Refused> {
+        let text = key.to_string();
+        let Some(there) = self.store.get(&text).await? else {
+            return Err(key.unknown());
+        };
+        let guards = vec![Guard::At(text.clone(), there.modified)];
+        let txn = Txn { guards, changes: vec![Change::Delete(text)] };
+        match self.store.commit(txn).await? {
+            Committed::Yes(revision) => Ok(revision),
+            Committed::No(_) => Err(key.busy()),
+        }
+    }
+
+    /// A gateway says that it lives, under a name that nobody else has. `asked` is the gateway's
+    /// own time before the call.
+    ///
+    /// # Errors
+    /// When the name is in use: by another gateway, or by its own life before a restart, until
+    /// that one's lease has run out.
+    pub async fn announce(
+        &self,
+        name: &str,
+        gateway: &Gateway,
+        ttl: Duration,
+        asked: Time,
+    ) -> Result<Announced, Refused> {
+        let key = Key::gateway(name)?;
+        name::check("region", &gateway.region)?;
+        let lease = self.store.grant(ttl).await?;
+        let text = key.to_string();
+        let put = Change::Put { key: text.clone(), value: json(gateway), lease: Some(lease.id) };
+        let txn = Txn { guards: vec![Guard::Absent(text)], changes: vec![put] };
+        match self.store.commit(txn).await? {
+            Committed::Yes(_) => {
+                Ok(Announced { lease: lease.id, tenure: Tenure::new(asked, lease.ttl) })
+            }
+            Committed::No(_) => {
+                self.store.revoke(lease.id).await?;
+                Err(Refused::There { what: key.what(), name: name.to_owned() })
+            }
+        }
+    }
+
+    /// A gateway says what it sees of a replica.
+    ///
+    /// # Errors
+    /// When its lease is over.
+    pub async fn observe(
+        &self,
+        gateway: &str,
+        lease: LeaseId,
+        replica: &str,
+        seen: &Seen,
+    ) -> Result<Revision, Refused> {
+        let key = Key::seen(replica, gateway)?;
+        let put = Change::Put { key: key.to_string(), value: json(seen), lease: Some(lease) };
+        match self.store.commit(Txn { guards: Vec::new(), changes: vec![put] }).await? {
+            Committed::Yes(revision) => Ok(revision),
+            Committed::No(_) => Err(key.busy()),
+        }
+    }
+
+    /// Changes a record that is there.
+    async fn alter<R: Serialize + DeserializeOwned>(
+        &self,
+        key: &Key,
+        act: impl Fn(R) -> R,
+    ) -> Result<Revision, Refused> {
+        self.change(key, |before: Option<R>| before.map(&act).ok_or_else(|| key.unknown())).await
+    }
+
+    /// Reads a record, changes it and writes it back where nobody else wrote in between.
+    async fn change<R: Serialize + DeserializeOwned>(
+        &self,
+        key: &Key,
+        act: impl Fn(Option<R>) -> Result<R, Refused>,
+    ) -> Result<Revision, Refused> {
+        let text = key.to_string();
+        let mut there: Option<Entry> = self.store.get(&text).await?;
+        for _ in 0..ATTEMPTS {
+            let before: Option<R> =
+                there.as_ref().map(|entry| read(key, &entry.value)).transpose()?;
+            let after = act(before)?;
+            let guard = match &there {
+                Some(entry) => Guard::At(text.clone(), entry.modified),
+                None => Guard::Absent(text.clone()),
+            };
+            match self.put(key, &after, guard).await? {
+                Committed::Yes(revision) => return Ok(revision),
+                Committed::No(found) => there = found.into_iter().next().flatten(),
+            }
+        }
+        Err(key.busy())
+    }
+
+    async fn put(
+        &self,
+        key: &Key,
+        record: &impl Serialize,
+        guard: Guard,
+    ) -> Result<Committed, Refused> {
+        let changes = vec![Change::put(key.to_string(), json(record))];
+        Ok(self.store.commit(Txn { guards: vec![guard], changes }).await?)
+    }
+}
+
+fn sound(policy: &Policy) -> Result<(), Refused> {
+    policy.resolve().map(|_| ()).map_err(|errors| Refused::Policy(errors.join("; ")))
+}
+
+fn json(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records have only string keys and finite numbers")
+}
+
+fn read<R: DeserializeOwned>(key: &Key, value: &[u8]) -> Result<R, Refused> {
+    serde_json::from_slice(value).map_err(|error| key.unreadable(&error))
+}

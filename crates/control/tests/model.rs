@@ -1,0 +1,57 @@
+//! The embedded store answers as a naive one does.
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod disk;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod twin;
+
+use disk::Disk;
+use meridian_base::{Duration, Rng, Time};
+use meridian_control::embedded::Core;
+use twin::{LIMITS, Twin, draw, on_core, plain, state};
+
+// Random calls, leases that run out, and restarts: every answer and the whole state are the twin's.
+#[test]
+fn the_store_agrees_with_its_twin() {
+    for seed in 0..12 {
+        let mut rng = Rng::new(seed);
+        let (disk, mut twin, mut now) = (Disk::default(), Twin::default(), Time::ZERO);
+        let mut core = Core::open_on(disk.clone(), LIMITS, now).unwrap();
+        for step in 0..150 {
+            now = now + Duration::from_millis(rng.below(400) as u64);
+            let op = draw(&mut rng, &twin);
+            let expected = twin.apply(now, &op);
+            let answer = plain(on_core(&mut core, now, &op));
+            assert_eq!(answer, expected, "seed {seed}, step {step}, {op:?}");
+            if step % 4 == 0 {
+                assert_eq!(state(&mut core, now), twin.state(), "seed {seed}, step {step}, {op:?}");
+            }
+            if rng.below(50) == 0 {
+                drop(core);
+                core = Core::open_on(disk.clone(), LIMITS, now).unwrap();
+                let kept = twin.state();
+                twin.restart(&kept, now);
+            }
+        }
+    }
+}
+
+// History is bounded, so a store that is written to for long stays small: what it holds is at most 92
+// KiB here, what is written to it 1.5 MiB.
+#[test]
+fn the_file_stops_growing() {
+    let disk = Disk::default();
+    let mut core = Core::open_on(disk.clone(), LIMITS, Time::ZERO).unwrap();
+    let (mut rng, mut twin) = (Rng::new(7), Twin::default());
+    let mut sizes = Vec::new();
+    for round in 0..1500 {
+        let now = Time::from_millis(round * 10);
+        let op = draw(&mut rng, &twin);
+        let _ = (twin.apply(now, &op), on_core(&mut core, now, &op));
+        if round % 100 == 99 {
+            sizes.push(disk.bytes().len());
+        }
+    }
+    assert!(sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
+}

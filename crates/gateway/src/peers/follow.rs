@@ -1,0 +1,151 @@
+//! Being followed: a peer opened a stream, and is told how this region is.
+//!
+//! Heartbeats go back at once, before anything else that is waiting. News are made when there is
+//! room to send them, from the newest digest, so a slow peer gets fewer and not later ones.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use meridian_base::PeerId;
+use meridian_routing::Input;
+use meridian_wire::peer::{Ask, Budget, Hello, Identity, Tell, Telling};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::server::StreamingService;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{PATIENCE, Peers};
+use crate::limits::Permit;
+use crate::shared::Shared;
+
+/// Messages on their way to a follower; beyond them it waits.
+const QUEUE: usize = 4;
+
+/// The stream's other end is this gateway's, whose certificate was checked.
+pub(super) struct Follow {
+    pub(super) shared: Arc<Shared>,
+    pub(super) peers: Arc<Peers>,
+    pub(super) from: Identity,
+    /// The one stream that its connection may have.
+    pub(super) permit: Option<Permit>,
+}
+
+type Told = Result<Tell, Status>;
+
+impl StreamingService<Ask> for Follow {
+    type Response = Tell;
+    type ResponseStream = ReceiverStream<Told>;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<Response<ReceiverStream<Told>>, Status>> + Send>>;
+
+    fn call(&mut self, request: Request<Streaming<Ask>>) -> Self::Future {
+        let (shared, peers, from) = (self.shared.clone(), self.peers.clone(), self.from.clone());
+        let permit = self.permit.take();
+        Box::pin(async move {
+            let permit = permit.ok_or_else(|| {
+                Status::resource_exhausted("the connection has a stream already; use that one")
+            })?;
+            begin(shared, peers, from, request.into_inner(), permit).await
+        })
+    }
+}
+
+/// Exchanges hellos; the stream goes on in a task of its own.
+async fn begin(
+    shared: Arc<Shared>,
+    peers: Arc<Peers>,
+    from: Identity,
+    mut asks: Streaming<Ask>,
+    permit: Permit,
+) -> Result<Response<ReceiverStream<Told>>, Status> {
+    let theirs = hello(&mut asks).await?;
+    let agreed = peers.hello.meet(&theirs, &from).map_err(|refused| {
+        tracing::warn!(peer = %from, error = %refused, "a peer was refused");
+        Status::failed_precondition(refused.to_string())
+    })?;
+    let (send, receive) = mpsc::channel(QUEUE);
+    let now = shared.driver.clock.now();
+    let follower = Follower {
+        telling: Telling::new(now, agreed.prefixes, Budget::default()),
+        id: peers.links.iter().find(|link| link.identity == from).map(|link| link.id),
+        send,
+    };
+    tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer follows");
+    let over = shared.over.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            ended = follower.tell(shared, &peers, asks) => {
+                let why = ended.err().map(|status| status.message().to_owned());
+                tracing::info!(peer = %from, error = why, "a peer follows no longer");
+            }
+            () = over.cancelled() => {}
+        }
+        drop(permit);
+    });
+    Ok(Response::new(ReceiverStream::new(receive)))
+}
+
+async fn hello(asks: &mut Streaming<Ask>) -> Result<Hello, Status> {
+    match timeout(PATIENCE, asks.message()).await {
+        Ok(Ok(Some(Ask::Hello(hello)))) => Ok(hello),
+        Ok(Ok(_)) => Err(Status::invalid_argument("the first message is to be a hello")),
+        Ok(Err(status)) => Err(status),
+        Err(_) => Err(Status::deadline_exceeded("no hello within 5 s")),
+    }
+}
+
+/// The connection took the stream's other half with it.
+fn gone<T>(_: T) -> Status {
+    Status::cancelled("the connection is gone")
+}
+
+struct Follower {
+    telling: Telling,
+    /// Its row, where this gateway follows it too.
+    id: Option<PeerId>,
+    send: mpsc::Sender<Told>,
+}
+
+impl Follower {
+    /// Tells until the peer is gone.
+    async fn tell(
+        mut self,
+        shared: Arc<Shared>,
+        peers: &Peers,
+        mut asks: Streaming<Ask>,
+    ) -> Result<(), Status> {
+        let mut page = peers.bulletin.follow(&shared.driver);
+        self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
+        let mut is_new = true;
+        loop {
+            tokio::select! {
+                biased;
+                ask = asks.message() => match ask? {
+                    Some(Ask::Heartbeat(stamp)) => {
+                        self.send.send(Ok(Tell::Echo(stamp))).await.map_err(gone)?;
+                    }
+                    Some(Ask::Steal(count)) => {
+                        if let Some(by) = self.id {
+                            shared.driver.tell(Input::StealAsked { by, count });
+                        }
+                    }
+                    Some(Ask::Hello(_) | Ask::Unknown) => {}
+                    None => return Ok(()),
+                },
+                room = self.send.reserve(), if is_new => {
+                    let room = room.map_err(gone)?;
+                    let digest = page.borrow_and_update().clone();
+                    is_new = false;
+                    let news = self.telling.news(shared.driver.clock.now(), &digest);
+                    room.send(Ok(Tell::News(news)));
+                },
+                changed = page.changed(), if !is_new => {
+                    changed.map_err(|_| Status::unavailable("the gateway is going down"))?;
+                    is_new = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The port for peers: TLS both ways, then HTTP/2.
+//!
+//! Who is there is known before a byte of HTTP is read, and stays known for the whole connection.
+//! The windows are large enough that a prompt of a megabyte goes out without waiting for the other
+//! side of an ocean.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use meridian_wire::peer::{Ask, FOLLOW, Identity, MOST_MESSAGE, Tell};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
+use tonic::body::Body;
+
+use super::codec::Messages;
+use super::follow::Follow;
+use super::{PATIENCE, Peers, tls};
+use crate::limits::{Bound, Permit};
+use crate::shared::Shared;
+
+/// Most connections, those that have not yet shown who they are included.
+pub(crate) const CONNECTIONS: u16 = 512;
+/// Bytes of a request that may be under way before they are read.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// The same of all requests of a connection.
+const CONNECTION_WINDOW: u32 = 64 << 20;
+/// Requests of a connection at once.
+const STREAMS: u32 = 1024;
+
+/// Accepts peers for ever.
+pub(super) async fn serve(shared: Arc<Shared>, peers: Arc<Peers>, listener: TcpListener) {
+    let connections = Bound::new(usize::from(CONNECTIONS));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(error = %error, "cannot accept a peer");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let Some(permit) = connections.take(1) else {
+            tracing::warn!(limit = CONNECTIONS, "too many peers; one was turned away");
+            continue;
+        };
+        tokio::spawn(one(shared.clone(), peers.clone(), stream, permit));
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: Permit) {
+    let over = shared.over.clone();
+    let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
+    let _ = stream.set_nodelay(true);
+    let serving = async {
+        let shaken = timeout(PATIENCE, peers.tls.acceptor.accept(stream)).await;
+        let stream = match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::warn!(%address, error = %error, "a stranger was refused at the peer port");
+                return;
+            }
+            Err(_) => return,
+        };
+        match certified(&stream) {
+            Ok(from) => talk(shared, peers, stream, from).await,
+            Err(error) => {
+                tracing::warn!(%address, error = %error, "a stranger was refused at the peer port");
+            }
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = over.cancelled() => {}
+    }
+    drop(permit);
+}
+
+/// Who the other side's certificate says it is.
+fn certified(stream: &TlsStream<TcpStream>) -> Result<Identity, tls::NameError> {
+    let (_, session) = stream.get_ref();
+    tls::identity(session.peer_certificates().and_then(|chain| chain.first()))
+}
+
+async fn talk(
+    shared: Arc<Shared>,
+    peers: Arc<Peers>,
+    stream: TlsStream<TcpStream>,
+    from: Identity,
+) {
+    let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(
+            u32::try_from(shared.config.limits.headers.bytes()).unwrap_or(u32::MAX),
+        )
+        .keep_alive_interval(peers.config.gone.0)
+        .keep_alive_timeout(peers.config.gone.0);
+    let peer = from.clone();
+    let streams = Bound::new(1);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (shared, peers, from) = (shared.clone(), peers.clone(), from.clone());
+        let streams = streams.clone();
+        async move {
+            if request.uri().path() != FOLLOW {
+                return Ok(unknown());
+            }
+            let follow = Follow { shared, peers, from, permit: streams.take(1) };
+            let mut grpc = tonic::server::Grpc::new(Messages::<Tell, Ask>::default())
+                .max_decoding_message_size(MOST_MESSAGE);
+            Ok::<_, Infallible>(grpc.streaming(follow, request).await)
+        }
+    });
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%peer, error = %error, "a peer's connection ended");
+    }
+}
+
+fn unknown() -> Response<Body> {
+    let text = "served here: the stream of the peer protocol\n";
+    let mut response = Response::new(Body::new(http_body_util::Full::from(text)));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

@@ -1,0 +1,98 @@
+//! Fleets of gateways with certificates, as `meridian certs` makes them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use meridian_wire::config::{Gateway as Config, Peer, Peers};
+use meridian_wire::peer::Identity;
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+
+use super::{Replica, config};
+
+/// A fleet's authority, and a folder for the files of its gateways that goes with the test.
+pub(crate) struct Fleet {
+    name: &'static str,
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    /// A loopback address of the test's own, so that ports are known in advance and free.
+    host: Ipv4Addr,
+}
+
+static FLEETS: AtomicU8 = AtomicU8::new(1);
+
+impl Fleet {
+    pub(crate) fn new(name: &'static str) -> Fleet {
+        let number = FLEETS.fetch_add(1, Ordering::Relaxed);
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let dir = format!("meridian-peers-{name}-{number}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let ca = params.self_signed(&key).unwrap();
+        std::fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
+        let issuer = Issuer::new(params, key);
+        Fleet { name, dir, issuer, host: Ipv4Addr::new(127, high.max(1), low, number) }
+    }
+
+    pub(crate) fn identity(&self, region: &str) -> Identity {
+        Identity::new(self.name, region, &format!("{region}-1")).unwrap()
+    }
+
+    /// Where a region's gateway listens for peers.
+    pub(crate) fn address(&self, port: u16) -> SocketAddr {
+        (self.host, port).into()
+    }
+
+    /// The configuration of a region's gateway, which follows nobody yet.
+    pub(crate) fn gateway(&self, region: &str, port: u16, replicas: &[&Replica]) -> Config {
+        let identity = self.identity(region);
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![identity.dns_name()]).unwrap();
+        params.subject_alt_names.push(SanType::URI(identity.uri().try_into().unwrap()));
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let crt = params.signed_by(&key, &self.issuer).unwrap();
+        let file = |kind: &str| self.dir.join(format!("{region}.{kind}"));
+        std::fs::write(file("crt"), crt.pem()).unwrap();
+        std::fs::write(file("key"), key.serialize_pem()).unwrap();
+        let mut config = config(replicas);
+        config.region = region.to_owned();
+        let yaml = format!(
+            "version: 1\nregion: us\npeers:\n  listen: {}\n  ca: {}\n  certificate: {}\n  key: {}\n",
+            self.address(port),
+            self.dir.join("ca.crt").display(),
+            file("crt").display(),
+            file("key").display()
+        );
+        config.peers = Config::read(&yaml).unwrap().peers;
+        config
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The peers' part of a configuration.
+pub(crate) fn peers(config: &mut Config) -> &mut Peers {
+    config.peers.as_mut().unwrap()
+}
+
+/// Lets a gateway follow another.
+pub(crate) fn follow(config: &mut Config, region: &str, address: SocketAddr) {
+    peers(config).gateways.push(Peer {
+        name: format!("{region}-1"),
+        region: region.to_owned(),
+        continent: None,
+        address: address.to_string(),
+    });
+}

@@ -1,0 +1,145 @@
+//! The peers of a gateway: who they are, where they listen, and how they are known to be who they
+//! say.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Span;
+use crate::peer::label;
+
+/// Most peers that one gateway can have: the machine knows a request's permission as a bit each.
+pub const MOST_PEERS: usize = 64;
+
+/// The port for peers, and those that this gateway follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peers {
+    /// Where peers connect. Port 0: any free one.
+    #[serde(default = "listen")]
+    pub listen: SocketAddr,
+    /// Certificates of the fleet's authority, as PEM.
+    pub ca: PathBuf,
+    /// This gateway's certificate, as PEM. It says this gateway's name, and the region.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+    /// The continent of this region; peers of the same one are near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continent: Option<String>,
+    /// Those whose digests this gateway follows.
+    #[serde(default)]
+    pub gateways: Vec<Peer>,
+    /// Between two digests while something changes; each is sent when it is due.
+    #[serde(default = "push")]
+    pub push: Span,
+    /// Between two digests while nothing does, and between heartbeats.
+    #[serde(default = "beat")]
+    pub beat: Span,
+    /// A peer that was not heard of for so long is gone until it is heard of again.
+    #[serde(default = "gone")]
+    pub gone: Span,
+}
+
+/// One peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name, as its certificate says it.
+    pub name: String,
+    /// Its region, as its certificate says it.
+    pub region: String,
+    /// The continent of its region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continent: Option<String>,
+    /// Where it listens for peers, `host:port`.
+    pub address: String,
+}
+
+fn listen() -> SocketAddr {
+    (std::net::Ipv4Addr::LOCALHOST, 8082).into()
+}
+fn push() -> Span {
+    Span::millis(20)
+}
+fn beat() -> Span {
+    Span::millis(100)
+}
+fn gone() -> Span {
+    Span::secs(2)
+}
+
+impl Peers {
+    /// Whether a peer's region is on this one's continent, as far as both are told.
+    #[must_use]
+    pub fn is_near(&self, peer: &Peer) -> bool {
+        self.continent.is_some() && self.continent == peer.continent
+    }
+
+    pub(super) fn check(&self, region: &str, check: &mut impl FnMut(bool, String)) {
+        if let Err(error) = label("region", region) {
+            check(
+                false,
+                format!("{error}; with peers a region has a name that a certificate says"),
+            );
+        }
+        for (name, path) in
+            [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)]
+        {
+            check(
+                !path.as_os_str().is_empty(),
+                format!("peers.{name}: is empty; name a file of `meridian certs`"),
+            );
+        }
+        for (name, span) in [("push", self.push), ("beat", self.beat), ("gone", self.gone)] {
+            check(
+                !span.0.is_zero(),
+                format!("peers.{name}: 0 would leave no pause; use a time above 0"),
+            );
+        }
+        check(
+            self.push <= self.beat,
+            "peers.push: is above peers.beat; use at most as much".to_owned(),
+        );
+        check(
+            self.beat < self.gone,
+            "peers.gone: is not above peers.beat; every peer would be gone at once".to_owned(),
+        );
+        check(
+            self.gateways.len() <= MOST_PEERS,
+            format!("peers.gateways: {} are named; at most {MOST_PEERS}", self.gateways.len()),
+        );
+        for (i, peer) in self.gateways.iter().enumerate() {
+            for (part, value) in [("name", &peer.name), ("region", &peer.region)] {
+                if let Err(error) = label(part, value) {
+                    check(false, format!("peers.gateways[{i}].{error}"));
+                }
+            }
+            if let Err(problem) = host_port(&peer.address) {
+                check(false, format!("peers.gateways[{i}].address: {problem}"));
+            }
+            let same = |p: &Peer| p.name == peer.name && p.region == peer.region;
+            if let Some(j) = self.gateways[..i].iter().position(same) {
+                check(
+                    false,
+                    format!(
+                        "peers.gateways[{i}]: {}/{} is peers.gateways[{j}] already; remove one",
+                        peer.region, peer.name
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// Checks that an address has a host and a port.
+fn host_port(address: &str) -> Result<(), String> {
+    let authority: Option<http::uri::Authority> = address.parse().ok();
+    let has =
+        |a: &http::uri::Authority| !a.host().is_empty() && a.port_u16().is_some_and(|p| p > 0);
+    match authority.filter(|a| has(a) && !address.contains('@')) {
+        Some(_) => Ok(()),
+        None => Err(format!("`{address}` is no address; write it as eu.example.org:8082")),
+    }
+}

@@ -1,0 +1,105 @@
+//! The messages of the stream, and their bytes.
+
+use bytes::{Buf, BufMut};
+use prost::Message;
+
+use super::bounds::{MOST_MESSAGE, PeerError};
+use super::hello::Hello;
+use super::news::News;
+use super::proto::{self, ask, tell};
+
+/// The path of the stream, as gRPC names it.
+pub const FOLLOW: &str = "/meridian.peer.v1.Peer/Follow";
+
+/// From the dialling gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// The first message.
+    Hello(Hello),
+    /// To be sent back at once.
+    Heartbeat(u64),
+    /// Held requests are asked for, at most so many.
+    Steal(u32),
+    /// Something that a newer peer added; to be passed over.
+    Unknown,
+}
+
+/// From the gateway that was dialled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tell {
+    /// The first message.
+    Hello(Hello),
+    /// A heartbeat, back again.
+    Echo(u64),
+    /// How its region is.
+    News(News),
+    /// Something that a newer peer added; to be passed over.
+    Unknown,
+}
+
+impl Ask {
+    /// Writes the message.
+    pub fn encode(&self, to: &mut impl BufMut) {
+        let kind = match self {
+            Ask::Hello(hello) => Some(ask::Kind::Hello(hello.into())),
+            Ask::Heartbeat(stamp) => Some(ask::Kind::Heartbeat(heartbeat(*stamp))),
+            Ask::Steal(count) => Some(ask::Kind::Steal(proto::Steal { count: *count })),
+            Ask::Unknown => None,
+        };
+        write(&proto::Ask { kind }, to);
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// When it is none, or breaks a bound.
+    pub fn decode(from: impl Buf) -> Result<Ask, PeerError> {
+        Ok(match read::<proto::Ask>(from)?.kind {
+            Some(ask::Kind::Hello(hello)) => Ask::Hello(hello.try_into()?),
+            Some(ask::Kind::Heartbeat(heartbeat)) => Ask::Heartbeat(heartbeat.stamp),
+            Some(ask::Kind::Steal(steal)) => Ask::Steal(steal.count),
+            None => Ask::Unknown,
+        })
+    }
+}
+
+impl Tell {
+    /// Writes the message.
+    pub fn encode(&self, to: &mut impl BufMut) {
+        let kind = match self {
+            Tell::Hello(hello) => Some(tell::Kind::Hello(hello.into())),
+            Tell::Echo(stamp) => Some(tell::Kind::Echo(heartbeat(*stamp))),
+            Tell::News(news) => Some(tell::Kind::News(news.into())),
+            Tell::Unknown => None,
+        };
+        write(&proto::Tell { kind }, to);
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// When it is none, or breaks a bound.
+    pub fn decode(from: impl Buf) -> Result<Tell, PeerError> {
+        Ok(match read::<proto::Tell>(from)?.kind {
+            Some(tell::Kind::Hello(hello)) => Tell::Hello(hello.try_into()?),
+            Some(tell::Kind::Echo(heartbeat)) => Tell::Echo(heartbeat.stamp),
+            Some(tell::Kind::News(news)) => Tell::News(news.try_into()?),
+            None => Tell::Unknown,
+        })
+    }
+}
+
+fn heartbeat(stamp: u64) -> proto::Heartbeat {
+    proto::Heartbeat { stamp }
+}
+
+fn write(message: &impl Message, to: &mut impl BufMut) {
+    message.encode(to).expect("the buffer grows");
+}
+
+fn read<M: Message + Default>(from: impl Buf) -> Result<M, PeerError> {
+    if from.remaining() > MOST_MESSAGE {
+        return Err(PeerError::Long(from.remaining()));
+    }
+    M::decode(from).map_err(|error| PeerError::Unreadable(error.to_string()))
+}

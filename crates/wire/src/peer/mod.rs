@@ -1,0 +1,33 @@
+//! What gateways of a fleet tell each other: who they are, how their regions are, how far away.
+//!
+//! `peer.proto` is the protocol. `proto.rs` is made from it and kept in the repository, so that
+//! building needs neither a protobuf compiler nor a build script; a test makes it anew and
+//! compares (`REWRITE=1` writes it). Its types stay in here: what other crates see was checked
+//! when it was read, and a message that breaks a bound is an error that names its field.
+//!
+//! A digest is told as news: [`Telling`] keeps what one peer was told and gives the difference,
+//! [`Hearing`] keeps what one peer told and gives the digest again.
+//!
+//! Deliberately not here: sockets, TLS, and when something is sent.
+
+mod bounds;
+mod hearing;
+mod hello;
+mod identity;
+mod message;
+mod news;
+#[rustfmt::skip]
+#[allow(unreachable_pub)]
+mod proto;
+mod telling;
+
+pub use bounds::{MOST_MESSAGE, MOST_PREFIXES, MOST_REPLICAS, PeerError};
+pub use hearing::Hearing;
+pub use hello::{Agreement, Hello, MAJOR, MINOR, Refused, seed_check};
+pub use identity::{Identity, IdentityError, label};
+pub use message::{Ask, FOLLOW, Tell};
+pub use news::News;
+pub use telling::{Budget, Telling};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! News: a digest as changes since the one before, and its conversion from and to the protocol.
+
+use meridian_base::ReplicaId;
+use meridian_routing::{Remote, SharedPrefix};
+
+use super::bounds::{
+    MOST_PREFIXES, MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share,
+};
+use super::proto;
+
+/// How a region is, as changes since earlier news.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// Counts up.
+    pub version: u64,
+    /// The version that the changes apply to; 0 for none.
+    pub base: u64,
+    /// Requests held in the gateway.
+    pub held: u32,
+    /// Replicas that may be given another request.
+    pub eligible: u32,
+    /// Replicas that take requests at all.
+    pub usable: u32,
+    /// Mean utilisation of those, 0 to 1.
+    pub utilisation: f32,
+    /// KV size of all replicas in tokens, where known.
+    pub kv_tokens: u64,
+    /// Whether no replica is left out.
+    pub whole: bool,
+    /// Replicas that are new or have changed.
+    pub changed: Vec<Remote>,
+    /// Replicas that are not told of any longer.
+    pub gone: Vec<ReplicaId>,
+    /// Prefixes dispatched lately and not told yet.
+    pub prefixes: Vec<SharedPrefix>,
+}
+
+impl From<&News> for proto::News {
+    fn from(news: &News) -> proto::News {
+        proto::News {
+            version: news.version,
+            base: news.base,
+            held: news.held,
+            eligible: news.eligible,
+            usable: news.usable,
+            utilisation: clamped(news.utilisation),
+            kv_tokens: news.kv_tokens,
+            whole: news.whole,
+            changed: news.changed.iter().map(proto::Replica::from).collect(),
+            gone: news.gone.iter().map(|id| id.0.into()).collect(),
+            prefix_hashes: news.prefixes.iter().map(|p| p.hash).collect(),
+            prefix_replicas: news.prefixes.iter().map(|p| p.replica.0.into()).collect(),
+        }
+    }
+}
+
+impl TryFrom<proto::News> for News {
+    type Error = PeerError;
+
+    fn try_from(news: proto::News) -> Result<News, PeerError> {
+        at_most("changed", news.changed.len(), MOST_REPLICAS)?;
+        at_most("gone", news.gone.len(), MOST_REPLICAS)?;
+        at_most("prefix_hashes", news.prefix_hashes.len(), MOST_PREFIXES)?;
+        let (hashes, replicas) = (news.prefix_hashes.len(), news.prefix_replicas.len());
+        if hashes != replicas {
+            return Err(PeerError::Unequal { hashes, replicas });
+        }
+        let changed: Vec<Remote> =
+            news.changed.iter().map(Remote::try_from).collect::<Result<_, _>>()?;
+        let gone: Vec<_> =
+            news.gone.iter().map(|id| row("gone", *id).map(ReplicaId)).collect::<Result<_, _>>()?;
+        once("changed", changed.iter().map(|remote| remote.id))?;
+        once("gone", gone.iter().copied())?;
+        let prefix = |(hash, replica): (&u64, &u32)| {
+            let replica = ReplicaId(row("prefix_replicas", *replica)?);
+            Ok(SharedPrefix { hash: *hash, replica })
+        };
+        let prefixes = news.prefix_hashes.iter().zip(&news.prefix_replicas).map(prefix);
+        Ok(News {
+            version: news.version,
+            base: news.base,
+            held: news.held,
+            eligible: news.eligible,
+            usable: news.usable,
+            utilisation: share("utilisation", news.utilisation)?,
+            kv_tokens: news.kv_tokens,
+            whole: news.whole,
+            prefixes: prefixes.collect::<Result<_, PeerError>>()?,
+            changed,
+            gone,
+        })
+    }
+}
+
+/// Refuses a replica that is told twice.
+fn once(field: &'static str, ids: impl Iterator<Item = ReplicaId>) -> Result<(), PeerError> {
+    let mut seen: Vec<u16> = ids.map(|id| id.0).collect();
+    seen.sort_unstable();
+    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(PeerError::Twice { field, id: pair[0] }),
+        None => Ok(()),
+    }
+}
+
+/// A share that smoothing or an engine's rounding carried over its bound.
+fn clamped(share: f32) -> f32 {
+    share.clamp(0.0, 1.0)
+}
+
+impl From<&Remote> for proto::Replica {
+    fn from(remote: &Remote) -> proto::Replica {
+        proto::Replica {
+            id: remote.id.0.into(),
+            eligible: remote.eligible,
+            room: remote.room,
+            front_tokens: remote.front_tokens,
+            running: remote.running,
+            outstanding: remote.outstanding,
+            outstanding_tokens: remote.outstanding_tokens,
+            reported_pending: remote.reported_pending,
+            utilisation: clamped(remote.utilisation),
+            kv_used: clamped(remote.kv_used),
+            kv_free: remote.kv_free.max(0.0),
+            kv_tokens: remote.kv_tokens,
+            ms_per_token: remote.ms_per_token,
+            trust: clamped(remote.trust),
+        }
+    }
+}
+
+impl TryFrom<&proto::Replica> for Remote {
+    type Error = PeerError;
+
+    fn try_from(replica: &proto::Replica) -> Result<Remote, PeerError> {
+        Ok(Remote {
+            id: ReplicaId(row("id", replica.id)?),
+            eligible: replica.eligible,
+            room: number("room", replica.room)?,
+            front_tokens: amount("front_tokens", replica.front_tokens)?,
+            running: replica.running,
+            outstanding: replica.outstanding,
+            outstanding_tokens: amount("outstanding_tokens", replica.outstanding_tokens)?,
+            reported_pending: replica.reported_pending,
+            utilisation: share("utilisation", replica.utilisation)?,
+            kv_used: share("kv_used", replica.kv_used)?,
+            kv_free: open("kv_free", replica.kv_free)?,
+            kv_tokens: amount("kv_tokens", replica.kv_tokens)?,
+            ms_per_token: amount("ms_per_token", replica.ms_per_token)?,
+            trust: share("trust", replica.trust)?,
+        })
+    }
+}

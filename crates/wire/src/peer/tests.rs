@@ -1,0 +1,337 @@
+use meridian_base::{ReplicaId, Time};
+use meridian_routing::{Digest, Remote, SharedPrefix};
+use proptest::prelude::*;
+use prost::Message;
+use std::time::Duration;
+
+use super::*;
+
+fn us() -> Identity {
+    Identity::new("prod", "us", "us-1").expect("are labels")
+}
+
+fn eu() -> Identity {
+    Identity::new("prod", "eu", "eu-1").expect("are labels")
+}
+
+fn told(tell: &Tell) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    tell.encode(&mut bytes);
+    bytes
+}
+
+fn over_the_wire(news: News) -> News {
+    match Tell::decode(told(&Tell::News(news)).as_slice()).expect("is within bounds") {
+        Tell::News(news) => news,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn amount() -> impl Strategy<Value = f32> {
+    prop_oneof![Just(0.0), 0.0..1e9_f32]
+}
+
+fn remote(id: u16) -> impl Strategy<Value = Remote> {
+    let room = prop_oneof![Just(f32::INFINITY), -1e6..1e6_f32];
+    let kv_free = prop_oneof![Just(f32::INFINITY), 0.0..1e6_f32];
+    let shares = [0.0..=1.0_f32, 0.0..=1.0, 0.0..=1.0];
+    let counts = (any::<bool>(), any::<[u32; 3]>());
+    (room, kv_free, shares, counts, amount(), amount(), amount(), amount()).prop_map(
+        move |(room, kv_free, shares, (eligible, counts), a, b, c, d)| Remote {
+            id: ReplicaId(id),
+            eligible,
+            room,
+            front_tokens: a,
+            running: counts[0],
+            outstanding: counts[1],
+            outstanding_tokens: b,
+            reported_pending: counts[2],
+            utilisation: shares[0],
+            kv_used: shares[1],
+            kv_free,
+            kv_tokens: c,
+            ms_per_token: d,
+            trust: shares[2],
+        },
+    )
+}
+
+/// A digest of some of eight replicas, in the order of their ids.
+fn digest() -> impl Strategy<Value = Digest> {
+    let replicas: Vec<_> = (0..8).map(|id| proptest::option::of(remote(id * 9000))).collect();
+    let prefix = (0..40_u64, 0..8_u16);
+    let prefix = prefix.prop_map(|(hash, r)| SharedPrefix { hash, replica: ReplicaId(r) });
+    let prefixes = proptest::collection::vec(prefix, 0..20);
+    (any::<[u32; 3]>(), 0.0..=1.0_f32, any::<u64>(), any::<bool>(), replicas, prefixes).prop_map(
+        |(counts, utilisation, kv_tokens, whole, replicas, prefixes)| Digest {
+            held: counts[0],
+            eligible: counts[1],
+            usable: counts[2],
+            utilisation,
+            kv_tokens,
+            replicas: replicas.into_iter().flatten().collect(),
+            whole,
+            prefixes,
+        },
+    )
+}
+
+proptest! {
+    // Whatever a region is like, its peer's digests are the same after each message of a stream;
+    // of the prefixes, all that the peer was not told lately come, in their order.
+    #[test]
+    fn digests_arrive_as_they_were_told(digests in proptest::collection::vec(digest(), 1..6)) {
+        let mut telling = Telling::new(Time::ZERO, true, Budget::default());
+        let mut hearing = Hearing::default();
+        let mut known = std::collections::BTreeMap::new();
+        for (at, digest) in (0..).zip(&digests) {
+            let news = telling.news(Time::from_millis(20 * at), digest);
+            let heard = hearing.take(over_the_wire(news)).expect("follows");
+            let mut expected = digest.clone();
+            expected.prefixes.retain(|p| known.insert(p.hash, p.replica) != Some(p.replica));
+            prop_assert_eq!(heard, expected);
+        }
+    }
+
+    // Every message reads back as it was written.
+    #[test]
+    fn messages_read_back(stamp in any::<u64>(), count in any::<u32>(), d in digest()) {
+        let hello = Hello::new(us(), stamp, 64, "meridian");
+        let news = Telling::new(Time::ZERO, true, Budget::default()).news(Time::ZERO, &d);
+        for tell in [Tell::Hello(hello.clone()), Tell::Echo(stamp), Tell::News(news), Tell::Unknown] {
+            prop_assert_eq!(Tell::decode(told(&tell).as_slice()), Ok(tell));
+        }
+        for ask in [Ask::Hello(hello), Ask::Heartbeat(stamp), Ask::Steal(count), Ask::Unknown] {
+            let mut bytes = Vec::new();
+            ask.encode(&mut bytes);
+            prop_assert_eq!(Ask::decode(bytes.as_slice()), Ok(ask));
+        }
+    }
+
+    // No bytes make a reader panic, and what it takes is within the bounds.
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Ask::decode(bytes.as_slice());
+        if let Ok(Tell::News(news)) = Tell::decode(bytes.as_slice()) {
+            let news = over_the_wire(news);
+            prop_assert!(news.changed.len() <= MOST_REPLICAS);
+        }
+    }
+}
+
+fn replica(id: u16) -> Remote {
+    Remote {
+        id: ReplicaId(id),
+        eligible: true,
+        room: 5.0,
+        front_tokens: 1.0,
+        running: 2,
+        outstanding: 3,
+        outstanding_tokens: 4.0,
+        reported_pending: 5,
+        utilisation: 0.5,
+        kv_used: 0.25,
+        kv_free: f32::INFINITY,
+        kv_tokens: 100.0,
+        ms_per_token: 0.1,
+        trust: 1.0,
+    }
+}
+
+// A number that a field can't have is refused with the field's name, be it NaN, infinite,
+// negative or over its bound.
+#[test]
+fn impossible_numbers_are_refused() {
+    type Break = fn(&mut proto::Replica, f32);
+    let fields: [(&str, Break, &[f32]); 9] = [
+        ("room", |r, v| r.room = v, &[f32::NAN]),
+        ("front_tokens", |r, v| r.front_tokens = v, &[f32::NAN, f32::INFINITY, -1.0]),
+        ("outstanding_tokens", |r, v| r.outstanding_tokens = v, &[f32::NAN, f32::INFINITY, -1.0]),
+        ("utilisation", |r, v| r.utilisation = v, &[f32::NAN, 1.1, -0.1]),
+        ("kv_used", |r, v| r.kv_used = v, &[f32::NAN, 1.1, -0.1]),
+        ("kv_free", |r, v| r.kv_free = v, &[f32::NAN, -1.0]),
+        ("kv_tokens", |r, v| r.kv_tokens = v, &[f32::NAN, f32::INFINITY, -1.0]),
+        ("ms_per_token", |r, v| r.ms_per_token = v, &[f32::NAN, f32::INFINITY, -1.0]),
+        ("trust", |r, v| r.trust = v, &[f32::NAN, 1.1, -0.1]),
+    ];
+    for (name, set, values) in fields {
+        for value in values {
+            let mut broken = proto::Replica::from(&replica(1));
+            set(&mut broken, *value);
+            let news = proto::News { changed: vec![broken], ..proto::News::default() };
+            let error = News::try_from(news).expect_err("is impossible").to_string();
+            assert!(error.starts_with(&format!("{name}: ")), "{name} = {value}: {error}");
+        }
+    }
+    let news = proto::News { utilisation: f32::NAN, ..proto::News::default() };
+    assert!(News::try_from(news).is_err_and(|e| e.to_string().starts_with("utilisation: NaN")));
+}
+
+// Ids beyond the tables', the same replica twice and lists that do not fit together are refused.
+#[test]
+fn impossible_lists_are_refused() {
+    let refused = |news: proto::News| News::try_from(news).expect_err("is impossible").to_string();
+    let one = proto::Replica::from(&replica(1));
+    let far = proto::Replica { id: 65_536, ..one };
+    let of = |changed| proto::News { changed, ..proto::News::default() };
+    assert!(refused(of(vec![far])).starts_with("id: 65536 is not an id below 65536"));
+    assert!(refused(of(vec![one, one])).starts_with("changed: replica 1 is told twice"));
+    let many = (0..=MOST_REPLICAS as u32).map(|id| proto::Replica { id, ..one }).collect();
+    assert!(refused(of(many)).starts_with("changed: 1025 are told, at most 1024"));
+    let gone = proto::News { gone: vec![0; MOST_REPLICAS + 1], ..proto::News::default() };
+    assert!(refused(gone).starts_with("gone: 1025"));
+    let hashes = vec![0; MOST_PREFIXES + 1];
+    let many = proto::News { prefix_hashes: hashes, ..proto::News::default() };
+    assert!(refused(many).starts_with("prefix_hashes: 4097"));
+    let unequal = proto::News { prefix_hashes: vec![1], ..proto::News::default() };
+    assert!(refused(unequal).starts_with("prefix_replicas: 0 for 1 hashes"));
+}
+
+// A message over the bound is refused unread, and the largest allowed fits into it.
+#[test]
+fn long_messages_are_refused() {
+    let long = vec![0; MOST_MESSAGE + 1];
+    assert_eq!(Tell::decode(long.as_slice()), Err(PeerError::Long(MOST_MESSAGE + 1)));
+    let prefix =
+        |n: usize| SharedPrefix { hash: u64::MAX - n as u64, replica: ReplicaId(u16::MAX) };
+    let largest = News {
+        changed: (0..MOST_REPLICAS as u16).map(|n| replica(u16::MAX - n)).collect(),
+        prefixes: (0..MOST_PREFIXES).map(prefix).collect(),
+        ..News::default()
+    };
+    assert!(told(&Tell::News(largest)).len() <= MOST_MESSAGE);
+}
+
+// Many small messages of new replicas can't go beyond the bound that one message has.
+#[test]
+fn replicas_do_not_pile_up() {
+    let mut hearing = Hearing::default();
+    let news = |version: u64, ids: std::ops::Range<u16>| News {
+        version,
+        base: version - 1,
+        changed: ids.map(replica).collect(),
+        ..News::default()
+    };
+    assert!(hearing.take(news(1, 0..1024)).is_ok());
+    assert!(hearing.take(news(2, 0..1024)).is_ok());
+    let error = hearing.take(news(3, 1024..1025)).expect_err("is one more").to_string();
+    assert!(error.starts_with("changed: 1025"), "{error}");
+}
+
+// News that do not follow what was heard are refused: the digest would be another one.
+#[test]
+fn news_follow_each_other() {
+    let digest =
+        Digest { replicas: vec![replica(1), replica(2)], whole: true, ..Digest::default() };
+    let mut telling = Telling::new(Time::ZERO, true, Budget::default());
+    let first = telling.news(Time::ZERO, &digest);
+    let second = telling.news(Time::ZERO, &digest);
+    assert_eq!((first.changed.len(), second.changed.len()), (2, 0), "only changes are told");
+    let mut hearing = Hearing::default();
+    assert_eq!(hearing.take(second.clone()), Err(PeerError::Gap { base: 1, have: 0 }));
+    assert!(hearing.take(first.clone()).is_ok());
+    assert_eq!(hearing.take(first), Err(PeerError::Gap { base: 0, have: 1 }));
+    let same = News { version: 1, ..second.clone() };
+    assert_eq!(hearing.take(same), Err(PeerError::Order { version: 1, have: 1 }));
+    assert_eq!(hearing.take(second).map(|d| d.replicas.len()), Ok(2));
+}
+
+// Prefixes keep to their bytes a second, the newest first, and are told again before the peer
+// takes them to be gone.
+#[test]
+fn prefixes_keep_to_their_budget() {
+    let prefixes = |from: u64| -> Vec<_> {
+        (from..from + 100).map(|hash| SharedPrefix { hash, replica: ReplicaId(0) }).collect()
+    };
+    let digest = |from| Digest { prefixes: prefixes(from), ..Digest::default() };
+    let budget = Budget { rate: 100.0, burst: 500.0 };
+    let mut telling = Telling::new(Time::ZERO, true, budget);
+    let mut told = |ms, from| telling.news(Time::from_millis(ms), &digest(from)).prefixes;
+    assert_eq!(told(0, 0), prefixes(0)[..50], "what was saved up");
+    assert_eq!(told(1000, 0), prefixes(0)[50..60], "10 prefixes are a second's bytes");
+    assert_eq!(told(2000, 50)[0].hash, 60, "what was told is not told again");
+    assert_eq!(told(21_000, 0).first().map(|p| p.hash), Some(0), "until it is old");
+    let mut silent = Telling::new(Time::ZERO, false, budget);
+    assert!(silent.news(Time::ZERO, &digest(0)).prefixes.is_empty(), "hashes don't compare");
+}
+
+// A peer of an older minor version is served with what it knows, and of another major one it is
+// told who is to be updated.
+#[test]
+fn versions_are_served_or_refused() {
+    let ours = Hello { minor: 3, ..Hello::new(us(), 7, 64, "meridian") };
+    let theirs = Hello { minor: 1, ..Hello::new(eu(), 7, 64, "gorgo") };
+    assert_eq!(ours.meet(&theirs, &eu()), Ok(Agreement { minor: 1, prefixes: true }));
+    let newer = Hello { major: MAJOR + 1, ..theirs.clone() };
+    let error = ours.meet(&newer, &eu()).expect_err("is another major").to_string();
+    assert!(error.ends_with("update us/us-1"), "{error}");
+    let error = newer.meet(&ours, &us()).expect_err("is another major").to_string();
+    assert!(error.ends_with("update us/us-1"), "{error}");
+}
+
+// Other seeds or blocks make hashes incomparable, and nothing worse.
+#[test]
+fn incomparable_hashes_are_not_shared() {
+    let ours = Hello::new(us(), 7, 64, "meridian");
+    for theirs in [
+        Hello::new(eu(), 8, 64, "meridian"),
+        Hello::new(eu(), 7, 128, "meridian"),
+        Hello::new(eu(), 7, 0, "random"),
+    ] {
+        assert_eq!(ours.meet(&theirs, &eu()).map(|a| a.prefixes), Ok(false));
+    }
+}
+
+// A gateway that says to be another one, one of another fleet, and this one itself are refused.
+#[test]
+fn impostors_are_refused() {
+    let ours = Hello::new(us(), 7, 64, "meridian");
+    let theirs = Hello::new(eu(), 7, 64, "meridian");
+    assert!(matches!(ours.meet(&theirs, &us()), Err(Refused::Name { .. })));
+    assert!(matches!(ours.meet(&ours, &us()), Err(Refused::Itself(_))));
+    let far = Identity::new("test", "eu", "eu-1").expect("are labels");
+    let other = Hello::new(far.clone(), 7, 64, "meridian");
+    assert!(matches!(ours.meet(&other, &far), Err(Refused::Fleet { .. })));
+}
+
+// What a newer peer added is passed over: fields of known messages, and whole messages.
+#[test]
+fn additions_are_passed_over() {
+    let mut bytes = told(&Tell::Echo(5));
+    bytes.extend([0xFA, 0x01, 0x03, 1, 2, 3]); // field 31, three bytes
+    assert_eq!(Tell::decode(bytes.as_slice()), Ok(Tell::Echo(5)));
+    assert_eq!(Tell::decode(&[0xFA, 0x01, 0x03, 1, 2, 3][..]), Ok(Tell::Unknown));
+    // An older one leaves out what it does not know, and that reads as nothing.
+    let bare = proto::Tell { kind: Some(proto::tell::Kind::News(proto::News::default())) };
+    let read = Tell::decode(bare.encode_to_vec().as_slice());
+    assert_eq!(read, Ok(Tell::News(News::default())));
+}
+
+// The first message is bounded like all others.
+#[test]
+fn names_are_bounded() {
+    let hello = proto::Hello::from(&Hello::new(us(), 7, 64, "meridian"));
+    let long = proto::Hello { policy: "p".repeat(65), ..hello.clone() };
+    assert!(Hello::try_from(long).is_err_and(|e| e.to_string().starts_with("policy: 65 bytes")));
+    let odd = proto::Hello { region: "eu/1".to_owned(), ..hello };
+    assert!(Hello::try_from(odd).is_err_and(|e| e.to_string().starts_with("region: `eu/1`")));
+}
+
+// Seeds are told apart without being told.
+#[test]
+fn a_seed_check_is_not_the_seed() {
+    assert_ne!(seed_check(1), seed_check(2));
+    assert_ne!(seed_check(1), 1);
+    assert_eq!(seed_check(1), seed_check(1));
+}
+
+// An idle region costs little more than its numbers: its replicas are told once.
+#[test]
+fn an_unchanged_region_is_told_in_a_few_bytes() {
+    let digest = Digest { replicas: (0..1000).map(replica).collect(), ..Digest::default() };
+    let mut telling = Telling::new(Time::ZERO, true, Budget::default());
+    let full = told(&Tell::News(telling.news(Time::ZERO, &digest))).len();
+    let after = Time::ZERO + Duration::from_millis(100);
+    let same = told(&Tell::News(telling.news(after, &digest))).len();
+    assert!(full > 40_000 && same < 20, "{full} bytes, then {same}");
+}

@@ -1,0 +1,114 @@
+//! The registry's records: the values under the keys of a store, as JSON.
+//!
+//! Desired records are what operators asked for and stay until they ask for something else.
+//! Observed records are what gateways say of themselves and of replicas; each goes with the lease
+//! of the gateway that wrote it, so what nobody confirms any more disappears.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::AddReplica;
+use crate::config::Policy;
+
+/// What the fleet should do with a replica or a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// Serve.
+    #[default]
+    Up,
+    /// Finish what is there, take nothing new.
+    Draining,
+    /// Gone. The record stays, so that a gateway whose own file still lists it leaves it out.
+    Removed,
+}
+
+impl Wanted {
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Wanted::Up => "up",
+            Wanted::Draining => "draining",
+            Wanted::Removed => "removed",
+        }
+    }
+}
+
+/// `desired/region/NAME`: a region and how its gateways decide.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// Facts that rules refer to, such as `jurisdiction: eu`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The policy with its weights; the gateways' own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// Draining sends every new request to other regions.
+    #[serde(default)]
+    pub wanted: Wanted,
+    /// Round trips in ms from gateways here to other regions, until they are measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rtt_ms: BTreeMap<String, f64>,
+}
+
+/// `desired/replica/NAME`: a replica.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replica {
+    /// Its region.
+    pub region: String,
+    /// Where it is and what it serves, as in a gateway's configuration.
+    pub spec: AddReplica,
+    /// Facts that rules refer to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What to do with it.
+    #[serde(default)]
+    pub wanted: Wanted,
+}
+
+/// `observed/gateway/NAME`: a gateway that lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gateway {
+    /// Its region.
+    pub region: String,
+    /// Where clients reach it.
+    pub address: String,
+    /// Where its peers reach it, where it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_address: Option<String>,
+    /// The program's version.
+    pub version: String,
+}
+
+/// `observed/replica/NAME/GATEWAY`: a replica as one gateway sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// `unproven`, `up`, `down` or `draining`.
+    pub state: String,
+    /// Dispatched by this gateway and not ended.
+    pub outstanding: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The short form of a record is enough, what is left out comes back as its default, and a
+    // misspelt key is refused.
+    #[test]
+    fn records_are_short_and_strict() {
+        let text = r#"{"region":"eu","spec":{"url":"http://10.0.0.1:8000"}}"#;
+        let replica: Replica = serde_json::from_str(text).unwrap();
+        assert_eq!(replica.wanted, Wanted::Up);
+        let again = serde_json::to_string(&replica).unwrap();
+        assert_eq!(serde_json::from_str::<Replica>(&again).unwrap(), replica);
+        let misspelt = text.replace("spec", "specs");
+        assert!(serde_json::from_str::<Replica>(&misspelt).is_err());
+        let region: Region = serde_json::from_str(r#"{"policy":"gorgo"}"#).unwrap();
+        assert_eq!(region.policy.map(|policy| policy.name), Some("gorgo".to_owned()));
+    }
+}

@@ -1,0 +1,23 @@
+//! `src/peer/proto.rs` is what the protobuf compiler makes of `src/peer/peer.proto`.
+
+use std::path::Path;
+
+// Whoever changes the protocol runs this test with REWRITE=1, which writes the file anew.
+#[test]
+fn generated_code_is_up_to_date() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peer");
+    let read = protox::compile(["peer.proto"], [&folder]).expect("peer.proto is read");
+    let out = std::env::temp_dir().join(format!("meridian-peer-proto-{}", std::process::id()));
+    std::fs::create_dir_all(&out).expect("makes a folder");
+    let mut config = prost_build::Config::new();
+    config.out_dir(&out).compile_fds(read).expect("compiles");
+    let made = std::fs::read_to_string(out.join("meridian.peer.v1.rs")).expect("was made");
+    std::fs::remove_dir_all(&out).expect("is there");
+
+    let path = folder.join("proto.rs");
+    if std::env::var_os("REWRITE").is_some() {
+        std::fs::write(&path, &made).expect("writes");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "proto.rs is not made of peer.proto; run this test with REWRITE=1");
+}
