@@ -273,9 +273,10 @@ async fn a_connect_over_a_cut_hangs() {
 #[tokio::test]
 async fn a_lost_link_resets() {
     let world = World::new("").await;
-    let (mut near, mut far) = world.connect().await;
+    let (mut near, mut far) = world.open().await;
     world.turn("b", "a", LinkState::Down);
-    assert!(is_reset(&mut near).await && is_reset(&mut far).await);
+    assert!(is_reset(&mut near).await, "the near side");
+    assert!(is_reset(&mut far).await, "the far side");
     let mut late = TcpStream::connect(world.door).await.unwrap();
     assert!(is_reset(&mut late).await);
     world.turn("b", "a", LinkState::Up);

@@ -28,6 +28,7 @@ fn machine() -> Routing {
             slots: None,
             weight: 1,
             rtt: Duration::ZERO,
+            place: 0,
         };
         machine.handle(Time::ZERO, Input::Joined { id, spec });
         let load = Load { pending: Some(0), running: Some(id.0.into()), ..Load::default() };
