@@ -133,6 +133,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         prefix: inner.prefix,
         replicas: members.iter().filter_map(one).collect(),
         peers: peers.unwrap_or_default(),
+        control: None,
     }
 }
 
