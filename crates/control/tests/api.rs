@@ -262,7 +262,8 @@ async fn a_restart_keeps_everything() {
     plane.ask("PUT", "/admin/replicas/a", replica("eu", 1)).await;
     let lease = announced(&plane, "eu-1", "eu").await;
     let mut held: Snapshot = plane.snapshot().await;
-    plane.restart().await;
+    plane.stop().await;
+    plane.start_again().await;
     assert_eq!(plane.snapshot().await, held);
     let mut watch = Watching::begin(&plane, &held, None).await;
     assert_eq!(plane.ask("PUT", "/admin/gateways/eu-1", json!({"lease": lease})).await.0, 200);

@@ -22,6 +22,7 @@ mod pins;
 mod probe;
 mod proxy;
 mod refuse;
+mod registry;
 mod relay;
 mod serve;
 mod shared;

@@ -28,10 +28,11 @@ use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::pins::Pins;
+use crate::registry::Following;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, peers, probe};
+use crate::{admin, discover, peers, probe, registry};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +91,10 @@ pub async fn serve(
     if let Some(listener) = peer_listener {
         peers::start(&shared, listener, &mut background);
     }
+    registry::start(&shared, ready, &mut background);
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
+    registry::leave(&shared).await;
     workers.drain().await;
     Ok(())
 }
@@ -147,6 +150,7 @@ fn build(
         tenant_header: header(&config.keys.tenant_header),
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
+        registry: Following::new(&config, peers.as_deref()).map(Arc::new),
         peers,
         config,
     })

@@ -159,6 +159,8 @@ pub struct Control {
     /// Seconds since it was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_s: Option<f64>,
+    /// Times it was lost.
+    pub losses: u64,
     /// The revision of the view.
     pub revision: u64,
     /// Whether the gateway counts as alive there, as far as it knows.
@@ -167,6 +169,8 @@ pub struct Control {
     pub gateways: Vec<String>,
     /// Regions whose replicas are served here because none of their own gateways lives.
     pub adopted: Vec<String>,
+    /// How many those replicas are.
+    pub adopted_replicas: usize,
     /// Why it is lost, or what of the view can't be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,

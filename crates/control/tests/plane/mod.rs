@@ -1,5 +1,8 @@
 //! A control plane inside a test, asked over its sockets.
 
+// Each test program uses its part of this file.
+#![allow(dead_code)]
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,15 +40,29 @@ impl Plane {
         let yaml = format!("version: 1\nstore: {}\nadmin: 127.0.0.1:0\n{more}", file.display());
         let config = Config::read(&yaml).unwrap();
         let (admin, stop, served) = begin(config.clone()).await;
+        // Who knows it finds it again after a restart.
+        let config = Config { admin, ..config };
         Plane { dir, config, admin, stop: Some(stop), served }
     }
 
-    /// Stops it and starts it with the same file.
-    pub(crate) async fn restart(&mut self) {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.admin)
+    }
+
+    pub(crate) async fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         (&mut self.served).await.unwrap().unwrap();
+    }
+
+    /// Starts it again, with the same file and port.
+    pub(crate) async fn start_again(&mut self) {
         let (admin, stop, served) = begin(self.config.clone()).await;
         (self.admin, self.stop, self.served) = (admin, Some(stop), served);
+    }
+
+    /// Loses its file; only while it is stopped.
+    pub(crate) fn lose_file(&self) {
+        std::fs::remove_file(&self.config.store).unwrap();
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> hyper::Response<Incoming> {

@@ -62,6 +62,11 @@ impl Peers {
         Ok(Some(Peers { config: peers, hello, tls, bulletin: Bulletin::default(), links }))
     }
 
+    /// This gateway's name, as its certificate says it.
+    pub(crate) fn name(&self) -> &str {
+        self.tls.identity.gateway()
+    }
+
     /// Something may have changed that peers want to know of.
     pub(crate) fn touch(&self) {
         self.bulletin.touch();
