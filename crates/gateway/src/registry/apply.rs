@@ -66,6 +66,7 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
 /// One step towards what the view asks for.
 fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
     let mut wants = wants(view, &following.name, &following.region);
+    wants.problems.extend(policy(shared, view));
     let members = shared.fleet.all();
     let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
     // One that somebody took out by hand is not here any more.
@@ -171,4 +172,14 @@ fn take(
     }
     let standing = if want.drains { Standing::Drains } else { Standing::Serves };
     Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
+}
+
+/// What the view asks of the policy, where it is not what the gateway decides by: that is fixed
+/// when the gateway starts.
+fn policy(shared: &Shared, view: &Snapshot) -> Option<String> {
+    let wanted = view.regions.get(&shared.config.region)?.policy.as_ref()?;
+    (*wanted != shared.config.policy).then(|| {
+        let now = &shared.config.policy.name;
+        format!("policy: the registry asks for {}, or for other weights, and this gateway decides by {now} as its file says; change the file and start it anew", wanted.name)
+    })
 }

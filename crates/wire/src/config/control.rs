@@ -27,34 +27,16 @@ pub struct Control {
     /// What every request that changes something has to bring as `Authorization: Bearer ...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The port for gateways elsewhere, with the fleet's certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateways: Option<Port>,
     /// The mean use of replicas that the number needed aims at, above 0 and at most 1.
     #[serde(default = "target")]
     pub target: f64,
-}
-
-/// A port with mutual TLS.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Port {
-    /// Where gateways connect. Port 0: any free one.
-    pub listen: SocketAddr,
-    /// Certificates of the fleet's authority, as PEM.
-    pub ca: PathBuf,
-    /// The control plane's certificate, as PEM.
-    pub certificate: PathBuf,
-    /// Its key, as PEM.
-    pub key: PathBuf,
 }
 
 /// The gateway's control plane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// `http://host:port` of its admin port on this machine, or `https://host:port` of its port for
-    /// gateways; the latter is shown the certificate of `peers`.
+    /// `http://host:port` of its admin port.
     pub url: String,
     /// This gateway's name in the fleet; with `peers` the certificate says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,35 +111,15 @@ impl Control {
             ),
         );
         check_token("token", self.token.as_deref(), &mut check);
-        if let Some(port) = &self.gateways {
-            let files = [("ca", &port.ca), ("certificate", &port.certificate), ("key", &port.key)];
-            for (name, path) in files {
-                check(
-                    !path.as_os_str().is_empty(),
-                    format!("gateways.{name}: is empty; name a file of `meridian certs`"),
-                );
-            }
-            let same = port.listen == self.admin && port.listen.port() != 0;
-            check(
-                !same,
-                format!("gateways.listen: {} is admin's address too; use another", port.listen),
-            );
-        }
         found
     }
 }
 
 impl Registry {
-    /// Whether it is spoken to with the certificate of `peers`.
-    #[must_use]
-    pub fn is_secure(&self) -> bool {
-        self.url.starts_with("https://")
-    }
-
     /// Host and port; none for a URL that [`super::Gateway::problems`] tells of.
     #[must_use]
     pub fn authority(&self) -> Option<http::uri::Authority> {
-        let rest = self.url.strip_prefix("https://").or(self.url.strip_prefix("http://"))?;
+        let rest = self.url.strip_prefix("http://")?;
         let authority: http::uri::Authority =
             rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
         let fits = !authority.host().is_empty()
@@ -169,14 +131,7 @@ impl Registry {
     pub(super) fn check(&self, has_peers: bool, check: &mut impl FnMut(bool, String)) {
         check(
             self.authority().is_some(),
-            format!(
-                "control.url: `{}` is no address; write http://127.0.0.1:8090 or https://host:port",
-                self.url
-            ),
-        );
-        check(
-            !self.is_secure() || has_peers,
-            "control.url: https needs a certificate; configure `peers`, whose it is, or use http on this machine".to_owned(),
+            format!("control.url: `{}` is no address; write it as http://127.0.0.1:8090", self.url),
         );
         check(
             self.name.is_some() || has_peers,
@@ -226,8 +181,7 @@ mod tests {
     // line.
     #[test]
     fn control_problems() {
-        let yaml = "version: 2\nstore: ''\nadmin: 0.0.0.0:8090\ntarget: 1.5\n\
-                    gateways: {listen: '0.0.0.0:8090', ca: '', certificate: a, key: b}\n";
+        let yaml = "version: 2\nstore: ''\nadmin: 0.0.0.0:8090\ntarget: 1.5\n";
         let ConfigError::Invalid(problems) = Control::read(yaml).unwrap_err() else {
             panic!("is readable");
         };
@@ -236,8 +190,6 @@ mod tests {
             "store: is empty",
             "target: 1.5 is no share",
             "token: is missing, and admin is 0.0.0.0:8090",
-            "gateways.ca: is empty",
-            "gateways.listen: 0.0.0.0:8090 is admin's address too",
         ] {
             assert!(problems.iter().any(|p| p.contains(part)), "{part}: {problems:#?}");
         }
@@ -253,9 +205,9 @@ mod tests {
         let read = |text: &str| Gateway::read(&format!("version: 1\ncontrol: {text}\n"));
         let control = read("{url: 'http://127.0.0.1:8090', name: us-1}").unwrap().control.unwrap();
         assert_eq!(control.authority().unwrap().as_str(), "127.0.0.1:8090");
-        assert_eq!((control.lease, control.is_secure()), (Span::secs(5), false));
+        assert_eq!(control.lease, Span::secs(5));
         let error = read("{url: 'https://c:1', name: US, lease: 10ms}").unwrap_err().to_string();
-        for part in ["control.url: https needs", "control.name: `US`", "control.lease: 10ms is"] {
+        for part in ["control.url: `https://c:1`", "control.name: `US`", "control.lease: 10ms is"] {
             assert!(error.contains(part), "{part}: {error}");
         }
         for url in ["c:1", "http://c", "ftp://c:1", "http://c:1/x", "http://a@c:1"] {

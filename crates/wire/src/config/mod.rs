@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
-pub use control::{Control, Port, Registry};
+pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use units::{Size, Span};
