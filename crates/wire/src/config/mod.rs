@@ -172,8 +172,10 @@ pub struct Held {
     pub max_wait: Span,
     /// How many from the front are looked at when room appears.
     pub look_ahead: u32,
-    /// After this long the oldest goes before better fits.
+    /// After this long the oldest of the tenant that was served least goes before better fits.
     pub patience: Span,
+    /// After this long who fits nowhere is promised the next room of a full replica.
+    pub promise: Span,
 }
 
 /// Circuit breakers.
@@ -269,6 +271,7 @@ impl Default for Held {
             max_wait: Span(h.max_wait),
             look_ahead: h.look_ahead,
             patience: Span(h.patience),
+            promise: Span(h.promise),
         }
     }
 }
@@ -455,6 +458,7 @@ impl Gateway {
                 max_wait: self.held.max_wait.0,
                 look_ahead: self.held.look_ahead,
                 patience: self.held.patience.0,
+                promise: self.held.promise.0,
             },
             attempts: self.attempts,
             breaker: BreakerConfig {
