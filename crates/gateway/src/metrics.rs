@@ -133,6 +133,8 @@ impl Metrics {
         let reason = match source {
             Source::Full => "engine_full",
             Source::Replica => "replica_failed",
+            Source::PeerFull => "peer_full",
+            Source::Peer => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();
     }
