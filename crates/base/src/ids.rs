@@ -33,6 +33,43 @@ id! {
     ModelId(u16), "m"
 }
 
+id! {
+    /// One network transfer's row in the tables of a flow machine. Reused only after it is over.
+    FlowId(u32), "flow-"
+}
+id! {
+    /// One port's row: one direction of a network card, or of a switch's port.
+    PortId(u32), "port-"
+}
+id! {
+    /// One batch's row: requests that compute their layers together.
+    BatchId(u32), "batch-"
+}
+
+impl FlowId {
+    /// The row as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PortId {
+    /// The row as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl BatchId {
+    /// The row as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl PeerId {
     /// The row as an index.
     #[must_use]

@@ -13,7 +13,7 @@ mod rng;
 mod time;
 
 pub use fingerprint::{Fingerprinter, keyed, mix};
-pub use ids::{ModelId, PeerId, ReplicaId, RequestId};
+pub use ids::{BatchId, FlowId, ModelId, PeerId, PortId, ReplicaId, RequestId};
 pub use rng::Rng;
 pub use time::Time;
 

@@ -94,8 +94,12 @@ pub async fn serve(
     registry::start(&shared, ready, &mut background);
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
-    registry::leave(&shared).await;
-    workers.drain().await;
+    let peers = async {
+        if let Some(peers) = &shared.peers {
+            peers.drain(shared.config.timeouts.drain.0).await;
+        }
+    };
+    tokio::join!(registry::leave(&shared), workers.drain(), peers);
     Ok(())
 }
 

@@ -78,7 +78,7 @@ impl Following {
     /// None where the configuration names no control plane.
     pub(crate) fn new(config: &config::Gateway, peers: Option<&Peers>) -> Option<Following> {
         let control = config.control.clone()?;
-        let certified = || peers.map(|peers| peers.name().to_owned());
+        let certified = || peers.map(|peers| peers.own_name().to_owned());
         // The configuration was checked: it has a name or peers.
         let name = control.name.clone().or_else(certified)?;
         Some(Following {

@@ -1,0 +1,50 @@
+//! What a driver tells of a batch: its requests, their objectives, and what they will transfer.
+//!
+//! The plan is an estimate (for mixtures of experts from past routing), used by feasibility and by
+//! the minimal link utilisation of layers that are not computed yet. Without it the machine knows
+//! what was submitted and no more, which is how an engine that moves its KV once, after the prefill,
+//! is served.
+
+use alloc::vec::Vec;
+use meridian_base::{BatchId, Duration, PortId, RequestId, Time};
+
+/// A batch that begins to be served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Its row, chosen by the driver, free until the batch has departed.
+    pub id: BatchId,
+    /// Layers of the model, at least 1.
+    pub layers: u16,
+    /// Estimated time of one layer's computation; the observed pace replaces it.
+    pub layer_time: Duration,
+    /// Bytes of all its collectives, by port.
+    pub collectives: Vec<(PortId, u64)>,
+    /// Its requests, at least one.
+    pub requests: Vec<Member>,
+}
+
+/// One request of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The request.
+    pub id: RequestId,
+    /// When its first token is due (TTFT); `None` for best effort.
+    pub deadline: Option<Time>,
+    /// The objective behind the deadline: its length from the request's arrival.
+    pub slo: Duration,
+    /// What decode needs after the last byte, before the first token.
+    pub decode: Duration,
+    /// What it will transfer, by port; may be empty.
+    pub plan: Vec<PortPlan>,
+}
+
+/// What a request will transfer over a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPlan {
+    /// The port.
+    pub port: PortId,
+    /// Bytes of stage 1, all layers.
+    pub reuse: u64,
+    /// Bytes of stage 3, all layers, equally from each.
+    pub handoff: u64,
+}

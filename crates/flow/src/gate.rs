@@ -1,0 +1,223 @@
+//! The gate of a port: who may send the next chunk.
+//!
+//! Priorities in the host's own queues are only as good as what is not committed yet: bytes handed to
+//! the card can't be taken back. So a port has few bytes permitted and not completed, and whoever
+//! asks beyond that waits, by precedence. A flow is gated at its first port, the sender's own.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::place::Place;
+
+/// Precedence of a waiting flow: class, order, and first come among equals.
+pub(crate) type Key = (u8, u64, u64);
+
+/// All gates of a host.
+#[derive(Debug)]
+pub(crate) struct Gates {
+    window: u64,
+    ports: Vec<Gate>,
+    /// By flow: what it asked for, and where it stands in its port's heap.
+    asks: Vec<Ask>,
+    sequence: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Gate {
+    /// Bytes permitted and not completed.
+    permitted: u64,
+    /// Flows that wait, as a binary heap, first at the top.
+    heap: Vec<(Key, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    at: u32,
+    bytes: u32,
+    /// Its place among all asks, 0 while it does not wait.
+    sequence: u64,
+    /// Bytes permitted to it and not completed.
+    permitted: u64,
+}
+
+/// Not in a heap.
+const OUT: u32 = u32::MAX;
+
+impl Gates {
+    pub(crate) fn new(ports: u32, flows: u32, window: u32) -> Gates {
+        let ask = Ask { at: OUT, bytes: 0, sequence: 0, permitted: 0 };
+        let ports = vec![Gate::default(); ports as usize];
+        Gates { window: u64::from(window), ports, asks: vec![ask; flows as usize], sequence: 0 }
+    }
+
+    /// Whether the flow waits.
+    pub(crate) fn waits(&self, flow: u32) -> bool {
+        self.asks[flow as usize].at != OUT
+    }
+
+    /// The number of the ask that a flow waits with, 0 where it does not.
+    pub(crate) fn ask_of(&self, flow: u32) -> u64 {
+        if self.waits(flow) { self.asks[flow as usize].sequence } else { 0 }
+    }
+
+    /// A flow asks for a chunk, and waits until [`Self::next`] gives it.
+    pub(crate) fn ask(&mut self, port: u32, flow: u32, bytes: u32, place: &Place) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let ask = &mut self.asks[flow as usize];
+        (ask.bytes, ask.sequence) = (bytes, sequence);
+        self.push(port, (place.class, place.order, sequence), flow);
+    }
+
+    /// The next flow that the port has room for, with its bytes.
+    pub(crate) fn next(&mut self, port: u32) -> Option<(u32, u32)> {
+        let gate = &self.ports[port as usize];
+        let &(_, flow) = gate.heap.first()?;
+        let bytes = u64::from(self.asks[flow as usize].bytes);
+        // A chunk goes even if it alone is more than the window.
+        let room = gate.permitted == 0 || gate.permitted + bytes <= self.window;
+        room.then(|| (flow, self.permit(port, flow)))
+    }
+
+    /// Permits what the flow waits for, whatever the room.
+    pub(crate) fn permit(&mut self, port: u32, flow: u32) -> u32 {
+        self.remove(port, flow);
+        let ask = &mut self.asks[flow as usize];
+        ask.permitted += u64::from(ask.bytes);
+        self.ports[port as usize].permitted += u64::from(ask.bytes);
+        ask.bytes
+    }
+
+    /// Bytes of the flow are over. Those that had no permit give no room back.
+    pub(crate) fn completed(&mut self, port: u32, flow: u32, bytes: u64) {
+        let ask = &mut self.asks[flow as usize];
+        let back = bytes.min(ask.permitted);
+        ask.permitted -= back;
+        self.ports[port as usize].permitted -= back;
+    }
+
+    /// The flow is over: it waits no longer and gives back what it had.
+    pub(crate) fn forget(&mut self, port: u32, flow: u32) {
+        if self.waits(flow) {
+            self.remove(port, flow);
+        }
+        self.completed(port, flow, u64::MAX);
+    }
+
+    /// The flow's precedence changed.
+    pub(crate) fn moved(&mut self, port: u32, flow: u32, place: &Place) {
+        if self.waits(flow) {
+            let sequence = self.asks[flow as usize].sequence;
+            self.remove(port, flow);
+            self.push(port, (place.class, place.order, sequence), flow);
+        }
+    }
+
+    /// Bytes permitted and not completed at a port.
+    pub(crate) fn permitted(&self, port: u32) -> u64 {
+        self.ports[port as usize].permitted
+    }
+
+    fn push(&mut self, port: u32, key: Key, flow: u32) {
+        let heap = &mut self.ports[port as usize].heap;
+        heap.push((key, flow));
+        let at = heap.len() - 1;
+        self.up(port, at);
+    }
+
+    fn remove(&mut self, port: u32, flow: u32) {
+        let at = self.asks[flow as usize].at as usize;
+        self.asks[flow as usize].at = OUT;
+        let heap = &mut self.ports[port as usize].heap;
+        heap.swap_remove(at);
+        if at < heap.len() {
+            let at = self.up(port, at);
+            self.down(port, at);
+        }
+    }
+
+    fn up(&mut self, port: u32, mut at: usize) -> usize {
+        let heap = &mut self.ports[port as usize].heap;
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if heap[parent].0 <= heap[at].0 {
+                break;
+            }
+            heap.swap(parent, at);
+            self.asks[heap[at].1 as usize].at = at as u32;
+            at = parent;
+        }
+        self.asks[heap[at].1 as usize].at = at as u32;
+        at
+    }
+
+    fn down(&mut self, port: u32, mut at: usize) {
+        let heap = &mut self.ports[port as usize].heap;
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let Some(&(key, _)) = heap.get(left) else { break };
+            let child =
+                if heap.get(right).is_some_and(|(other, _)| *other < key) { right } else { left };
+            if heap[at].0 <= heap[child].0 {
+                break;
+            }
+            heap.swap(child, at);
+            self.asks[heap[at].1 as usize].at = at as u32;
+            at = child;
+        }
+        self.asks[heap[at].1 as usize].at = at as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use meridian_base::Rng;
+
+    // A gate gives what a sorted map of those that wait would give, through random asks, moves,
+    // completions and ends, and never has more out than its window allows.
+    #[test]
+    fn a_gate_is_a_sorted_map() {
+        let mut rng = Rng::new(3);
+        let mut gates = Gates::new(1, 64, 4);
+        let mut naive: BTreeMap<u32, Key> = BTreeMap::new();
+        let (mut out, mut sequence) = ([0_u64; 64], 0);
+        for _ in 0..50_000 {
+            let flow = rng.below(64) as u32;
+            let place = Place::new(0, rng.below(3) as u8, rng.below(5) as u64);
+            match rng.below(4) {
+                0 if !gates.waits(flow) => {
+                    gates.ask(0, flow, 1, &place);
+                    sequence += 1;
+                    naive.insert(flow, (place.class, place.order, sequence));
+                }
+                1 => {
+                    gates.moved(0, flow, &place);
+                    if let Some(key) = naive.get_mut(&flow) {
+                        *key = (place.class, place.order, key.2);
+                    }
+                }
+                2 => {
+                    gates.completed(0, flow, 1);
+                    out[flow as usize] = out[flow as usize].saturating_sub(1);
+                }
+                _ if rng.below(10) == 0 => {
+                    gates.forget(0, flow);
+                    naive.remove(&flow);
+                    out[flow as usize] = 0;
+                }
+                _ => {}
+            }
+            while let Some((given, bytes)) = gates.next(0) {
+                let first = naive.iter().min_by_key(|(_, key)| **key).map(|(flow, _)| *flow);
+                assert_eq!(Some(given), first);
+                naive.remove(&given);
+                out[given as usize] += u64::from(bytes);
+            }
+            assert_eq!(gates.permitted(0), out.iter().sum::<u64>());
+            assert!(gates.permitted(0) <= 4);
+            assert!(naive.is_empty() || gates.permitted(0) == 4, "nobody waits beside free room");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The machine: what it is told, what it answers, and its five methods. Its parts stand beside it:
+//! batches and their layers, flows, permits, and what is due.
+
+mod batches;
+mod due;
+mod flows;
+mod permits;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
+
+use self::due::Due;
+use crate::batch::Batch;
+use crate::config::{Config, ConfigError};
+use crate::gate::Gates;
+use crate::place::{Level, Place};
+use crate::policy::{Passed, Policy};
+use crate::refusal::{Refusal, Subject};
+use crate::stage::Flow;
+use crate::tables::{NONE, World};
+use crate::why::{Lever, PermitWhy, PruneWhy, Why};
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A port is there, or its rate is another.
+    Port {
+        /// Its row.
+        id: PortId,
+        /// Its rate, above 0.
+        bytes_per_second: f64,
+    },
+    /// A batch begins to be served.
+    BatchArrived(Batch),
+    /// A batch begins to compute a layer.
+    Layer {
+        /// The batch.
+        batch: BatchId,
+        /// Which run through the layers this is: a new chunk of a prompt, or a start after
+        /// preemption, is a new generation. An older one is ignored.
+        generation: u32,
+        /// The layer, from 0; within a generation never an earlier one.
+        layer: u16,
+    },
+    /// A batch has computed all layers, or is given up. Its flows of stages 1 and 2 are over with it;
+    /// its requests remain for their handoffs.
+    BatchDeparted(BatchId),
+    /// A request is over, with all of its flows.
+    Ended(RequestId),
+    /// A flow is ready to be sent.
+    Submit(Flow),
+    /// A flow asks to send its next chunk.
+    Ask {
+        /// The flow.
+        flow: FlowId,
+        /// The chunk's bytes; what is beyond the largest chunk is not permitted.
+        bytes: u32,
+    },
+    /// Bytes of a flow have been transferred. With its last byte the flow is over and its row free.
+    Completed {
+        /// The flow.
+        flow: FlowId,
+        /// Bytes since the last report.
+        bytes: u64,
+    },
+    /// A flow is given up by its client. Its row is free.
+    Withdrawn(FlowId),
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Output {
+    /// Where a flow stands from now on.
+    Placed {
+        /// The flow.
+        flow: FlowId,
+        /// Its precedence.
+        place: Place,
+        /// Why.
+        why: Why,
+    },
+    /// The flow may send a chunk.
+    Permit {
+        /// The flow.
+        flow: FlowId,
+        /// Its bytes.
+        bytes: u32,
+        /// The level to send it with.
+        level: Level,
+        /// Why now.
+        why: PermitWhy,
+    },
+    /// A pass found that others cannot be in time beside this request. Its handoff goes last; what
+    /// else can be done is the lever.
+    Pruned {
+        /// The request.
+        request: RequestId,
+        /// What the driver can do.
+        lever: Lever,
+        /// What the pass found.
+        why: PruneWhy,
+    },
+    /// The request cannot be in time, or is not: its handoff goes last.
+    Demoted {
+        /// The request.
+        request: RequestId,
+        /// [`Why::Infeasible`] or [`Why::Late`].
+        why: Why,
+    },
+    /// A request that was pruned or demoted can be in time after all.
+    Reinstated(RequestId),
+    /// An input was refused. Nothing has changed, but for what the refusal itself says.
+    Refused {
+        /// What it was about.
+        subject: Subject,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// The flow scheduler of a host, or of a cluster. See the crate's documentation for the contract.
+pub struct Flows {
+    world: World,
+    policy: Box<dyn Policy>,
+    gates: Gates,
+    due: Due,
+    outputs: VecDeque<Output>,
+    /// Working lists, kept for their memory.
+    list: Vec<u32>,
+    moved: Vec<u32>,
+    passed: Vec<Passed>,
+}
+
+impl Flows {
+    /// A machine without ports. The seed keeps the places of ids in its maps from being foreseen;
+    /// nothing that is decided depends on it.
+    ///
+    /// # Errors
+    /// When the settings do not go together.
+    pub fn new(config: Config, seed: u64) -> Result<Flows, ConfigError> {
+        config.validate()?;
+        let limits = config.limits;
+        Ok(Flows {
+            policy: (config.policy.build)(&config),
+            gates: Gates::new(limits.ports, limits.flows, config.window),
+            due: Due::new(&config),
+            outputs: VecDeque::with_capacity(limits.flows as usize),
+            list: Vec::with_capacity(limits.flows as usize),
+            moved: Vec::with_capacity(limits.batches as usize),
+            passed: Vec::new(),
+            world: World::new(config, seed),
+        })
+    }
+
+    /// Takes one event. `now` never goes back.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Port { id, bytes_per_second } => self.port(id, bytes_per_second),
+            Input::BatchArrived(batch) => self.batch_arrived(now, &batch),
+            Input::Layer { batch, generation, layer } => self.layer(now, batch, generation, layer),
+            Input::BatchDeparted(batch) => self.batch_departed(now, batch),
+            Input::Ended(request) => self.ended(now, request),
+            Input::Submit(flow) => self.submit(now, &flow),
+            Input::Ask { flow, bytes } => self.ask(now, flow, bytes),
+            Input::Completed { flow, bytes } => self.completed(now, flow, bytes),
+            Input::Withdrawn(flow) => self.withdrawn(now, flow),
+        }
+    }
+
+    /// The next thing to do; call it until `None`.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.due.next()
+    }
+
+    /// Where a live flow stands.
+    #[must_use]
+    pub fn place(&self, flow: FlowId) -> Option<Place> {
+        let row = self.world.flows.get(flow.index()).filter(|row| row.live)?;
+        Some(row.place)
+    }
+
+    /// Live flows.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.world.live_flows
+    }
+
+    /// Whether no flow is live.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.world.live_flows == 0
+    }
+
+    /// Requests that arrived, and those given up as infeasible or for others, within the window of
+    /// the drop budget.
+    #[must_use]
+    pub fn budget(&self) -> (u32, u32) {
+        self.world.budget.totals()
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.world.config
+    }
+
+    /// Checks the whole state, in time proportional to the tables.
+    ///
+    /// # Panics
+    /// When an invariant does not hold, which is a defect of the machine.
+    pub fn check_invariants(&self) {
+        let (mut live, mut released) = (0, 0);
+        for (id, row) in self.world.flows.iter().enumerate() {
+            let waits = self.gates.waits(id as u32);
+            assert!(row.live || !waits, "who waits for a permit is live");
+            if !row.live {
+                continue;
+            }
+            live += 1;
+            assert!(row.left > 0 && row.left <= row.size, "a live flow has bytes left");
+            if row.stage.is_early() {
+                assert!(self.world.batch(row.batch).live, "an early flow's batch is there");
+            } else {
+                assert!(self.world.request(row.request).live, "a handoff's request is there");
+                released += row.left * row.ports.as_slice().len() as u64;
+            }
+        }
+        assert_eq!(live, self.world.live_flows, "live flows are counted");
+        let live_uses = self.world.requests.iter().filter(|row| row.live);
+        let mut sum = 0;
+        for row in live_uses {
+            let mut at = row.uses;
+            while at != NONE {
+                sum += self.world.uses[at as usize].released;
+                at = self.world.uses[at as usize].next;
+            }
+        }
+        assert_eq!(sum, released, "what is released is what handoffs have left");
+        for port in 0..self.world.rates.len() as u32 {
+            let most = u64::from(self.world.config.window);
+            // Collectives that waited too long come on top: the gate fails open.
+            let open = self.due.failed_open();
+            assert!(self.gates.permitted(port) <= most + open, "permits are bounded");
+        }
+    }
+
+    fn port(&mut self, id: PortId, rate: f64) {
+        let (field, limit) = ("limits.ports", u64::from(self.world.config.limits.ports));
+        let subject = Subject::Port(id);
+        if u64::from(id.0) >= limit {
+            let why = Refusal::BeyondTable { field, value: u64::from(id.0), limit };
+            return self.refuse(subject, why);
+        }
+        if !(rate > 0.0 && rate.is_finite()) {
+            return self.refuse(subject, Refusal::DeadPort(rate));
+        }
+        self.world.rates[id.index()] = rate;
+    }
+
+    fn refuse(&mut self, subject: Subject, why: Refusal) {
+        self.outputs.push_back(Output::Refused { subject, why });
+    }
+
+    /// Whether every port is there.
+    fn known(&self, mut ports: impl Iterator<Item = PortId>) -> Result<(), Refusal> {
+        let rates = &self.world.rates;
+        let dead = |port: &PortId| rates.get(port.index()).is_none_or(|rate| *rate <= 0.0);
+        ports.find(dead).map_or(Ok(()), |port| Err(Refusal::UnknownPort(port)))
+    }
+}

@@ -1,0 +1,234 @@
+//! Batches: they arrive, compute layer after layer, and depart; requests end.
+
+use meridian_base::{BatchId, RequestId, Time};
+
+use super::{Flows, Output};
+use crate::batch::{Batch, Member};
+use crate::policy::Passed;
+use crate::refusal::{Refusal, Subject};
+use crate::tables::{NONE, RequestRow};
+use crate::why::PermitWhy;
+
+impl Flows {
+    pub(super) fn batch_arrived(&mut self, now: Time, batch: &Batch) {
+        if let Err(why) = self.check_batch(batch) {
+            return self.refuse(Subject::Batch(batch.id), why);
+        }
+        let at = batch.id.0;
+        let sequence = self.world.next_sequence();
+        let row = &mut self.world.batches[at as usize];
+        (row.live, row.computes, row.generation, row.layer) = (true, false, 0, 0);
+        (row.layer_began, row.pace) = (now, batch.layer_time);
+        (row.rank, row.sequence) = (u64::MAX, sequence);
+        row.set_layers(batch.layers);
+        row.requests.clear();
+        row.collectives.clear();
+        row.collectives.extend_from_slice(&batch.collectives);
+        for member in &batch.requests {
+            match self.enter_member(now, at, batch.layers, member) {
+                Ok(request) => self.world.batches[at as usize].requests.push(request),
+                Err(why) => self.refuse(Subject::Request(member.id), why),
+            }
+        }
+        if self.world.batch(at).requests.is_empty() {
+            self.world.batches[at as usize].live = false;
+            return self.refuse(Subject::Batch(batch.id), Refusal::NoRequests);
+        }
+        self.world.arrived.push(at);
+        self.pass(now);
+    }
+
+    fn check_batch(&self, batch: &Batch) -> Result<(), Refusal> {
+        let (id, limits) = (batch.id, self.world.config.limits);
+        let limit = u64::from(limits.batches);
+        if u64::from(id.0) >= limit {
+            let (field, value) = ("limits.batches", u64::from(id.0));
+            return Err(Refusal::BeyondTable { field, value, limit });
+        }
+        if self.world.batch(id.0).live {
+            return Err(Refusal::Taken);
+        }
+        if batch.layers == 0 || batch.layers > limits.layers {
+            return Err(Refusal::Layers { value: batch.layers, most: limits.layers });
+        }
+        if batch.requests.is_empty() {
+            return Err(Refusal::NoRequests);
+        }
+        if batch.requests.len() > self.world.room_for_requests() {
+            let limit = u64::from(limits.requests);
+            return Err(Refusal::Full { field: "limits.requests", limit });
+        }
+        self.known(batch.collectives.iter().map(|(port, _)| *port))
+    }
+
+    fn enter_member(
+        &mut self,
+        now: Time,
+        batch: u32,
+        layers: u16,
+        member: &Member,
+    ) -> Result<u32, Refusal> {
+        if self.world.find_request(member.id).is_some() {
+            return Err(Refusal::Taken);
+        }
+        if let Some(deadline) = member.deadline.filter(|deadline| *deadline <= now) {
+            return Err(Refusal::DeadlinePast { deadline, now });
+        }
+        self.known(member.plan.iter().map(|one| one.port))?;
+        if member.plan.len() > self.world.room_for_uses() {
+            let limit = u64::from(self.world.config.limits.uses);
+            return Err(Refusal::Full { field: "limits.uses", limit });
+        }
+        let row = RequestRow {
+            live: true,
+            id: member.id,
+            batch,
+            arrived: now,
+            deadline: member.deadline,
+            slo: member.slo,
+            decode: member.decode,
+            ..RequestRow::vacant()
+        };
+        let request = self.world.begin_request(row).expect("the batch was checked for room");
+        for plan in &member.plan {
+            let at = self.world.use_of(request, plan.port).expect("there is room for the plan");
+            let one = &mut self.world.uses[at as usize];
+            one.reuse = one.reuse.saturating_add(plan.reuse);
+            one.coming = one.coming.saturating_add(plan.handoff);
+            one.per_layer = one.coming.div_ceil(u64::from(layers));
+        }
+        self.world.budget.arrived(now);
+        Ok(request)
+    }
+
+    pub(super) fn layer(&mut self, now: Time, id: BatchId, generation: u32, layer: u16) {
+        let subject = Subject::Batch(id);
+        let Some(row) = self.world.batches.get_mut(id.index()).filter(|row| row.live) else {
+            return self.refuse(subject, Refusal::Unknown);
+        };
+        if generation < row.generation {
+            return;
+        }
+        let layers = row.layers;
+        if layer >= layers {
+            return self.refuse(subject, Refusal::LayerBeyond { layer, layers });
+        }
+        let (again, current) = (generation > row.generation, row.layer);
+        if !again && layer < current {
+            let why = Refusal::LayerCycle { layer, current, generation };
+            return self.refuse(subject, why);
+        }
+        if !again && row.computes && layer > current {
+            // The mean of what was expected and what it took.
+            let took = now.since(row.layer_began) / u32::from(layer - current);
+            row.pace = row.pace / 2 + took / 2;
+        }
+        (row.generation, row.layer, row.layer_began, row.computes) = (generation, layer, now, true);
+        let reach = layer.saturating_add(u16::from(self.world.config.levels)).min(layers);
+        let affected = if again { 0..layers } else { current..reach };
+        self.place_layers(now, id.0, affected);
+        for nth in 0..self.world.batch(id.0).requests.len() {
+            let request = self.world.batch(id.0).requests[nth];
+            if again {
+                self.policy.restarted(&mut self.world, request);
+            }
+            self.world.requests[request as usize].begun = true;
+            self.update(now, request);
+            if again {
+                self.place_list(now, self.world.request(request).handoffs);
+            }
+        }
+    }
+
+    /// Places the early flows for some layers anew: after a layer began, those that it passed and
+    /// those as far ahead as levels reach; in a new generation all, since flows may fall back.
+    fn place_layers(&mut self, now: Time, batch: u32, layers: core::ops::Range<u16>) {
+        if self.world.config.policy.needs.layers {
+            for layer in layers {
+                self.place_list(now, self.world.first_of_layer(batch, layer));
+            }
+        }
+    }
+
+    pub(super) fn batch_departed(&mut self, now: Time, id: BatchId) {
+        if self.world.batches.get(id.index()).is_none_or(|row| !row.live) {
+            return self.refuse(Subject::Batch(id), Refusal::Unknown);
+        }
+        let mut list = core::mem::take(&mut self.list);
+        self.world.early_flows(id.0, &mut list);
+        for flow in list.drain(..) {
+            let port = self.world.flow(flow).ports.as_slice()[0];
+            self.forget(flow);
+            self.release(port, PermitWhy::First);
+        }
+        self.list = list;
+        for nth in 0..self.world.batch(id.0).requests.len() {
+            let request = self.world.batch(id.0).requests[nth];
+            let row = &mut self.world.requests[request as usize];
+            row.batch = NONE;
+            let incarnation = row.incarnation;
+            let mut at = row.handoffs;
+            while at != NONE {
+                self.world.flows[at as usize].batch = NONE;
+                at = self.world.after(at);
+            }
+            if self.world.config.policy.needs.updates {
+                self.due.update(now, request, incarnation);
+            }
+        }
+        self.world.batches[id.index()].live = false;
+        self.world.arrived.retain(|batch| *batch != id.0);
+        self.pass(now);
+    }
+
+    pub(super) fn ended(&mut self, _now: Time, id: RequestId) {
+        let Some(request) = self.world.find_request(id) else {
+            return self.refuse(Subject::Request(id), Refusal::Unknown);
+        };
+        let batch = self.world.request(request).batch;
+        let mut list = core::mem::take(&mut self.list);
+        if batch != NONE {
+            self.world.batches[batch as usize].requests.retain(|one| *one != request);
+            self.world.early_flows(batch, &mut list);
+            list.retain(|flow| self.world.flow(*flow).request == request);
+        }
+        self.world.collect(self.world.request(request).handoffs, &mut list);
+        for flow in list.drain(..) {
+            let port = self.world.flow(flow).ports.as_slice()[0];
+            self.forget(flow);
+            self.release(port, PermitWhy::First);
+        }
+        self.list = list;
+        self.world.end_request(request);
+    }
+
+    /// Orders the batches anew and says what came of it.
+    fn pass(&mut self, now: Time) {
+        if !self.world.config.policy.needs.passes {
+            return;
+        }
+        let (mut moved, mut passed) =
+            (core::mem::take(&mut self.moved), core::mem::take(&mut self.passed));
+        self.policy.pass(&mut self.world, now, &mut moved, &mut passed);
+        for batch in moved.drain(..) {
+            let layers = self.world.batch(batch).layers;
+            for layer in 0..layers {
+                self.place_list(now, self.world.first_of_layer(batch, layer));
+            }
+        }
+        for event in passed.drain(..) {
+            let (request, output) = match event {
+                Passed::Pruned { request, lever, why } => {
+                    let id = self.world.request(request).id;
+                    (request, Output::Pruned { request: id, lever, why })
+                }
+                Passed::Reinstated { request } => {
+                    (request, Output::Reinstated(self.world.request(request).id))
+                }
+            };
+            self.outputs.push_back(output);
+            self.place_list(now, self.world.request(request).handoffs);
+        }
+        (self.moved, self.passed) = (moved, passed);
+    }
+}

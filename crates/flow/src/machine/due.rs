@@ -1,0 +1,127 @@
+//! What is due: updates of handoffs, flows that age, collectives that wait too long.
+//!
+//! All waits of one kind are equally long, so each kind is a queue in order of time; entries of what
+//! is over meanwhile are told by their incarnation and passed over. Updates fall on a common grid, so
+//! that a driver wakes once for all of them.
+
+use alloc::collections::VecDeque;
+use meridian_base::{Duration, Time};
+
+use super::{Flows, Output};
+use crate::config::Config;
+use crate::why::PermitWhy;
+
+/// The three queues: when, which row, and its incarnation (or its ask).
+#[derive(Debug)]
+pub(super) struct Due {
+    updates: VecDeque<(Time, u32, u32)>,
+    aging: VecDeque<(Time, u32, u32)>,
+    holds: VecDeque<(Time, u32, u64)>,
+    grid: u64,
+    look: Duration,
+    hold: Duration,
+    /// Bytes permitted beyond a window so far.
+    open: u64,
+}
+
+/// A flow's age is looked at so many times within the interval after which it rises.
+const LOOKS: u32 = 4;
+
+impl Due {
+    pub(super) fn new(config: &Config) -> Due {
+        let (flows, requests) = (config.limits.flows as usize, config.limits.requests as usize);
+        Due {
+            updates: VecDeque::with_capacity(requests),
+            aging: VecDeque::with_capacity(flows),
+            holds: VecDeque::with_capacity(flows),
+            grid: config.update.as_nanos() as u64,
+            look: config.aging / LOOKS,
+            hold: config.max_hold,
+            open: 0,
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        let updates = self.updates.front().map(|due| due.0);
+        let aging = self.aging.front().map(|due| due.0);
+        let holds = self.holds.front().map(|due| due.0);
+        [updates, aging, holds].into_iter().flatten().min()
+    }
+
+    pub(super) fn update(&mut self, now: Time, request: u32, incarnation: u32) {
+        let at = (now.as_nanos() / self.grid + 1).saturating_mul(self.grid);
+        self.updates.push_back((Time::from_nanos(at), request, incarnation));
+    }
+
+    pub(super) fn age(&mut self, now: Time, flow: u32, incarnation: u32) {
+        self.aging.push_back((now + self.look, flow, incarnation));
+    }
+
+    pub(super) fn hold(&mut self, now: Time, flow: u32, ask: u64) {
+        self.holds.push_back((now + self.hold, flow, ask));
+    }
+
+    pub(super) fn failed_open(&self) -> u64 {
+        self.open
+    }
+}
+
+impl Flows {
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.updates_due(now);
+        self.aging_due(now);
+        self.holds_due(now);
+    }
+
+    fn updates_due(&mut self, now: Time) {
+        while let Some(&(at, request, incarnation)) = self.due.updates.front() {
+            if at > now {
+                break;
+            }
+            self.due.updates.pop_front();
+            let row = self.world.request(request);
+            if row.live && row.incarnation == incarnation {
+                self.update(now, request);
+                self.due.update(now, request, incarnation);
+            }
+        }
+    }
+
+    fn aging_due(&mut self, now: Time) {
+        while let Some(&(at, flow, incarnation)) = self.due.aging.front() {
+            if at > now {
+                break;
+            }
+            self.due.aging.pop_front();
+            let aging = self.world.config.aging;
+            let row = &mut self.world.flows[flow as usize];
+            if !row.live || row.incarnation != incarnation {
+                continue;
+            }
+            if now.since(row.waits_since) >= aging {
+                row.waits_since = now;
+                row.lift = row.lift.saturating_add(1);
+                self.place_again(now, flow);
+            }
+            self.due.age(now, flow, incarnation);
+        }
+    }
+
+    fn holds_due(&mut self, now: Time) {
+        while let Some(&(at, flow, ask)) = self.due.holds.front() {
+            if at > now {
+                break;
+            }
+            self.due.holds.pop_front();
+            if self.gates.ask_of(flow) == ask {
+                let row = self.world.flow(flow);
+                let (port, level) = (row.ports.as_slice()[0], row.place.level);
+                let bytes = self.gates.permit(port.0, flow);
+                self.due.open = self.due.open.saturating_add(u64::from(bytes));
+                let (flow, why) = (meridian_base::FlowId(flow), PermitWhy::FailOpen);
+                self.outputs.push_back(Output::Permit { flow, bytes, level, why });
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The life of a flow: submitted, placed, placed again, over.
+
+use meridian_base::{FlowId, Time};
+
+use super::{Flows, Output};
+use crate::place::Place;
+use crate::refusal::{Refusal, Subject};
+use crate::stage::{Flow, Owner, Ports, Stage};
+use crate::tables::{FlowRow, NONE, Standing};
+use crate::why::{PermitWhy, Why};
+
+/// Rates that differ by less than this share are the same rate.
+const SAME_RATE: f64 = 0.01;
+
+impl Flows {
+    pub(super) fn submit(&mut self, now: Time, flow: &Flow) {
+        match self.enter(now, flow) {
+            Ok(()) => self.place_first(now, flow.id.0),
+            Err(why) => self.refuse(Subject::Flow(flow.id), why),
+        }
+    }
+
+    /// Checks a flow and enters it into the tables.
+    fn enter(&mut self, now: Time, flow: &Flow) -> Result<(), Refusal> {
+        let (id, limits) = (flow.id, self.world.config.limits);
+        let limit = u64::from(limits.flows);
+        if u64::from(id.0) >= limit {
+            let (field, value) = ("limits.flows", u64::from(id.0));
+            return Err(Refusal::BeyondTable { field, value, limit });
+        }
+        if self.world.flow(id.0).live {
+            return Err(Refusal::Taken);
+        }
+        if flow.bytes == 0 {
+            return Err(Refusal::NoBytes);
+        }
+        self.check_ports(&flow.ports)?;
+        let (batch, request) = self.owner(flow)?;
+        if batch != NONE && flow.layer >= self.world.batch(batch).layers {
+            let layers = self.world.batch(batch).layers;
+            return Err(Refusal::LayerBeyond { layer: flow.layer, layers });
+        }
+        let uses = self.uses_for(flow, request)?;
+        let before = self.world.flow(id.0);
+        self.world.flows[id.index()] = FlowRow {
+            live: true,
+            stage: flow.stage,
+            lift: 0,
+            layer: flow.layer,
+            incarnation: before.incarnation.wrapping_add(1),
+            batch,
+            request,
+            size: flow.bytes,
+            left: flow.bytes,
+            submitted: now,
+            waits_since: now,
+            ports: flow.ports,
+            uses,
+            ..before.clone()
+        };
+        self.world.link(id.0);
+        Ok(())
+    }
+
+    fn check_ports(&self, ports: &Ports) -> Result<(), Refusal> {
+        let ports = ports.as_slice();
+        if ports.is_empty() {
+            return Err(Refusal::NoPorts);
+        }
+        for (at, port) in ports.iter().enumerate() {
+            if ports[..at].contains(port) {
+                return Err(Refusal::PortTwice(*port));
+            }
+        }
+        self.known(ports.iter().copied())
+    }
+
+    /// Rows of the flow's batch and request, `NONE` where it has none.
+    fn owner(&self, flow: &Flow) -> Result<(u32, u32), Refusal> {
+        let early = flow.stage.is_early();
+        match flow.owner {
+            Owner::Request(id) => {
+                let unknown = Refusal::UnknownOwner(Subject::Request(id));
+                let request = self.world.find_request(id).ok_or(unknown)?;
+                let batch = self.world.request(request).batch;
+                if early && batch == NONE { Err(Refusal::Departed) } else { Ok((batch, request)) }
+            }
+            Owner::Batch(id) if early => {
+                let live = self.world.batches.get(id.index()).is_some_and(|row| row.live);
+                let unknown = Refusal::UnknownOwner(Subject::Batch(id));
+                if live { Ok((id.0, NONE)) } else { Err(unknown) }
+            }
+            Owner::Batch(id) => Err(Refusal::HandoffOfBatch(id)),
+        }
+    }
+
+    /// The uses of a request's flow, with its bytes entered.
+    fn uses_for(&mut self, flow: &Flow, request: u32) -> Result<[u32; Ports::MOST], Refusal> {
+        let mut uses = [NONE; Ports::MOST];
+        if request == NONE {
+            return Ok(uses);
+        }
+        let ports = flow.ports.as_slice();
+        if self.world.room_for_uses() < ports.len() {
+            let limit = u64::from(self.world.config.limits.uses);
+            return Err(Refusal::Full { field: "limits.uses", limit });
+        }
+        for (at, &port) in uses.iter_mut().zip(ports) {
+            *at = self.world.use_of(request, port).expect("there is room for each port");
+            if flow.stage == Stage::Handoff {
+                let one = &mut self.world.uses[*at as usize];
+                one.released += flow.bytes;
+                one.coming = one.coming.saturating_sub(flow.bytes);
+            }
+        }
+        self.world.requests[request as usize].begun = true;
+        Ok(uses)
+    }
+
+    fn place_first(&mut self, now: Time, flow: u32) {
+        self.policy.submitted(&mut self.world, now, flow);
+        let (place, why) = self.policy.place(&self.world, now, flow);
+        let row = &mut self.world.flows[flow as usize];
+        row.place = place;
+        let incarnation = row.incarnation;
+        if self.world.config.policy.needs.aging && !self.world.config.aging.is_zero() {
+            self.due.age(now, flow, incarnation);
+        }
+        self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
+    }
+
+    /// Asks the policy anew and says so where the answer is another.
+    pub(super) fn place_again(&mut self, now: Time, flow: u32) {
+        let (place, why) = self.policy.place(&self.world, now, flow);
+        let row = &mut self.world.flows[flow as usize];
+        if same(&row.place, &place) {
+            return;
+        }
+        row.place = place;
+        let port = row.ports.as_slice()[0];
+        self.gates.moved(port.0, flow, &place);
+        self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
+    }
+
+    /// Places all flows of a list anew, from `head` on.
+    pub(super) fn place_list(&mut self, now: Time, head: u32) {
+        let mut at = head;
+        while at != NONE {
+            let next = self.world.after(at);
+            self.place_again(now, at);
+            at = next;
+        }
+    }
+
+    /// Brings a request up to date, its handoffs with it.
+    pub(super) fn update(&mut self, now: Time, request: u32) {
+        let before = self.world.request(request).standing;
+        if !self.policy.update(&mut self.world, now, request) {
+            return;
+        }
+        self.place_list(now, self.world.request(request).handoffs);
+        let row = self.world.request(request);
+        let (id, standing) = (row.id, row.standing);
+        if standing == before {
+            return;
+        }
+        let worst = self.world.worst_use(request);
+        self.outputs.push_back(match (standing, worst) {
+            (Standing::In, _) => Output::Reinstated(id),
+            (Standing::Infeasible, Some(one)) => {
+                let why = Why::Infeasible { mlu: one.mlu, port: one.port };
+                Output::Demoted { request: id, why }
+            }
+            _ => Output::Demoted { request: id, why: Why::Late },
+        });
+    }
+
+    pub(super) fn completed(&mut self, now: Time, id: FlowId, bytes: u64) {
+        let subject = Subject::Flow(id);
+        let Some(row) = self.world.flows.get_mut(id.index()).filter(|row| row.live) else {
+            return self.refuse(subject, Refusal::Unknown);
+        };
+        let (left, reported) = (row.left, bytes);
+        let bytes = bytes.min(left);
+        row.left -= bytes;
+        row.waits_since = now;
+        let (class, ports, uses, stage) = (row.place.class, row.ports, row.uses, row.stage);
+        let over = row.left == 0;
+        self.count(now, stage, class, &ports, &uses, bytes);
+        let port = ports.as_slice()[0];
+        self.gates.completed(port.0, id.0, bytes);
+        if over {
+            self.forget(id.0);
+        }
+        self.release(port, PermitWhy::First);
+        if reported > left {
+            self.refuse(subject, Refusal::TooManyBytes { bytes: reported, left });
+        }
+    }
+
+    /// Enters completed bytes into loads and uses.
+    fn count(
+        &mut self,
+        now: Time,
+        stage: Stage,
+        class: u8,
+        ports: &Ports,
+        uses: &[u32; Ports::MOST],
+        bytes: u64,
+    ) {
+        let loads = self.world.config.policy.needs.loads;
+        for (port, &at) in ports.as_slice().iter().zip(uses) {
+            if loads {
+                self.world.port_load.add(port.index(), class, now, bytes);
+            }
+            if at == NONE {
+                continue;
+            }
+            let one = &mut self.world.uses[at as usize];
+            match stage {
+                Stage::Handoff => {
+                    one.released -= bytes;
+                    if loads {
+                        self.world.own_load.add(at as usize, class, now, bytes);
+                    }
+                }
+                Stage::Reuse => one.reuse = one.reuse.saturating_sub(bytes),
+                Stage::Collective => {}
+            }
+        }
+    }
+
+    pub(super) fn withdrawn(&mut self, _now: Time, id: FlowId) {
+        let Some(row) = self.world.flows.get(id.index()).filter(|row| row.live) else {
+            return self.refuse(Subject::Flow(id), Refusal::Unknown);
+        };
+        let port = row.ports.as_slice()[0];
+        self.forget(id.0);
+        self.release(port, PermitWhy::First);
+    }
+
+    /// Takes a flow out of everything, whatever it has left.
+    pub(super) fn forget(&mut self, flow: u32) {
+        let row = self.world.flow(flow);
+        let (port, left) = (row.ports.as_slice()[0], row.left);
+        if row.stage == Stage::Handoff {
+            for at in row.uses.into_iter().filter(|at| *at != NONE) {
+                self.world.uses[at as usize].released -= left;
+            }
+        }
+        self.gates.forget(port.0, flow);
+        self.world.unlink(flow);
+    }
+}
+
+/// Whether nothing that a driver does depends on the difference.
+fn same(a: &Place, b: &Place) -> bool {
+    let rates = match (a.rate, b.rate) {
+        (None, None) => true,
+        (Some(a), Some(b)) => (a - b).abs() <= SAME_RATE * a,
+        _ => false,
+    };
+    rates && (a.level, a.class, a.order) == (b.level, b.class, b.order)
+}

@@ -1,0 +1,39 @@
+//! Asking for permits and giving them.
+
+use meridian_base::{FlowId, PortId, Time};
+
+use super::{Flows, Output};
+use crate::refusal::{Refusal, Subject};
+use crate::stage::Stage;
+use crate::why::PermitWhy;
+
+impl Flows {
+    pub(super) fn ask(&mut self, now: Time, id: FlowId, bytes: u32) {
+        let subject = Subject::Flow(id);
+        let Some(row) = self.world.flows.get(id.index()).filter(|row| row.live) else {
+            return self.refuse(subject, Refusal::Unknown);
+        };
+        if bytes == 0 {
+            return self.refuse(subject, Refusal::NoChunk);
+        }
+        if self.gates.waits(id.0) {
+            return self.refuse(subject, Refusal::AskedTwice);
+        }
+        let (port, collective) = (row.ports.as_slice()[0], row.stage == Stage::Collective);
+        let bytes = bytes.min(self.world.config.chunk);
+        self.gates.ask(port.0, id.0, bytes, &row.place);
+        self.release(port, PermitWhy::Free);
+        let ask = self.gates.ask_of(id.0);
+        if ask != 0 && collective {
+            self.due.hold(now, id.0, ask);
+        }
+    }
+
+    /// Gives the port's room to those that wait, by precedence.
+    pub(super) fn release(&mut self, port: PortId, why: PermitWhy) {
+        while let Some((flow, bytes)) = self.gates.next(port.0) {
+            let level = self.world.flow(flow).place.level;
+            self.outputs.push_back(Output::Permit { flow: FlowId(flow), bytes, level, why });
+        }
+    }
+}

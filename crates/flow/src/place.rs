@@ -1,0 +1,138 @@
+//! Where a flow stands: its level, and its place in the total order of all flows.
+//!
+//! A level is what a switch queue or a traffic class can tell apart. Between flows of one level a
+//! host can do better, so a place also has a class (a finer step than the level, by arbitration) and
+//! an order within the class. Smaller goes first, everywhere.
+
+use core::fmt;
+
+/// How early and last stages meet (MFS, section 4.5 reads both ways).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arbitration {
+    /// All early-stage flows before all handoffs that are not critical: what a host can do.
+    Hierarchical,
+    /// Level by level, early stages first within one: what the queues of a switch can do.
+    Level,
+}
+
+/// A queue index: 0 is the most urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(pub u8);
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "level {}", self.0)
+    }
+}
+
+/// A flow's precedence. Two flows with equal class and order share alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// The level, for traffic classes. `K`, one past the last, is the scavenger's.
+    pub level: Level,
+    /// Strict priority among all flows.
+    pub class: u8,
+    /// Strict priority within the class.
+    pub order: u64,
+    /// The rate that the flow is held to, bytes a second; `None` for as much as it gets. Only
+    /// minimum-rate policies set it.
+    pub rate: Option<f64>,
+}
+
+impl Place {
+    /// A place that is not held to a rate.
+    #[must_use]
+    pub(crate) fn new(level: u8, class: u8, order: u64) -> Place {
+        Place { level: Level(level), class, order, rate: None }
+    }
+
+    /// Whether `self` goes strictly before `other`.
+    #[must_use]
+    pub fn precedes(&self, other: &Place) -> bool {
+        (self.class, self.order) < (other.class, other.order)
+    }
+}
+
+/// Levels and classes of one configuration.
+///
+/// Level 0 is for critical handoffs alone. Collectives and what the current layer waits for share
+/// level 1; reuse for later layers follows by its distance. Were RLI 0 in level 0, as "capping the
+/// RLI into [0, K-1]" reads, every fetch would meet the flows that the level is reserved for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ladder {
+    pub(crate) levels: u8,
+    pub(crate) arbitration: Arbitration,
+}
+
+impl Ladder {
+    /// Number of classes, the scavenger's included.
+    pub(crate) fn classes(self) -> u8 {
+        2 * self.levels
+    }
+
+    /// The level below all others.
+    pub(crate) fn scavenger(self) -> u8 {
+        self.levels
+    }
+
+    /// The level of an early flow that is `rli` layers ahead of the computation.
+    #[inline]
+    pub(crate) fn early(self, rli: u16) -> u8 {
+        u8::try_from(rli.saturating_add(1)).unwrap_or(u8::MAX).min(self.levels - 1)
+    }
+
+    /// The class of a flow in `level`.
+    #[inline]
+    pub(crate) fn class(self, is_early: bool, level: u8) -> u8 {
+        if level == 0 {
+            return 0;
+        }
+        if level >= self.levels {
+            return self.classes() - 1;
+        }
+        match (self.arbitration, is_early) {
+            (Arbitration::Hierarchical, true) => level,
+            (Arbitration::Hierarchical, false) => self.levels - 1 + level,
+            (Arbitration::Level, true) => 2 * level - 1,
+            (Arbitration::Level, false) => 2 * level,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ladder(arbitration: Arbitration) -> Ladder {
+        Ladder { levels: 8, arbitration }
+    }
+
+    // Correction 6: level 0 holds no early flow; collectives and RLI 0 are level 1, RLI 1 is level 2,
+    // and what lies beyond the last level stays in it.
+    #[test]
+    fn correction_6_level_0_is_for_critical_handoffs() {
+        let ladder = ladder(Arbitration::Hierarchical);
+        let levels: [u8; 5] = [0, 1, 5, 6, 60_000].map(|rli| ladder.early(rli));
+        assert_eq!(levels, [1, 2, 6, 7, 7]);
+        assert!(ladder.class(false, 0) < ladder.class(true, 1));
+    }
+
+    // Correction 7: `hierarchical` puts every early flow before every handoff below level 0;
+    // `level` interleaves them, early first within a level. In both the scavenger comes last.
+    #[test]
+    fn correction_7_two_readings_of_arbitration() {
+        let host = ladder(Arbitration::Hierarchical);
+        assert!(host.class(true, 7) < host.class(false, 1));
+        let switch = ladder(Arbitration::Level);
+        assert!(switch.class(true, 1) < switch.class(false, 1));
+        assert!(switch.class(false, 1) < switch.class(true, 2));
+        for ladder in [host, switch] {
+            assert_eq!(ladder.class(false, 8), 15);
+            assert!(ladder.class(false, 7) < 15 && ladder.class(true, 7) < 15);
+            let mut all: alloc::vec::Vec<u8> =
+                (1..8).flat_map(|l| [ladder.class(true, l), ladder.class(false, l)]).collect();
+            all.sort_unstable();
+            assert_eq!(all, (1..15).collect::<alloc::vec::Vec<u8>>(), "each class has one meaning");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Earliest deadline first: flows with a deadline of their own by it, the rest share what is left.
+//!
+//! Only a handoff has one. A collective or a fetch ends some time before the first token is due, and
+//! how long before is not told (MFS, section 6.3).
+
+use alloc::boxed::Box;
+use meridian_base::Time;
+
+use super::{Needs, Policy, Spec, order};
+use crate::place::Place;
+use crate::tables::World;
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "edf",
+    summary: "Handoffs by their deadline, the rest share alike below them.",
+    source: "baseline of MFS section 6",
+    needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
+    build: |_| Box::new(Edf),
+};
+
+struct Edf;
+
+impl Policy for Edf {
+    fn place(&self, world: &World, _now: Time, flow: u32) -> (Place, Why) {
+        match deadline_of(world, flow) {
+            Some(deadline) => (Place::new(0, 0, order(deadline, 0)), Why::Deadline),
+            None => (Place::new(1, 1, 0), Why::Stage),
+        }
+    }
+}
+
+/// The deadline that a flow has of its own.
+pub(super) fn deadline_of(world: &World, flow: u32) -> Option<Time> {
+    let row = world.flow(flow);
+    if row.stage.is_early() { None } else { world.request(row.request).due() }
+}

@@ -1,0 +1,42 @@
+//! Karuna: flows with a deadline get the least rate that meets it, first and no more; the rest go
+//! shortest first (Chen et al., "Scheduling mix-flows in commodity datacenters with Karuna", 2016).
+//!
+//! The least rate is a flow's remaining bytes over its time left, looked at anew at each update. A
+//! flow that is late has no rate left to be held to and joins the rest.
+
+use alloc::boxed::Box;
+use meridian_base::Time;
+
+use super::edf::deadline_of;
+use super::{Needs, Policy, Spec};
+use crate::place::Place;
+use crate::tables::World;
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "karuna",
+    summary: "Handoffs at the least rate that meets their deadline, the rest smallest first.",
+    source: "Karuna, SIGCOMM 2016; baseline of MFS section 6",
+    needs: Needs { updates: true, layers: false, passes: false, loads: false, aging: false },
+    build: |_| Box::new(Karuna),
+};
+
+struct Karuna;
+
+impl Policy for Karuna {
+    fn place(&self, world: &World, now: Time, flow: u32) -> (Place, Why) {
+        let row = world.flow(flow);
+        match deadline_of(world, flow).filter(|deadline| *deadline > now) {
+            Some(deadline) => {
+                let rate = row.left as f64 / deadline.since(now).as_secs_f64();
+                let place = Place { rate: Some(rate), ..Place::new(0, 0, 0) };
+                (place, Why::LeastRate { rate })
+            }
+            None => (Place::new(1, 1, row.size), Why::Size { bytes: row.size }),
+        }
+    }
+
+    fn update(&mut self, _world: &mut World, _now: Time, _request: u32) -> bool {
+        true
+    }
+}

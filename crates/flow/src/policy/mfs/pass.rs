@@ -1,0 +1,290 @@
+//! The order of batches and the check that they can be in time (MFS, appendix B, algorithm 1).
+//!
+//! On arrival and departure of a batch, and at no other time, batches are ordered by RED and walked
+//! in that order: each is assumed to wait for all bytes of those before it at every port that it
+//! uses. One that would end after its loose deadline is made to fit by pruning the requests that
+//! weigh most at its bottleneck, its own or of batches before it.
+//!
+//! As printed the finish is estimated anew only after a request of an earlier batch was pruned, so
+//! that pruning goes on after the batch fits; here it is after each. Pruning stops where nobody has
+//! bytes on the bottleneck left to take, weighs a request less the longer it has been there (or it
+//! would take the longest prompts alone), and keeps to the drop budget. A request of a batch that
+//! computes takes its handoff out and no more: the batch's collectives carry its share regardless.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use meridian_base::{Duration, PortId, Time};
+
+use super::{Passed, order};
+use crate::config::{Config, RedOrder};
+use crate::red::effective;
+use crate::tables::{NONE, RequestRow, Standing, World};
+use crate::why::{Lever, PruneWhy};
+
+/// Working memory, reserved once.
+pub(super) struct Scratch {
+    sequence: Vec<u32>,
+    deadlines: Vec<Time>,
+    /// S: bytes of the batches before, by port.
+    before: Vec<f64>,
+    /// L: bytes of the batch that is looked at, by port, and the ports that it has any on.
+    own: Vec<f64>,
+    touched: Vec<u32>,
+    /// Every port that `before` has bytes on.
+    seen: Vec<u32>,
+    /// By request row: its batch has been walked, so it can be pruned.
+    pool: Vec<bool>,
+}
+
+/// Where a batch stands in a pass.
+struct Estimate {
+    finish: Time,
+    bottleneck: PortId,
+}
+
+impl Scratch {
+    pub(super) fn new(config: &Config) -> Scratch {
+        let ports = config.limits.ports as usize;
+        Scratch {
+            sequence: Vec::with_capacity(config.limits.batches as usize),
+            deadlines: Vec::new(),
+            before: vec![0.0; ports],
+            own: vec![0.0; ports],
+            touched: Vec::with_capacity(ports),
+            seen: Vec::with_capacity(ports),
+            pool: vec![false; config.limits.requests as usize],
+        }
+    }
+
+    /// Step 1: ranks of all batches; those that changed go into `moved`.
+    pub(super) fn rank(&mut self, world: &mut World, now: Time, moved: &mut Vec<u32>) {
+        self.sequence.clear();
+        self.sequence.extend_from_slice(&world.arrived);
+        for &batch in &self.sequence {
+            self.deadlines.clear();
+            let (mut slo, mut first) = (Duration::ZERO, Time::MAX);
+            for &request in &world.batch(batch).requests {
+                let row = world.request(request);
+                let deadline = row.deadline.unwrap_or(Time::MAX);
+                self.deadlines.push(deadline);
+                if deadline < first {
+                    (first, slo) = (deadline, row.slo);
+                }
+            }
+            self.deadlines.sort_unstable();
+            let found =
+                effective(&self.deadlines, seconds(slo.as_secs_f64() * world.config.red_clip));
+            let rank = match (world.config.terms.red, world.config.red) {
+                (false, _) => (world.batch(batch).sequence & ((1 << 48) - 1)) << 16,
+                (true, RedOrder::Deadline) => order(found.red, 0),
+                (true, RedOrder::Laxity) => order(found.red - self.service(world, now, batch), 0),
+            };
+            let row = &mut world.batches[batch as usize];
+            row.loose = found.loose;
+            if row.rank != rank {
+                row.rank = rank;
+                moved.push(batch);
+            }
+        }
+        let key = |batch: &u32| (world.batch(*batch).rank, world.batch(*batch).sequence);
+        self.sequence.sort_unstable_by_key(key);
+    }
+
+    /// What a batch needs if it is alone: its computation, and its bytes at its slowest port.
+    fn service(&self, world: &World, now: Time, batch: u32) -> Duration {
+        let mut slowest = 0.0_f64;
+        collectives(world, batch, |port, bytes| {
+            slowest = slowest.max(bytes / world.rates[port.index()]);
+        });
+        let compute = world.batch(batch).compute_left(now);
+        compute.saturating_add(seconds(slowest))
+    }
+
+    /// Steps 2 and 3: feasibility in the order of the ranks, and pruning.
+    pub(super) fn prune(&mut self, world: &mut World, now: Time, passed: &mut Vec<Passed>) {
+        for place in 0..self.sequence.len() {
+            let batch = self.sequence[place];
+            self.load(world, batch);
+            let loose = world.batch(batch).loose;
+            let mut estimate = self.estimate(world, now, batch);
+            while estimate.finish > loose {
+                let Some(event) = self.prune_one(world, now, batch, &estimate) else { break };
+                passed.push(event);
+                estimate = self.estimate(world, now, batch);
+            }
+            if estimate.finish <= loose {
+                self.reinstate(world, now, batch, passed);
+            }
+            self.leave();
+        }
+        for port in self.seen.drain(..) {
+            self.before[port as usize] = 0.0;
+        }
+        for &batch in &self.sequence {
+            world.batch(batch).requests.iter().for_each(|r| self.pool[*r as usize] = false);
+        }
+    }
+
+    /// Enters the batch: its bytes become L, its requests can be pruned.
+    fn load(&mut self, world: &World, batch: u32) {
+        collectives(world, batch, |port, bytes| self.add(port, bytes));
+        for &request in &world.batch(batch).requests {
+            self.pool[request as usize] = true;
+            let in_time = world.request(request).standing == Standing::In;
+            each_use(world, request, |port, all, freed| {
+                self.add(port, if in_time { all } else { all - freed });
+            });
+        }
+    }
+
+    fn add(&mut self, port: PortId, bytes: f64) {
+        let own = &mut self.own[port.index()];
+        if *own == 0.0 && bytes > 0.0 {
+            self.touched.push(port.0);
+        }
+        *own += bytes;
+    }
+
+    /// Leaves the batch: S grows by L.
+    fn leave(&mut self) {
+        for port in self.touched.drain(..) {
+            let before = &mut self.before[port as usize];
+            if *before == 0.0 {
+                self.seen.push(port);
+            }
+            *before += core::mem::take(&mut self.own[port as usize]);
+        }
+    }
+
+    /// Computation, then everything ahead at the worst of its ports: no overlap at all.
+    fn estimate(&self, world: &World, now: Time, batch: u32) -> Estimate {
+        let mut worst = (0.0, PortId(0));
+        for &port in &self.touched {
+            let at = port as usize;
+            let needs = (self.before[at] + self.own[at]) / world.rates[at];
+            // A port where the batch itself has nothing left does not hold it up.
+            if self.own[at] > 0.0 && needs > worst.0 {
+                worst = (needs, PortId(port));
+            }
+        }
+        let finish = now + world.batch(batch).compute_left(now) + seconds(worst.0);
+        Estimate { finish, bottleneck: worst.1 }
+    }
+
+    /// Prunes the heaviest request at the bottleneck; `None` where there is none, or no budget.
+    fn prune_one(
+        &mut self,
+        world: &mut World,
+        now: Time,
+        batch: u32,
+        estimate: &Estimate,
+    ) -> Option<Passed> {
+        let port = estimate.bottleneck;
+        let (request, bytes) = self.heaviest(world, now, port)?;
+        if !world.requests[request as usize].counted && !world.budget.take(now) {
+            return None;
+        }
+        let of_this = world.request(request).batch == batch;
+        let lever = lever(world, world.request(request));
+        each_use(world, request, |at, _, bytes| {
+            let from = if of_this { &mut self.own } else { &mut self.before };
+            from[at.index()] = (from[at.index()] - bytes).max(0.0);
+        });
+        let row = &mut world.requests[request as usize];
+        (row.standing, row.strikes, row.counted) = (Standing::Pruned, 0, true);
+        let late_by = estimate.finish.since(world.batch(batch).loose);
+        let why = PruneWhy { port, late_by, bytes: bytes as u64 };
+        Some(Passed::Pruned { request, lever, why })
+    }
+
+    /// The request with most bytes to free at the port, those that came long ago counted less.
+    fn heaviest(&self, world: &World, now: Time, port: PortId) -> Option<(u32, f64)> {
+        let aging = world.config.aging.as_secs_f64();
+        let mut best: Option<(f64, u32, f64)> = None;
+        let mut at = world.port_uses[port.index()];
+        while at != NONE {
+            let one = &world.uses[at as usize];
+            at = one.port_next;
+            let row = world.request(one.request);
+            if !self.pool[one.request as usize] || row.standing != Standing::In {
+                continue;
+            }
+            let bytes = freed(world, row, one);
+            let age = now.since(row.arrived).as_secs_f64();
+            let weight = if aging > 0.0 { bytes * aging / (aging + age) } else { bytes };
+            let ahead =
+                |(most, request, _)| weight > most || (weight == most && one.request < request);
+            if bytes > 0.0 && best.is_none_or(ahead) {
+                best = Some((weight, one.request, bytes));
+            }
+        }
+        best.map(|(_, request, bytes)| (request, bytes))
+    }
+
+    /// Takes back a request that was pruned, where its batch has fitted with it, and a margin, at
+    /// consecutive passes.
+    fn reinstate(&mut self, world: &mut World, now: Time, batch: u32, passed: &mut Vec<Passed>) {
+        for nth in 0..world.batch(batch).requests.len() {
+            let request = world.batch(batch).requests[nth];
+            if world.request(request).standing != Standing::Pruned {
+                continue;
+            }
+            each_use(world, request, |port, _, freed| self.add(port, freed));
+            let with = self.estimate(world, now, batch).finish;
+            let loose = world.batch(batch).loose;
+            let margin = loose.since(now).mul_f64(world.config.margin.min(1.0));
+            let fits = with + margin <= loose;
+            let strikes = world.config.strikes;
+            let row = &mut world.requests[request as usize];
+            row.strikes = if fits { row.strikes.saturating_add(1) } else { 0 };
+            if row.strikes >= strikes {
+                (row.standing, row.strikes) = (Standing::In, 0);
+                passed.push(Passed::Reinstated { request });
+            } else {
+                each_use(world, request, |port, _, bytes| {
+                    self.own[port.index()] = (self.own[port.index()] - bytes).max(0.0);
+                });
+            }
+        }
+    }
+}
+
+/// Bytes of a batch's collectives that are still to come, by port: in step with its layers.
+fn collectives(world: &World, batch: u32, mut each: impl FnMut(PortId, f64)) {
+    let row = world.batch(batch);
+    let left = f64::from(row.layers_left()) / f64::from(row.layers);
+    row.collectives.iter().for_each(|(port, bytes)| each(*port, *bytes as f64 * left));
+}
+
+/// Bytes of a request's KV by port: all that are to come, and those that pruning takes away.
+fn each_use(world: &World, request: u32, mut each: impl FnMut(PortId, f64, f64)) {
+    let row = world.request(request);
+    let mut at = row.uses;
+    while at != NONE {
+        let one = &world.uses[at as usize];
+        each(one.port, (one.handoff() + one.reuse) as f64, freed(world, row, one));
+        at = one.next;
+    }
+}
+
+/// Its handoff, and its fetch where that can still be deferred.
+fn freed(world: &World, row: &RequestRow, one: &crate::tables::Use) -> f64 {
+    let reuse = match lever(world, row) {
+        Lever::Defer => one.reuse,
+        Lever::DemoteHandoff => 0,
+    };
+    (one.handoff() + reuse) as f64
+}
+
+fn lever(world: &World, row: &RequestRow) -> Lever {
+    let computes = row.batch != NONE && world.batch(row.batch).computes;
+    if world.config.can_defer && !row.begun && !computes {
+        Lever::Defer
+    } else {
+        Lever::DemoteHandoff
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}

@@ -1,0 +1,112 @@
+//! How a request's handoffs rise, and when it is given up or comes back.
+//!
+//! Promotion is monotonic within a generation: a use of a port keeps the highest level that its need
+//! ever called for. A request is given up after consecutive updates that say it cannot be in time
+//! even with the whole port, and comes back after as many that say it can, with a margin between:
+//! estimates move, and a request that changes sides at each update would gain nothing from either.
+
+use meridian_base::Time;
+
+use crate::mlu::Need;
+use crate::tables::{NONE, Standing, World};
+
+/// Brings one use's level up to date; the share of the port that the request needs if nothing is
+/// ahead of it.
+pub(super) fn rise(world: &mut World, now: Time, at: u32) -> f64 {
+    let needed = need(world, now, at).rate();
+    let one = &world.uses[at as usize];
+    let rate = world.rates[one.port.index()];
+    let class = world.ladder.class(false, one.level);
+    // rho: what has a higher class, less what of it is this request's own.
+    let ahead = world.port_load.above(one.port.index(), class, now)
+        - world.own_load.above(at as usize, class, now);
+    let rho = (ahead / rate).clamp(0.0, world.config.load_most);
+    let mlu = needed / (rate * (1.0 - rho));
+    let one = &mut world.uses[at as usize];
+    one.mlu = mlu;
+    if world.config.terms.mlu {
+        one.level = one.level.min(world.edges.level(mlu));
+    }
+    needed / rate
+}
+
+/// What the request still has to bring over the port, and until when.
+fn need(world: &World, now: Time, at: u32) -> Need {
+    let one = &world.uses[at as usize];
+    let request = world.request(one.request);
+    let seconds_to = |then: Time| then.since(now).as_secs_f64();
+    let (mut next, mut pace) = (0.0, 0.0);
+    if one.coming > 0 && request.batch != NONE {
+        let batch = world.batch(request.batch);
+        pace = batch.pace.as_secs_f64();
+        next = if batch.computes { seconds_to(batch.layer_began + batch.pace) } else { pace };
+    }
+    let left = request.due().map_or(f64::INFINITY, seconds_to);
+    Need {
+        released: one.released as f64,
+        coming: one.coming as f64,
+        per_layer: one.per_layer as f64,
+        next,
+        pace,
+        left,
+    }
+}
+
+/// Brings a request up to date; true where its handoffs may stand elsewhere.
+pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
+    let before = world.request(request).standing;
+    let (mut worst, mut rose, mut any) = (0.0_f64, false, false);
+    let mut at = world.request(request).uses;
+    while at != NONE {
+        let (level, next) = (world.uses[at as usize].level, world.uses[at as usize].next);
+        if world.uses[at as usize].handoff() > 0 {
+            worst = worst.max(rise(world, now, at));
+            rose |= world.uses[at as usize].level < level;
+            any = true;
+        }
+        at = next;
+    }
+    if any && world.config.terms.prune {
+        stand(world, now, request, worst);
+    }
+    rose || world.request(request).standing != before
+}
+
+/// Decides about the request's standing: `worst` is the largest share of a port that it needs.
+fn stand(world: &mut World, now: Time, request: u32, worst: f64) {
+    let (margin, strikes) = (world.config.margin, world.config.strikes);
+    let row = &mut world.requests[request as usize];
+    if row.due().is_some_and(|due| due <= now) {
+        // Nothing that is done for it can help any more, so this is no drop.
+        row.standing = Standing::Late;
+        return;
+    }
+    let against = match row.standing {
+        Standing::In => worst > 1.0 + margin,
+        // While its batch computes, the pass that pruned it is the one that takes it back.
+        Standing::Pruned if row.batch != NONE => return,
+        Standing::Pruned | Standing::Infeasible => worst <= 1.0 - margin,
+        Standing::Late => return,
+    };
+    row.strikes = if against { row.strikes.saturating_add(1) } else { 0 };
+    if row.strikes < strikes {
+        return;
+    }
+    if row.standing != Standing::In {
+        (row.standing, row.strikes) = (Standing::In, 0);
+    } else if row.counted || world.budget.take(now) {
+        let row = &mut world.requests[request as usize];
+        (row.standing, row.strikes, row.counted) = (Standing::Infeasible, 0, true);
+    }
+}
+
+/// A new generation: what rose begins anew.
+pub(super) fn restart(world: &mut World, request: u32) {
+    let mut at = world.request(request).uses;
+    let lowest = world.ladder.levels - 1;
+    while at != NONE {
+        let one = &mut world.uses[at as usize];
+        one.level = lowest;
+        at = one.next;
+    }
+}

@@ -1,0 +1,30 @@
+//! Static two classes: collectives above everything that moves KV.
+//!
+//! What a cluster can have without any scheduler, from one traffic class. A policy that does not beat
+//! it is not worth its daemon.
+
+use alloc::boxed::Box;
+use meridian_base::Time;
+
+use super::{Needs, Policy, Spec};
+use crate::place::Place;
+use crate::stage::Stage;
+use crate::tables::World;
+use crate::why::Why;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "two_class",
+    summary: "Collectives above KV, each class shared alike.",
+    source: "static traffic classes",
+    needs: Needs { updates: false, layers: false, passes: false, loads: false, aging: false },
+    build: |_| Box::new(TwoClass),
+};
+
+struct TwoClass;
+
+impl Policy for TwoClass {
+    fn place(&self, world: &World, _now: Time, flow: u32) -> (Place, Why) {
+        let class = u8::from(world.flow(flow).stage != Stage::Collective);
+        (Place::new(class, class, 0), Why::Stage)
+    }
+}

@@ -1,0 +1,311 @@
+//! The tables: flows, requests, batches, ports, and which request uses which port.
+//!
+//! Rows are numbers, and lists run through the rows, so that no flow costs an allocation: memory is
+//! reserved when the machine is made, and what a batch brings along is kept for the next batch in the
+//! same row.
+
+mod lists;
+mod uses;
+
+use alloc::vec;
+use alloc::vec::Vec;
+use meridian_base::{Duration, PortId, RequestId, Time};
+
+use crate::budget::Budget;
+use crate::config::Config;
+use crate::hash::{IdMap, Seeded};
+use crate::load::Loads;
+use crate::place::{Ladder, Place};
+use crate::stage::{Ports, Stage};
+use crate::thresholds::Edges;
+
+pub(crate) use uses::Use;
+
+/// No row.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A live flow.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowRow {
+    pub(crate) live: bool,
+    pub(crate) stage: Stage,
+    /// Levels that it rose by age.
+    pub(crate) lift: u8,
+    pub(crate) layer: u16,
+    /// Tells this flow from earlier ones in the row.
+    pub(crate) incarnation: u32,
+    pub(crate) batch: u32,
+    pub(crate) request: u32,
+    pub(crate) size: u64,
+    pub(crate) left: u64,
+    pub(crate) place: Place,
+    pub(crate) submitted: Time,
+    /// Its last progress or rise.
+    pub(crate) waits_since: Time,
+    pub(crate) ports: Ports,
+    /// Its request's use of each port; `NONE` for a batch's flow.
+    pub(crate) uses: [u32; Ports::MOST],
+    /// Neighbours in its list: the batch's flows of one layer, or the request's handoffs.
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
+}
+
+/// Whether a request is still to be served in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    In,
+    /// Its own need is more than a port has.
+    Infeasible,
+    /// A pass took it out for the others.
+    Pruned,
+    /// Its deadline is over.
+    Late,
+}
+
+/// A request that was announced and has not ended.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestRow {
+    pub(crate) live: bool,
+    pub(crate) id: RequestId,
+    /// `NONE` once the batch departed.
+    pub(crate) batch: u32,
+    pub(crate) arrived: Time,
+    /// When its first token is due.
+    pub(crate) deadline: Option<Time>,
+    pub(crate) slo: Duration,
+    pub(crate) decode: Duration,
+    pub(crate) standing: Standing,
+    /// Consecutive updates that speak against its standing.
+    pub(crate) strikes: u8,
+    /// It was counted against the drop budget.
+    pub(crate) counted: bool,
+    /// A flow of it was submitted, or its batch computes.
+    pub(crate) begun: bool,
+    /// First of its handoffs, and of its uses.
+    pub(crate) handoffs: u32,
+    pub(crate) uses: u32,
+    /// Tells this request from earlier ones in the row.
+    pub(crate) incarnation: u32,
+}
+
+impl RequestRow {
+    /// When its last byte must have come: the deadline less what decode needs.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.deadline.map(|deadline| deadline - self.decode)
+    }
+}
+
+/// A batch that arrived and has not departed.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchRow {
+    pub(crate) live: bool,
+    pub(crate) computes: bool,
+    pub(crate) generation: u32,
+    pub(crate) layer: u16,
+    pub(crate) layers: u16,
+    pub(crate) layer_began: Time,
+    pub(crate) pace: Duration,
+    /// Its place among batches, smaller first.
+    pub(crate) rank: u64,
+    /// First deadline of the loose side.
+    pub(crate) loose: Time,
+    pub(crate) sequence: u64,
+    pub(crate) requests: Vec<u32>,
+    pub(crate) collectives: Vec<(PortId, u64)>,
+    /// First flow of stages 1 and 2 for each layer.
+    heads: Vec<u32>,
+}
+
+impl BatchRow {
+    /// Layers that are not over, the one that computes included.
+    pub(crate) fn layers_left(&self) -> u16 {
+        self.layers - self.layer
+    }
+
+    /// Estimated time until its last layer is computed.
+    pub(crate) fn compute_left(&self, now: Time) -> Duration {
+        let all = self.pace.checked_mul(u32::from(self.layers_left())).unwrap_or(Duration::MAX);
+        if self.computes { all.saturating_sub(now.since(self.layer_began)) } else { all }
+    }
+}
+
+/// Everything that policies look at.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) ladder: Ladder,
+    pub(crate) edges: Edges,
+    pub(crate) flows: Vec<FlowRow>,
+    pub(crate) requests: Vec<RequestRow>,
+    pub(crate) batches: Vec<BatchRow>,
+    /// Rows of batches that arrived and have not departed, in no order.
+    pub(crate) arrived: Vec<u32>,
+    /// Bytes a second of each port, 0 where none was described.
+    pub(crate) rates: Vec<f64>,
+    pub(crate) uses: Vec<Use>,
+    /// First use of each port.
+    pub(crate) port_uses: Vec<u32>,
+    pub(crate) port_load: Loads,
+    pub(crate) own_load: Loads,
+    pub(crate) budget: Budget,
+    pub(crate) by_request: IdMap,
+    by_use: IdMap,
+    vacant_requests: Vec<u32>,
+    vacant_uses: Vec<u32>,
+    pub(crate) live_flows: u32,
+    sequence: u64,
+}
+
+impl World {
+    pub(crate) fn new(config: Config, seed: u64) -> World {
+        let limits = config.limits;
+        let ladder = Ladder { levels: config.levels, arbitration: config.arbitration };
+        let rows = |n: u32| n as usize;
+        let map = |n: u32| IdMap::with_capacity_and_hasher(rows(n), Seeded(seed));
+        let loads = |n: usize| Loads::new(n, ladder.classes(), config.load_window);
+        // Only policies that look at the load ahead pay for its tables.
+        let (ports, uses) = match config.policy.needs.loads {
+            true => (rows(limits.ports), rows(limits.uses)),
+            false => (0, 0),
+        };
+        World {
+            ladder,
+            edges: Edges::new(config.thresholds, config.levels),
+            flows: vec![FlowRow::vacant(); rows(limits.flows)],
+            requests: vec![RequestRow::vacant(); rows(limits.requests)],
+            batches: vec![BatchRow::vacant(); rows(limits.batches)],
+            arrived: Vec::with_capacity(rows(limits.batches)),
+            rates: vec![0.0; rows(limits.ports)],
+            uses: vec![Use::vacant(); rows(limits.uses)],
+            port_uses: vec![NONE; rows(limits.ports)],
+            port_load: loads(ports),
+            own_load: loads(uses),
+            budget: Budget::new(config.drop_share, config.drop_window),
+            by_request: map(limits.requests),
+            by_use: map(limits.uses),
+            vacant_requests: (0..limits.requests).rev().collect(),
+            vacant_uses: (0..limits.uses).rev().collect(),
+            live_flows: 0,
+            sequence: 0,
+            config,
+        }
+    }
+
+    pub(crate) fn flow(&self, flow: u32) -> &FlowRow {
+        &self.flows[flow as usize]
+    }
+
+    pub(crate) fn request(&self, request: u32) -> &RequestRow {
+        &self.requests[request as usize]
+    }
+
+    pub(crate) fn batch(&self, batch: u32) -> &BatchRow {
+        &self.batches[batch as usize]
+    }
+
+    /// The row of a request that was announced.
+    pub(crate) fn find_request(&self, id: RequestId) -> Option<u32> {
+        self.by_request.get(&id.0).copied()
+    }
+
+    /// Rows that requests can still take.
+    pub(crate) fn room_for_requests(&self) -> usize {
+        self.vacant_requests.len()
+    }
+
+    /// Enters a request.
+    pub(crate) fn begin_request(&mut self, row: RequestRow) -> Option<u32> {
+        let at = self.vacant_requests.pop()?;
+        let incarnation = self.requests[at as usize].incarnation.wrapping_add(1);
+        self.by_request.insert(row.id.0, at);
+        self.requests[at as usize] = RequestRow { incarnation, ..row };
+        Some(at)
+    }
+
+    /// Takes out a request that has no flows any more.
+    pub(crate) fn end_request(&mut self, request: u32) {
+        self.end_uses(request);
+        let row = &mut self.requests[request as usize];
+        (row.live, row.batch) = (false, NONE);
+        self.by_request.remove(&row.id.0);
+        self.vacant_requests.push(request);
+    }
+
+    /// A number that grows with each batch.
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+}
+
+impl FlowRow {
+    fn vacant() -> FlowRow {
+        FlowRow {
+            live: false,
+            stage: Stage::Reuse,
+            lift: 0,
+            layer: 0,
+            incarnation: 0,
+            batch: NONE,
+            request: NONE,
+            size: 0,
+            left: 0,
+            place: Place::new(0, 0, 0),
+            submitted: Time::ZERO,
+            waits_since: Time::ZERO,
+            ports: Ports::one(PortId(u32::MAX)),
+            uses: [NONE; Ports::MOST],
+            prev: NONE,
+            next: NONE,
+        }
+    }
+}
+
+impl RequestRow {
+    /// A request's row before anything is known of it.
+    pub(crate) fn vacant() -> RequestRow {
+        RequestRow {
+            live: false,
+            id: RequestId(u64::MAX),
+            batch: NONE,
+            arrived: Time::ZERO,
+            deadline: None,
+            slo: Duration::ZERO,
+            decode: Duration::ZERO,
+            standing: Standing::In,
+            strikes: 0,
+            counted: false,
+            begun: false,
+            handoffs: NONE,
+            uses: NONE,
+            incarnation: 0,
+        }
+    }
+}
+
+impl BatchRow {
+    fn vacant() -> BatchRow {
+        BatchRow {
+            live: false,
+            computes: false,
+            generation: 0,
+            layer: 0,
+            layers: 1,
+            layer_began: Time::ZERO,
+            pace: Duration::ZERO,
+            rank: u64::MAX,
+            loose: Time::MAX,
+            sequence: 0,
+            requests: Vec::new(),
+            collectives: Vec::new(),
+            heads: Vec::new(),
+        }
+    }
+
+    /// Makes room for the flows of each layer.
+    pub(crate) fn set_layers(&mut self, layers: u16) {
+        self.layers = layers;
+        self.heads.clear();
+        self.heads.resize(usize::from(layers), NONE);
+    }
+}

@@ -1,0 +1,117 @@
+//! Uses: what one request still has to bring over one port.
+
+use meridian_base::PortId;
+
+use super::{NONE, World};
+
+/// One request's use of one port.
+#[derive(Clone, Debug)]
+pub(crate) struct Use {
+    pub(crate) request: u32,
+    pub(crate) port: PortId,
+    /// Bytes of stage 1 that are planned and not completed.
+    pub(crate) reuse: u64,
+    /// Bytes of stage 3 that are submitted and not completed.
+    pub(crate) released: u64,
+    /// Bytes of stage 3 that are planned and not submitted.
+    pub(crate) coming: u64,
+    /// Bytes of stage 3 of each layer.
+    pub(crate) per_layer: u64,
+    /// The level that the handoffs here have reached, and the need behind it.
+    pub(crate) level: u8,
+    pub(crate) mlu: f64,
+    /// The request's next use.
+    pub(crate) next: u32,
+    /// Neighbours among the port's uses.
+    port_prev: u32,
+    pub(crate) port_next: u32,
+}
+
+impl Use {
+    pub(super) fn vacant() -> Use {
+        Use {
+            request: NONE,
+            port: PortId(u32::MAX),
+            reuse: 0,
+            released: 0,
+            coming: 0,
+            per_layer: 0,
+            level: 0,
+            mlu: 0.0,
+            next: NONE,
+            port_prev: NONE,
+            port_next: NONE,
+        }
+    }
+
+    /// Bytes of stage 3 that are still to come over.
+    pub(crate) fn handoff(&self) -> u64 {
+        self.released + self.coming
+    }
+}
+
+impl World {
+    /// Uses that can still be entered.
+    pub(crate) fn room_for_uses(&self) -> usize {
+        self.vacant_uses.len()
+    }
+
+    /// The use of `port` by `request`, entered where it is new; `None` where the table is full.
+    pub(crate) fn use_of(&mut self, request: u32, port: PortId) -> Option<u32> {
+        let key = key(request, port);
+        if let Some(&found) = self.by_use.get(&key) {
+            return Some(found);
+        }
+        let at = self.vacant_uses.pop()?;
+        self.by_use.insert(key, at);
+        let (next, port_next) =
+            (self.requests[request as usize].uses, self.port_uses[port.index()]);
+        let level = self.config.levels - 1;
+        self.uses[at as usize] = Use { request, port, level, next, port_next, ..Use::vacant() };
+        if port_next != NONE {
+            self.uses[port_next as usize].port_prev = at;
+        }
+        self.requests[request as usize].uses = at;
+        self.port_uses[port.index()] = at;
+        if self.config.policy.needs.loads {
+            self.own_load.clear(at as usize);
+        }
+        Some(at)
+    }
+
+    /// The use whose need is largest.
+    pub(crate) fn worst_use(&self, request: u32) -> Option<&Use> {
+        let (mut at, mut worst): (u32, Option<&Use>) = (self.request(request).uses, None);
+        while at != NONE {
+            let one = &self.uses[at as usize];
+            if worst.is_none_or(|most| one.mlu > most.mlu) {
+                worst = Some(one);
+            }
+            at = one.next;
+        }
+        worst
+    }
+
+    /// Takes out all uses of a request.
+    pub(super) fn end_uses(&mut self, request: u32) {
+        let mut at = self.requests[request as usize].uses;
+        while at != NONE {
+            let Use { port, next, port_prev, port_next, .. } = self.uses[at as usize];
+            match port_prev {
+                NONE => self.port_uses[port.index()] = port_next,
+                _ => self.uses[port_prev as usize].port_next = port_next,
+            }
+            if port_next != NONE {
+                self.uses[port_next as usize].port_prev = port_prev;
+            }
+            self.by_use.remove(&key(request, port));
+            self.vacant_uses.push(at);
+            at = next;
+        }
+        self.requests[request as usize].uses = NONE;
+    }
+}
+
+fn key(request: u32, port: PortId) -> u64 {
+    u64::from(request) << 32 | u64::from(port.0)
+}
