@@ -156,7 +156,8 @@ impl Gates {
         loop {
             let (left, right) = (2 * at + 1, 2 * at + 2);
             let Some(&(key, _)) = heap.get(left) else { break };
-            let child = if heap.get(right).is_some_and(|(other, _)| *other < key) { right } else { left };
+            let child =
+                if heap.get(right).is_some_and(|(other, _)| *other < key) { right } else { left };
             if heap[at].0 <= heap[child].0 {
                 break;
             }

@@ -71,14 +71,8 @@ mod tests {
     // of the port; the request needs half of it.
     #[test]
     fn correction_1_mlu_counts_all_layers_of_the_request() {
-        let need = Need {
-            released: 1.0,
-            coming: 31.0,
-            per_layer: 1.0,
-            next: 0.0,
-            pace: 0.0,
-            left: 64.0,
-        };
+        let need =
+            Need { released: 1.0, coming: 31.0, per_layer: 1.0, next: 0.0, pace: 0.0, left: 64.0 };
         assert_eq!(need.rate(), 0.5);
         // Computed one a second, the last byte is there a second before the end: then it needs more
         // than all bytes over all of the time.

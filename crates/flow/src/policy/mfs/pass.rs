@@ -72,7 +72,8 @@ impl Scratch {
                 }
             }
             self.deadlines.sort_unstable();
-            let found = effective(&self.deadlines, seconds(slo.as_secs_f64() * world.config.red_clip));
+            let found =
+                effective(&self.deadlines, seconds(slo.as_secs_f64() * world.config.red_clip));
             let rank = match (world.config.terms.red, world.config.red) {
                 (false, _) => (world.batch(batch).sequence & ((1 << 48) - 1)) << 16,
                 (true, RedOrder::Deadline) => order(found.red, 0),
@@ -211,7 +212,8 @@ impl Scratch {
             let bytes = freed(world, row, one);
             let age = now.since(row.arrived).as_secs_f64();
             let weight = if aging > 0.0 { bytes * aging / (aging + age) } else { bytes };
-            let ahead = |(most, request, _)| weight > most || (weight == most && one.request < request);
+            let ahead =
+                |(most, request, _)| weight > most || (weight == most && one.request < request);
             if bytes > 0.0 && best.is_none_or(ahead) {
                 best = Some((weight, one.request, bytes));
             }
