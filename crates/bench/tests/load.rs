@@ -91,6 +91,30 @@ async fn nobody_listens() {
     assert_eq!(errors(&report), [("connect", 3)].into());
 }
 
+// Where nobody listens and where the connection ends before an answer begins, the request goes to
+// the next endpoint and is counted once; one that answered, however badly, is not asked elsewhere.
+#[tokio::test]
+async fn asked_elsewhere() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dead = format!("http://{}", taken.local_addr().unwrap());
+    drop(taken);
+    let slams = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slammed = format!("http://{}", slams.local_addr().unwrap());
+    tokio::spawn(async move { while slams.accept().await.is_ok() {} });
+    let good = Endpoint::start(&[], Act::Answer).await;
+    let at_good = options(&good, 1, 2);
+    let (url, model) = (dead, Some("m".to_owned()));
+    let elsewhere = vec![slammed, at_good.url.clone()];
+    let report = load(Options { url, model, elsewhere, programs: Some(2), ..at_good }).await;
+    assert_eq!((report.counts.sent, report.counts.ok, report.counts.moved), (4, 4, 8));
+
+    let bad = Endpoint::start(&[], Act::Status(500)).await;
+    let elsewhere = vec![options(&good, 1, 2).url];
+    let report = load(Options { elsewhere, programs: Some(1), ..options(&bad, 1, 2) }).await;
+    assert_eq!((report.counts.ok, report.counts.moved), (0, 0));
+    assert_eq!(errors(&report), [("http_5xx", 1)].into());
+}
+
 // A failed turn ends its session: the turns below are not sent, and are counted as such.
 #[tokio::test]
 async fn a_failed_turn_ends_its_session() {

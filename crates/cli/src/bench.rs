@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
+use meridian_bench::load::{self, Arrivals, Day, Live, Options, Progress, Report, Workload};
 use meridian_bench::{decision, mock, parity, race, simspeed};
 
 /// Load an OpenAI endpoint and measure at the client
@@ -144,6 +144,9 @@ struct Load {
     /// The endpoint, as http://host:port
     #[arg(long, required = true)]
     url: Option<String>,
+    /// Further endpoints, nearest first: asked in turn when no byte of an answer came
+    #[arg(long = "elsewhere", value_name = "URL", value_delimiter = ',')]
+    elsewhere: Vec<String>,
     /// Model to ask for [default: the first of /v1/models]
     #[arg(long)]
     model: Option<String>,
@@ -174,6 +177,15 @@ struct Load {
     /// Clients of a closed loop
     #[arg(long, default_value_t = 8)]
     clients: u32,
+    /// A day of this length passes: clients of the closed loop wake and sleep
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    day: Option<Duration>,
+    /// When most clients are awake, as a share of the day
+    #[arg(long, default_value_t = 0.5, requires = "day")]
+    peak: f64,
+    /// Share of the clients that are awake when fewest are
+    #[arg(long, default_value_t = 0.3, requires = "day")]
+    night: f64,
     /// Open loop instead: programs (sessions, trees) a second
     #[arg(long, conflicts_with = "clients")]
     program_rate: Option<f64>,
@@ -359,6 +371,8 @@ impl Load {
         let half_a_minute = (!counted).then_some(Duration::from_secs(30));
         Options {
             url: self.url.unwrap_or_default(),
+            elsewhere: self.elsewhere,
+            day: self.day.map(|length| Day { length, peak: self.peak, night: self.night }),
             model: self.model,
             api_key: self.api_key,
             system: self.system,

@@ -91,7 +91,7 @@ async fn watch(shared: &Shared, member: &Member) {
                         models = ?found.models, "replica found"
                     );
                 }
-                *member.found.write().expect("no panic while held") = found.clone();
+                shared.fleet.found(member, found.clone());
                 announce(shared, member, &found);
                 tokio::time::sleep(REFRESH).await;
             }
@@ -133,7 +133,7 @@ async fn look(shared: &Shared, member: &Member) -> Result<Found, AttemptError> {
 }
 
 /// A model list for a server that has none.
-fn listed(models: &[String]) -> Bytes {
+pub(crate) fn listed(models: &[String]) -> Bytes {
     let data: Vec<_> =
         models.iter().map(|id| serde_json::json!({"id": id, "object": "model"})).collect();
     serde_json::json!({"object": "list", "data": data}).to_string().into()

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use meridian_base::{Duration, ReplicaId, RequestId, Time};
+use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::{Digest, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -19,7 +19,8 @@ use crate::peers::Peers;
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
-    Dispatch { replica: ReplicaId, why: Why, matched_tokens: u32, attempt: u32 },
+    Dispatch { replica: ReplicaId, why: Why, matched_tokens: u32 },
+    Forward { peer: PeerId, why: Why, matched_tokens: u32 },
     Reject { why: RejectWhy, retry_after: Duration },
 }
 
@@ -178,9 +179,13 @@ impl Inner {
         let mut mine = None;
         while let Some(output) = self.routing.poll() {
             let (id, decision) = match output {
-                Output::Dispatch { id, replica, why, matched_tokens, attempt } => {
+                Output::Dispatch { id, replica, why, matched_tokens, .. } => {
                     self.attempts += 1;
-                    (id, Decision::Dispatch { replica, why, matched_tokens, attempt })
+                    (id, Decision::Dispatch { replica, why, matched_tokens })
+                }
+                Output::Forward { id, peer, why, matched_tokens, .. } => {
+                    self.attempts += 1;
+                    (id, Decision::Forward { peer, why, matched_tokens })
                 }
                 Output::Reject { id, why, retry_after } => {
                     (id, Decision::Reject { why, retry_after })
@@ -190,10 +195,6 @@ impl Inner {
                     if let Some(peers) = &self.peers {
                         peers.steal(from, count);
                     }
-                    continue;
-                }
-                Output::Forward { .. } => {
-                    debug_assert!(false, "no request may be sent on");
                     continue;
                 }
                 Output::Probe(id) => {
@@ -228,6 +229,8 @@ pub(crate) enum End {
 pub(crate) struct Told {
     pub(crate) usage: Option<Usage>,
     pub(crate) extended: Option<Vec<u64>>,
+    /// Of a forward: the peer's own id of the replica that served it.
+    pub(crate) served: Option<ReplicaId>,
 }
 
 /// A request in flight. Dropped without an end, it counts as cancelled by its client: that is the
@@ -276,9 +279,8 @@ impl Ticket {
             Outcome::Full => End::Rejected,
             Outcome::ReplicaError => End::Failed,
         };
-        let Told { usage, extended } = told;
-        let input =
-            Input::Finished { id: self.id, outcome, retry: false, usage, extended, served: None };
+        let Told { usage, extended, served } = told;
+        let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended, served };
         self.close(end, Some(input), usage);
     }
 

@@ -4,6 +4,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use meridian_routing::Outcome;
+
 /// What keeps a gateway from starting or serving.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -56,9 +58,13 @@ pub(crate) enum Source {
     Full,
     /// The replica's.
     Replica,
+    /// The peer refuses: full, or it does not serve this.
+    PeerFull,
+    /// The peer's, or the way's to it.
+    Peer,
 }
 
-/// A failed attempt at a replica.
+/// A failed attempt at a replica or a peer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct AttemptError {
@@ -69,5 +75,17 @@ pub(crate) struct AttemptError {
 impl AttemptError {
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
         AttemptError { fault: Source::Replica, message: message.into() }
+    }
+
+    pub(crate) fn peer(message: impl Into<String>) -> AttemptError {
+        AttemptError { fault: Source::Peer, message: message.into() }
+    }
+
+    /// What the machine is told of it.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.fault {
+            Source::Full | Source::PeerFull => Outcome::Full,
+            Source::Replica | Source::Peer => Outcome::ReplicaError,
+        }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use http::{HeaderValue, Response, StatusCode};
-use meridian_base::RequestId;
+use meridian_base::{PeerId, RequestId};
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
-use meridian_wire::admin::{Candidate, Explanation};
+use meridian_wire::admin::{Candidate, Explanation, PeerCandidate};
 
 use crate::body::Body;
 use crate::refuse::json;
@@ -66,6 +66,7 @@ fn explanation(
     shown: &str,
 ) -> Explanation {
     let url = |id| shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone());
+    let peer = |id: PeerId| shared.peers.as_ref().map_or_else(|| id.to_string(), |p| p.name(id));
     let reason = match decision.pick {
         Some((_, why)) => why.word(),
         None if decision.candidates.is_empty() => "no replica serves the model",
@@ -80,7 +81,7 @@ fn explanation(
         attempt: decision.attempt,
         picked: decision.pick.map(|(target, _)| match target {
             Target::Replica(id) => url(id),
-            Target::Peer(id) => id.to_string(),
+            Target::Peer(id) => peer(id),
         }),
         reason: reason.to_owned(),
         candidates: decision
@@ -88,6 +89,19 @@ fn explanation(
             .iter()
             .map(|c| candidate(routing, c, url(c.replica)))
             .collect(),
+        peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c.peer))).collect(),
+    }
+}
+
+fn peer_candidate(c: &meridian_routing::PeerCandidate, name: String) -> PeerCandidate {
+    PeerCandidate {
+        name,
+        unavailable: c.unavailable.map(|u| u.word().to_owned()),
+        matched_tokens: c.matched_tokens,
+        rtt_ms: c.rtt_ms,
+        held: c.held,
+        eligible: c.eligible,
+        since: c.since,
     }
 }
 

@@ -3,7 +3,8 @@
 //! The machine speaks of ids; this file is where they get their meaning. Readers take a shared
 //! lock for as long as it takes to clone an `Arc`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
@@ -63,6 +64,8 @@ impl Member {
 pub(crate) struct Fleet {
     inner: RwLock<Inner>,
     over: CancellationToken,
+    /// Counts changes of who is there and of what they serve.
+    version: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -116,6 +119,7 @@ impl Fleet {
             Some(at) => inner.members[at] = Some(member.clone()),
             None => inner.members.push(Some(member.clone())),
         }
+        self.changed();
         Ok(member)
     }
 
@@ -124,7 +128,29 @@ impl Fleet {
         let mut inner = self.inner.write().expect("no panic while held");
         let member = inner.members.get_mut(id.index())?.take()?;
         member.gone.cancel();
+        self.changed();
         Some(member)
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Notes what a replica turned out to be.
+    pub(crate) fn found(&self, member: &Member, found: Found) {
+        *member.found.write().expect("no panic while held") = found;
+        self.changed();
+    }
+
+    /// Differs whenever [`Fleet::served`] may.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The models that replicas serve, each once, at most so many.
+    pub(crate) fn served(&self, most: usize) -> Vec<String> {
+        let all: BTreeSet<String> = self.all().iter().flat_map(|m| m.found().models).collect();
+        all.into_iter().take(most).collect()
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
@@ -154,8 +180,14 @@ impl Fleet {
         self.inner.read().expect("no panic while held").models.get(name).copied()
     }
 
-    /// Gives a model that a replica serves its id. Names come from engines, never from requests,
-    /// so they are few.
+    /// The name of a model. Asked seldom: it is searched for.
+    pub(crate) fn name(&self, id: ModelId) -> Option<String> {
+        let inner = self.inner.read().expect("no panic while held");
+        inner.models.iter().find(|(_, model)| **model == id).map(|(name, _)| name.clone())
+    }
+
+    /// Gives a model that a replica serves, here or at a peer, its id. Names come from engines,
+    /// never from requests, so they are few.
     pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
         let mut inner = self.inner.write().expect("no panic while held");
         if let Some(id) = inner.models.get(name) {

@@ -3,10 +3,12 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::RequestId;
 
+use crate::peers::REFUSED;
 use crate::shared::Shared;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
+pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
 pub(crate) const REASON: HeaderName = HeaderName::from_static("x-meridian-reason");
 pub(crate) const PREFIX_MATCH: HeaderName = HeaderName::from_static("x-meridian-prefix-match");
 pub(crate) const DRY_RUN: HeaderName = HeaderName::from_static("x-meridian-dry-run");
@@ -59,6 +61,9 @@ pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
 /// Makes a replica's headers fit for a client.
 pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_changes: bool) {
     strip_hop(headers);
+    // What only a gateway may say.
+    headers.remove(&REFUSED);
+    headers.remove(&PEER);
     if !asked_orca {
         headers.remove(ORCA);
     }

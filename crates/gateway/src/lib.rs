@@ -1,11 +1,12 @@
 //! The gateway: the data plane of a region, driver of the routing machine.
 //!
 //! It turns sockets into events and outputs into sockets, and makes no choice of its own. The life
-//! of a request runs through [`proxy`] (hops 1-3 and 6), the routing machine (hops 4-5) and
-//! [`relay`] (hops 7-8). One mutex guards the machine: a decision takes a few microseconds, which
+//! of a request runs through [`proxy`] (hops 1-3), the routing machine (hops 4-5), [`attempt`] (hop 6)
+//! and [`relay`] (hops 7-8). One mutex guards the machine: a decision takes a few microseconds, which
 //! is less than waking a task that owns it would cost.
 
 mod admin;
+mod attempt;
 mod body;
 mod clock;
 mod collect;
@@ -23,6 +24,8 @@ mod probe;
 mod proxy;
 mod refuse;
 mod relay;
+mod residency;
+mod route;
 mod serve;
 mod shared;
 mod upstream;

@@ -1,5 +1,8 @@
 //! Prometheus metrics. Every label has few values by construction: reasons and outcomes are words
-//! of fixed lists, replicas are bounded by `limits.replicas`; nothing a client sends is a label.
+//! of fixed lists, replicas are bounded by `limits.replicas` and peers by the configuration; nothing
+//! a client sends is a label.
+
+mod peers;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -44,6 +47,7 @@ pub(crate) struct Metrics {
     e2e: Histogram,
     upstream: Histogram,
     page: Page,
+    peers: peers::Peers,
 }
 
 /// What is copied from the status page at each scrape.
@@ -88,6 +92,7 @@ impl Metrics {
             e2e: seconds(),
             upstream: seconds(),
             page: Page::default(),
+            peers: peers::Peers::default(),
         };
         metrics.registered()
     }
@@ -118,6 +123,7 @@ impl Metrics {
             self.upstream.clone(),
         );
         self.page.register(&mut self.registry);
+        self.peers.register(&mut self.registry);
         self
     }
 
@@ -133,6 +139,8 @@ impl Metrics {
         let reason = match source {
             Source::Full => "engine_full",
             Source::Replica => "replica_failed",
+            Source::PeerFull => "peer_full",
+            Source::Peer => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();
     }
@@ -155,6 +163,7 @@ impl Metrics {
     /// The page for a scraper.
     pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
         self.page.copy(status);
+        self.peers.copy(status);
         self.page.connections.set(shared.connections.used() as f64);
         self.page.body_bytes.set(shared.bodies.used() as f64);
         let mut text = String::new();
@@ -279,6 +288,8 @@ fn set(counter: &Counter, value: u64) {
 
 #[cfg(test)]
 mod tests {
+    use meridian_wire::admin::Peer;
+
     use super::*;
 
     // The page and its documentation name the same metrics.
@@ -288,6 +299,8 @@ mod tests {
         let metrics = Metrics::new();
         // A family without a member is not on the page.
         metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
+        let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
+        metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
         metrics.retried(Source::Full);
@@ -298,7 +311,7 @@ mod tests {
             .filter_map(|l| l.strip_prefix("# HELP "))
             .filter_map(|l| l.split(' ').next())
             .collect();
-        assert!(names.len() >= 27, "{names:?}");
+        assert!(names.len() >= 38, "{names:?}");
         for name in names {
             assert!(docs.contains(&format!("| `{name}")), "{name} is not in docs/gateway.md");
         }

@@ -11,6 +11,7 @@ use meridian_routing::RejectWhy;
 use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::body::Body;
+use crate::peers::REFUSED;
 
 /// One refusal, ready to be sent.
 #[derive(Clone, Debug)]
@@ -166,6 +167,7 @@ impl Refusal {
     pub(crate) fn response(self, endpoint: Endpoint) -> Response<Body> {
         let body = error_body(endpoint, self.status.as_u16(), self.code, &self.message, self.param);
         let mut response = json(self.status, body);
+        response.headers_mut().insert(REFUSED, HeaderValue::from_static(self.code));
         if let Some(allow) = self.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
         }

@@ -10,16 +10,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body as _, Frame};
 use meridian_base::{Fingerprinter, ModelId, ReplicaId};
 use meridian_routing::{Outcome, Usage};
-use meridian_wire::openai::{Answer, Endpoint, Summary, error_event};
+use meridian_wire::openai::{self, Answer, Endpoint, Summary, error_event};
+use meridian_wire::peer::usage_of;
 use tokio::time::Sleep;
 
 use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
-use crate::proxy::extended;
+use crate::peers::{Leg, LegEnd, Report};
+use crate::pins::Home;
 use crate::upstream::Flow;
 use crate::worker::Worker;
 
@@ -31,7 +34,12 @@ pub(crate) struct Follow {
     /// The end of the connection would pass for the end of the answer.
     pub(crate) until_close: bool,
     pub(crate) model: ModelId,
-    pub(crate) replica: ReplicaId,
+    /// Who answers.
+    pub(crate) home: Home,
+    /// Of a peer's answer.
+    pub(crate) away: Option<Away>,
+    /// Of an answer for a peer.
+    pub(crate) report: Option<Arc<Report>>,
     /// The prompt's fingerprint, where the reply is to be added to it.
     pub(crate) prompt: Option<Fingerprinter>,
     pub(crate) prompt_bytes: u64,
@@ -40,6 +48,15 @@ pub(crate) struct Follow {
     pub(crate) sent: Instant,
     /// Given back when the answer is out.
     pub(crate) permits: Vec<Permit>,
+}
+
+/// What there is beside a peer's answer.
+pub(crate) struct Away {
+    pub(crate) leg: Leg,
+    /// The peer's own id of its replica.
+    pub(crate) served: Option<ReplicaId>,
+    /// Told in its trailers.
+    pub(crate) usage: Option<openai::Usage>,
 }
 
 pub(crate) struct Relay {
@@ -53,6 +70,8 @@ pub(crate) struct Relay {
     idle: Pin<Box<Sleep>>,
     last: tokio::time::Instant,
     saw_first: bool,
+    /// A peer's answer came to its own end, and what the peer says of it has not come.
+    saw_end: bool,
 }
 
 type Piece = Option<Result<Frame<Bytes>, CutShort>>;
@@ -76,6 +95,7 @@ impl Relay {
             idle,
             last,
             saw_first: false,
+            saw_end: false,
         }
     }
 
@@ -95,8 +115,8 @@ impl Relay {
             match Pin::new(upstream).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => self.ready = Some(data),
-                    // Trailers end an answer; none of the engines sends any.
-                    Err(_trailers) => {}
+                    // Trailers end an answer; of the engines none sends any.
+                    Err(frame) => self.trailers(frame.trailers_ref()),
                 },
                 Poll::Ready(None) => return Poll::Ready(self.upstream_ended()),
                 Poll::Ready(Some(Err(_))) => {
@@ -115,6 +135,9 @@ impl Relay {
     /// Looks at a piece on its way through; what is returned goes out.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         self.last = tokio::time::Instant::now();
+        if let Some(away) = &self.follow.away {
+            away.leg.answered(piece.len());
+        }
         let Some((answer, ticket)) = &mut self.open else { return piece };
         let feed = answer.feed(piece);
         if feed.first_token || (!self.saw_first && !self.follow.streams) {
@@ -129,7 +152,9 @@ impl Relay {
         let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
         // A foreign path's answer may be more than the one object that its beginning looks like.
         let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
-        if ended || (whole && !self.follow.streams) {
+        if ended && self.follow.streams && self.follow.away.is_some() {
+            self.saw_end = true;
+        } else if ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
             if !rest.is_empty() {
                 return [feed.pass, rest].concat().into();
@@ -143,23 +168,39 @@ impl Relay {
         let Some((answer, ticket)) = self.open.take() else { return Bytes::new() };
         let summary = answer.finish();
         let follow = &mut self.follow;
-        let usage = summary.usage.map(usage);
+        let away = follow.away.take();
+        let told = summary.usage.or(away.as_ref().and_then(|away| away.usage));
+        if let (Some(report), Some(told)) = (&follow.report, told) {
+            report.set(told);
+        }
+        let usage = told.map(usage);
         if let Some(usage) = usage {
             follow.shared.ratios.learn(follow.model, follow.prompt_bytes, usage.prompt_tokens);
         }
         if let Some(id) = &summary.response_id {
-            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.replica);
+            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.home);
         }
         let Summary { reply, rest, .. } = summary;
         let extended = extended(follow.endpoint, follow.prompt.take(), reply.as_deref());
         follow.shared.metrics.ended(outcome, follow.began.elapsed(), follow.sent.elapsed());
         follow.permits.clear();
-        ticket.finish(outcome, Told { usage, extended });
+        let served = away.as_ref().and_then(|away| away.served);
+        if let Some(away) = away {
+            away.leg.end(leg_end(outcome));
+        }
+        ticket.finish(outcome, Told { usage, extended, served });
         rest
     }
 
+    /// What a peer says of its answer, after the last byte.
+    fn trailers(&mut self, trailers: Option<&HeaderMap>) {
+        if let (Some(away), Some(trailers)) = (&mut self.follow.away, trailers) {
+            away.usage = usage_of(trailers);
+        }
+    }
+
     fn upstream_ended(&mut self) -> Piece {
-        if self.open.is_some() {
+        if self.open.is_some() && !self.saw_end {
             if self.follow.streams {
                 return self.broken("the replica ended the stream before its end marker");
             }
@@ -178,9 +219,14 @@ impl Relay {
         self.upstream = None;
         // When its own end was seen, only the transfer's end is missing.
         self.open.as_ref()?;
-        tracing::warn!(replica = %self.follow.replica, message, "answer cut short");
+        if self.saw_end {
+            self.close(Outcome::Done);
+            return None;
+        }
+        tracing::warn!(from = ?self.follow.home, message, "answer cut short");
         let rest = self.close(Outcome::ReplicaError);
-        if !self.follow.streams {
+        // A peer is told by the cut itself; its own relay writes the event.
+        if !self.follow.streams || self.follow.report.is_some() {
             return Some(Err(CutShort));
         }
         let message = format!("{message}; send the request again");
@@ -202,13 +248,42 @@ impl Relay {
     }
 }
 
+impl Drop for Relay {
+    /// A client that has the whole answer need not wait for what a peer says of it.
+    fn drop(&mut self) {
+        if self.saw_end {
+            self.close(Outcome::Done);
+        }
+    }
+}
+
 impl Follow {
     fn patience(&self) -> Duration {
         self.shared.config.timeouts.idle.0
     }
 }
 
-fn usage(usage: meridian_wire::openai::Usage) -> Usage {
+fn leg_end(outcome: Outcome) -> LegEnd {
+    match outcome {
+        Outcome::Done => LegEnd::Done,
+        Outcome::ClientError => LegEnd::ClientError,
+        Outcome::Full => LegEnd::Refused,
+        Outcome::ReplicaError => LegEnd::Failed,
+    }
+}
+
+/// The prompt's fingerprint, extended by the reply: what the next turn begins with.
+fn extended(
+    endpoint: Endpoint,
+    prompt: Option<Fingerprinter>,
+    reply: Option<&[u8]>,
+) -> Option<Vec<u64>> {
+    let (mut prompt, reply) = (prompt?, reply?);
+    openai::push_reply(endpoint, &mut prompt, reply);
+    Some(prompt.into_blocks())
+}
+
+fn usage(usage: openai::Usage) -> Usage {
     let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     Usage {
         prompt_tokens: narrow(usage.prompt_tokens),

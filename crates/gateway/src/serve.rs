@@ -92,7 +92,12 @@ pub async fn serve(
     }
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
-    workers.drain().await;
+    let peers = async {
+        if let Some(peers) = &shared.peers {
+            peers.drain(shared.config.timeouts.drain.0).await;
+        }
+    };
+    tokio::join!(workers.drain(), peers);
     Ok(())
 }
 

@@ -179,8 +179,8 @@ impl Upstream {
             error: AttemptError::replica(describe(e.error())),
         })?;
         let (head, body) = response.into_parts();
-        let home = Home { upstream: self.clone(), replica: replica.clone() };
-        Ok(Answered { head, body: Flow { body, line: Some(line), home } })
+        let kept = Kept { line, upstream: self.clone(), replica: replica.clone() };
+        Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
     }
 
     /// Keeps a connection for the next request, and closes those kept too long.
@@ -205,24 +205,30 @@ impl Line {
     }
 }
 
-/// Where a connection goes when its answer is whole.
-struct Home {
+/// A connection, and where it goes when its answer is whole.
+struct Kept {
+    line: Line,
     upstream: Upstream,
     replica: Authority,
 }
 
 /// The rest of an answer. Dropped before its end, it closes the connection, which tells the
-/// engine that nobody waits any more.
+/// engine that nobody waits any more; of a peer's answer it resets the stream.
 pub(crate) struct Flow {
     body: Incoming,
-    line: Option<Line>,
-    home: Home,
+    /// A peer's connection is turned by a task of its own.
+    kept: Option<Kept>,
 }
 
 impl Flow {
+    /// A peer's answer.
+    pub(crate) fn of_peer(body: Incoming) -> Flow {
+        Flow { body, kept: None }
+    }
+
     fn whole(&mut self) {
-        if let Some(line) = self.line.take() {
-            self.home.upstream.keep(&self.home.replica, line);
+        if let Some(Kept { line, upstream, replica }) = self.kept.take() {
+            upstream.keep(&replica, line);
         }
     }
 }
@@ -238,10 +244,10 @@ impl http_body::Body for Flow {
         let this = &mut *self;
         let mut frame = Pin::new(&mut this.body).poll_frame(cx);
         if frame.is_pending()
-            && let Some(line) = &mut this.line
+            && let Some(kept) = &mut this.kept
         {
             // Its end, good or bad, shows in the body.
-            let _ = Pin::new(&mut line.connection).poll(cx);
+            let _ = Pin::new(&mut kept.line.connection).poll(cx);
             frame = Pin::new(&mut this.body).poll_frame(cx);
         }
         if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
@@ -250,8 +256,10 @@ impl http_body::Body for Flow {
         frame
     }
 
+    /// Of a peer's answer the last byte may be here before the stream's end is: a client that was
+    /// told the length will not ask for more.
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() || self.body.size_hint().exact() == Some(0)
     }
 }
 

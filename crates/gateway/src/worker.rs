@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::body::Body;
 use crate::error::Error;
 use crate::limits::{Bound, Permit};
-use crate::proxy;
+use crate::proxy::{self, Origin};
 use crate::shared::Shared;
 use crate::upstream::Upstream;
 
@@ -35,6 +35,16 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     pub(crate) upstream: Upstream,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, upstream: Upstream) -> Worker {
+        Worker { shared, upstream }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
 }
 
 impl Deref for Worker {
@@ -55,7 +65,7 @@ impl Desk {
     fn new(shared: Arc<Shared>) -> Desk {
         let upstream = Upstream::new(shared.config.timeouts.connect.0);
         let builder = builder(&shared);
-        let worker = Arc::new(Worker { shared, upstream });
+        let worker = Arc::new(Worker::new(shared, upstream));
         Desk { worker, builder, graceful: GracefulShutdown::new() }
     }
 
@@ -69,7 +79,7 @@ impl Desk {
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
-        let peer = self.worker.hash(Some(ip.as_bytes()));
+        let client = self.worker.hash(Some(ip.as_bytes()));
         let spoke = Arc::new(AtomicBool::new(false));
         let late = silent(self.worker.config.timeouts.client.0, spoke.clone());
         let over = self.worker.over.clone();
@@ -78,7 +88,7 @@ impl Desk {
             spoke.store(true, Ordering::Relaxed);
             let worker = worker.clone();
             async move {
-                let response = proxy::answer(worker, request, peer).await;
+                let response = proxy::answer(worker, request, Origin::Client(client)).await;
                 Ok::<Response<Body>, std::convert::Infallible>(response)
             }
         });

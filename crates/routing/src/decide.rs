@@ -74,9 +74,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the full ones that take requests the eligible ones; false when there is none.
-    pub(crate) fn offer_full(&mut self, replicas: &Replicas) -> bool {
-        let takes = |id: &ReplicaId| replicas.row(*id).closed.is_none();
+    /// Makes the full ones that `takes` the eligible ones; false when there is none.
+    pub(crate) fn offer_full(&mut self, takes: impl Fn(&ReplicaId) -> bool) -> bool {
         self.eligible.extend(self.full.drain(..).filter(takes));
         !self.eligible.is_empty()
     }

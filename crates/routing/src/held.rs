@@ -23,9 +23,10 @@ pub struct HeldConfig {
     pub max_wait: Duration,
     /// How many from the front are looked at when room appears.
     pub look_ahead: u32,
-    /// After this long the oldest goes before better fits, and is promised the next room of a full
-    /// replica.
+    /// After this long the oldest of the tenant that was served least goes before better fits.
     pub patience: Duration,
+    /// After this long who fits nowhere is promised the next room of a full replica.
+    pub promise: Duration,
 }
 
 impl Default for HeldConfig {
@@ -35,7 +36,8 @@ impl Default for HeldConfig {
             max_per_tenant: 1024,
             max_wait: Duration::from_secs(10),
             look_ahead: 64,
-            patience: Duration::from_secs(1),
+            patience: Duration::from_secs(5),
+            promise: Duration::from_secs(1),
         }
     }
 }
@@ -141,10 +143,23 @@ impl Held {
         });
     }
 
-    /// The oldest of all, when it has waited longer than patience allows.
+    /// Of those that waited longer than patience allows, the oldest of the tenant that was served
+    /// least: patience goes before better fits, and not before fairness.
     pub(crate) fn impatient(&self, now: Time) -> Option<RequestId> {
-        let oldest = self.oldest()?;
-        (now.since(oldest.since) >= self.config.patience).then_some(oldest.id)
+        let waited = |e: &Entry| now.since(e.since) >= self.config.patience;
+        let heads = self.tenants.values().filter_map(|t| Some((t.served, t.queue.front()?)));
+        let late = heads.filter(|(_, e)| waited(e));
+        late.min_by_key(|(served, e)| (*served, e.since, e.id)).map(|(_, e)| e.id)
+    }
+
+    /// Whether anybody has waited for long enough to be promised room.
+    pub(crate) fn may_promise(&self, now: Time) -> bool {
+        self.oldest().is_some_and(|e| self.is_due(now, e.since))
+    }
+
+    /// Whether who came at `since` has waited for long enough to be promised room.
+    pub(crate) fn is_due(&self, now: Time, since: Time) -> bool {
+        now.since(since) >= self.config.promise
     }
 
     fn with_deadline(&self) -> impl Iterator<Item = (Time, RequestId)> + '_ {
@@ -239,7 +254,7 @@ mod tests {
         h.push(RequestId(2), 1, Time::from_millis(2), Some(Time::from_millis(500)), 1)
             .expect("room");
         assert_eq!(order(&h, Time::from_millis(3)), vec![2, 1, 0]);
-        assert_eq!(order(&h, Time::from_millis(1000)), vec![0, 2, 1]);
+        assert_eq!(order(&h, Time::from_millis(5000)), vec![0, 2, 1]);
     }
 
     // The bounds name themselves, and expiry is the oldest's.

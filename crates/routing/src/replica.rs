@@ -113,6 +113,17 @@ const TRUST_GAIN: f32 = 0.05;
 /// Time constant of the utilisation u.
 const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
+/// A request that was sent to a replica though there was no room for it. The replica takes nothing
+/// else until it has its room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) to: RequestId,
+    pub(crate) at: Time,
+    /// Its answer does not stream, so no first token will tell: a later report of nothing pending
+    /// does.
+    pub(crate) by_report: bool,
+}
+
 /// Everything known of one replica.
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -137,8 +148,8 @@ pub(crate) struct Replica {
     /// that tell nothing).
     pub(crate) due: VecDeque<(Time, RequestId)>,
     pub(crate) overdue: u32,
-    /// Who was sent here though there was no room, until its first token: it gets the next room.
-    pub(crate) promised: Option<RequestId>,
+    /// Who gets the next room here.
+    pub(crate) promised: Option<Promise>,
     /// The engine answered 429 or 503 since its last report.
     pub(crate) said_full: bool,
     /// Reported running + pending minus ours, for the last reports.
@@ -235,7 +246,7 @@ impl Replica {
 
     /// It showed its first token, or will not any more.
     pub(crate) fn first_token(&mut self, id: RequestId, unmatched: f32) {
-        self.promised = self.promised.filter(|promised| *promised != id);
+        self.promised = self.promised.filter(|promise| promise.to != id);
         self.waiting -= 1;
         self.front_tokens = (self.front_tokens - unmatched).max(0.0);
     }
@@ -286,6 +297,8 @@ impl Replica {
         self.reported = Some(asked);
         self.probe_misses = 0;
         self.said_full = false;
+        let has_room = |p: &Promise| p.by_report && p.at < asked && load.pending == Some(0);
+        self.promised = self.promised.filter(|p| !has_room(p));
         while self.recent.front().is_some_and(|(at, _)| *at < asked) {
             self.recent.pop_front();
         }
@@ -447,6 +460,12 @@ pub struct Replicas {
 impl Replicas {
     pub(crate) fn new(admission: Admission) -> Replicas {
         Replicas { admission: Some(admission), ..Replicas::default() }
+    }
+
+    /// Whether a replica could show that a promise to a request was kept.
+    pub(crate) fn shows_room(&self, id: ReplicaId, streams: bool) -> bool {
+        let slot = self.slots.get(id.index()).and_then(Option::as_ref);
+        streams || slot.is_some_and(|r| r.load.pending.is_some())
     }
 
     /// What each has room for, by id.

@@ -8,22 +8,29 @@ use std::time::{Duration, Instant, SystemTime};
 
 use meridian_sim::{run, swarm};
 
+/// What `--seed`, `--from` and `--for` say; `None` when anything else is said.
+fn options(args: &[String]) -> Option<[Option<u64>; 3]> {
+    let mut said = [None; 3];
+    for pair in args.chunks(2) {
+        let [flag, value] = pair else { return None };
+        let at = ["--seed", "--from", "--for"].iter().position(|f| f == flag)?;
+        said[at] = Some(value.parse().ok()?);
+    }
+    Some(said)
+}
+
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let value = |name: &str| {
-        let at = args.iter().position(|a| a == name)?;
-        args.get(at + 1)?.parse::<u64>().ok()
-    };
-    if args.iter().any(|a| !a.starts_with("--") && a.parse::<u64>().is_err() || a == "--help") {
-        eprintln!("usage: search [--seed N] [--from SEED] [--for SECONDS]");
+    let Some([seed, from, limit]) = options(&args) else {
+        eprintln!("usage: search [--seed N] [--from SEED] [--for SECONDS], each a whole number");
         return std::process::ExitCode::from(2);
-    }
-    if let Some(seed) = value("--seed") {
+    };
+    if let Some(seed) = seed {
         return if holds(seed) { 0.into() } else { 1.into() };
     }
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let from = value("--from").unwrap_or(clock.as_secs() * 1000);
-    let limit = value("--for").map(Duration::from_secs);
+    let from = from.unwrap_or(clock.as_secs() * 1000);
+    let limit = limit.map(Duration::from_secs);
     let started = Instant::now();
     let mut tried = 0;
     while limit.is_none_or(|l| started.elapsed() < l) {

@@ -90,9 +90,9 @@ impl World {
         }
         self.gateways[usize::from(at)].up = false;
         for id in self.flights.ids(|f| f.entry == at || f.peer == Some(at)) {
+            self.abandon(id);
             let Some(flight) = self.flights.get(id) else { continue };
             let (entry, attempt) = (flight.entry, flight.attempt);
-            self.abandon(id);
             if entry == at {
                 self.end_at_client(id, region, self.now, Fate::Lost);
             } else {
@@ -102,11 +102,18 @@ impl World {
         self.queue.push(self.now + Duration::from_secs(1), Event::Adopt);
     }
 
-    /// Nobody waits for the answer any more: the replica is told.
+    /// Nobody waits for the attempt's answer any more: its messages that are on their way count no
+    /// more, and the replica and the peer that bring it are told.
     fn abandon(&mut self, id: RequestId) {
         let Some(flight) = self.flights.get_mut(id) else { return };
-        if let Some(replica) = flight.replica {
+        flight.attempt += 1;
+        let (replica, peer) = (flight.replica.take(), flight.peer.take());
+        if let Some(replica) = replica {
             self.abort(id, replica);
+        }
+        if let Some(peer) = peer.filter(|p| self.gateways[usize::from(*p)].up) {
+            self.tell_machine(peer, meridian_routing::Input::Cancelled(id));
+            self.drive(peer);
         }
     }
 
@@ -183,11 +190,11 @@ impl World {
         // Answers on their way over the link stop; whoever waits for them gives up in time.
         for id in self.flights.ids(|f| f.peer.is_some()) {
             let Some(flight) = self.flights.get(id) else { continue };
-            let (attempt, entry, peer) = (flight.attempt, flight.entry, flight.peer);
-            let Some(peer) = peer else { continue };
+            let (entry, Some(peer)) = (flight.entry, flight.peer) else { continue };
             let there = self.gateways[usize::from(peer)].region;
             if there == from && self.gateways[usize::from(entry)].region == to {
                 self.abandon(id);
+                let Some(attempt) = self.flights.get(id).map(|f| f.attempt) else { continue };
                 let at = self.now + crate::network::CONNECT_TIMEOUT;
                 let outcome = Outcome::ReplicaError;
                 self.queue.push(at, Event::Ended { id, gateway: entry, attempt, outcome });

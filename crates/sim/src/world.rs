@@ -307,6 +307,13 @@ impl World {
         for id in left {
             self.violated(format!("{id} never ended"));
         }
+        for at in 0..self.gateways.len() {
+            let there = &self.gateways[at];
+            let left = if there.up { there.machine.active_len() } else { 0 };
+            if left > 0 {
+                self.violated(format!("gateway {at} still brings {left} requests that ended"));
+            }
+        }
         self.settle_bills();
         self.report.total_requests = self.flights.started();
         self.report

@@ -139,9 +139,43 @@ pub struct Peer {
     pub usable: u32,
     /// Mean utilisation of those, 0 to 1.
     pub utilisation: f32,
+    /// Milliseconds since its newest digest; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest_age_ms: Option<f64>,
+    /// The models it serves; none where it does not tell, and then it may serve any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<String>>,
+    /// Requests sent on to it.
+    pub sent: Forwards,
+    /// Requests that it sent on to here.
+    pub taken: Forwards,
     /// Why it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// Requests sent on from one gateway to another. Each attempt that began is in exactly one of the
+/// others, and where no link was cut, both gateways count the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forwards {
+    /// Attempts.
+    pub begun: u64,
+    /// Answered whole.
+    pub done: u64,
+    /// Refused by the peer's engine as the client's mistake.
+    pub client_error: u64,
+    /// Refused by the peer: full, or not served there.
+    pub refused: u64,
+    /// Lost: the peer, the way to it, or its last replica failed.
+    pub failed: u64,
+    /// Ended by the client.
+    pub cancelled: u64,
+    /// Not ended yet.
+    pub in_flight: u64,
+    /// Bytes of requests' bodies.
+    pub request_bytes: u64,
+    /// Bytes of answers' bodies, refusals left out.
+    pub answer_bytes: u64,
 }
 
 /// `POST /admin/replicas`; the same form stands in the configuration.
@@ -219,12 +253,34 @@ pub struct Explanation {
     pub policy: String,
     /// Which attempt this was.
     pub attempt: u32,
-    /// The picked replica's address; none when held or refused.
+    /// The picked replica's address, or the peer as `region/name`; none when held or refused.
     pub picked: Option<String>,
     /// Why it was picked, or why nothing was.
     pub reason: String,
     /// Every candidate as it stood then.
     pub candidates: Vec<Candidate>,
+    /// Every peer as it was known then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerCandidate>,
+}
+
+/// One peer of a decision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerCandidate {
+    /// `region/name`.
+    pub name: String,
+    /// Why it could not get the request; none when it could.
+    pub unavailable: Option<String>,
+    /// Prompt tokens of what was sent there before.
+    pub matched_tokens: f32,
+    /// Round trip.
+    pub rtt_ms: f32,
+    /// Requests it held.
+    pub held: u32,
+    /// Its replicas with room.
+    pub eligible: u32,
+    /// Own requests that its digest did not know of.
+    pub since: u32,
 }
 
 /// One candidate of a decision.

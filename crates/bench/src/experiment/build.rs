@@ -113,6 +113,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
             max_wait: held.max_wait.0,
             look_ahead: held.look_ahead,
             patience: held.patience.0,
+            promise: held.promise.0,
         },
         probe: ProbeConfig {
             busy: probe.busy.0,

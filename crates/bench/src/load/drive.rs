@@ -24,6 +24,8 @@ use super::state::Load;
 /// Pause of a closed-loop client after a program that went wrong: a dead endpoint must not be
 /// asked as fast as the machine can.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often a client that sleeps looks at the sun.
+const NAP: Duration = Duration::from_millis(200);
 
 /// Runs the load until its bounds are reached or `stop` resolves, waits for what is in flight, and
 /// reports.
@@ -124,6 +126,12 @@ async fn closed(load: Arc<Load>, client: u32, clients: u32) {
         if load.stopped.load(Relaxed) {
             return;
         }
+        while client >= load.awake(clients) {
+            tokio::time::sleep(NAP).await;
+            if load.stopped.load(Relaxed) {
+                return;
+            }
+        }
         let well = walk(&load, load.key(client, ordinal), None).await;
         if !well {
             tokio::time::sleep(PAUSE).await;
@@ -199,12 +207,11 @@ async fn request(
     body: Bytes,
     due: Option<Instant>,
 ) -> Result<Reply, End> {
-    let request = load.http_request(session, body);
     let begun = load.begin(due);
     let hang_up = load.hangs_up(key, node);
     let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
-    let work = exchange(&load.http, request, load.options.stream, begun.from, &mut seen);
+    let work = somewhere(load, session, body, begun.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {
         Ok(Ok(())) => End::Ok,
         Ok(Err(kind)) => End::Error(kind),
@@ -216,4 +223,26 @@ async fn request(
         End::Ok => Ok(body::as_reply(&seen.reply)),
         end => Err(end),
     }
+}
+
+/// Asks the endpoints one after the other until one begins to answer, as clients do that are given
+/// several addresses.
+async fn somewhere(
+    load: &Load,
+    session: &HeaderValue,
+    body: Bytes,
+    from: Instant,
+    seen: &mut Seen,
+) -> Result<(), ErrorKind> {
+    let (last, others) = load.uris.split_last().expect("there is at least one endpoint");
+    for uri in others {
+        let request = load.http_request(uri, session, body.clone());
+        let end = exchange(&load.http, request, load.options.stream, from, seen).await;
+        if seen.answered || end.is_ok() {
+            return end;
+        }
+        load.tally().counts.moved += 1;
+    }
+    let request = load.http_request(last, session, body);
+    exchange(&load.http, request, load.options.stream, from, seen).await
 }

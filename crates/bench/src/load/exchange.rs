@@ -25,6 +25,7 @@ pub(super) async fn exchange(
         true => ErrorKind::Connect,
         false => ErrorKind::BrokenStream,
     })?;
+    seen.answered = true;
     let (parts, body) = response.into_parts();
     seen.replica = parts.headers.get("x-meridian-replica").cloned();
     if !parts.status.is_success() {

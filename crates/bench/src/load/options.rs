@@ -28,6 +28,28 @@ pub enum Arrivals {
     },
 }
 
+/// A day that passes while a closed loop runs: how many of its clients are awake follows the sun.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Day {
+    /// How long it lasts here.
+    pub length: Duration,
+    /// When most are awake, as a share of the day after the start.
+    pub peak: f64,
+    /// Share of the clients awake when fewest are.
+    pub night: f64,
+}
+
+impl Day {
+    /// How many of `clients` are awake `after` the start; at least one.
+    #[must_use]
+    pub fn awake(&self, clients: u32, after: Duration) -> u32 {
+        let turn = after.as_secs_f64() / self.length.as_secs_f64() - self.peak;
+        let light = (1.0 + (std::f64::consts::TAU * turn).cos()) / 2.0;
+        let share = self.night + (1.0 - self.night) * light;
+        ((f64::from(clients) * share).round() as u32).max(1)
+    }
+}
+
 /// The knobs of the workloads, one set for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -105,6 +127,8 @@ impl Workload {
 pub struct Options {
     /// The endpoint, without `/v1`.
     pub url: String,
+    /// Where a request goes, in this order, when no byte of an answer came from there.
+    pub elsewhere: Vec<String>,
     /// The model to ask for; None asks for the first of `/v1/models`.
     pub model: Option<String>,
     /// Sent as a bearer token.
@@ -116,6 +140,8 @@ pub struct Options {
     pub workload: Workload,
     /// When it is sent.
     pub arrivals: Arrivals,
+    /// The day of a closed loop's clients; without one all are always awake.
+    pub day: Option<Day>,
     /// The region that the clients stand for.
     pub region: u32,
     /// Everything random follows from it.
@@ -162,11 +188,13 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             url: String::new(),
+            elsewhere: Vec::new(),
             model: None,
             api_key: None,
             system: "live".into(),
             workload: Workload::default(),
             arrivals: Arrivals::Closed { clients: 8 },
+            day: None,
             region: 0,
             seed: 1,
             duration: None,
@@ -208,6 +236,13 @@ impl Options {
                 ensure!(ok, "rate is {per_second}: use a number above 0 and at most 1e6");
             }
         }
+        if let Some(day) = &self.day {
+            let closed = matches!(self.arrivals, Arrivals::Closed { .. });
+            ensure!(closed, "day needs clients: an open loop has none that could sleep");
+            ensure!(!day.length.is_zero(), "day is 0: use 1s or more");
+            ensure!((0.0..=1.0).contains(&day.peak), "peak is {}: use 0 to 1", day.peak);
+            ensure!((0.0..=1.0).contains(&day.night), "night is {}: use 0 to 1", day.night);
+        }
         if let Some(duration) = self.duration {
             let warmup = self.warmup;
             ensure!(
@@ -224,5 +259,21 @@ impl Options {
         let Some(all) = self.programs else { return u64::MAX };
         let (client, clients) = (u64::from(client), u64::from(clients));
         all / clients + u64::from(client < all % clients)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // All are awake at the peak and the night's share half a day later; somebody always is.
+    #[test]
+    fn a_day() {
+        let day = Day { length: Duration::from_secs(60), peak: 0.25, night: 0.5 };
+        assert_eq!(day.awake(20, Duration::from_secs(15)), 20);
+        assert_eq!(day.awake(20, Duration::from_secs(45)), 10);
+        assert_eq!(day.awake(20, Duration::from_secs(30)), 15);
+        let dark = Day { night: 0.0, ..day };
+        assert_eq!(dark.awake(20, Duration::from_secs(45)), 1);
     }
 }

@@ -100,6 +100,8 @@ pub(super) struct Usage {
 /// What the client saw of one request, filled in as it goes.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// The head of an answer came.
+    pub(super) answered: bool,
     pub(super) replica: Option<http::HeaderValue>,
     /// From the start to the first token.
     pub(super) ttft: Option<Duration>,

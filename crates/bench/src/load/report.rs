@@ -29,6 +29,9 @@ pub struct Counts {
     pub aborted: u64,
     /// All others.
     pub errors: u64,
+    /// Attempts without a byte of an answer, after which the request went elsewhere.
+    #[serde(default)]
+    pub moved: u64,
     /// Programs started.
     pub programs: u64,
     /// Requests never sent because one above them in their program brought no answer.

@@ -21,11 +21,18 @@ use crate::commit;
 /// The paths from a node that decide whether and when its client hangs up.
 const ABORTS: u64 = 1 << 40;
 
+/// The addresses of the chat completions of all endpoints.
+fn endpoints(options: &Options) -> anyhow::Result<Vec<Uri>> {
+    let all = [&options.url].into_iter().chain(&options.elsewhere);
+    all.map(|url| client::join(url, "/v1/chat/completions")).collect()
+}
+
 /// What all clients of a run share.
 pub(super) struct Load {
     pub(super) options: Options,
     pub(super) http: Http,
-    uri: Uri,
+    /// Where a request goes, and where next.
+    pub(super) uris: Vec<Uri>,
     headers: HeaderMap,
     session_header: Option<HeaderName>,
     /// The model's name as JSON.
@@ -52,7 +59,7 @@ impl Load {
             name.parse().with_context(|| format!("session_header {name:?} is no header name"))
         };
         Ok(Load {
-            uri: client::join(&options.url, "/v1/chat/completions")?,
+            uris: endpoints(&options)?,
             headers,
             session_header: options.session_header.as_ref().map(name).transpose()?,
             model_json: serde_json::to_string(model)?,
@@ -116,15 +123,25 @@ impl Load {
             .filter(|after| *after < self.options.timeout)
     }
 
-    pub(super) fn http_request(&self, session: &HeaderValue, body: Bytes) -> Request<Full<Bytes>> {
+    pub(super) fn http_request(
+        &self,
+        uri: &Uri,
+        session: &HeaderValue,
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.headers.clone();
         if let Some(name) = &self.session_header {
             request.headers_mut().insert(name.clone(), session.clone());
         }
         request
+    }
+
+    /// How many clients of a closed loop are awake now.
+    pub(super) fn awake(&self, clients: u32) -> u32 {
+        self.options.day.map_or(clients, |day| day.awake(clients, self.start.elapsed()))
     }
 
     pub(super) fn report(&self, model: &str) -> anyhow::Result<Report> {

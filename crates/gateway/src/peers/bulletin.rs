@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Peers;
 use crate::driver::Driver;
+use crate::shared::Shared;
 
 #[derive(Debug)]
 pub(crate) struct Bulletin {
@@ -43,8 +44,9 @@ impl Bulletin {
     }
 }
 
-/// Publishes digests as long as somebody follows.
-pub(super) async fn publish(driver: Arc<Driver>, peers: Arc<Peers>) {
+/// Publishes digests as long as somebody follows. A gateway that is going down has room for
+/// nothing.
+pub(super) async fn publish(shared: Arc<Shared>, peers: Arc<Peers>) {
     let (push, beat) = (peers.config.push.0, peers.config.beat.0);
     let bulletin = &peers.bulletin;
     let mut published = Instant::now();
@@ -57,7 +59,10 @@ pub(super) async fn publish(driver: Arc<Driver>, peers: Arc<Peers>) {
             sleep_until(looked + push).await;
             continue;
         }
-        let digest = driver.digest();
+        let digest = match shared.is_draining() {
+            false => shared.driver.digest(),
+            true => Digest::default(),
+        };
         if !rung || looked >= due || digest != **bulletin.page.borrow() {
             bulletin.page.send_replace(Arc::new(digest));
             published = looked;

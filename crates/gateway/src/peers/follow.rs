@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use meridian_base::PeerId;
 use meridian_routing::Input;
-use meridian_wire::peer::{Ask, Budget, Hello, Identity, Tell, Telling};
+use meridian_wire::peer::{Ask, Budget, Hello, Identity, MOST_MODELS, Tell, Telling};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -118,6 +118,7 @@ impl Follower {
     ) -> Result<(), Status> {
         let mut page = peers.bulletin.follow(&shared.driver);
         self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
+        let mut told_models = None;
         let mut is_new = true;
         loop {
             tokio::select! {
@@ -136,6 +137,12 @@ impl Follower {
                 },
                 room = self.send.reserve(), if is_new => {
                     let room = room.map_err(gone)?;
+                    // Before any figures: who does not serve a model is not to get requests for it.
+                    let models = shared.fleet.version();
+                    if told_models.replace(models) != Some(models) {
+                        room.send(Ok(Tell::Models(shared.fleet.served(MOST_MODELS))));
+                        continue;
+                    }
                     let digest = page.borrow_and_update().clone();
                     is_new = false;
                     let news = self.telling.news(shared.driver.clock.now(), &digest);

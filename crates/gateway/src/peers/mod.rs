@@ -1,39 +1,53 @@
 //! Gateways of other regions: they follow this one, and it follows them.
 //!
 //! There is a stream for each direction of interest. Whoever wants to know of a region dials its
-//! gateway (`link.rs`) and is told of it (`follow.rs`), so that news of a peer come over the same
-//! path that requests would take there: where that is broken, the peer is silent and gets none.
-//! Both ends show a certificate of the fleet (`tls.rs`), on one port (`port.rs`), and the digest
-//! that all followers get is taken from the machine once (`bulletin.rs`).
+//! gateway (`link.rs`, `session.rs`) and is told of it (`follow.rs`), so that news of a peer come
+//! over the same path that requests would take there: where that is broken, the peer is silent and
+//! gets none. Both ends show a certificate of the fleet (`tls.rs`), on one port (`port.rs`), and the
+//! digest that all followers get is taken from the machine once (`bulletin.rs`).
 //!
-//! Deliberately not here: forwarded requests. They are to come in on the same port, beside the
-//! stream, and no request that is taken in today may be sent on to a peer.
+//! Requests go over a connection of their own (`line.rs`, `forward.rs`) and come in on the same port
+//! (`inbound.rs`), where they are answered as any other.
+//!
+//! Deliberately not here: which request goes where. That is the machine's choice.
 
 mod bulletin;
 mod codec;
+mod dial;
 mod follow;
+mod forward;
+mod inbound;
+mod line;
 mod link;
+mod models;
 mod port;
+mod session;
 mod tls;
+mod traffic;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_base::PeerId;
+use meridian_base::{PeerId, keyed};
 use meridian_wire::config::Gateway as Config;
-use meridian_wire::peer::Hello;
+use meridian_wire::peer::{Hello, Identity};
 use meridian_wire::{admin, config};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::driver::Driver;
 use crate::shared::Shared;
 
 pub(crate) use bulletin::Bulletin;
+pub(crate) use forward::{Outgoing, REFUSED};
+pub(crate) use inbound::Report;
 pub(crate) use link::Link;
+pub(crate) use models::Models;
 pub(crate) use port::CONNECTIONS;
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
+pub(crate) use traffic::{Leg, LegEnd, Tally};
 
 /// What the gateway has for its peers; made once.
 pub(crate) struct Peers {
@@ -42,6 +56,11 @@ pub(crate) struct Peers {
     tls: Tls,
     bulletin: Bulletin,
     links: Vec<Arc<Link>>,
+    pub(crate) models: Models,
+    /// What gateways send on that this one does not follow.
+    others: Arc<Tally>,
+    /// Requests that peers sent on and that have not ended.
+    inbound: TaskTracker,
 }
 
 impl Peers {
@@ -59,7 +78,16 @@ impl Peers {
         let ids = (0..).map(PeerId);
         let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
         let links = ids.zip(&peers.gateways).map(link).collect::<Result<_, _>>()?;
-        Ok(Some(Peers { config: peers, hello, tls, bulletin: Bulletin::default(), links }))
+        Ok(Some(Peers {
+            config: peers,
+            hello,
+            tls,
+            bulletin: Bulletin::default(),
+            links,
+            models: Models::default(),
+            others: Arc::default(),
+            inbound: TaskTracker::new(),
+        }))
     }
 
     /// Something may have changed that peers want to know of.
@@ -74,9 +102,42 @@ impl Peers {
         }
     }
 
-    /// How each stands, for the status page.
+    pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {
+        self.links.get(id.index())
+    }
+
+    /// The peer as `region/name`.
+    pub(crate) fn name(&self, id: PeerId) -> String {
+        self.link(id).map_or_else(|| id.to_string(), |link| link.identity.to_string())
+    }
+
+    /// Where requests are counted that a gateway sends on to here.
+    fn taken(&self, from: &Identity) -> &Arc<Tally> {
+        let link = self.links.iter().find(|link| link.identity == *from);
+        link.map_or(&self.others, |link| &link.taken)
+    }
+
+    /// How each stands, for the status page. Those that are not followed are one row, once one of
+    /// them has sent something.
     pub(crate) fn status(&self, driver: &Driver) -> Vec<admin::Peer> {
-        self.links.iter().map(|link| link.status(driver)).collect()
+        let mut rows: Vec<_> =
+            self.links.iter().map(|link| link.status(driver, &self.models)).collect();
+        let taken = self.others.read();
+        if taken.begun > 0 {
+            let name = "others".to_owned();
+            let state = "not followed".to_owned();
+            rows.push(admin::Peer { name, state, taken, ..admin::Peer::default() });
+        }
+        rows
+    }
+
+    /// Waits until everything that peers sent on has ended, within bounds.
+    pub(crate) async fn drain(&self, patience: Duration) {
+        self.inbound.close();
+        if tokio::time::timeout(patience, self.inbound.wait()).await.is_err() {
+            let left = self.inbound.len();
+            tracing::warn!(left, "timeouts.drain is over; what peers sent on is cut short");
+        }
     }
 }
 
@@ -84,9 +145,11 @@ impl Peers {
 pub(crate) fn start(shared: &Arc<Shared>, listener: TcpListener, tasks: &mut JoinSet<()>) {
     let Some(peers) = &shared.peers else { return };
     tasks.spawn(port::serve(shared.clone(), peers.clone(), listener));
-    tasks.spawn(bulletin::publish(shared.driver.clone(), peers.clone()));
+    tasks.spawn(bulletin::publish(shared.clone(), peers.clone()));
     for link in &peers.links {
-        tasks.spawn(link::keep(shared.clone(), peers.clone(), link.clone()));
+        let seed = keyed(shared.reading.seed, link.identity.dns_name().as_bytes());
+        tasks.spawn(session::keep(shared.clone(), peers.clone(), link.clone()));
+        tasks.spawn(line::keep(peers.clone(), link.clone(), seed));
         tasks.spawn(link::watch(shared.clone(), peers.clone(), link.clone()));
     }
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use meridian_wire::peer::{Ask, FOLLOW, Identity, MOST_MESSAGE, Tell};
+use meridian_wire::peer::{Ask, FOLLOW, Identity, MOST_MESSAGE, Tell, WARM};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -20,9 +21,10 @@ use tonic::body::Body;
 
 use super::codec::Messages;
 use super::follow::Follow;
-use super::{PATIENCE, Peers, tls};
+use super::{PATIENCE, Peers, inbound, tls};
 use crate::limits::{Bound, Permit};
 use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// Most connections, those that have not yet shown who they are included.
 pub(crate) const CONNECTIONS: u16 = 512;
@@ -32,6 +34,11 @@ const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 /// Requests of a connection at once.
 const STREAMS: u32 = 1024;
+/// Requests that may be given up before they are looked at. Against strangers it would have to be
+/// few; here it only has to be enough for a gateway many of whose clients leave at once.
+const RESETS: usize = STREAMS as usize;
+/// Most bytes that are taken to warm a connection.
+const MOST_WARM: usize = 16 << 20;
 
 /// Accepts peers for ever.
 pub(super) async fn serve(shared: Arc<Shared>, peers: Arc<Peers>, listener: TcpListener) {
@@ -99,6 +106,7 @@ async fn talk(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(RESETS)
         .max_header_list_size(
             u32::try_from(shared.config.limits.headers.bytes()).unwrap_or(u32::MAX),
         )
@@ -106,17 +114,23 @@ async fn talk(
         .keep_alive_timeout(peers.config.gone.0);
     let peer = from.clone();
     let streams = Bound::new(1);
+    let upstream = shared.upstream.clone();
+    let worker = Arc::new(Worker::new(shared, upstream));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (shared, peers, from) = (shared.clone(), peers.clone(), from.clone());
+        let (worker, peers, from) = (worker.clone(), peers.clone(), from.clone());
         let streams = streams.clone();
         async move {
-            if request.uri().path() != FOLLOW {
-                return Ok(unknown());
-            }
-            let follow = Follow { shared, peers, from, permit: streams.take(1) };
-            let mut grpc = tonic::server::Grpc::new(Messages::<Tell, Ask>::default())
-                .max_decoding_message_size(MOST_MESSAGE);
-            Ok::<_, Infallible>(grpc.streaming(follow, request).await)
+            Ok::<_, Infallible>(match request.uri().path() {
+                FOLLOW => {
+                    let shared = worker.shared().clone();
+                    let follow = Follow { shared, peers, from, permit: streams.take(1) };
+                    let mut grpc = tonic::server::Grpc::new(Messages::<Tell, Ask>::default())
+                        .max_decoding_message_size(MOST_MESSAGE);
+                    grpc.streaming(follow, request).await
+                }
+                WARM => warmed(request.into_body()).await,
+                _ => inbound::take(worker, &peers, &from, request).await.map(Body::new),
+            })
         }
     });
     if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
@@ -124,9 +138,16 @@ async fn talk(
     }
 }
 
-fn unknown() -> Response<Body> {
-    let text = "served here: the stream of the peer protocol\n";
-    let mut response = Response::new(Body::new(http_body_util::Full::from(text)));
-    *response.status_mut() = StatusCode::NOT_FOUND;
+/// Takes the bytes that a peer sends ahead, and forgets them.
+async fn warmed(body: Incoming) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    let mut left = Limited::new(body, MOST_WARM);
+    while let Some(frame) = left.frame().await {
+        if frame.is_err() {
+            *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+            return response;
+        }
+    }
+    *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }

@@ -9,6 +9,7 @@ mod admin;
 mod cancel;
 mod common;
 mod drain;
+mod forwards;
 mod h2;
 mod limits;
 mod passthrough;

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! score = t_p * front                              prefill that is before this one
-//!       + t_p * (p - m) * (1 + u^2)                its own unmatched prefill, at a price
+//!       + t_p * (p - m) * (1 + 3 u^2)              its own unmatched prefill, at a price
 //!       + 20 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
 //! An idle fleet (u = 0) minimises TTFT, which is GORGO's aim; a busy one (u = 1) minimises work,
-//! which is SkyWalker's: a cold prompt costs twice its time where time is short, so matches
-//! win there. There is no threshold between the two. The price of a running request keeps TTFT
-//! alone from herding onto the first warm replica when a long shared system prompt matches
-//! everywhere; among unlike GPUs it is lower on the faster ones, whose steps it slows less.
+//! which is SkyWalker's: a cold prompt costs four times its time where time is short, so matches
+//! win there. There is no threshold between the two. A lower price gets out less often of the state
+//! near saturation in which requests wait, caches forget them meanwhile, and all is prefilled again
+//! (meridian-saturation). The price of a running request keeps TTFT alone from herding onto the
+//! first warm replica when a long shared system prompt matches everywhere; among unlike GPUs it is
+//! lower on the faster ones, whose steps it slows less.
 //!
 //! Eligible is who has KV for it (admission `pending_kv`). t_p is learned of each replica by
 //! the machine, and so is the trust that scales m where engines find less cached than the index
@@ -46,7 +48,7 @@ pub(super) static SPEC: Spec = Spec {
     params: &[
         Param::number(
             "price_weight",
-            1.0,
+            3.0,
             (0.0, 1000.0),
             "how much dearer unmatched prefill is on a fully used replica",
         ),

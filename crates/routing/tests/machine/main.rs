@@ -101,7 +101,7 @@ fn request(t: &TestCase) -> Request {
         block_tokens: 16.0,
         deadline: ms(t, "deadline"),
         pinned: arg(t, "pinned").map(ReplicaId),
-        streams: true,
+        streams: arg(t, "streams").unwrap_or(true),
         hops: arg(t, "hops").unwrap_or(0),
         peers: arg(t, "peers").unwrap_or(u64::MAX),
         places: arg(t, "places").unwrap_or(u64::MAX),

@@ -5,6 +5,7 @@
 
 mod peers;
 mod policy;
+mod topology;
 mod units;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
+pub use topology::Topology;
 pub use units::{Size, Span};
 
 pub use crate::admin::AddReplica;
@@ -84,6 +86,9 @@ pub struct Gateway {
     /// Threads that serve; 0 for one a core.
     #[serde(default)]
     pub threads: usize,
+    /// Which other regions a request may be sent on to, and when.
+    #[serde(default)]
+    pub topology: Topology,
     /// Gateways of other regions; a region stands alone without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Peers>,
@@ -172,8 +177,10 @@ pub struct Held {
     pub max_wait: Span,
     /// How many from the front are looked at when room appears.
     pub look_ahead: u32,
-    /// After this long the oldest goes before better fits.
+    /// After this long the oldest of the tenant that was served least goes before better fits.
     pub patience: Span,
+    /// After this long who fits nowhere is promised the next room of a full replica.
+    pub promise: Span,
 }
 
 /// Circuit breakers.
@@ -269,6 +276,7 @@ impl Default for Held {
             max_wait: Span(h.max_wait),
             look_ahead: h.look_ahead,
             patience: Span(h.patience),
+            promise: Span(h.promise),
         }
     }
 }
@@ -354,6 +362,7 @@ impl Gateway {
         if let Some(peers) = &self.peers {
             peers.check(&self.region, &mut check);
         }
+        self.topology.check(self.peers.as_ref(), &mut check);
         if let Err(errors) = self.policy.resolve() {
             found.extend(errors);
         }
@@ -446,15 +455,19 @@ impl Gateway {
     pub fn routing(&self) -> Result<Config, ConfigError> {
         let (policy, params) = self.policy.resolve().map_err(ConfigError::Invalid)?;
         let mode = self.admission.map(Admission::from);
+        let topology = self.topology.resolve().map_err(|e| ConfigError::Invalid(vec![e]))?;
         Ok(Config {
             admission: mode.unwrap_or(policy.admission),
             params,
+            topology,
+            peering: self.peers.as_ref().map(Peers::peering).unwrap_or_default(),
             held: HeldConfig {
                 max: self.held.max,
                 max_per_tenant: self.held.max_per_tenant,
                 max_wait: self.held.max_wait.0,
                 look_ahead: self.held.look_ahead,
                 patience: self.held.patience.0,
+                promise: self.held.promise.0,
             },
             attempts: self.attempts,
             breaker: BreakerConfig {

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use meridian_routing::Peering;
 use serde::{Deserialize, Serialize};
 
-use super::Span;
+use super::{Size, Span};
 use crate::peer::label;
 
 /// Most peers that one gateway can have: the machine knows a request's permission as a bit each.
@@ -40,6 +41,19 @@ pub struct Peers {
     /// A peer that was not heard of for so long is gone until it is heard of again.
     #[serde(default = "gone")]
     pub gone: Span,
+    /// A digest older than this says nothing: no request goes there until a newer one.
+    #[serde(default = "stale")]
+    pub stale: Span,
+    /// SkyWalker's tau: a peer that holds more requests than this gets none.
+    #[serde(default = "tau")]
+    pub tau: u32,
+    /// Whether a peer that holds more requests than this gateway does gets none either.
+    #[serde(default = "tau_own")]
+    pub tau_own: bool,
+    /// Bytes sent ahead over a new connection for requests, which open its congestion window. 0 for
+    /// none.
+    #[serde(default = "warm")]
+    pub warm: Size,
 }
 
 /// One peer.
@@ -69,12 +83,32 @@ fn beat() -> Span {
 fn gone() -> Span {
     Span::secs(2)
 }
+fn stale() -> Span {
+    Span(Peering::default().stale)
+}
+fn tau() -> u32 {
+    Peering::default().tau
+}
+fn tau_own() -> bool {
+    Peering::default().tau_own
+}
+fn warm() -> Size {
+    Size::mib(2)
+}
+
+/// Most bytes sent ahead: beyond them a window is open for any request.
+const MOST_WARM: Size = Size::mib(16);
 
 impl Peers {
     /// Whether a peer's region is on this one's continent, as far as both are told.
     #[must_use]
     pub fn is_near(&self, peer: &Peer) -> bool {
         self.continent.is_some() && self.continent == peer.continent
+    }
+
+    /// How the machine judges peers.
+    pub(super) fn peering(&self) -> Peering {
+        Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
     }
 
     pub(super) fn check(&self, region: &str, check: &mut impl FnMut(bool, String)) {
@@ -92,7 +126,9 @@ impl Peers {
                 format!("peers.{name}: is empty; name a file of `meridian certs`"),
             );
         }
-        for (name, span) in [("push", self.push), ("beat", self.beat), ("gone", self.gone)] {
+        let spans =
+            [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
+        for (name, span) in spans {
             check(
                 !span.0.is_zero(),
                 format!("peers.{name}: 0 would leave no pause; use a time above 0"),
@@ -107,9 +143,21 @@ impl Peers {
             "peers.gone: is not above peers.beat; every peer would be gone at once".to_owned(),
         );
         check(
+            self.beat < self.stale,
+            "peers.stale: is not above peers.beat; no digest would ever be steered by".to_owned(),
+        );
+        check(
+            self.warm <= MOST_WARM,
+            format!("peers.warm: {} bytes is too much; use 16MiB or less", self.warm.0),
+        );
+        check(
             self.gateways.len() <= MOST_PEERS,
             format!("peers.gateways: {} are named; at most {MOST_PEERS}", self.gateways.len()),
         );
+        self.check_gateways(check);
+    }
+
+    fn check_gateways(&self, check: &mut impl FnMut(bool, String)) {
         for (i, peer) in self.gateways.iter().enumerate() {
             for (part, value) in [("name", &peer.name), ("region", &peer.region)] {
                 if let Err(error) = label(part, value) {

@@ -157,3 +157,61 @@ peers:
         assert!(problems.iter().any(|p| p.contains(part)), "{part} is missing in {problems:#?}");
     }
 }
+
+// A topology is a name, or a name with its bound; without one the published bound holds. What is
+// printed reads back as the same.
+#[test]
+fn topology_forms() {
+    use meridian_routing::Topology as Machine;
+    let peers = "
+region: us
+peers: {ca: ca.crt, certificate: a.crt, key: a.key, continent: america, tau: 3, stale: 1s, gateways: [
+  {name: eu-1, region: eu, address: \"eu.example.org:8082\"}]}
+";
+    let read = |topology: &str| {
+        let config = Gateway::read(&format!("version: 1\ntopology: {topology}\n{peers}"));
+        let config = config.expect("is valid");
+        assert_eq!(Gateway::read(&config.print().expect("prints")).expect("reads back"), config);
+        let routing = config.routing().expect("resolves");
+        assert_eq!((routing.peering.tau, routing.peering.stale.as_millis()), (3, 1000));
+        routing.topology
+    };
+    assert_eq!(read("two_layer"), Machine::TwoLayer);
+    assert_eq!(read("region_local"), Machine::Local);
+    assert_eq!(read("waterfall"), Machine::Waterfall { above: 0.8 });
+    assert_eq!(read("{waterfall: 0.5}"), Machine::Waterfall { above: 0.5 });
+    assert_eq!(read("{continent: 1}"), Machine::Continent { above: 1.0 });
+}
+
+// A topology that cannot be is told with its field, value and remedy.
+#[test]
+fn topology_problems() {
+    let problem = |yaml: &str| {
+        Gateway::read(&format!("version: 1\n{yaml}\n")).expect_err("cannot work").to_string()
+    };
+    for (yaml, part) in [
+        ("topology: ring", "topology: `ring` is unknown; use one of two_layer, waterfall"),
+        ("topology: central", "list the replicas of all regions in replicas"),
+        ("topology: waterfall", "topology: waterfall without peers sends nothing anywhere"),
+        (
+            "topology: {waterfall: 80}",
+            "topology.waterfall: 80 is no utilisation; use a number from 0",
+        ),
+        (
+            "topology: {two_layer: 0.8}",
+            "topology.two_layer: has no bound; write `topology: two_layer`",
+        ),
+        ("topology: {waterfall: 0.8, continent: 0.8}", "takes one name"),
+    ] {
+        let found = problem(yaml);
+        assert!(found.contains(part), "{part} is missing in {found}");
+    }
+    let peers = "peers: {ca: a, certificate: a, key: a, stale: 50ms, warm: 1GiB, gateways: [
+  {name: eu-1, region: eu, address: \"eu.example.org:8082\"}]}";
+    let found = problem(&format!("region: us\ntopology: continent\n{peers}"));
+    for part in
+        ["peers.continent: is missing", "peers.stale: is not above", "peers.warm: 1073741824"]
+    {
+        assert!(found.contains(part), "{part} is missing in {found}");
+    }
+}

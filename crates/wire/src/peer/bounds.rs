@@ -11,6 +11,10 @@ pub const MOST_MESSAGE: usize = 128 << 10;
 pub const MOST_REPLICAS: usize = 1024;
 /// Most prefixes in one message.
 pub const MOST_PREFIXES: usize = 4096;
+/// Most models that a peer may tell of.
+pub const MOST_MODELS: usize = 256;
+/// Most bytes of a model's name.
+pub(super) const MOST_MODEL: usize = 256;
 /// Most bytes of a name that is not an identity's.
 pub(super) const MOST_NAME: usize = 64;
 
@@ -79,12 +83,14 @@ pub enum PeerError {
     #[error(transparent)]
     Name(#[from] super::IdentityError),
     /// A name that is too long.
-    #[error("{field}: {bytes} bytes, over {MOST_NAME}")]
+    #[error("{field}: {bytes} bytes, over {most}")]
     LongName {
         /// Where.
         field: &'static str,
         /// How long.
         bytes: usize,
+        /// How long it may be.
+        most: usize,
     },
 }
 
@@ -99,6 +105,12 @@ fn check(
     allowed: &'static str,
 ) -> Result<f32, PeerError> {
     if ok { Ok(value) } else { Err(PeerError::Value { field, value: f64::from(value), allowed }) }
+}
+
+/// A name that is not too long.
+pub(super) fn name(field: &'static str, name: &str, most: usize) -> Result<(), PeerError> {
+    let bytes = name.len();
+    if bytes <= most { Ok(()) } else { Err(PeerError::LongName { field, bytes, most }) }
 }
 
 /// From 0 to 1.

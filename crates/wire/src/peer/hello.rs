@@ -6,14 +6,14 @@
 
 use meridian_base::{keyed, mix};
 
-use super::bounds::{MOST_NAME, PeerError};
+use super::bounds::{MOST_NAME, PeerError, name};
 use super::identity::Identity;
 use super::proto;
 
 /// The version that this program speaks. A change that an older peer can't pass over raises it.
 pub const MAJOR: u32 = 1;
 /// Raised with every field or message that is added.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// What a gateway says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,9 +152,7 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = PeerError;
 
     fn try_from(hello: proto::Hello) -> Result<Hello, PeerError> {
-        if hello.policy.len() > MOST_NAME {
-            return Err(PeerError::LongName { field: "policy", bytes: hello.policy.len() });
-        }
+        name("policy", &hello.policy, MOST_NAME)?;
         Ok(Hello {
             major: hello.major,
             minor: hello.minor,

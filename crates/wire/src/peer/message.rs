@@ -3,13 +3,17 @@
 use bytes::{Buf, BufMut};
 use prost::Message;
 
-use super::bounds::{MOST_MESSAGE, PeerError};
+use super::bounds::{MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, at_most, name};
 use super::hello::Hello;
 use super::news::News;
 use super::proto::{self, ask, tell};
 
 /// The path of the stream, as gRPC names it.
 pub const FOLLOW: &str = "/meridian.peer.v1.Peer/Follow";
+
+/// The path at which a body is read and thrown away: bytes sent there open a new connection's
+/// congestion window before the first request needs it.
+pub const WARM: &str = "/meridian.peer.v1.Peer/Warm";
 
 /// From the dialling gateway.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +37,8 @@ pub enum Tell {
     Echo(u64),
     /// How its region is.
     News(News),
+    /// The models that its replicas serve, all of them; from minor version 1 on.
+    Models(Vec<String>),
     /// Something that a newer peer added; to be passed over.
     Unknown,
 }
@@ -70,6 +76,11 @@ impl Tell {
             Tell::Hello(hello) => Some(tell::Kind::Hello(hello.into())),
             Tell::Echo(stamp) => Some(tell::Kind::Echo(heartbeat(*stamp))),
             Tell::News(news) => Some(tell::Kind::News(news.into())),
+            Tell::Models(names) => {
+                let names = names.iter().filter(|name| name.len() <= MOST_MODEL);
+                let names = names.take(MOST_MODELS).cloned().collect();
+                Some(tell::Kind::Models(proto::Models { names }))
+            }
             Tell::Unknown => None,
         };
         write(&proto::Tell { kind }, to);
@@ -84,6 +95,11 @@ impl Tell {
             Some(tell::Kind::Hello(hello)) => Tell::Hello(hello.try_into()?),
             Some(tell::Kind::Echo(heartbeat)) => Tell::Echo(heartbeat.stamp),
             Some(tell::Kind::News(news)) => Tell::News(news.try_into()?),
+            Some(tell::Kind::Models(proto::Models { names })) => {
+                at_most("models", names.len(), MOST_MODELS)?;
+                names.iter().try_for_each(|model| name("models", model, MOST_MODEL))?;
+                Tell::Models(names)
+            }
             None => Tell::Unknown,
         })
     }

@@ -8,12 +8,17 @@
 //! A digest is told as news: [`Telling`] keeps what one peer was told and gives the difference,
 //! [`Hearing`] keeps what one peer told and gives the digest again.
 //!
+//! Requests that one gateway sends on to another are ordinary HTTP on the same port. What it says of
+//! them is in `marks.rs`, and what comes back beside the answer in `account.rs`.
+//!
 //! Deliberately not here: sockets, TLS, and when something is sent.
 
+mod account;
 mod bounds;
 mod hearing;
 mod hello;
 mod identity;
+mod marks;
 mod message;
 mod news;
 #[rustfmt::skip]
@@ -21,11 +26,13 @@ mod news;
 mod proto;
 mod telling;
 
-pub use bounds::{MOST_MESSAGE, MOST_PREFIXES, MOST_REPLICAS, PeerError};
+pub use account::{usage_of, usage_trailers};
+pub use bounds::{MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
 pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, Refused, seed_check};
 pub use identity::{Identity, IdentityError, label};
-pub use message::{Ask, FOLLOW, Tell};
+pub use marks::{Marks, MarksError};
+pub use message::{Ask, FOLLOW, Tell, WARM};
 pub use news::News;
 pub use telling::{Budget, Telling};
 

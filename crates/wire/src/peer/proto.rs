@@ -20,7 +20,7 @@ pub mod ask {
 /// From the gateway that was dialled.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Tell {
-    #[prost(oneof = "tell::Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "tell::Kind", tags = "1, 2, 3, 4")]
     pub kind: ::core::option::Option<tell::Kind>,
 }
 /// Nested message and enum types in `Tell`.
@@ -34,6 +34,9 @@ pub mod tell {
         Echo(super::Heartbeat),
         #[prost(message, tag = "3")]
         News(super::News),
+        /// From minor version 1 on.
+        #[prost(message, tag = "4")]
+        Models(super::Models),
     }
 }
 /// The first message of each side.
@@ -69,6 +72,13 @@ pub struct Heartbeat {
 pub struct Steal {
     #[prost(uint32, tag = "1")]
     pub count: u32,
+}
+/// The models that the region's replicas serve, all of them. It comes after the hello and whenever
+/// they change; a peer that does not tell may serve any.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Models {
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// How a region is, as changes since earlier news.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -98,7 +98,9 @@ proptest! {
     fn messages_read_back(stamp in any::<u64>(), count in any::<u32>(), d in digest()) {
         let hello = Hello::new(us(), stamp, 64, "meridian");
         let news = Telling::new(Time::ZERO, true, Budget::default()).news(Time::ZERO, &d);
-        for tell in [Tell::Hello(hello.clone()), Tell::Echo(stamp), Tell::News(news), Tell::Unknown] {
+        let models = Tell::Models(vec!["org/model".to_owned(), "adapter".to_owned()]);
+        let hello_back = Tell::Hello(hello.clone());
+        for tell in [hello_back, Tell::Echo(stamp), Tell::News(news), models, Tell::Unknown] {
             prop_assert_eq!(Tell::decode(told(&tell).as_slice()), Ok(tell));
         }
         for ask in [Ask::Hello(hello), Ask::Heartbeat(stamp), Ask::Steal(count), Ask::Unknown] {
@@ -200,6 +202,25 @@ fn long_messages_are_refused() {
         ..News::default()
     };
     assert!(told(&Tell::News(largest)).len() <= MOST_MESSAGE);
+    let models = Tell::Models(vec!["m".repeat(256); MOST_MODELS]);
+    let bytes = told(&models);
+    assert!(bytes.len() <= MOST_MESSAGE);
+    assert_eq!(Tell::decode(bytes.as_slice()), Ok(models));
+}
+
+// More models than may be told are not told, and a peer that tells them, or a name too long, is
+// broken.
+#[test]
+fn models_are_bounded() {
+    let models = |names: Vec<String>| {
+        let kind = Some(proto::tell::Kind::Models(proto::Models { names }));
+        Tell::decode(proto::Tell { kind }.encode_to_vec().as_slice()).map_err(|e| e.to_string())
+    };
+    let many = vec!["m".to_owned(); MOST_MODELS + 1];
+    let said = Tell::decode(told(&Tell::Models(many.clone())).as_slice());
+    assert_eq!(said, Ok(Tell::Models(many[1..].to_vec())));
+    assert_eq!(models(many), Err("models: 257 are told, at most 256 may be".to_owned()));
+    assert_eq!(models(vec!["m".repeat(257)]), Err("models: 257 bytes, over 256".to_owned()));
 }
 
 // Many small messages of new replicas can't go beyond the bound that one message has.

@@ -8,7 +8,7 @@ mod script;
 
 pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
-    Answer, Pieces, call, chat, events, get, open, post, request, stream_chat,
+    Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };
 pub(crate) use region::{Region, config};
 pub(crate) use replica::Replica;

@@ -1,7 +1,7 @@
 //! The default policy's second layer: the same score for a peer's replicas, and credits.
 //!
 //! ```text
-//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + u^2)
+//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 3 u^2)
 //!       + 20 ms * running * t_p / mean t_p
 //! ```
 //!

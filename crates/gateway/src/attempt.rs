@@ -1,0 +1,164 @@
+//! Hop 6: one attempt, at a replica or at a peer, until the first piece of its answer is here.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, response};
+use http_body_util::BodyExt;
+use meridian_base::ReplicaId;
+
+use crate::error::{AttemptError, Source};
+use crate::fleet::Member;
+use crate::headers;
+use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
+use crate::route::Job;
+use crate::upstream::{Answered, Flow};
+use crate::worker::Worker;
+
+/// Where an attempt goes.
+pub(crate) enum Target {
+    Replica(Arc<Member>),
+    Peer(Arc<Link>),
+}
+
+/// The head of an answer and its first piece.
+pub(crate) struct Begun {
+    pub(crate) head: response::Parts,
+    pub(crate) body: Flow,
+    pub(crate) first: Option<Bytes>,
+    pub(crate) sent: Instant,
+    /// Of a peer's answer.
+    pub(crate) leg: Option<Leg>,
+}
+
+/// One attempt: sends the request and waits for the first piece of the answer.
+pub(crate) async fn attempt(
+    shared: &Worker,
+    job: &Job,
+    target: &Target,
+) -> Result<Begun, AttemptError> {
+    let patience = shared.config.timeouts.first_byte.0;
+    let late = |ms| format!("no first byte within {ms} ms (timeouts.first_byte)");
+    match target {
+        Target::Replica(member) => {
+            match tokio::time::timeout(patience, at_replica(shared, job, member)).await {
+                Ok(result) => result,
+                Err(_) => Err(AttemptError::replica(late(patience.as_millis()))),
+            }
+        }
+        Target::Peer(link) => {
+            let leg = link.sent.begin(job.whole.as_ref().map_or(0, |body| body.len() as u64));
+            let lost = link.lost();
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(patience, at_peer(shared, job, link)) => match begun {
+                    Ok(result) => result,
+                    Err(_) => Err(AttemptError::peer(late(patience.as_millis()))),
+                },
+                () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
+            };
+            match begun {
+                Ok(begun) => Ok(Begun { leg: Some(leg), ..begun }),
+                Err(error) => {
+                    leg.end(match error.fault {
+                        Source::Full | Source::PeerFull => LegEnd::Refused,
+                        Source::Replica | Source::Peer => LegEnd::Failed,
+                    });
+                    Err(error)
+                }
+            }
+        }
+    }
+}
+
+async fn at_replica(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+    let mut headers = job.headers.clone();
+    if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
+        headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
+    }
+    let sent = Instant::now();
+    let answered =
+        shared.upstream.send(&member.authority, &job.method, &job.path, &headers, &job.body);
+    let Answered { head, mut body } = answered.await?;
+    // The head may be here long before the first piece: its report is of now.
+    crate::probe::piggyback(shared, member, &head.headers);
+    refused_by_engine(head.status)?;
+    let first = first(job, head.status, &mut body).await.map_err(AttemptError::replica)?;
+    Ok(Begun { head, body, first, sent, leg: None })
+}
+
+async fn at_peer(shared: &Worker, job: &Job, link: &Link) -> Result<Begun, AttemptError> {
+    let sent = Instant::now();
+    let model = job.info.model.is_empty().then(|| shared.fleet.name(job.model)).flatten();
+    let nothing = Bytes::new();
+    let answer = link.forward(Outgoing {
+        method: &job.method,
+        path: &job.path,
+        headers: &job.headers,
+        body: job.whole.as_ref().unwrap_or(&nothing),
+        tenant: job.tenant.clone(),
+        key: job.key,
+        left: job.deadline.map(|at| at.since(shared.driver.clock.now())),
+        model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
+    });
+    let (head, body) = answer.await?.into_parts();
+    refused_by_peer(&head)?;
+    let mut body = Flow::of_peer(body);
+    let first = first(job, head.status, &mut body).await.map_err(AttemptError::peer)?;
+    Ok(Begun { head, body, first, sent, leg: None })
+}
+
+/// The first piece that is not empty.
+async fn first(job: &Job, status: StatusCode, body: &mut Flow) -> Result<Option<Bytes>, String> {
+    // Every endpoint that generates says something, if only that it is done.
+    let speaks = job.endpoint.is_generation() && status.is_success();
+    loop {
+        match body.frame().await {
+            None if speaks => return Err("the answer is empty".to_owned()),
+            None => return Ok(None),
+            Some(Err(e)) => return Err(format!("the answer broke off: {e}")),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => return Ok(Some(data)),
+                Err(_trailers) => return Ok(None),
+            },
+        }
+    }
+}
+
+/// An engine's answer that is worth another try elsewhere: full, or failed. Any other 4xx is the
+/// client's mistake and goes back to it as the engine worded it.
+fn refused_by_engine(status: StatusCode) -> Result<(), AttemptError> {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
+            fault: Source::Full,
+            message: format!("the engine answered {status}"),
+        }),
+        s if s.is_server_error() => {
+            Err(AttemptError::replica(format!("the engine answered {status}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A peer's own refusal is worth another try elsewhere, whatever its status: what that gateway has
+/// no room for, does not serve or may not serve, another one may. Only when its replicas failed has
+/// it failed too. What its engine refused as the client's mistake is passed on.
+fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
+    let status = head.status;
+    let Some(code) = head.headers.get(&REFUSED) else {
+        return match status.is_server_error() {
+            true => Err(AttemptError::peer(format!("the peer answered {status}"))),
+            false => Ok(()),
+        };
+    };
+    let code = code.to_str().unwrap_or_default();
+    let fault = if status == StatusCode::BAD_GATEWAY { Source::Peer } else { Source::PeerFull };
+    Err(AttemptError { fault, message: format!("the peer refused with {status} ({code})") })
+}
+
+/// The peer's own id of the replica that answered.
+pub(crate) fn served(head: &response::Parts) -> Option<ReplicaId> {
+    let label = head.headers.get(headers::REPLICA)?.to_str().ok()?;
+    label.strip_prefix('r')?.parse().ok().map(ReplicaId)
+}

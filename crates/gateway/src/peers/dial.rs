@@ -1,0 +1,38 @@
+//! Dialling a peer: TCP and TLS, and that it is the gateway that was meant.
+
+use std::io;
+
+use meridian_wire::peer::Identity;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::{Tls, tls};
+
+/// Why a peer was not reached.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error("{0} cannot be reached: {1}")]
+    Connect(String, io::Error),
+    #[error("{0}")]
+    Named(#[from] tls::NameError),
+    #[error("the certificate is of {0}")]
+    Other(Identity),
+}
+
+/// Connects to the gateway `identity` at `address`.
+pub(super) async fn dial(
+    own: &Tls,
+    identity: &Identity,
+    address: &str,
+) -> Result<TlsStream<TcpStream>, DialError> {
+    let unreachable = |error| DialError::Connect(address.to_owned(), error);
+    let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let name = ServerName::try_from(identity.dns_name());
+    let name = name.expect("labels and dots are a DNS name");
+    let stream = own.connector.connect(name, stream).await.map_err(unreachable)?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let shown = tls::identity(shown)?;
+    if &shown == identity { Ok(stream) } else { Err(DialError::Other(shown)) }
+}

@@ -1,0 +1,57 @@
+//! Sending a request on to a peer: the client's own bytes, and beside them what this gateway says.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use meridian_wire::peer::Marks;
+
+use super::Link;
+use crate::body::Parts;
+use crate::error::AttemptError;
+
+/// On a gateway's own refusals, whose bodies are for clients: the code.
+pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
+
+/// What goes to the peer.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a HeaderMap,
+    /// As the client sent it.
+    pub(crate) body: &'a Bytes,
+    pub(crate) tenant: Option<HeaderValue>,
+    pub(crate) key: u64,
+    /// Until the first byte is due here; none without an objective.
+    pub(crate) left: Option<Duration>,
+    pub(crate) model: Option<HeaderValue>,
+}
+
+impl Link {
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn forward(
+        &self,
+        out: Outgoing<'_>,
+    ) -> Result<Response<Incoming>, AttemptError> {
+        let marks = Marks {
+            hops: 1,
+            tenant: out.tenant,
+            key: out.key,
+            // The answer has to come back as well.
+            budget: out.left.map(|left| left.saturating_sub(self.rtt())),
+            model: out.model,
+        };
+        let body = Parts::new([out.body.clone(), Bytes::new(), Bytes::new()]);
+        let mut request = Request::new(body);
+        *request.method_mut() = out.method.clone();
+        *request.uri_mut() = self
+            .uri(out.path)
+            .parse()
+            .map_err(|e| AttemptError::peer(format!("the path cannot be sent on: {e}")))?;
+        *request.headers_mut() = out.headers.clone();
+        marks.write(request.headers_mut());
+        self.line.send(request).await.map_err(|e| AttemptError::peer(e.to_string()))
+    }
+}

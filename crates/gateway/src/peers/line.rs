@@ -1,0 +1,183 @@
+//! The connection over which requests go to a peer: dialled before the first of them, and warm.
+//!
+//! It is not the one over which the peer tells of itself. A megabyte in front of a heartbeat would
+//! look like a longer way, and would make every digest old. A request of a megabyte crosses an
+//! ocean at once only when three windows are open: HTTP/2's, which the peer's port and this side
+//! set wide; the kernel's buffers, which grow by themselves; and TCP's congestion window, which
+//! begins at some 15 KB and doubles each round trip. So a new connection first carries bytes that
+//! mean nothing (`peers.warm`). The kernel closes the window again on an idle connection unless
+//! `net.ipv4.tcp_slow_start_after_idle` is 0 (docs/regions.md).
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use meridian_base::Rng;
+use meridian_wire::peer::WARM;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::dial::{DialError, dial};
+use super::link::Link;
+use super::session::{PAUSES, whole};
+use super::{PATIENCE, Peers};
+use crate::body::Parts;
+
+/// Bytes of one answer that may be under way before its client takes them.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The same of all answers together: as many as there can be, so that a client that stops reading
+/// holds up nobody else's.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Bytes of one request that are taken from its body before the network took them.
+const SEND_BUFFER: usize = 4 << 20;
+/// Requests that were given up and whose last frames may still come.
+const RESETS: usize = 1024;
+
+/// The connection, where there is one.
+#[derive(Debug)]
+pub(super) struct Line(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    sender: Option<SendRequest<Parts>>,
+    /// Since when it is as it is.
+    since: Instant,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line(Mutex::new(State { sender: None, since: Instant::now() }))
+    }
+}
+
+/// Why a request did not get an answer's head.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LineError {
+    #[error("there is no connection to the peer")]
+    None,
+    #[error("{}", whole(.0))]
+    Broken(#[from] hyper::Error),
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic while held")
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state().sender.as_ref().is_some_and(|s| !s.is_closed())
+    }
+
+    /// For how long there has been none.
+    pub(super) fn down_for(&self) -> Duration {
+        let state = self.state();
+        if state.sender.is_some() { Duration::ZERO } else { state.since.elapsed() }
+    }
+
+    fn set(&self, sender: Option<SendRequest<Parts>>) {
+        *self.state() = State { sender, since: Instant::now() };
+    }
+
+    /// Sends a request and waits for the head of its answer. Dropped before that, the request is
+    /// reset at the peer.
+    pub(super) async fn send(
+        &self,
+        request: Request<Parts>,
+    ) -> Result<Response<Incoming>, LineError> {
+        let sender = self.state().sender.clone();
+        let mut sender = sender.filter(|s| !s.is_closed()).ok_or(LineError::None)?;
+        Ok(sender.send_request(request).await?)
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    #[error("it does not answer within 5 s")]
+    Silent,
+}
+
+/// Keeps the connection up, for ever.
+pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (first, most) = PAUSES;
+    let mut pause = first;
+    let mut told = None;
+    loop {
+        let problem = match one(&peers, &link).await {
+            Ok(()) => {
+                pause = first;
+                "it was closed".to_owned()
+            }
+            Err(broken) => {
+                pause = (pause * 2).min(most);
+                whole(&broken)
+            }
+        };
+        if told.as_ref() != Some(&problem) {
+            tracing::warn!(peer = %link.identity, error = problem, "no connection for requests");
+        }
+        told = Some(problem);
+        sleep(pause.mul_f64(0.5 + rng.unit())).await;
+    }
+}
+
+/// One connection, from dialling to its end.
+async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
+    let opening = async {
+        let stream = dial(&peers.tls, &link.identity, &link.address).await?;
+        let gone = peers.config.gone.0;
+        let opened = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_concurrent_reset_streams(RESETS)
+            .keep_alive_interval(gone)
+            .keep_alive_timeout(gone * 2)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok::<_, Broken>(opened)
+    };
+    let (sender, connection) = timeout(PATIENCE, opening).await.map_err(|_| Broken::Silent)??;
+    let warming = warm(sender.clone(), link, peers.config.warm.bytes());
+    link.line.set(Some(sender));
+    let _down = Down(&link.line);
+    tracing::info!(peer = %link.identity, "requests can be sent to a peer");
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => return Ok(ended?),
+        () = warming => {}
+    }
+    Ok(connection.await?)
+}
+
+/// However the connection ends, nobody is to send on it.
+struct Down<'a>(&'a Line);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+/// Sends bytes that mean nothing. An older peer says that it does not know the path, and has taken
+/// what came until then.
+async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    let body = Parts::new([Bytes::from(vec![0; bytes]), Bytes::new(), Bytes::new()]);
+    let request = Request::post(link.uri(WARM)).body(body).expect("the parts of a URI are fixed");
+    if let Ok(response) = sender.send_request(request).await {
+        tracing::debug!(peer = %link.identity, status = %response.status(), "the line is warm");
+    }
+}

@@ -1,0 +1,90 @@
+//! Which peers serve which models, as far as they tell.
+//!
+//! A request is only sent on to those that serve its model. A peer that has not told, or never
+//! tells because it is older, may serve any: it refuses what it does not serve, and the request
+//! goes on elsewhere.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use crate::discover::listed;
+use bytes::Bytes;
+use meridian_base::{ModelId, PeerId};
+
+use crate::fleet::Fleet;
+
+#[derive(Debug, Default)]
+pub(crate) struct Models(RwLock<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The peers that told, a bit each.
+    told: u64,
+    /// By model, the peers that told of it.
+    serve: HashMap<ModelId, u64>,
+    /// What each told, and the same as a model list.
+    pages: HashMap<PeerId, (Vec<String>, Bytes)>,
+}
+
+impl Models {
+    /// The peers that may serve a model, a bit each.
+    pub(crate) fn serving(&self, model: ModelId) -> u64 {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        !inner.told | inner.serve.get(&model).copied().unwrap_or(0)
+    }
+
+    /// Whether some peer told of a model.
+    pub(crate) fn knows(&self, model: ModelId) -> bool {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        inner.serve.contains_key(&model)
+    }
+
+    /// A peer told what it serves, all of it.
+    pub(crate) fn tell(&self, peer: PeerId, names: Vec<String>, fleet: &Fleet) {
+        let bit = 1_u64 << peer.0;
+        let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.intern(name)).collect();
+        let page = listed(&names);
+        let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        inner.told |= bit;
+        inner.serve.values_mut().for_each(|peers| *peers &= !bit);
+        for id in ids {
+            *inner.serve.entry(id).or_default() |= bit;
+        }
+        inner.pages.insert(peer, (names, page));
+    }
+
+    /// What a peer told.
+    pub(crate) fn of(&self, peer: PeerId) -> Option<Vec<String>> {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        inner.pages.get(&peer).map(|(names, _)| names.clone())
+    }
+
+    /// The model lists of all peers.
+    pub(crate) fn pages(&self) -> Vec<Bytes> {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        inner.pages.values().map(|(_, page)| page.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Who has not told may serve anything; who told serves what it told last, and nothing else.
+    #[test]
+    fn masks() {
+        let (models, fleet) = (Models::default(), Fleet::default());
+        let m = fleet.intern("m").expect("there is room");
+        assert_eq!(models.serving(m), u64::MAX);
+        assert!(!models.knows(m));
+        models.tell(PeerId(0), vec!["m".to_owned()], &fleet);
+        models.tell(PeerId(2), vec!["n".to_owned()], &fleet);
+        let n = fleet.model("n").expect("peers' models have ids too");
+        assert_eq!(models.serving(m), !0b100);
+        assert_eq!(models.serving(n), !0b001);
+        models.tell(PeerId(0), vec![], &fleet);
+        assert_eq!(models.serving(m), !0b101);
+        assert_eq!(models.of(PeerId(2)), Some(vec!["n".to_owned()]));
+        assert_eq!(models.of(PeerId(1)), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! The stream on which a peer tells of itself, kept up.
+//!
+//! A lost stream is opened anew after a pause that doubles. Heartbeats measure the round trip as
+//! long as it lives; the shortest since the last digest goes to the machine with it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use meridian_base::{Rng, Time};
+use meridian_routing::Input;
+use meridian_wire::peer::{Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PeerError, Tell};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::client::{Grpc, GrpcService};
+use tonic::{Request, Status, Streaming};
+
+use super::codec::Messages;
+use super::dial::{DialError, dial};
+use super::link::Link;
+use super::{PATIENCE, Peers};
+use crate::shared::Shared;
+
+/// The first pause after a lost connection, and the longest.
+pub(super) const PAUSES: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Characters that are kept of an error: the other side may have written it.
+const MOST_PROBLEM: usize = 400;
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    #[error("{0}")]
+    Refused(#[from] meridian_wire::peer::Refused),
+    #[error("it tells what can't be: {0}")]
+    News(#[from] PeerError),
+    #[error("{}", .0.message())]
+    Status(#[from] Status),
+    #[error("{0}")]
+    Silent(&'static str),
+}
+
+/// Keeps the stream up, for ever.
+pub(super) async fn keep(shared: Arc<Shared>, peers: Arc<Peers>, link: Arc<Link>) {
+    let mut rng = Rng::new(link.name_hash ^ shared.reading.seed);
+    let (first, most) = PAUSES;
+    let mut pause = first;
+    loop {
+        let mut session = Session::new(&shared, &peers, &link);
+        let broken = session.run().await;
+        let was_up = std::mem::take(&mut link.state().is_up);
+        pause = if was_up { first } else { (pause * 2).min(most) };
+        let problem = whole(&broken);
+        let is_new = link.state().problem.replace(problem.clone()) != Some(problem.clone());
+        if was_up || is_new {
+            tracing::warn!(peer = %link.identity, error = problem, "a peer is not connected");
+        }
+        // Many gateways that lost one peer do not come back at the same moment.
+        sleep(pause.mul_f64(0.5 + rng.unit())).await;
+    }
+}
+
+/// An error with what caused it, as far as that says more.
+pub(super) fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text.chars().take(MOST_PROBLEM).collect()
+}
+
+/// One stream, from dialling to its end.
+struct Session<'a> {
+    shared: &'a Shared,
+    peers: &'a Peers,
+    link: &'a Link,
+    hearing: Hearing,
+    /// The shortest round trip since the last digest.
+    rtt: Option<Duration>,
+}
+
+impl<'a> Session<'a> {
+    fn new(shared: &'a Shared, peers: &'a Peers, link: &'a Link) -> Session<'a> {
+        Session { shared, peers, link, hearing: Hearing::default(), rtt: None }
+    }
+
+    async fn run(&mut self) -> Broken {
+        match self.stream().await {
+            Ok(never) => match never {},
+            Err(broken) => broken,
+        }
+    }
+
+    async fn stream(&mut self) -> Result<std::convert::Infallible, Broken> {
+        let (asks, queue) = mpsc::channel(4);
+        let opening = timeout(PATIENCE, self.open(&asks, queue)).await;
+        let (mut tells, _connection) =
+            opening.map_err(|_| Broken::Silent("it does not answer within 5 s"))??;
+        let beat = self.peers.config.beat.0;
+        let mut beats = interval(beat);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let gone = self.peers.config.gone.0;
+        let mut silent = std::pin::pin!(sleep(gone));
+        loop {
+            let ask = tokio::select! {
+                tell = tells.message() => {
+                    let tell = tell?.ok_or(Broken::Silent("it closed the stream"))?;
+                    self.told(tell)?;
+                    silent.as_mut().reset(Instant::now() + gone);
+                    continue;
+                }
+                _ = beats.tick() => Ask::Heartbeat(self.shared.driver.clock.now().as_nanos()),
+                () = self.link.wants.notified() => {
+                    Ask::Steal(self.link.steal.swap(0, Ordering::Relaxed))
+                }
+                () = &mut silent => return Err(Broken::Silent("it is silent")),
+            };
+            // A queue that is full holds heartbeats already: the peer is slow, or gone.
+            let _ = asks.try_send(ask);
+        }
+    }
+
+    /// Connects, and exchanges hellos.
+    async fn open(
+        &self,
+        asks: &mpsc::Sender<Ask>,
+        queue: mpsc::Receiver<Ask>,
+    ) -> Result<(Streaming<Tell>, Connection), Broken> {
+        let (channel, connection) = self.connect().await?;
+        let origin = format!("https://{}", self.link.identity.dns_name());
+        let origin = origin.parse().expect("labels and dots are a host");
+        let mut grpc = Grpc::with_origin(channel, origin).max_decoding_message_size(MOST_MESSAGE);
+        grpc.ready().await?;
+        let _ = asks.try_send(Ask::Hello(self.peers.hello.clone()));
+        let messages = Messages::<Ask, Tell>::default();
+        let request = Request::new(ReceiverStream::new(queue));
+        let path = PathAndQuery::from_static(FOLLOW);
+        let mut tells = grpc.streaming(request, path, messages).await?.into_inner();
+        let Some(Tell::Hello(theirs)) = tells.message().await? else {
+            return Err(Broken::Silent("its first message is no hello"));
+        };
+        let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
+        let mut state = self.link.state();
+        (state.is_up, state.problem, state.prefixes) = (true, None, agreed.prefixes);
+        drop(state);
+        tracing::info!(
+            peer = %self.link.identity, prefixes = agreed.prefixes, policy = theirs.policy,
+            "follows a peer"
+        );
+        Ok((tells, connection))
+    }
+
+    async fn connect(&self) -> Result<(Channel, Connection), Broken> {
+        let stream = dial(&self.peers.tls, &self.link.identity, &self.link.address).await?;
+        let gone = self.peers.config.gone.0;
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(gone)
+            .keep_alive_timeout(gone)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let task = tokio::spawn(async move {
+            // Its error is that of the stream, which tells it.
+            let _ = connection.await;
+        });
+        Ok((Channel(sender), Connection(task)))
+    }
+
+    fn told(&mut self, tell: Tell) -> Result<(), Broken> {
+        match tell {
+            Tell::Echo(stamp) => {
+                let rtt = self.shared.driver.clock.now().since(Time::from_nanos(stamp));
+                self.rtt = Some(self.rtt.map_or(rtt, |old| old.min(rtt)));
+                self.link.heard(self.shared, rtt);
+            }
+            Tell::News(news) => self.news(news)?,
+            Tell::Models(names) => {
+                self.peers.models.tell(self.link.id, names, &self.shared.fleet);
+            }
+            Tell::Hello(_) | Tell::Unknown => {}
+        }
+        Ok(())
+    }
+
+    fn news(&mut self, news: News) -> Result<(), Broken> {
+        let digest = self.hearing.take(news)?;
+        let sent = {
+            let mut state = self.link.state();
+            // Before the first echo it is not known how far away the peer is.
+            if !state.is_joined {
+                return Ok(());
+            }
+            let now = Instant::now();
+            (state.heard, state.digested) = (Some(now), Some(now));
+            state.digests += 1;
+            state.digests
+        };
+        let (peer, rtt) = (self.link.id, self.rtt.take());
+        self.shared.driver.tell(Input::Digested { peer, sent, rtt, digest });
+        Ok(())
+    }
+}
+
+/// A connection's task, which ends with its stream.
+struct Connection(tokio::task::JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The connection as tonic sends on it.
+struct Channel(http2::SendRequest<Body>);
+
+type Answer = Result<http::Response<Incoming>, hyper::Error>;
+
+impl GrpcService<Body> for Channel {
+    type ResponseBody = Incoming;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}

@@ -1,0 +1,245 @@
+//! The life of a request between the machine's decisions and its answer.
+//!
+//! Until the answer's first byte is here nothing has gone to the client, so a failed attempt may be
+//! repeated, at another replica or another peer, as the machine decides. From then on
+//! [`crate::relay`] carries the answer and its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response};
+use meridian_base::{Duration, ModelId, Time};
+use meridian_routing::{Outcome, RejectWhy, Why};
+use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
+
+use crate::attempt::{Begun, Target, attempt, served};
+use crate::body::{Body, Parts};
+use crate::driver::{Decision, Ticket, Told, Verdict};
+use crate::error::{AttemptError, Source};
+use crate::headers;
+use crate::limits::Permit;
+use crate::peers::{LegEnd, Report};
+use crate::pins::Home;
+use crate::refuse::Refusal;
+use crate::relay::{Away, Follow, Relay};
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// Everything about a request that outlives its head.
+pub(crate) struct Job {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    /// As it goes to a replica.
+    pub(crate) body: Parts,
+    /// As it came; kept where there are peers.
+    pub(crate) whole: Option<Bytes>,
+    pub(crate) info: RequestInfo,
+    pub(crate) model: ModelId,
+    pub(crate) prompt_tokens: u32,
+    pub(crate) shown_id: HeaderValue,
+    pub(crate) began: Instant,
+    pub(crate) permits: Vec<Permit>,
+    /// The tenant's name, kept where there are peers.
+    pub(crate) tenant: Option<HeaderValue>,
+    pub(crate) key: u64,
+    pub(crate) deadline: Option<Time>,
+    /// Where the state lives that it goes on with.
+    pub(crate) home: Option<Home>,
+    /// What the peer is told that sent it on.
+    pub(crate) report: Option<Arc<Report>>,
+}
+
+/// A decision to send, with what is said of it.
+struct Sending {
+    target: Target,
+    why: Why,
+    matched: u32,
+}
+
+/// Follows the machine's decisions until an answer begins or the request is refused.
+pub(crate) async fn route(
+    shared: &Arc<Worker>,
+    job: Job,
+    ticket: Ticket,
+    mut verdict: Verdict,
+) -> Response<Body> {
+    let mut last: Option<AttemptError> = None;
+    loop {
+        let decision = match verdict {
+            Verdict::Now(decision) => decision,
+            Verdict::Later(promise) => match promise.await {
+                Ok(decision) => decision,
+                // Only the end of the gateway drops a promise.
+                Err(_) => return finish_refused(shared, &job, Refusal::draining(), ticket),
+            },
+        };
+        let sending = match sending(shared, decision) {
+            Sent::To(sending) => sending,
+            Sent::Nowhere => {
+                verdict = ticket.again(Outcome::ReplicaError);
+                continue;
+            }
+            Sent::Refused(why, retry_after) => {
+                return rejected(shared, &job, ticket, (why, retry_after), last.as_ref());
+            }
+        };
+        shared.metrics.decided(&sending.why);
+        match attempt(shared, &job, &sending.target).await {
+            Ok(begun) => return relay(shared, job, ticket, sending, begun),
+            Err(error) => {
+                shared.metrics.retried(error.fault);
+                log(&job, &sending.target, &error);
+                verdict = ticket.again(error.outcome());
+                last = Some(error);
+            }
+        }
+    }
+}
+
+enum Sent {
+    To(Sending),
+    /// Whom it names is not there any more.
+    Nowhere,
+    Refused(RejectWhy, Duration),
+}
+
+fn sending(shared: &Shared, decision: Decision) -> Sent {
+    let (target, why, matched) = match decision {
+        Decision::Dispatch { replica, why, matched_tokens } => {
+            (shared.fleet.get(replica).map(Target::Replica), why, matched_tokens)
+        }
+        Decision::Forward { peer, why, matched_tokens } => {
+            let link = shared.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
+            (link.map(Target::Peer), why, matched_tokens)
+        }
+        Decision::Reject { why, retry_after } => return Sent::Refused(why, retry_after),
+    };
+    target.map_or(Sent::Nowhere, |target| Sent::To(Sending { target, why, matched }))
+}
+
+/// A failure is worth a line; that somebody is full is the ordinary course of things at a peer.
+fn log(job: &Job, target: &Target, error: &AttemptError) {
+    let request = &job.shown_id;
+    match target {
+        Target::Replica(member) => {
+            tracing::warn!(?request, replica = %member.id, error = %error, "attempt failed");
+        }
+        Target::Peer(link) if error.fault == Source::PeerFull => {
+            tracing::debug!(?request, peer = ?link.label, error = %error, "a peer has no room");
+        }
+        Target::Peer(link) => {
+            tracing::warn!(?request, peer = ?link.label, error = %error, "attempt failed");
+        }
+    }
+}
+
+/// The machine refused it.
+fn rejected(
+    shared: &Shared,
+    job: &Job,
+    ticket: Ticket,
+    (why, retry_after): (RejectWhy, Duration),
+    last: Option<&AttemptError>,
+) -> Response<Body> {
+    let nowhere =
+        matches!(why, RejectWhy::NotPermitted | RejectWhy::UnknownModel | RejectWhy::NoReplica);
+    let told = || shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model));
+    let why = match why {
+        // The peer that holds its state is not there any more.
+        _ if nowhere && matches!(job.home, Some(Home::Away(_))) => RejectWhy::PinnedGone,
+        // It is served elsewhere, only not now.
+        RejectWhy::UnknownModel if told() => RejectWhy::NoReplica,
+        why => why,
+    };
+    ticket.rejected(why);
+    let refusal = Refusal::of(why, retry_after, last.map(|e| e.message.as_str()));
+    shared.metrics.refused(&refusal);
+    with_id(refusal.response(job.endpoint), &job.shown_id)
+}
+
+fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
+    drop(ticket);
+    shared.metrics.refused(&refusal);
+    with_id(refusal.response(job.endpoint), &job.shown_id)
+}
+
+/// Hands the begun answer to the relay, with the gateway's own headers on it.
+fn relay(
+    shared: &Arc<Worker>,
+    job: Job,
+    ticket: Ticket,
+    sending: Sending,
+    begun: Begun,
+) -> Response<Body> {
+    let Begun { mut head, body, first, sent, leg } = begun;
+    let Sending { target, why, matched } = sending;
+    let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
+    let ok = head.status.is_success();
+    // Only the generating endpoints have streams whose end is known; the rest passes unread.
+    let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
+    let streams = job.info.stream && ok && events;
+    let is_here = matches!(target, Target::Replica(_));
+    // A peer gets the body as it came, and undoes its own splice.
+    let undo = is_here && job.info.usage_splice.is_some() && streams;
+    let until_close =
+        is_here && job.endpoint != Endpoint::Other && headers::is_until_close(&head.headers);
+    let (home, served) = match &target {
+        Target::Replica(member) => (Home::At(member.id), None),
+        Target::Peer(link) => (Home::Away(link.id), served(&head)),
+    };
+    headers::to_client(&mut head.headers, asked_orca, undo);
+    say(&mut head.headers, &target, why, matched, job.prompt_tokens);
+    if !ok {
+        if let Some(leg) = leg {
+            leg.end(LegEnd::ClientError);
+        }
+        ticket.finish(Outcome::ClientError, Told::default());
+        head.headers.insert(headers::REQUEST_ID, job.shown_id);
+        // A client's mistake: the engine's own words go back; nothing is learned from them.
+        return Response::from_parts(head, Body::Pass { first, rest: Box::new(body) });
+    }
+    shared.driver.matched(job.prompt_tokens, matched);
+    let collect = shared.follow_replies && job.endpoint.is_generation();
+    let follow = Follow {
+        shared: shared.clone(),
+        endpoint: job.endpoint,
+        streams,
+        until_close,
+        model: job.model,
+        home,
+        away: leg.map(|leg| Away { leg, served, usage: None }),
+        report: job.report,
+        prompt: collect.then_some(job.info.fingerprint),
+        prompt_bytes: job.info.prompt_bytes,
+        began: job.began,
+        sent,
+        permits: job.permits,
+    };
+    let answer = Answer::new(job.endpoint, streams, undo, collect);
+    let relay = Relay::new(body, first, answer, ticket, follow);
+    head.headers.insert(headers::REQUEST_ID, job.shown_id);
+    Response::from_parts(head, Body::Relay(Box::new(relay)))
+}
+
+/// Says in an answer's headers who gave it, and why. Of a peer's answer the replica and what was
+/// expected in its cache are the peer's words.
+fn say(headers: &mut HeaderMap, target: &Target, why: Why, matched: u32, prompt: u32) {
+    match target {
+        Target::Replica(member) => {
+            headers.insert(headers::REPLICA, member.label.clone());
+            headers.insert(headers::PREFIX_MATCH, headers::prefix_match(matched, prompt));
+        }
+        Target::Peer(link) => {
+            headers.insert(headers::PEER, link.label.clone());
+        }
+    }
+    headers.insert(headers::REASON, HeaderValue::from_static(why.word()));
+}
+
+pub(crate) fn with_id(mut response: Response<Body>, id: &HeaderValue) -> Response<Body> {
+    response.headers_mut().insert(headers::REQUEST_ID, id.clone());
+    response
+}

@@ -1,0 +1,487 @@
+//! Requests that are sent on to another region.
+
+use std::time::Duration;
+
+use meridian_wire::admin::{Explanation, Forwards, Status};
+use meridian_wire::config::{AdmissionMode, Gateway as Config, Size};
+
+use crate::common::{
+    Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, stream_chat,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+/// Regions that follow each other, each with one replica that takes one request at a time.
+struct World {
+    /// Its files are there as long as it is.
+    _fleet: Fleet,
+    configs: Vec<Config>,
+}
+
+const NAMES: [&str; 3] = ["us", "eu", "asia"];
+
+impl World {
+    fn of(replicas: &[&[&Replica]]) -> World {
+        let fleet = Fleet::new("prod");
+        let mut configs = Vec::new();
+        for (at, own) in replicas.iter().enumerate() {
+            let mut config = fleet.gateway(NAMES[at], at as u16 + 1, own);
+            config.admission = Some(AdmissionMode::Outstanding(1));
+            for other in (0..replicas.len()).filter(|other| *other != at) {
+                follow(&mut config, NAMES[other], fleet.address(other as u16 + 1));
+            }
+            configs.push(config);
+        }
+        World { _fleet: fleet, configs }
+    }
+
+    async fn start(&self) -> Vec<Region> {
+        let mut regions = Vec::new();
+        for config in &self.configs {
+            regions.push(Region::start(config.clone()).await);
+        }
+        for (region, config) in regions.iter().zip(&self.configs) {
+            let own = config.replicas.len();
+            let known = |s: &Status| {
+                let up = |r: &meridian_wire::admin::Replica| r.state == "up";
+                let seen = |p: &meridian_wire::admin::Peer| {
+                    let others = self.configs.iter().find(|c| c.region == p.region);
+                    let all = others.map_or(0, |c| c.replicas.len()) as u32;
+                    p.state == "up" && p.eligible == all && p.models.is_some()
+                };
+                s.replicas.len() == own && s.replicas.iter().all(up) && s.peers.iter().all(seen)
+            };
+            region.until("everybody knows everybody", known).await;
+        }
+        regions
+    }
+}
+
+/// A request that keeps a replica full until it is dropped.
+struct Busy {
+    replica: Replica,
+    _answer: Open,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.replica.load(0, 0, 0.0);
+    }
+}
+
+async fn occupy(region: &Region, replica: &Replica) -> Busy {
+    replica.then(Script::sse().event(EVENT).hang());
+    replica.load(0, 1, 0.1);
+    let mut busy = open(region.listen, stream_chat("busy")).await;
+    busy.read_to("data").await;
+    Busy { replica: replica.clone(), _answer: busy }
+}
+
+async fn sent(region: &Region, to: &str) -> Forwards {
+    counts(&region.status().await, to, |p| p.sent)
+}
+
+async fn taken(region: &Region, from: &str) -> Forwards {
+    counts(&region.status().await, from, |p| p.taken)
+}
+
+fn counts(
+    status: &Status,
+    peer: &str,
+    of: impl Fn(&meridian_wire::admin::Peer) -> Forwards,
+) -> Forwards {
+    let row = status.peers.iter().find(|p| p.region == peer).map(of).unwrap_or_default();
+    let ended = row.done + row.client_error + row.refused + row.failed + row.cancelled;
+    assert_eq!(row.begun, ended + row.in_flight, "every forward is in exactly one place: {row:?}");
+    row
+}
+
+/// What `us` sent to `eu` and what `eu` took from `us`, once both have ended and say the same.
+async fn agreed(us: &Region, eu: &Region) -> Forwards {
+    eventually("both gateways count the same", async || {
+        let (out, back) = (sent(us, "eu").await, taken(eu, "us").await);
+        (out == back && out.in_flight == 0).then_some(out)
+    })
+    .await
+}
+
+// With the own replica full, the request goes to the peer as the client sent it, with its headers
+// and its trace, and the answer comes back with who gave it. The peer's replica sees none of what
+// the gateways say to each other.
+#[tokio::test(start_paused = true)]
+async fn goes_on_when_full() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = occupy(us, &here).await;
+    let usage = r#"{"id":"x","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}"#;
+    there.then(Script::answer(200, "content-type: application/json\r\nx-engine: e\r\n", usage));
+    let mut request = chat("hello there");
+    let headers = request.headers_mut();
+    headers.insert("traceparent", "00-aa-bb-01".parse().unwrap());
+    headers.insert("authorization", "Bearer k".parse().unwrap());
+    headers.insert("x-tenant-id", "acme".parse().unwrap());
+    headers.insert("x-slo-ttft-ms", "60000".parse().unwrap());
+    let answer = call(us.listen, request).await;
+    assert_eq!((answer.status, answer.text()), (200, usage));
+    assert_eq!(answer.header("x-meridian-peer"), "eu/eu-1");
+    assert_eq!(answer.header("x-meridian-replica"), "r0");
+    assert_eq!(answer.header("x-meridian-reason"), "nearest-peer");
+    assert_eq!(answer.header("x-engine"), "e");
+    let seen = there.last();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hello there"}]}"#;
+    assert_eq!((seen.text(), seen.target.as_str()), (body, "/v1/chat/completions"));
+    assert_eq!(seen.header("traceparent"), Some("00-aa-bb-01"));
+    assert_eq!(seen.header("authorization"), Some("Bearer k"));
+    assert_eq!(seen.header("x-request-id"), Some(answer.header("x-request-id")));
+    let ours = |(name, _): &&(String, String)| name.starts_with("x-meridian");
+    assert_eq!(seen.headers.iter().find(ours), None);
+
+    let both = agreed(us, eu).await;
+    assert_eq!((both.begun, both.done, both.answer_bytes), (1, 1, usage.len() as u64));
+    assert_eq!(both.request_bytes, body.len() as u64);
+    drop(busy);
+    let (entry, served) = (us.settled().await, eu.settled().await);
+    assert_eq!((entry.requests.accepted, entry.requests.done, entry.requests.cancelled), (2, 1, 1));
+    assert_eq!((served.requests.accepted, served.requests.done), (1, 1));
+    assert_eq!((entry.prefix.known_prompt_tokens, entry.prefix.cached_tokens), (9, 4));
+}
+
+// The decision is explained with the peer by its name, in the region that made it and in the one
+// that served it, under the one id that the client saw.
+#[tokio::test(start_paused = true)]
+async fn is_explained_in_both_regions() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let _busy = occupy(&regions[0], &here).await;
+    let answer = call(regions[0].listen, chat("why")).await;
+    let path = format!("/admin/explain/{}", answer.header("x-request-id"));
+    let explain = async |region: &Region| -> Explanation {
+        serde_json::from_slice(&region.admin("GET", &path, "").await.body).unwrap()
+    };
+    let entry = explain(&regions[0]).await;
+    assert_eq!(entry.picked.as_deref(), Some("eu/eu-1"), "{entry:?}");
+    assert_eq!((entry.peers[0].name.as_str(), entry.peers[0].eligible), ("eu/eu-1", 1));
+    assert_eq!(entry.candidates[0].ineligible.as_deref(), Some("full"));
+    assert_eq!(explain(&regions[1]).await.picked, Some(there.url()));
+}
+
+// A stream comes through piece by piece, as the replica sends it, and the usage that the entry did
+// not ask for itself is known to both when it is over.
+#[tokio::test(start_paused = true)]
+async fn streams_piece_by_piece() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let _busy = occupy(us, &here).await;
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}}}\n\n";
+    there.then(Script::stream(&[EVENT, EVENT, EVENT, usage, DONE], 100 * MS));
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let request = crate::common::request("POST", "/v1/chat/completions", body);
+    let mut answer = open(us.listen, request).await;
+    let mut text = String::new();
+    let mut at = Vec::new();
+    let began = tokio::time::Instant::now();
+    while let Some(piece) = answer.piece().await {
+        text.push_str(std::str::from_utf8(&piece.unwrap()).unwrap());
+        at.push(began.elapsed().as_millis() / 100);
+    }
+    assert_eq!(
+        events(&text),
+        [&EVENT[6..EVENT.len() - 2]; 3].into_iter().chain(["[DONE]"]).collect::<Vec<_>>()
+    );
+    let distinct: std::collections::BTreeSet<_> = at.iter().collect();
+    assert!(distinct.len() >= 4, "pieces 100 ms apart come apart: {at:?}");
+    assert!(there.last().text().contains("include_usage"), "the peer asks for usage");
+    assert_eq!(agreed(us, eu).await.done, 1);
+    for region in [us, eu] {
+        let prefix = region.status().await.prefix;
+        assert_eq!((prefix.known_prompt_tokens, prefix.cached_tokens), (7, 5));
+    }
+}
+
+// A client that goes away, before the first byte or after, is gone for the peer's replica too.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_travels() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let _busy = occupy(us, &here).await;
+    there.then(Script::sse().event(EVENT).hang());
+    let mut answer = open(us.listen, stream_chat("hi")).await;
+    answer.read_to("data").await;
+    drop(answer);
+    eventually("the replica sees it", async || (there.hangups() == 1).then_some(())).await;
+    eu.until("it has room again", |s| s.replicas[0].outstanding == 0).await;
+    us.until("the entry knows", |s| s.peers[0].eligible == 1).await;
+
+    there.then(Script::silence());
+    let listen = us.listen;
+    let waiting = tokio::spawn(async move { call(listen, chat("hi")).await.status });
+    eventually("it is at the replica", async || (there.count() == 2).then_some(())).await;
+    waiting.abort();
+    eventually("the replica sees it", async || (there.hangups() == 2).then_some(())).await;
+    let both = agreed(us, eu).await;
+    assert_eq!((both.begun, both.cancelled), (2, 2));
+    assert_eq!(eu.settled().await.requests.cancelled, 2);
+}
+
+// What came from a peer is never sent on, however full the region is: it waits its turn there.
+#[tokio::test(start_paused = true)]
+async fn one_hop_and_no_more() {
+    let replicas = [Replica::start().await, Replica::start().await, Replica::start().await];
+    let world = World::of(&[&[&replicas[0]], &[&replicas[1]], &[&replicas[2]]]);
+    let regions = world.start().await;
+    let [us, eu, asia] = &regions[..] else { panic!("three regions") };
+    let _busy = [occupy(us, &replicas[0]).await, occupy(asia, &replicas[2]).await];
+    us.until("asia is full", |s| s.peers.iter().all(|p| p.eligible == u32::from(p.region == "eu")))
+        .await;
+    // Two at once: the first takes eu's replica, the second finds it full there and waits.
+    let slow = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    replicas[1].then(Script::default().wait(1000 * MS).send(slow));
+    let (first, second) = tokio::join!(call(us.listen, chat("one")), call(us.listen, chat("two")));
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!((replicas[0].count(), replicas[2].count()), (1, 1), "only eu served");
+    let at = async |from: &Region, to: &str| sent(from, to).await.begun;
+    assert_eq!((at(eu, "us").await, at(eu, "asia").await), (0, 0), "eu sent nothing on");
+    assert_eq!((at(asia, "us").await, at(asia, "eu").await), (0, 0));
+    assert_eq!(agreed(us, eu).await.done, 2);
+}
+
+// What a peer refuses is not lost: the request is tried elsewhere, here at the third region, and
+// the refusal costs no attempt.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_tried_elsewhere() {
+    let replicas = [Replica::start().await, Replica::start().await, Replica::start().await];
+    let mut world = World::of(&[&[&replicas[0]], &[&replicas[1]], &[&replicas[2]]]);
+    world.configs[0].attempts = 1;
+    // It serves what it is asked, but takes no body that is longer than this.
+    world.configs[1].limits.body = Size(10);
+    let regions = world.start().await;
+    let [us, eu, asia] = &regions[..] else { panic!("three regions") };
+    let _busy = occupy(us, &replicas[0]).await;
+    let mut peers = Vec::new();
+    for text in ["one", "two", "three"] {
+        let answer = call(us.listen, chat(text)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        peers.push(answer.header("x-meridian-peer").to_owned());
+    }
+    assert_eq!(peers, ["asia/asia-1"; 3]);
+    assert_eq!(replicas[1].count(), 0);
+    let refused = agreed(us, eu).await;
+    assert_eq!(refused.begun, refused.refused);
+    assert_eq!(sent(us, "asia").await.done, 3);
+    assert_eq!(asia.settled().await.requests.done, 3);
+}
+
+// A client's mistake that the peer's engine finds comes back in the engine's words; it is nobody's
+// failure.
+#[tokio::test(start_paused = true)]
+async fn a_clients_mistake_comes_back() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let _busy = occupy(us, &here).await;
+    there.then(Script::answer(
+        422,
+        "content-type: application/json\r\nretry-after: 7\r\n",
+        "{\"no\":1}",
+    ));
+    let answer = call(us.listen, chat("hi")).await;
+    assert_eq!((answer.status, answer.text()), (422, "{\"no\":1}"));
+    assert_eq!(answer.header("retry-after"), "7");
+    assert_eq!(answer.header("x-meridian-peer"), "eu/eu-1");
+    let both = agreed(us, eu).await;
+    assert_eq!((both.begun, both.client_error), (1, 1));
+}
+
+// A peer's replicas that fail before the first byte: the request comes back and is tried here.
+#[tokio::test(start_paused = true)]
+async fn a_failure_there_is_tried_again() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = occupy(us, &here).await;
+    there.always(Script::json(500, "{}"));
+    let listen = us.listen;
+    let waiting = tokio::spawn(async move { call(listen, chat("hi")).await });
+    us.until("it is back", |s| s.held == 1).await;
+    drop(busy);
+    let answer = waiting.await.unwrap();
+    assert_eq!((answer.status, answer.header("x-meridian-peer")), (200, ""));
+    let both = agreed(us, eu).await;
+    assert_eq!((both.failed, both.begun), (1, 1));
+    assert_eq!(eu.settled().await.requests.failed, 1);
+}
+
+// A peer that is killed before the first byte: the request is tried elsewhere. One that is killed
+// after it: the client gets an error event, as after a broken replica.
+#[tokio::test(start_paused = true)]
+async fn a_killed_peer() {
+    let replicas = [Replica::start().await, Replica::start().await];
+    let world = World::of(&[&[&replicas[0]], &[&replicas[1]]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = occupy(us, &replicas[0]).await;
+    replicas[1].then(Script::sse().event(EVENT).hang()).then(Script::silence());
+    let mut begun = open(us.listen, stream_chat("hi")).await;
+    begun.read_to("data").await;
+    // The second does not fit there, so it is given room.
+    let listen = us.listen;
+    eu.served.abort();
+    let rest = begun.rest().await;
+    assert!(!rest.cut && rest.text().contains("replica_failed"), "{}", rest.text());
+    assert_eq!(rest.text().matches("data: {\"error\"").count(), 1, "{}", rest.text());
+    let waiting = tokio::spawn(async move { call(listen, chat("hi")).await });
+    us.until("nobody else is left", |s| s.held == 1).await;
+    drop(busy);
+    assert_eq!(waiting.await.unwrap().status, 200);
+    let out = sent(us, "eu").await;
+    assert_eq!(out.failed, out.begun);
+    let status = us.settled().await;
+    assert_eq!((status.requests.failed, status.requests.done), (1, 1));
+}
+
+// Before the first byte a lost peer costs nothing but the time.
+#[tokio::test(start_paused = true)]
+async fn a_peer_killed_before_the_first_byte() {
+    let replicas = [Replica::start().await, Replica::start().await];
+    let world = World::of(&[&[&replicas[0]], &[&replicas[1]]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = occupy(us, &replicas[0]).await;
+    replicas[1].then(Script::silence());
+    let listen = us.listen;
+    let waiting = tokio::spawn(async move { call(listen, chat("hi")).await });
+    eventually("it is there", async || (replicas[1].count() == 1).then_some(())).await;
+    eu.served.abort();
+    us.until("it is back", |s| s.held == 1).await;
+    drop(busy);
+    assert_eq!(waiting.await.unwrap().status, 200);
+    assert_eq!(sent(us, "eu").await.failed, 1);
+    assert_eq!(us.settled().await.requests.failed, 0);
+}
+
+// What gateways say to each other counts for nothing when a client says it: the request is not
+// taken for a forward, its tenant and key are its own, and the replica sees none of it.
+#[tokio::test(start_paused = true)]
+async fn clients_cannot_pass_for_peers() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let spoofed = || {
+        let mut request = chat("hi");
+        for (name, value) in [
+            ("x-meridian-forward", "1"),
+            ("x-meridian-hops", "1"),
+            ("x-meridian-tenant", "other"),
+            ("x-meridian-key", "7"),
+            ("x-meridian-budget-ms", "0"),
+            ("x-meridian-model", "n"),
+        ] {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        request
+    };
+    assert_eq!(call(us.listen, spoofed()).await.status, 200);
+    let ours = |(name, _): &&(String, String)| name.starts_with("x-meridian");
+    assert_eq!(here.last().headers.iter().find(ours), None);
+    // With a hop it could not leave the region, and it does.
+    let _busy = occupy(us, &here).await;
+    let answer = call(us.listen, spoofed()).await;
+    assert_eq!((answer.status, answer.header("x-meridian-peer")), (200, "eu/eu-1"));
+    assert_eq!(there.last().headers.iter().find(ours), None);
+    let both = agreed(us, eu).await;
+    assert_eq!((both.begun, both.done), (1, 1));
+}
+
+// A region without replicas of its own serves what its peers serve, and lists it.
+#[tokio::test(start_paused = true)]
+async fn a_region_without_replicas() {
+    let there = Replica::start().await;
+    let world = World::of(&[&[], &[&there]]);
+    let regions = world.start().await;
+    let us = &regions[0];
+    let answer = call(us.listen, chat("hi")).await;
+    assert_eq!((answer.status, answer.header("x-meridian-peer")), (200, "eu/eu-1"));
+    assert!(crate::common::get(us.listen, "/v1/models").await.text().contains("\"m\""));
+    let mut other = chat("hi");
+    *other.body_mut() = r#"{"model":"unknown","messages":[]}"#.into();
+    assert_eq!(call(us.listen, other).await.status, 503, "nobody here said what it serves");
+}
+
+// A peer that does not serve a model gets no request for it.
+#[tokio::test(start_paused = true)]
+async fn only_who_serves_the_model() {
+    let here = Replica::of(&["m", "n"]).await;
+    let there = Replica::of(&["n"]).await;
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let us = &regions[0];
+    let busy = occupy(us, &here).await;
+    let listen = us.listen;
+    let waiting = tokio::spawn(async move { call(listen, chat("hi")).await });
+    us.until("it waits here", |s| s.held == 1).await;
+    drop(busy);
+    assert_eq!(waiting.await.unwrap().header("x-meridian-peer"), "");
+    assert_eq!(there.count(), 0);
+}
+
+// A conversation whose state is at a peer goes on there, room here or not; when the peer is gone,
+// its client is told.
+#[tokio::test(start_paused = true)]
+async fn state_at_a_peer() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = occupy(us, &here).await;
+    there.then(Script::json(
+        200,
+        r#"{"id":"resp_1","object":"response","status":"completed","output":[]}"#,
+    ));
+    let ask = |previous: &str| {
+        let body = format!(r#"{{"model":"m","input":"hi"{previous}}}"#);
+        crate::common::request("POST", "/v1/responses", &body)
+    };
+    assert_eq!(call(us.listen, ask("")).await.header("x-meridian-peer"), "eu/eu-1");
+    drop(busy);
+    us.until("there is room here", |s| s.replicas[0].outstanding == 0).await;
+    let next = r#","previous_response_id":"resp_1""#;
+    us.until("and there", |s| s.peers[0].eligible == 1).await;
+    assert_eq!(call(us.listen, ask(next)).await.header("x-meridian-peer"), "eu/eu-1");
+    assert_eq!(there.count(), 2);
+    eu.served.abort();
+    us.until("eu is gone", |s| s.peers[0].state == "gone").await;
+    let answer = call(us.listen, ask(next)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (404, "pinned_gone"));
+}
+
+// A gateway that goes down takes nothing new from its peers and lets what they sent end.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_peers() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let world = World::of(&[&[&here], &[&there]]);
+    let mut regions = world.start().await;
+    let busy = occupy(&regions[0], &here).await;
+    there.then(Script::stream(&[EVENT, EVENT, EVENT, DONE], 500 * MS));
+    let mut answer = open(regions[0].listen, stream_chat("hi")).await;
+    answer.read_to("data").await;
+    regions[1].shut_down();
+    let us = &regions[0];
+    us.until("it has room for nothing", |s| s.peers[0].usable == 0).await;
+    let rest = answer.rest().await;
+    assert!(!rest.cut && rest.text().ends_with(DONE), "{}", rest.text());
+    regions.remove(1).served.await.unwrap().unwrap();
+    drop(busy);
+    assert_eq!(sent(&regions[0], "eu").await.done, 1);
+}

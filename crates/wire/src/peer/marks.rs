@@ -1,0 +1,202 @@
+//! What one gateway says of a request that it sends on to another, in headers beside the client's.
+//!
+//! They count only where a certificate of the fleet came with them. What a client sends under their
+//! names is taken out before anything reads it ([`Marks::strip`]).
+//!
+//! Deliberately not here: the trace and the request's id. They are headers of the client's, or were
+//! given by the first gateway, and travel as they are.
+
+use std::time::Duration;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::hello::MAJOR;
+
+/// The version of the protocol; it also tells a forward from anything else.
+const FORWARD: HeaderName = HeaderName::from_static("x-meridian-forward");
+const HOPS: HeaderName = HeaderName::from_static("x-meridian-hops");
+const TENANT: HeaderName = HeaderName::from_static("x-meridian-tenant");
+const KEY: HeaderName = HeaderName::from_static("x-meridian-key");
+const BUDGET: HeaderName = HeaderName::from_static("x-meridian-budget-ms");
+const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
+static ALL: [HeaderName; 6] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL];
+
+/// What all names of ours begin with.
+const OURS: &str = "x-meridian-";
+/// Characters that are shown of a value that cannot be.
+const MOST_SHOWN: usize = 40;
+
+/// What a gateway says of a request that it sends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Gateways that sent it on, this time included: always 1.
+    pub hops: u8,
+    /// The tenant's name, as the first gateway knows it.
+    pub tenant: Option<HeaderValue>,
+    /// Hash of the affinity key, so that rings and sessions mean the same in both regions.
+    pub key: u64,
+    /// How long the answer's first byte may take to leave the peer; none without an objective.
+    pub budget: Option<Duration>,
+    /// The model's name where the body names none.
+    pub model: Option<HeaderValue>,
+}
+
+/// Why a request on the peer port is no forward.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MarksError {
+    /// It is not marked as one.
+    #[error(
+        "x-meridian-forward: is missing; only requests that a gateway sends on are served here"
+    )]
+    None,
+    /// Another major version of the protocol.
+    #[error(
+        "x-meridian-forward: version {theirs} of the peer protocol came and {MAJOR} is spoken here; update the older gateway"
+    )]
+    Version {
+        /// What it says.
+        theirs: u32,
+    },
+    /// It was sent on before.
+    #[error("x-meridian-hops: {0} came; a request is sent on once, and then it is 1")]
+    Hops(u8),
+    /// A value that cannot be read.
+    #[error("{name}: `{value}` is no {wanted}")]
+    Value {
+        /// The header.
+        name: &'static str,
+        /// The beginning of what stands there.
+        value: String,
+        /// What should.
+        wanted: &'static str,
+    },
+}
+
+impl Marks {
+    /// Adds them to a request's headers.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(FORWARD, HeaderValue::from(MAJOR));
+        headers.insert(HOPS, HeaderValue::from(u16::from(self.hops)));
+        headers.insert(KEY, HeaderValue::from(self.key));
+        let ms = |b: Duration| HeaderValue::from(u64::try_from(b.as_millis()).unwrap_or(u64::MAX));
+        let rest = [
+            (TENANT, self.tenant.clone()),
+            (BUDGET, self.budget.map(ms)),
+            (MODEL, self.model.clone()),
+        ];
+        for (name, value) in rest {
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        }
+    }
+
+    /// Takes them out of the headers of a request that a peer sent.
+    ///
+    /// # Errors
+    /// When it is no forward, or one that may not be.
+    pub fn take(headers: &mut HeaderMap) -> Result<Marks, MarksError> {
+        let version = headers.remove(&FORWARD).ok_or(MarksError::None)?;
+        let theirs = number("x-meridian-forward", &version)?;
+        if theirs != u64::from(MAJOR) {
+            return Err(MarksError::Version { theirs: u32::try_from(theirs).unwrap_or(u32::MAX) });
+        }
+        let hops = headers.remove(&HOPS).map_or(Ok(0), |v| number("x-meridian-hops", &v))?;
+        if hops != 1 {
+            return Err(MarksError::Hops(u8::try_from(hops).unwrap_or(u8::MAX)));
+        }
+        let key = headers.remove(&KEY).map_or(Ok(0), |v| number("x-meridian-key", &v))?;
+        let budget = headers.remove(&BUDGET).map(|v| number("x-meridian-budget-ms", &v));
+        Ok(Marks {
+            hops: 1,
+            tenant: headers.remove(&TENANT),
+            key,
+            budget: budget.transpose()?.map(Duration::from_millis),
+            model: headers.remove(&MODEL),
+        })
+    }
+
+    /// Takes out what a client sent under these names: nobody vouches for it.
+    pub fn strip(headers: &mut HeaderMap) {
+        // Few requests have any header of ours, and looking for one costs less than for six.
+        if headers.keys().any(|name| name.as_str().starts_with(OURS)) {
+            for name in &ALL {
+                headers.remove(name);
+            }
+        }
+    }
+}
+
+fn number(name: &'static str, value: &HeaderValue) -> Result<u64, MarksError> {
+    let text = value.to_str().ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| MarksError::Value {
+        name,
+        value: String::from_utf8_lossy(value.as_bytes()).chars().take(MOST_SHOWN).collect(),
+        wanted: "whole number",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks() -> Marks {
+        Marks {
+            hops: 1,
+            tenant: Some(HeaderValue::from_static("acme")),
+            key: u64::MAX,
+            budget: Some(Duration::from_millis(250)),
+            model: Some(HeaderValue::from_static("org/model")),
+        }
+    }
+
+    fn written(change: impl FnOnce(&mut HeaderMap)) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", HeaderValue::from_static("00-1-2-01"));
+        marks().write(&mut headers);
+        change(&mut headers);
+        headers
+    }
+
+    // What is written is read as the same, and nothing of it stays for a replica to see.
+    #[test]
+    fn read_back() {
+        let mut headers = written(|_| {});
+        assert_eq!(Marks::take(&mut headers), Ok(marks()));
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["traceparent"]);
+        let bare = Marks { tenant: None, key: 7, budget: None, model: None, hops: 1 };
+        bare.write(&mut headers);
+        assert_eq!(Marks::take(&mut headers), Ok(bare));
+    }
+
+    // A client's own are taken out, and its other headers stay, those of ours that it may send too.
+    #[test]
+    fn stripped() {
+        let mut headers = written(|h| {
+            h.insert("x-meridian-dry-run", HeaderValue::from_static("true"));
+        });
+        Marks::strip(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["traceparent", "x-meridian-dry-run"]);
+    }
+
+    // No forward, one of another version, one that was sent on before, and nonsense are told apart.
+    #[test]
+    fn refused() {
+        let set = |name: &'static str, value: &'static str| {
+            Marks::take(&mut written(|h| {
+                h.insert(name, HeaderValue::from_static(value));
+            }))
+            .expect_err("is no forward")
+        };
+        let none = Marks::take(&mut HeaderMap::new());
+        assert_eq!(none, Err(MarksError::None));
+        assert_eq!(set("x-meridian-forward", "2"), MarksError::Version { theirs: 2 });
+        assert_eq!(set("x-meridian-hops", "2"), MarksError::Hops(2));
+        assert_eq!(set("x-meridian-hops", "0"), MarksError::Hops(0));
+        let error = set("x-meridian-budget-ms", "soon").to_string();
+        assert_eq!(error, "x-meridian-budget-ms: `soon` is no whole number");
+        assert!(matches!(set("x-meridian-key", "-1"), MarksError::Value { .. }));
+    }
+}
