@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     rows.extend(deciding(options)?);
     let (replicas, seed) = (options.replicas, options.seed);
     let report = Report { bench: "decision", commit: crate::commit(), replicas, seed, rows };
-    print(&report);
+    print(&report.rows);
     write(&report, &options.json)
 }
 
@@ -206,22 +206,22 @@ fn drain(routing: &mut Routing) {
     while routing.poll().is_some() {}
 }
 
-fn row(name: &'static str, unit: &'static str, value: f64) -> Row {
+pub(crate) fn row(name: &'static str, unit: &'static str, value: f64) -> Row {
     Row { name, unit, value, target: None }
 }
 
-fn bounded(name: &'static str, unit: &'static str, value: f64, target: f64) -> Row {
+pub(crate) fn bounded(name: &'static str, unit: &'static str, value: f64, target: f64) -> Row {
     Row { name, unit, value, target: Some(target) }
 }
 
 /// Median and 99th percentile in microseconds.
-struct Quantiles {
-    p50: f64,
-    p99: f64,
+pub(crate) struct Quantiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
 }
 
 impl Quantiles {
-    fn of(mut times: Vec<Duration>) -> Quantiles {
+    pub(crate) fn of(mut times: Vec<Duration>) -> Quantiles {
         times.sort_unstable();
         let at =
             |q: usize| times.get(times.len() * q / 100).map_or(0.0, |t| t.as_nanos() as f64 / 1e3);
@@ -230,7 +230,7 @@ impl Quantiles {
 }
 
 /// Times `count` operations, after a twentieth as many unrecorded ones.
-fn sample(count: usize, mut operation: impl FnMut() -> Duration) -> Quantiles {
+pub(crate) fn sample(count: usize, mut operation: impl FnMut() -> Duration) -> Quantiles {
     for _ in 0..count / 20 {
         operation();
     }
@@ -244,10 +244,11 @@ fn resident() -> Option<usize> {
     Some(pages * rustix::param::page_size())
 }
 
-fn print(report: &Report) {
+/// The table in the terminal.
+pub(crate) fn print(rows: &[Row]) {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["", "measured", "target", "unit", "met"]);
-    for row in &report.rows {
+    for row in rows {
         let sign = if row.rate() { ">=" } else { "<=" };
         table.add_row([
             row.name.to_owned(),
@@ -267,7 +268,8 @@ fn print(report: &Report) {
     println!("{table}");
 }
 
-fn write(report: &Report, path: &std::path::Path) -> anyhow::Result<()> {
+/// The file of results, its folder made where it is not there.
+pub(crate) fn write(report: &impl Serialize, path: &std::path::Path) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;

@@ -2,6 +2,7 @@
 //!
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
+//! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
@@ -10,6 +11,7 @@ mod commit;
 pub mod decision;
 pub mod experiment;
 pub mod fit;
+pub mod flowspeed;
 pub mod load;
 pub mod mock;
 pub mod parity;

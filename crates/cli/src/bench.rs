@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::load::{self, Arrivals, Day, Live, Options, Progress, Report, Workload};
-use meridian_bench::{decision, mock, parity, race, simspeed};
+use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,8 @@ enum Command {
     Gateway(Race),
     /// What a decision costs: hashing, matching, deciding, the index's memory
     Decision(Decision),
+    /// What a decision of the flow machine costs: submit, permit, completion, layers, passes
+    Flow(Flow),
     /// What a simulated request costs: time, memory, beside a simulator in Python
     Sim(Sim),
     /// How true the simulator is: live over simulated, on the wall clock
@@ -49,6 +51,26 @@ struct Decision {
     /// Where the results go
     #[arg(long, default_value = "target/bench/decision.json")]
     json: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct Flow {
+    /// Policy
+    #[arg(long, default_value = "mfs")]
+    policy: String,
+    /// Live flows
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
+    flows: u32,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/flow.json")]
+    json: PathBuf,
+}
+
+impl Flow {
+    fn options(self) -> flowspeed::Options {
+        let Flow { policy, flows, json } = self;
+        flowspeed::Options { policy, flows, json, ..flowspeed::Options::default() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -264,6 +286,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Mock { listen }) => mock::run(&listen),
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
+        Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
             meridian: match race.meridian {

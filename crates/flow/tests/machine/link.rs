@@ -96,10 +96,10 @@ impl Link {
 
     fn follow(&mut self) {
         while let Some(output) = self.flows.poll() {
-            if let Output::Placed { flow, place, .. } = output {
-                if let Some(sending) = self.sending.get_mut(&flow.0) {
-                    sending.place = place;
-                }
+            if let Output::Placed { flow, place, .. } = output
+                && let Some(sending) = self.sending.get_mut(&flow.0)
+            {
+                sending.place = place;
             }
             self.outputs.push(output);
         }

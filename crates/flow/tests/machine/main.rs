@@ -1,5 +1,6 @@
 //! The flow machine from outside: the paper's examples, the corrections to it, properties over random
 //! inputs, and bad input.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod corrections;
 mod golden;

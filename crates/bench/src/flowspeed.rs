@@ -1,0 +1,184 @@
+//! What a decision of the flow machine costs: the three primitives, a layer, a pass.
+//!
+//! One thread, no sockets: the machine as a daemon would drive it, with 10,000 live flows of 200
+//! batches over 400 ports. A tenth of them are collectives, the rest are fetches and handoffs of four
+//! requests a batch, each with a plan for 16 ports. Flows end and others take their rows in random
+//! order, so what is touched is seldom in the processor's caches.
+//!
+//! Each timing is of one input and the polls that empty the outputs, the clock's own cost included.
+
+mod cluster;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use meridian_base::Duration;
+use meridian_flow::{Config, Input, Output, policy};
+use serde::Serialize;
+
+use self::cluster::Cluster;
+use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
+
+/// Sizes of the measurement, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The policy.
+    pub policy: String,
+    /// Live flows.
+    pub flows: u32,
+    /// Operations timed of each kind.
+    pub samples: usize,
+    /// Seed of flows and order.
+    pub seed: u64,
+    /// Where the results go.
+    pub json: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            policy: "mfs".into(),
+            flows: 10_000,
+            samples: 100_000,
+            seed: 1,
+            json: PathBuf::from("target/bench/flow.json"),
+        }
+    }
+}
+
+/// A run's figures, as they are written to the file.
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    bench: &'static str,
+    commit: String,
+    policy: String,
+    flows: u32,
+    seed: u64,
+    rows: Vec<Row>,
+}
+
+/// Measures, prints the table, writes the file.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let mut rows = primitives(options)?;
+    rows.extend(layers(options)?);
+    rows.extend(passes(options)?);
+    print(&rows);
+    let Options { policy, flows, seed, json, .. } = options;
+    let (commit, policy) = (crate::commit(), policy.clone());
+    let report = Report { bench: "flow", commit, policy, flows: *flows, seed: *seed, rows };
+    write(&report, json)
+}
+
+fn config(options: &Options) -> anyhow::Result<Config> {
+    let name = &options.policy;
+    let known = || policy::ALL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+    let spec = policy::find(name)
+        .with_context(|| format!("--policy {name} is unknown: use one of {}", known()))?;
+    let mut config = Config::new(spec);
+    config.limits.flows = options.flows + options.flows / 4;
+    Ok(config)
+}
+
+/// Submit, ask and completion with all flows live.
+fn primitives(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let mut cluster = Cluster::new(config(options)?, options.seed, 200, 400)?;
+    cluster.fill(options.flows)?;
+    let (mut submits, mut asks, mut ends) = (vec![], vec![], vec![]);
+    for nth in 0..options.samples + options.samples / 20 {
+        cluster.now = cluster.now + Duration::from_micros(1);
+        let (old, new) = cluster.turnover();
+        let id = new.id;
+        let (end, _) = timed(&mut cluster, |_| old);
+        let (submit, outputs) = timed(&mut cluster, |_| Input::Submit(new));
+        anyhow::ensure!(matches!(outputs, Some(Output::Placed { .. })), "a flow was not placed");
+        let (ask, _) = timed(&mut cluster, |_| Input::Ask { flow: id, bytes: 1 << 18 });
+        if nth >= options.samples / 20 {
+            submits.push(submit);
+            asks.push(ask);
+            ends.push(end);
+        }
+        cluster.flows.handle_timeout(cluster.now);
+        while cluster.flows.poll().is_some() {}
+    }
+    let mut rows = vec![row("live flows", "flows", f64::from(cluster.flows.len()))];
+    for (names, times) in [
+        (["submit, p50", "submit, p99"], submits),
+        (["ask, p50", "ask, p99"], asks),
+        (["last completion, p50", "last completion, p99"], ends),
+    ] {
+        let times = Quantiles::of(times);
+        rows.push(bounded(names[0], "us", times.p50, 1.0));
+        rows.push(bounded(names[1], "us", times.p99, 10.0));
+    }
+    Ok(rows)
+}
+
+/// Times one input with the outputs that it makes; the first of these.
+fn timed(
+    cluster: &mut Cluster,
+    input: impl FnOnce(&Cluster) -> Input,
+) -> (Duration, Option<Output>) {
+    let input = input(cluster);
+    let start = Instant::now();
+    cluster.flows.handle(cluster.now, input);
+    let first = cluster.flows.poll();
+    while cluster.flows.poll().is_some() {}
+    (start.elapsed(), first)
+}
+
+/// A layer that begins, with all that it promotes; and the updates of a millisecond.
+fn layers(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let mut cluster = Cluster::new(config(options)?, options.seed, 200, 400)?;
+    cluster.fill(options.flows)?;
+    let mut placed = 0_u64;
+    let mut times = vec![];
+    for layer in 1..60 {
+        for batch in 0..200 {
+            cluster.now = cluster.now + Duration::from_micros(20);
+            let input = cluster.layer(batch, layer);
+            let start = Instant::now();
+            cluster.flows.handle(cluster.now, input);
+            while cluster.flows.poll().is_some() {
+                placed += 1;
+            }
+            times.push(start.elapsed());
+        }
+    }
+    let each = placed as f64 / times.len() as f64;
+    let times = Quantiles::of(times);
+    cluster.depart_all();
+    let mut now = cluster.now;
+    let updates = sample(200, || {
+        now = now + Duration::from_millis(1);
+        let start = Instant::now();
+        cluster.flows.handle_timeout(now);
+        while cluster.flows.poll().is_some() {}
+        start.elapsed()
+    });
+    Ok(vec![
+        row("layer of a batch of 50 flows, p50", "us", times.p50),
+        row("layer of a batch of 50 flows, p99", "us", times.p99),
+        row("flows placed by a layer", "flows", each),
+        row("updates of 800 requests without layers, p50", "us", updates.p50),
+    ])
+}
+
+/// A batch that arrives among 1,000 with 2,000 ports: all are ordered and checked anew.
+fn passes(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let mut cluster = Cluster::new(config(options)?, options.seed, 1000, 2000)?;
+    let times = sample(200, || {
+        cluster.now = cluster.now + Duration::from_micros(500);
+        let (gone, new) = cluster.next_batch();
+        cluster.flows.handle(cluster.now, gone);
+        while cluster.flows.poll().is_some() {}
+        let start = Instant::now();
+        cluster.flows.handle(cluster.now, new);
+        while cluster.flows.poll().is_some() {}
+        start.elapsed()
+    });
+    Ok(vec![
+        bounded("pass, 1,000 batches, 2,000 ports, p50", "us", times.p50, 5000.0),
+        bounded("pass, 1,000 batches, 2,000 ports, p99", "us", times.p99, 5000.0),
+    ])
+}
