@@ -199,6 +199,12 @@ fn config(shared: &Shared) -> Response<Body> {
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
     }
+    if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
+        "(set)".clone_into(token);
+    }
+    if let Some(policy) = shared.registry.as_ref().and_then(|registry| registry.policy()) {
+        config.policy = policy;
+    }
     page(&config)
 }
 
