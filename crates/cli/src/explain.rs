@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let url = format!("{}/admin/explain/{}", args.admin.trim_end_matches('/'), args.id);
     let (status, body) = crate::http::get(&url).with_context(|| format!("cannot ask {url}"))?;
     if status != 200 {
-        bail!("{}", message(&body));
+        bail!("{}", crate::http::message(&body));
     }
     if args.json {
         println!("{body}");
@@ -29,12 +29,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         serde_json::from_str(&body).context("the gateway's answer is no explanation")?;
     print(&explanation);
     Ok(())
-}
-
-/// The message of an error in OpenAI's form.
-fn message(body: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-    value["error"]["message"].as_str().unwrap_or(body).to_owned()
 }
 
 fn print(e: &Explanation) {

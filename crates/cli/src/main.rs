@@ -3,6 +3,7 @@
 mod bench;
 mod certs;
 mod check;
+mod control;
 mod engine;
 mod experiment;
 mod explain;
@@ -10,6 +11,7 @@ mod gateway;
 mod http;
 mod logs;
 mod policies;
+mod registry;
 mod up;
 mod wan;
 mod workload;
@@ -30,6 +32,16 @@ enum Command {
     Up(up::Args),
     /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
+    /// Keeps the registry of a fleet, which its gateways follow
+    Control(control::Args),
+    /// Lists and changes the replicas of a fleet
+    Replicas(registry::Replicas),
+    /// Lists and changes the regions of a fleet
+    Regions(registry::Regions),
+    /// Lists the gateways of a fleet that live
+    Gateways(registry::Gateways),
+    /// Shows and changes the policies of a fleet's regions
+    Policy(registry::Policies),
     /// Checks a gateway's configuration and names everything wrong with it
     Check(check::Args),
     /// Issues and renews the certificates with which gateways know each other
@@ -60,6 +72,11 @@ fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => up::run(args),
         Command::Gateway(args) => gateway::run(args),
+        Command::Control(args) => control::run(&args),
+        Command::Replicas(args) => args.run(),
+        Command::Regions(args) => args.run(),
+        Command::Gateways(args) => args.run(),
+        Command::Policy(args) => args.run(),
         Command::Check(args) => check::run(&args),
         Command::Certs(command) => certs::run(&command),
         Command::Config(show) => check::show(&show),

@@ -11,6 +11,8 @@
 mod name;
 mod view;
 
+use std::collections::BTreeMap;
+
 use meridian_base::{Duration, Time};
 use meridian_wire::config::Policy;
 use meridian_wire::registry::{Gateway, Region, Replica, Seen, Wanted};
@@ -24,6 +26,10 @@ use crate::Error;
 use crate::store::{Change, Committed, Entry, Guard, LeaseId, Revision, Store, Txn};
 use crate::tenure::Tenure;
 
+/// Where the store's name is.
+const IDENTITY: &str = "store/name";
+/// Records that are written in one transaction.
+const AT_ONCE: usize = 100;
 /// How often a change is tried anew after somebody else's came between.
 const ATTEMPTS: usize = 10;
 
@@ -42,7 +48,7 @@ pub enum Refused {
         name: String,
     },
     /// There is one of that name.
-    #[error("{what} {name} is there already; change it, or use another name")]
+    #[error("{what} `{name}` is there already; change it, or use another name")]
     There {
         /// What.
         what: &'static str,
@@ -50,7 +56,7 @@ pub enum Refused {
         name: String,
     },
     /// There is none of that name.
-    #[error("there is no {what} {name}; list them to see those that are known")]
+    #[error("there is no {what} `{name}`; list them to see those that are known")]
     Unknown {
         /// What.
         what: &'static str,
@@ -70,6 +76,9 @@ pub enum Refused {
     /// A policy or one of its weights.
     #[error("{0}")]
     Policy(String),
+    /// A record that can't work: every reason with its field, value and remedy.
+    #[error("{0}")]
+    Record(String),
     /// The record is not what the caller had read.
     #[error("{what} {name} was changed at revision {now}; read it again and decide anew")]
     Changed {
@@ -128,10 +137,11 @@ impl<S: Store> Registry<S> {
     /// Adds a replica, or one anew that had been removed.
     ///
     /// # Errors
-    /// When the name is taken or is none.
+    /// When the name is taken or is none, or the record can't work.
     pub async fn add_replica(&self, name: &str, replica: &Replica) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
         name::check("region", &replica.region)?;
+        works(replica.problems())?;
         self.change(&key, |before: Option<Replica>| match before {
             Some(there) if there.wanted != Wanted::Removed => {
                 Err(Refused::There { what: key.what(), name: name.to_owned() })
@@ -139,6 +149,37 @@ impl<S: Store> Registry<S> {
             _ => Ok(replica.clone()),
         })
         .await
+    }
+
+    /// Refuses a replica whose address is that of another one. Two that are added at the same moment
+    /// are not noticed; a gateway then leaves the second by name out, and says so.
+    ///
+    /// # Errors
+    /// When there is such a one.
+    pub async fn free_url(&self, name: &str, replica: &Replica) -> Result<(), Refused> {
+        let view = self.view().await?;
+        let url = replica.spec.url.trim_end_matches('/');
+        let same = |(other, kept): &(&String, &Kept<Replica>)| {
+            let there = &kept.record;
+            *other != name && there.is_there() && there.spec.url.trim_end_matches('/') == url
+        };
+        match view.replicas.iter().find(same) {
+            Some((other, _)) => Err(Refused::Record(format!(
+                "spec.url: `{url}` is replica `{other}` already; remove that one first"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure that a region has a record.
+    ///
+    /// # Errors
+    /// When the name is none.
+    pub async fn found_region(&self, name: &str) -> Result<(), Refused> {
+        match self.set_region(name, &Region::default(), None).await {
+            Ok(_) | Err(Refused::There { .. }) => Ok(()),
+            Err(refused) => Err(refused),
+        }
     }
 
     /// Says what should become of a replica.
@@ -161,6 +202,10 @@ impl<S: Store> Registry<S> {
         at: Option<Revision>,
     ) -> Result<Revision, Refused> {
         let key = Key::region(name)?;
+        works(region.problems())?;
+        for other in region.rtt_ms.keys().chain(region.adopters.iter().flatten()) {
+            name::check("region", other)?;
+        }
         region.policy.as_ref().map_or(Ok(()), sound)?;
         let guard = match at {
             Some(revision) => Guard::At(key.to_string(), revision),
@@ -179,14 +224,18 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// Changes a region's policy and weights.
+    /// Changes a region's policy and weights; none leaves them to the gateways' own files.
     ///
     /// # Errors
     /// When the region is not known, or the policy is none.
-    pub async fn set_policy(&self, region: &str, policy: &Policy) -> Result<Revision, Refused> {
-        sound(policy)?;
+    pub async fn set_policy(
+        &self,
+        region: &str,
+        policy: Option<&Policy>,
+    ) -> Result<Revision, Refused> {
+        policy.map_or(Ok(()), sound)?;
         let key = Key::region(region)?;
-        self.alter(&key, |there: Region| Region { policy: Some(policy.clone()), ..there }).await
+        self.alter(&key, |there: Region| Region { policy: policy.cloned(), ..there }).await
     }
 
     /// Says what should become of a region.
@@ -245,7 +294,32 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// A gateway says what it sees of a replica.
+    /// A gateway says that it still lives; the answer is how long it counts as alive.
+    ///
+    /// # Errors
+    /// When the name is no longer its own: its lease ran out, or another one has the name.
+    pub async fn keep(&self, name: &str, lease: LeaseId) -> Result<Duration, Refused> {
+        self.own(name, lease).await?;
+        Ok(self.store.keep_alive(lease).await?)
+    }
+
+    /// A gateway says that it goes: its records go at once.
+    ///
+    /// # Errors
+    /// When the name is no longer its own.
+    pub async fn retire(&self, name: &str, lease: LeaseId) -> Result<(), Refused> {
+        self.own(name, lease).await?;
+        Ok(self.store.revoke(lease).await?)
+    }
+
+    /// The gateway's record, where that lease holds it.
+    async fn own(&self, name: &str, lease: LeaseId) -> Result<Entry, Refused> {
+        let there = self.store.get(&Key::gateway(name)?.to_string()).await?;
+        there.filter(|entry| entry.lease == Some(lease)).ok_or(Error::NoLease(lease).into())
+    }
+
+    /// A gateway says what it sees of replicas, and of which it sees nothing any more. Many are
+    /// written in several transactions.
     ///
     /// # Errors
     /// When its lease is over.
@@ -253,15 +327,67 @@ impl<S: Store> Registry<S> {
         &self,
         gateway: &str,
         lease: LeaseId,
-        replica: &str,
-        seen: &Seen,
-    ) -> Result<Revision, Refused> {
-        let key = Key::seen(replica, gateway)?;
-        let put = Change::Put { key: key.to_string(), value: json(seen), lease: Some(lease) };
-        match self.store.commit(Txn { guards: Vec::new(), changes: vec![put] }).await? {
-            Committed::Yes(revision) => Ok(revision),
+        seen: &BTreeMap<String, Option<Seen>>,
+    ) -> Result<(), Refused> {
+        let mut changes = Vec::new();
+        for (replica, seen) in seen {
+            let key = Key::seen(replica, gateway)?.to_string();
+            changes.push(match seen {
+                Some(seen) => Change::Put { key, value: json(seen), lease: Some(lease) },
+                None => Change::Delete(key),
+            });
+        }
+        for some in changes.chunks(AT_ONCE) {
+            let txn = Txn { guards: Vec::new(), changes: some.to_vec() };
+            self.store.commit(txn).await?;
+        }
+        Ok(())
+    }
+
+    /// A gateway says how far away other regions are.
+    ///
+    /// # Errors
+    /// When the name is no longer its own.
+    pub async fn measured(
+        &self,
+        name: &str,
+        lease: LeaseId,
+        rtt_ms: &BTreeMap<String, f64>,
+    ) -> Result<(), Refused> {
+        let key = Key::gateway(name)?;
+        let there = self.own(name, lease).await?;
+        let before: Gateway = read(&key, &there.value)?;
+        let after = Gateway { rtt_ms: rtt_ms.clone(), ..before };
+        let guards = vec![Guard::At(key.to_string(), there.modified)];
+        let put = Change::Put { key: key.to_string(), value: json(&after), lease: Some(lease) };
+        match self.store.commit(Txn { guards, changes: vec![put] }).await? {
+            Committed::Yes(_) => Ok(()),
             Committed::No(_) => Err(key.busy()),
         }
+    }
+
+    /// The store's own name, given once when it was empty; `fresh` is one that no other store has.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn identity(&self, fresh: &str) -> Result<String, Refused> {
+        let guards = vec![Guard::Absent(IDENTITY.to_owned())];
+        let txn = Txn { guards, changes: vec![Change::put(IDENTITY, fresh)] };
+        Ok(match self.store.commit(txn).await? {
+            Committed::Yes(_) => fresh.to_owned(),
+            Committed::No(found) => {
+                let there = found.into_iter().next().flatten().map(|entry| entry.value);
+                String::from_utf8_lossy(&there.unwrap_or_default()).into_owned()
+            }
+        })
+    }
+
+    /// The newest revision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn head(&self) -> Result<Revision, Refused> {
+        Ok(self.store.list(IDENTITY).await?.revision)
     }
 
     /// Changes a record that is there.
@@ -306,6 +432,10 @@ impl<S: Store> Registry<S> {
         let changes = vec![Change::put(key.to_string(), json(record))];
         Ok(self.store.commit(Txn { guards: vec![guard], changes }).await?)
     }
+}
+
+fn works(problems: Vec<String>) -> Result<(), Refused> {
+    if problems.is_empty() { Ok(()) } else { Err(Refused::Record(problems.join("; "))) }
 }
 
 fn sound(policy: &Policy) -> Result<(), Refused> {

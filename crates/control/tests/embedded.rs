@@ -124,7 +124,7 @@ fn replica(region: &str) -> Replica {
 
 fn gateway(region: &str) -> Gateway {
     let (region, address) = (region.to_owned(), "http://10.0.0.2:8080".to_owned());
-    Gateway { region, address, peer_address: None, version: "0.1.0".into() }
+    Gateway { region, address, peer_address: None, version: "0.1.0".into(), ..Gateway::default() }
 }
 
 // Replicas are added, drained, removed, added anew and forgotten; each change has a revision, and
@@ -134,7 +134,7 @@ async fn replicas_come_and_go() {
     let registry = Registry::new(store(Limits::default()));
     assert_eq!(registry.add_replica("r1", &replica("eu")).await, Ok(Revision(1)));
     let again = registry.add_replica("r1", &replica("us")).await.unwrap_err();
-    assert_eq!(again.to_string(), "replica r1 is there already; change it, or use another name");
+    assert_eq!(again.to_string(), "replica `r1` is there already; change it, or use another name");
     assert_eq!(registry.want_replica("r1", Wanted::Draining).await, Ok(Revision(2)));
     assert_eq!(registry.view().await.unwrap().up("eu").count(), 0);
     assert_eq!(registry.want_replica("r1", Wanted::Removed).await, Ok(Revision(3)));
@@ -145,7 +145,7 @@ async fn replicas_come_and_go() {
     let missing = registry.want_replica("r1", Wanted::Up).await.unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no replica r1; list them to see those that are known"
+        "there is no replica `r1`; list them to see those that are known"
     );
     let bad = registry.add_replica("R 1", &replica("eu")).await.unwrap_err();
     assert!(bad.to_string().starts_with("replica \"R 1\" is no name"), "{bad}");
@@ -158,9 +158,9 @@ async fn a_regions_policy_changes_against_its_revision() {
     let registry = Registry::new(store(Limits::default()));
     let first = registry.set_region("eu", &Region::default(), None).await.unwrap();
     let policy = |name: &str| Policy { name: name.into(), params: Default::default() };
-    let unknown = registry.set_policy("eu", &policy("fastest")).await.unwrap_err();
+    let unknown = registry.set_policy("eu", Some(&policy("fastest"))).await.unwrap_err();
     assert!(matches!(unknown, Refused::Policy(_)), "{unknown}");
-    let second = registry.set_policy("eu", &policy("skywalker")).await.unwrap();
+    let second = registry.set_policy("eu", Some(&policy("skywalker"))).await.unwrap();
     let late = registry.set_region("eu", &Region::default(), Some(first)).await;
     let changed = Refused::Changed { what: "region", name: "eu".into(), now: second };
     assert_eq!(late, Err(changed));
@@ -180,18 +180,26 @@ async fn a_gateways_name_is_its_own() {
     let registry = Registry::new(store(Limits::default()));
     let ttl = Duration::from_secs(10);
     let first = registry.announce("g1", &gateway("eu"), ttl, Time::ZERO).await.unwrap();
-    let seen = Seen { state: "up".into(), outstanding: 3 };
-    registry.observe("g1", first.lease, "r1", &seen).await.unwrap();
+    let up = Seen { state: "up".into(), adopted: false };
+    let seen = (0..250).map(|n| (format!("r{n}"), Some(up.clone()))).collect();
+    registry.observe("g1", first.lease, &seen).await.unwrap();
+    registry.observe("g1", first.lease, &[("r1".to_owned(), None)].into()).await.unwrap();
     let second = registry.announce("g1", &gateway("us"), ttl, Time::ZERO).await.unwrap_err();
     assert!(matches!(second, Refused::There { .. }), "{second}");
-    assert_eq!(registry.view().await.unwrap().seen.len(), 1);
+    assert_eq!(registry.view().await.unwrap().seen.len(), 249);
+    let rtts = [("us".to_owned(), 92.0)].into();
+    registry.measured("g1", first.lease, &rtts).await.unwrap();
+    assert_eq!(registry.view().await.unwrap().gateways["g1"].record.rtt_ms, rtts);
     tokio::time::sleep(ttl).await;
     assert!(!first.tenure.holds(Time::ZERO + ttl));
     let view = registry.view().await.unwrap();
     assert_eq!((view.gateways.len(), view.seen.len()), (0, 0));
     registry.announce("g1", &gateway("us"), ttl, Time::ZERO).await.unwrap();
-    let late = registry.observe("g1", first.lease, "r1", &seen).await;
-    assert_eq!(late, Err(Refused::Store(Error::NoLease(first.lease))));
+    let gone = Refused::Store(Error::NoLease(first.lease));
+    assert_eq!(registry.observe("g1", first.lease, &seen).await, Err(gone.clone()));
+    assert_eq!(registry.keep("g1", first.lease).await, Err(gone.clone()));
+    assert_eq!(registry.measured("g1", first.lease, &rtts).await, Err(gone.clone()));
+    assert_eq!(registry.retire("g1", first.lease).await, Err(gone));
 }
 
 // A view that follows by a watch is the view that is read anew, records that can't be read included.

@@ -118,6 +118,8 @@ fn ready(shared: &Shared) -> Response<Body> {
 pub(crate) fn status(shared: &Shared) -> Status {
     let members = shared.fleet.all();
     let peers = shared.peers.as_ref().map(|peers| peers.status(&shared.driver));
+    // Before the machine is locked: whoever follows the registry locks it with its own state held.
+    let control = shared.registry.as_ref().map(|registry| registry.status());
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
     let routing = &inner.routing;
@@ -133,6 +135,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         prefix: inner.prefix,
         replicas: members.iter().filter_map(one).collect(),
         peers: peers.unwrap_or_default(),
+        control,
     }
 }
 
@@ -163,7 +166,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
 }
 
 /// A replica that answers probes but has not said what it serves takes no requests yet.
-fn state(state: State, is_found: bool) -> &'static str {
+pub(crate) fn state(state: State, is_found: bool) -> &'static str {
     match state {
         State::Unproven => "unproven",
         State::Up if !is_found => "unproven",

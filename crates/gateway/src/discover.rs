@@ -24,7 +24,16 @@ const REFRESH: Duration = Duration::from_secs(30);
 
 /// Takes a replica into the region. It is sent requests once it said what it serves.
 pub(crate) fn join(shared: &Arc<Shared>, spec: AddReplica) -> Result<Arc<Member>, JoinError> {
-    let member = shared.fleet.join(spec, shared.config.limits.replicas)?;
+    join_from(shared, spec, Duration::ZERO)
+}
+
+/// The same, of a replica that is `rtt` away.
+pub(crate) fn join_from(
+    shared: &Arc<Shared>,
+    spec: AddReplica,
+    rtt: Duration,
+) -> Result<Arc<Member>, JoinError> {
+    let member = shared.fleet.join(spec, rtt, shared.config.limits.replicas)?;
     announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
     let (shared, found) = (shared.clone(), member.clone());
     tokio::spawn(async move {
@@ -70,7 +79,7 @@ fn announce(shared: &Shared, member: &Member, found: &Found) {
         kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
-        rtt: Duration::ZERO,
+        rtt: member.rtt,
         place: 0,
     };
     // A look that was under way when the replica left tells nothing.

@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
-use meridian_base::{ModelId, ReplicaId};
+use meridian_base::{Duration, ModelId, ReplicaId};
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,8 @@ pub(crate) struct Member {
     pub(crate) id: ReplicaId,
     pub(crate) authority: Authority,
     pub(crate) spec: AddReplica,
+    /// Round trip to it: zero within the region.
+    pub(crate) rtt: Duration,
     /// Its id as a header value.
     pub(crate) label: HeaderValue,
     /// What it turned out to be.
@@ -94,7 +96,12 @@ impl Fleet {
     }
 
     /// Enters a replica under the lowest free id.
-    pub(crate) fn join(&self, spec: AddReplica, most: u16) -> Result<Arc<Member>, JoinError> {
+    pub(crate) fn join(
+        &self,
+        spec: AddReplica,
+        rtt: Duration,
+        most: u16,
+    ) -> Result<Arc<Member>, JoinError> {
         let uri = meridian_wire::config::base_url(&spec.url).map_err(JoinError::Url)?;
         let authority = uri.authority().cloned().ok_or_else(|| JoinError::Url(spec.url.clone()))?;
         let mut inner = self.inner.write().expect("no panic while held");
@@ -113,8 +120,15 @@ impl Fleet {
         let label =
             HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
         let found = RwLock::new(Found::default());
-        let member =
-            Arc::new(Member { id, authority, spec, label, found, gone: self.over.child_token() });
+        let member = Arc::new(Member {
+            id,
+            authority,
+            spec,
+            rtt,
+            label,
+            found,
+            gone: self.over.child_token(),
+        });
         match free {
             Some(at) => inner.members[at] = Some(member.clone()),
             None => inner.members.push(Some(member.clone())),
@@ -219,18 +233,23 @@ mod tests {
     fn join_and_leave() {
         let fleet = Fleet::default();
         for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
-            assert_eq!(fleet.join(spec(url), 2).expect("joins").id.index(), i);
+            assert_eq!(fleet.join(spec(url), Duration::ZERO, 2).expect("joins").id.index(), i);
         }
         assert!(
-            fleet.join(spec("http://a:1/"), 3).is_err_and(|e| e.to_string().contains("already"))
+            fleet
+                .join(spec("http://a:1/"), Duration::ZERO, 3)
+                .is_err_and(|e| e.to_string().contains("already"))
         );
         assert!(
             fleet
-                .join(spec("http://c:1"), 2)
+                .join(spec("http://c:1"), Duration::ZERO, 2)
                 .is_err_and(|e| e.to_string().contains("limits.replicas"))
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
-        assert_eq!(fleet.join(spec("http://c:1"), 2).expect("joins").id, ReplicaId(0));
+        assert_eq!(
+            fleet.join(spec("http://c:1"), Duration::ZERO, 2).expect("joins").id,
+            ReplicaId(0)
+        );
     }
 }

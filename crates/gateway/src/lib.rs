@@ -23,6 +23,7 @@ mod pins;
 mod probe;
 mod proxy;
 mod refuse;
+mod registry;
 mod relay;
 mod residency;
 mod route;

@@ -56,6 +56,10 @@ struct Page {
     requests: Family<EndedAs, Counter>,
     in_flight: Float,
     held: Float,
+    control_up: Float,
+    control_losses: Counter,
+    control_revision: Float,
+    adopted: Float,
     connections: Float,
     body_bytes: Float,
     prompt_tokens: Counter,
@@ -177,6 +181,10 @@ impl Page {
         r.register("requests", "Requests read whole, by how they ended", self.requests.clone());
         r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
         r.register("held", "Requests held for want of room", self.held.clone());
+        r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
+        r.register("control_losses", "Times it was lost", self.control_losses.clone());
+        r.register("control_revision", "Revision of the view", self.control_revision.clone());
+        r.register("adopted_replicas", "Replicas of other regions", self.adopted.clone());
         r.register("connections", "Client connections", self.connections.clone());
         r.register("body_bytes", "Bytes of request bodies in memory", self.body_bytes.clone());
         r.register(
@@ -237,6 +245,12 @@ impl Page {
         }
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
+        if let Some(control) = &status.control {
+            self.control_up.set(f64::from(u8::from(control.state == "up")));
+            set(&self.control_losses, control.losses);
+            self.control_revision.set(control.revision as f64);
+            self.adopted.set(control.adopted_replicas as f64);
+        }
         set(&self.prompt_tokens, status.prefix.prompt_tokens);
         set(&self.matched_tokens, status.prefix.matched_tokens);
         set(&self.known_prompt_tokens, status.prefix.known_prompt_tokens);

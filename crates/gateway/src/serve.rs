@@ -28,10 +28,11 @@ use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::pins::Pins;
+use crate::registry::Following;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, peers, probe};
+use crate::{admin, discover, peers, probe, registry};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,7 @@ pub async fn serve(
     if let Some(listener) = peer_listener {
         peers::start(&shared, listener, &mut background);
     }
+    registry::start(&shared, ready, &mut background);
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
     let peers = async {
@@ -97,7 +99,7 @@ pub async fn serve(
             peers.drain(shared.config.timeouts.drain.0).await;
         }
     };
-    tokio::join!(workers.drain(), peers);
+    tokio::join!(registry::leave(&shared), workers.drain(), peers);
     Ok(())
 }
 
@@ -152,6 +154,7 @@ fn build(
         tenant_header: header(&config.keys.tenant_header),
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
+        registry: Following::new(&config, peers.as_deref()).map(Arc::new),
         peers,
         config,
     })

@@ -17,6 +17,7 @@ use crate::limits::Bound;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::pins::Pins;
+use crate::registry::Following;
 use crate::upstream::Upstream;
 
 pub(crate) struct Shared {
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) ids: Ids,
     pub(crate) explained: Explained,
     pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) registry: Option<Arc<Following>>,
 }
 
 impl Shared {

@@ -45,6 +45,8 @@ pub struct Live {
     pub rps: f64,
     /// TTFT over the whole run so far.
     pub ttft_ms: LiveQuantiles,
+    /// TTFT since the last line.
+    pub recent_ttft_ms: LiveQuantiles,
 }
 
 /// Quantiles of a running load; none before anything was measured.
@@ -80,6 +82,9 @@ pub struct ClientCounts {
     pub aborted: u64,
     /// All others.
     pub errors: u64,
+    /// Attempts without a byte of an answer, after which the request went elsewhere.
+    #[serde(default)]
+    pub moved: u64,
     /// Tokens of the replies, by the engines' usage.
     pub output_tokens: u64,
     /// Tokens of the prompts, by the engines' usage.

@@ -26,6 +26,9 @@ pub struct Status {
     /// The peers that are followed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Peer>,
+    /// The control plane, where one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
 }
 
 /// Every request that was read whole is in exactly one of these.
@@ -152,6 +155,35 @@ pub struct Peer {
     /// Why it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// The control plane as a gateway sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Where it is.
+    pub url: String,
+    /// This gateway's name in the fleet.
+    pub name: String,
+    /// `up`; `lost` while the last view is what the gateway goes by; `unseen` before the first one.
+    pub state: String,
+    /// Seconds since it was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_s: Option<f64>,
+    /// Times it was lost.
+    pub losses: u64,
+    /// The revision of the view.
+    pub revision: u64,
+    /// Whether the gateway counts as alive there, as far as it knows.
+    pub leased: bool,
+    /// The gateways that live, by the view.
+    pub gateways: Vec<String>,
+    /// Regions whose replicas are served here because none of their own gateways lives.
+    pub adopted: Vec<String>,
+    /// How many those replicas are.
+    pub adopted_replicas: usize,
+    /// Why it is lost, or what of the view can't be done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// Requests sent on from one gateway to another. Each attempt that began is in exactly one of the

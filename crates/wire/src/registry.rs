@@ -4,12 +4,19 @@
 //! Observed records are what gateways say of themselves and of replicas; each goes with the lease
 //! of the gateway that wrote it, so what nobody confirms any more disappears.
 
+mod api;
+mod check;
+mod follow;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::admin::AddReplica;
 use crate::config::Policy;
+
+pub use api::{Announce, Leased, Load, RegionStatus, Renew, Status};
+pub use follow::{Beat, Change, Snapshot, Update};
 
 /// What the fleet should do with a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +59,9 @@ pub struct Region {
     /// Round trips in ms from gateways here to other regions, until they are measured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rtt_ms: BTreeMap<String, f64>,
+    /// Regions whose gateways may adopt the replicas while none of its own lives; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopters: Option<Vec<String>>,
 }
 
 /// `desired/replica/NAME`: a replica.
@@ -70,8 +80,16 @@ pub struct Replica {
     pub wanted: Wanted,
 }
 
+impl Replica {
+    /// Whether it is part of the fleet.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.wanted != Wanted::Removed
+    }
+}
+
 /// `observed/gateway/NAME`: a gateway that lives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gateway {
     /// Its region.
     pub region: String,
@@ -82,15 +100,25 @@ pub struct Gateway {
     pub peer_address: Option<String>,
     /// The program's version.
     pub version: String,
+    /// Round trips in ms that it measured to the regions of its peers. Written anew only when one
+    /// is another by a quarter: assignments follow from them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rtt_ms: BTreeMap<String, f64>,
 }
 
 /// `observed/replica/NAME/GATEWAY`: a replica as one gateway sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// `unproven`, `up`, `down` or `draining`.
     pub state: String,
-    /// Dispatched by this gateway and not ended.
-    pub outstanding: u32,
+    /// It belongs to another region whose gateways are gone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub adopted: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 #[cfg(test)]

@@ -31,8 +31,13 @@ const TABLE: &[Line] = &[
     line("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
     line("plan", &["base", "engine", "fabric"]),
     line("wire", &["base", "routing", "flow"]),
-    // The gateway's own tests may put the engine model behind it, in the same process.
-    Line { name: "gateway", may: &["base", "routing", "wire"], tests: &["engined", "engine"] },
+    // The gateway's own tests may put the engine model behind it, and a control plane beside it, in
+    // the same process.
+    Line {
+        name: "gateway",
+        may: &["base", "routing", "wire"],
+        tests: &["engined", "engine", "control"],
+    },
     line("engined", &["base", "engine", "wire"]),
     line("flow-abi", &["base", "flow"]),
     line("flowd", &["base", "flow", "flow-abi", "wire"]),

@@ -90,6 +90,11 @@ impl Peers {
         }))
     }
 
+    /// This gateway's name, as its certificate says it.
+    pub(crate) fn own_name(&self) -> &str {
+        self.tls.identity.gateway()
+    }
+
     /// Something may have changed that peers want to know of.
     pub(crate) fn touch(&self) {
         self.bulletin.touch();

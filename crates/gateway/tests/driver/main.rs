@@ -14,6 +14,9 @@ mod h2;
 mod limits;
 mod passthrough;
 mod peers;
+#[path = "../../../control/tests/plane/mod.rs"]
+mod plane;
+mod registry;
 mod retries;
 mod signals;
 mod stateful;

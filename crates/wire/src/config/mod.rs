@@ -3,6 +3,7 @@
 //! Reading fails at the first thing that is no configuration at all (syntax, an unknown key, a
 //! wrong type) with its line; checking finds everything else at once.
 
+mod control;
 mod peers;
 mod policy;
 mod topology;
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
+pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use topology::Topology;
@@ -92,6 +94,9 @@ pub struct Gateway {
     /// Gateways of other regions; a region stands alone without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Peers>,
+    /// The control plane that is followed; replicas and policy are this file's own without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Registry>,
 }
 
 /// `blind`, `{outstanding: 24}`, `pending` or `pending_kv`.
@@ -361,6 +366,9 @@ impl Gateway {
         self.check_replicas(&mut check);
         if let Some(peers) = &self.peers {
             peers.check(&self.region, &mut check);
+        }
+        if let Some(control) = &self.control {
+            control.check(self.peers.is_some(), &mut check);
         }
         self.topology.check(self.peers.as_ref(), &mut check);
         if let Err(errors) = self.policy.resolve() {

@@ -1,0 +1,21 @@
+//! The commands that ask a control plane: replicas, regions, gateways, policies.
+
+mod ask;
+mod gateways;
+mod policy;
+mod regions;
+mod replicas;
+mod table;
+
+pub(crate) use gateways::Gateways;
+pub(crate) use policy::Policies;
+pub(crate) use regions::Regions;
+pub(crate) use replicas::Replicas;
+
+/// Splits `NAME=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is no NAME=VALUE")),
+    }
+}

@@ -1,0 +1,67 @@
+//! One question to a control plane.
+
+use anyhow::{Context, bail};
+use meridian_wire::registry::Snapshot;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::http;
+
+/// Where the control plane is.
+#[derive(clap::Args)]
+pub(crate) struct Control {
+    /// The control plane's admin address
+    #[arg(
+        long,
+        global = true,
+        env = "MERIDIAN_CONTROL",
+        default_value = "http://127.0.0.1:8090",
+        value_name = "URL"
+    )]
+    control: String,
+    /// Its token, where it has one
+    #[arg(long, global = true, env = "MERIDIAN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+}
+
+impl Control {
+    /// Everything.
+    pub(super) fn snapshot(&self) -> anyhow::Result<Snapshot> {
+        self.get("/admin/registry")
+    }
+
+    /// The answer to a question, as what it is.
+    pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let body = self.ask("GET", path, String::new())?;
+        let what = || format!("what {} answers is of another form", self.url(path));
+        serde_json::from_str(&body)
+            .with_context(|| format!("{}; is it a control plane of this version?", what()))
+    }
+
+    /// Makes a change.
+    pub(super) fn change(&self, method: &str, path: &str) -> anyhow::Result<()> {
+        self.ask(method, path, String::new()).map(drop)
+    }
+
+    /// Makes a change that has something to say.
+    pub(super) fn put(&self, path: &str, value: &impl Serialize) -> anyhow::Result<()> {
+        self.ask("PUT", path, serde_json::to_string(value)?).map(drop)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.control.trim_end_matches('/'))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: String) -> anyhow::Result<String> {
+        let url = self.url(path);
+        let asked = http::ask(method, &url, self.token.as_deref(), body);
+        let (status, body) = asked.with_context(|| {
+            let remedy = "start `meridian control`, or name another with --control";
+            format!("no control plane answers at {url}; {remedy}")
+        })?;
+        match status {
+            200..=299 => Ok(body),
+            _ => bail!("{}", http::message(&body)),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `meridian policy`
+
+use meridian_wire::config::{Policy, Scalar};
+
+use super::ask::Control;
+use super::{pair, table};
+
+/// Shows and changes the policies of a fleet's regions
+#[derive(clap::Args)]
+pub(crate) struct Policies {
+    #[command(flatten)]
+    control: Control,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Shows each region's policy and weights
+    Show,
+    /// Changes a region's policy and weights
+    Set(Set),
+    /// Leaves a region's policy to its gateways' own files
+    Unset {
+        /// The region
+        region: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct Set {
+    /// The region
+    region: String,
+    /// One of those that `meridian policies` lists
+    policy: String,
+    /// A weight, or another knob of the policy; the others are as published
+    #[arg(value_name = "KNOB=VALUE", value_parser = pair)]
+    knobs: Vec<(String, String)>,
+}
+
+impl Policies {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match &self.command {
+            Command::Show => self.show(),
+            Command::Set(Set { region, policy, knobs }) => {
+                let params = knobs.iter().map(|(name, value)| (name.clone(), scalar(value)));
+                let policy = Policy { name: policy.clone(), params: params.collect() };
+                self.control.put(&format!("/admin/regions/{region}/policy"), &policy)?;
+                println!("region {region} is to decide by {}", text(&policy));
+                Ok(())
+            }
+            Command::Unset { region } => {
+                self.control.change("DELETE", &format!("/admin/regions/{region}/policy"))?;
+                println!("region {region} is to decide by its gateways' own files");
+                Ok(())
+            }
+        }
+    }
+
+    fn show(&self) -> anyhow::Result<()> {
+        let row = |(name, one): (String, meridian_wire::registry::Region)| {
+            vec![name, one.policy.as_ref().map_or_else(|| "(the gateways' own)".into(), text)]
+        };
+        let regions = self.control.snapshot()?.regions;
+        table::print(&["REGION", "POLICY"], regions.into_iter().map(row).collect());
+        Ok(())
+    }
+}
+
+fn scalar(text: &str) -> Scalar {
+    text.parse().map_or_else(|_| Scalar::Word(text.to_owned()), Scalar::Number)
+}
+
+fn text(policy: &Policy) -> String {
+    let knobs = policy.params.iter().map(|(name, value)| match value {
+        Scalar::Word(word) => format!(" {name}={word}"),
+        other => format!(" {name}={other}"),
+    });
+    knobs.fold(policy.name.clone(), |text, knob| text + &knob)
+}

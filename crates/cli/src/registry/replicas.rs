@@ -1,0 +1,169 @@
+//! `meridian replicas`
+
+use std::collections::BTreeMap;
+
+use meridian_routing::assign::{Serving, assign};
+use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::registry::{Replica, Seen, Wanted};
+use serde::Deserialize;
+
+use super::ask::Control;
+use super::{pair, table};
+
+/// Lists and changes the replicas of a fleet
+#[derive(clap::Args)]
+pub(crate) struct Replicas {
+    #[command(flatten)]
+    control: Control,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Lists them, with who serves them and how they are seen
+    List,
+    /// Adds one
+    Add(Add),
+    /// Lets one finish what it has and take nothing new
+    Drain(Name),
+    /// Lets a draining one serve again
+    Undrain(Name),
+    /// Takes one out; what runs there ends as it may
+    Remove(Remove),
+}
+
+#[derive(clap::Args)]
+struct Name {
+    /// The replica's name
+    name: String,
+}
+
+#[derive(clap::Args)]
+struct Remove {
+    /// The replica's name
+    name: String,
+    /// Takes a removed one's record away too: gateways whose own files list it serve it again
+    #[arg(long)]
+    forget: bool,
+}
+
+#[derive(clap::Args)]
+struct Add {
+    /// A name that no other replica of the fleet has
+    name: String,
+    /// Its region
+    #[arg(long)]
+    region: String,
+    /// Its base address, http://host:port
+    #[arg(long)]
+    url: String,
+    /// The engine behind it: auto, vllm, sglang, llamacpp, tgi or none
+    #[arg(long, default_value = "auto", value_parser = engine)]
+    engine: EngineName,
+    /// A model that it serves, asked of it when none is given; may be given again
+    #[arg(long = "model", value_name = "MODEL")]
+    models: Vec<String>,
+    /// KV cache size in tokens, where the engine does not tell
+    #[arg(long)]
+    kv_tokens: Option<u64>,
+    /// Most requests at once, where the engine does not tell
+    #[arg(long)]
+    slots: Option<u32>,
+    /// Relative capacity
+    #[arg(long, default_value_t = 1)]
+    weight: u32,
+    /// A fact that rules refer to; may be given again
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
+    labels: Vec<(String, String)>,
+}
+
+fn engine(text: &str) -> Result<EngineName, String> {
+    let name = serde_json::from_value(serde_json::Value::String(text.to_owned()));
+    name.map_err(|_| "use auto, vllm, sglang, llamacpp, tgi or none".to_owned())
+}
+
+/// A replica in the control plane's list.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    region: String,
+    spec: AddReplica,
+    #[serde(default)]
+    wanted: Wanted,
+    #[serde(default)]
+    seen: BTreeMap<String, Seen>,
+}
+
+impl Replicas {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let at = |name: &str| format!("/admin/replicas/{name}");
+        match &self.command {
+            Command::List => self.list(),
+            Command::Add(add) => {
+                self.control.put(&at(&add.name), &add.replica())?;
+                println!("replica {} is added to region {}", add.name, add.region);
+                Ok(())
+            }
+            Command::Drain(Name { name }) => {
+                self.control.change("POST", &format!("{}/drain", at(name)))?;
+                println!("replica {name} drains");
+                Ok(())
+            }
+            Command::Undrain(Name { name }) => {
+                self.control.change("POST", &format!("{}/undrain", at(name)))?;
+                println!("replica {name} serves again");
+                Ok(())
+            }
+            Command::Remove(Remove { name, forget }) => {
+                self.control.change("DELETE", &at(name))?;
+                if *forget {
+                    self.control.change("DELETE", &format!("{}?forget=true", at(name)))?;
+                }
+                println!("replica {name} is {}", if *forget { "forgotten" } else { "removed" });
+                Ok(())
+            }
+        }
+    }
+
+    fn list(&self) -> anyhow::Result<()> {
+        let all: Vec<Listed> = self.control.get("/admin/replicas")?;
+        let served = assign(&self.control.snapshot()?.membership());
+        let row = |one: Listed| {
+            let seen: Vec<_> = one.seen.iter().map(|(g, s)| format!("{} {g}", s.state)).collect();
+            let by = served.get(&one.name).map(by).unwrap_or_default();
+            let state = one.wanted.name().to_owned();
+            vec![one.name, one.region, state, one.spec.url, by, seen.join(", ")]
+        };
+        let heads = ["NAME", "REGION", "WANTED", "URL", "SERVED BY", "SEEN"];
+        table::print(&heads, all.into_iter().map(row).collect());
+        Ok(())
+    }
+}
+
+/// Who serves a replica, in words.
+fn by(serving: &Serving<String>) -> String {
+    match serving {
+        Serving::Own(gateways) => gateways.join(", "),
+        Serving::Adopted { by, .. } => format!("{by} (adopted)"),
+        Serving::Nobody => "nobody".to_owned(),
+    }
+}
+
+impl Add {
+    fn replica(&self) -> Replica {
+        Replica {
+            region: self.region.clone(),
+            spec: AddReplica {
+                url: self.url.clone(),
+                engine: self.engine,
+                models: self.models.clone(),
+                kv_tokens: self.kv_tokens,
+                slots: self.slots,
+                weight: self.weight,
+            },
+            labels: self.labels.iter().cloned().collect(),
+            wanted: Wanted::Up,
+        }
+    }
+}

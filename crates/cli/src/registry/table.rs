@@ -1,0 +1,17 @@
+//! Tables without lines, for people and for `cut`.
+
+use comfy_table::{Table, presets};
+
+/// Prints rows under their heads; says `none` where there are no rows.
+pub(super) fn print(heads: &[&str], rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        println!("none");
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(heads);
+    table.add_rows(rows);
+    for line in table.to_string().lines() {
+        println!("{}", line.trim());
+    }
+}

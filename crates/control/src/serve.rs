@@ -1,0 +1,188 @@
+//! The control plane as a process: the registry behind an HTTP port.
+//!
+//! Operators, scrapers and the gateways of this machine use the admin port. It is plain HTTP, as a
+//! gateway's is, for the machine itself; a token guards it where it is open to more. Gateways tell
+//! that they live and follow every change here; nothing else about them is known, and no request
+//! of a client passes through.
+//!
+//! Deliberately not here: who serves which replicas, which every gateway computes by itself.
+
+mod answer;
+mod api;
+mod gateways;
+mod metrics;
+mod needs;
+mod reports;
+mod watch;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use meridian_base::Time;
+use meridian_wire::config::Control as Config;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::reports::Reports;
+use crate::embedded::{Embedded, Limits};
+use crate::registry::{Refused, Registry};
+
+/// Most connections at once; a follower has one for its watch and now and then one more.
+const CONNECTIONS: usize = 8192;
+/// For a client to send a head.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// What keeps a control plane from starting or serving.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The store can't be opened, or failed.
+    #[error("store: {0}")]
+    Store(#[from] crate::Error),
+    /// The registry can't be begun.
+    #[error("store: {0}")]
+    Registry(#[from] Refused),
+    /// An address cannot be listened on.
+    #[error(
+        "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
+    )]
+    Listen {
+        /// The configuration's field.
+        field: &'static str,
+        /// The address.
+        addr: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Where a control plane listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Operators connect here.
+    pub admin: SocketAddr,
+}
+
+struct Shared {
+    registry: Registry<Embedded>,
+    /// Names the store.
+    store: String,
+    token: Option<String>,
+    target: f64,
+    start: Instant,
+    reports: Mutex<Reports>,
+    followers: Arc<AtomicUsize>,
+    /// Ends every connection.
+    over: CancellationToken,
+}
+
+impl Shared {
+    /// The time on the store's clock.
+    fn now(&self) -> Time {
+        since(self.start)
+    }
+
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().expect("no panic while held")
+    }
+}
+
+fn since(start: Instant) -> Time {
+    Time::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Serves until `shutdown` completes, or the store fails.
+///
+/// # Errors
+/// See [`ServeError`].
+pub async fn serve(
+    config: Config,
+    on_ready: impl FnOnce(Ready),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let listener = listen("admin", config.admin).await?;
+    let start = Instant::now();
+    let store = Embedded::open(&config.store, Limits::default(), Arc::new(move || since(start)))?;
+    let time = store.clone();
+    let registry = Registry::new(store);
+    let shared = Arc::new(Shared {
+        store: registry.identity(&format!("{:016x}", random())).await?,
+        registry,
+        token: config.token,
+        target: config.target,
+        start,
+        reports: Mutex::default(),
+        followers: Arc::default(),
+        over: CancellationToken::new(),
+    });
+    let _over = shared.over.clone().drop_guard();
+    let admin = listener.local_addr().map_err(|source| ServeError::Listen {
+        field: "admin",
+        addr: config.admin,
+        source,
+    })?;
+    let mut background = JoinSet::new();
+    background.spawn(accept(shared.clone(), listener));
+    tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
+    on_ready(Ready { admin });
+    tokio::select! {
+        // It goes on for ever unless the disk fails; then nothing here is sure any more.
+        failed = time.keep_time() => failed.map_err(ServeError::Store),
+        () = shutdown => Ok(()),
+    }
+}
+
+/// A number nobody can guess from outside, from the process's own randomness.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(addr).await.map_err(|source| ServeError::Listen { field, addr, source })
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, or a client that was gone at once.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!(limit = CONNECTIONS, "too many connections; one was turned away");
+            continue;
+        };
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            one(shared, stream).await;
+            drop(place);
+        });
+    }
+}
+
+async fn one(shared: Arc<Shared>, stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let over = shared.over.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let shared = shared.clone();
+        async move { Ok::<_, Infallible>(api::answer(&shared, request).await) }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    tokio::select! {
+        _ = http.serve_connection(TokioIo::new(stream), service) => {}
+        () = over.cancelled() => {}
+    }
+}

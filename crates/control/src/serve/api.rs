@@ -1,0 +1,310 @@
+//! The admin API: the registry's records by name, and what follows from them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use meridian_wire::config::Policy;
+use meridian_wire::registry::{Region, Replica, Snapshot, Status, Wanted};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
+use super::{Shared, gateways, metrics, needs, watch};
+use crate::registry::{Kept, Key, View};
+use crate::store::Revision;
+
+/// Largest request, bytes: a gateway's report of a thousand replicas has about a quarter of it.
+const MOST_BODY: usize = 1 << 20;
+
+/// Every path that is served, for those who ask for another one.
+const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/registry /admin/watch \
+    /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
+    /admin/regions/NAME/policy, POST /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
+    /admin/regions/NAME/drain /admin/regions/NAME/undrain, DELETE /admin/replicas/NAME \
+    /admin/regions/NAME /admin/regions/NAME/policy, and POST, PUT, DELETE /admin/gateways/NAME \
+    for gateways";
+
+/// One request, its body read.
+pub(super) struct Asked {
+    pub(super) query: BTreeMap<String, String>,
+    pub(super) body: Bytes,
+}
+
+/// Answers one request to the admin port.
+pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let method = request.method().clone();
+    let answered = answered(shared, request).await;
+    answered.unwrap_or_else(|refusal| {
+        // Reads fail when the store does, which is told where it happens.
+        if method != Method::GET {
+            tracing::info!(%method, refusal = ?refusal, "a change was refused");
+        }
+        refusal.response()
+    })
+}
+
+async fn answered(shared: &Arc<Shared>, request: Request<Incoming>) -> Answered {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let query = query(head.uri.query().unwrap_or_default());
+    if head.method == Method::GET {
+        let last = head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        return get(shared, &path, &query, last).await;
+    }
+    admit(shared, &head.headers)?;
+    let body = Limited::new(body, MOST_BODY).collect().await;
+    let body = body.map_err(|error| {
+        let message = format!("the body cannot be read: {error}; send at most {MOST_BODY} bytes");
+        Refusal::bad("invalid_body", message)
+    })?;
+    let asked = Asked { query, body: body.to_bytes() };
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match (head.method.as_str(), parts.as_slice()) {
+        (method, ["admin", "gateways", name]) => {
+            gateways::answer(shared, method, name, &asked).await
+        }
+        (method, ["admin", "replicas", rest @ ..]) => replica(shared, method, rest, &asked).await,
+        (method, ["admin", "regions", rest @ ..]) => region(shared, method, rest, &asked).await,
+        _ => Err(unknown()),
+    }
+}
+
+async fn get(
+    shared: &Arc<Shared>,
+    path: &str,
+    query: &BTreeMap<String, String>,
+    last: Option<&str>,
+) -> Answered {
+    match path {
+        "/health" => Ok(text("ok")),
+        "/metrics" => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            let body = http_body_util::Full::new(metrics::page(&status(shared).await?).into());
+            Ok(typed(body.boxed_unsync(), kind))
+        }
+        "/admin/status" => Ok(page(&status(shared).await?)),
+        "/admin/registry" => Ok(page(&snapshot(shared, view(shared).await?))),
+        "/admin/watch" => watch::begin(shared, query, last).await,
+        "/admin/regions" => Ok(page(&listed(view(shared).await?.regions))),
+        "/admin/gateways" => Ok(page(&listed(view(shared).await?.gateways))),
+        "/admin/replicas" => Ok(page(&replicas(view(shared).await?))),
+        _ => Err(unknown()),
+    }
+}
+
+pub(super) fn unknown() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "unknown_path", SERVED)
+}
+
+/// Whether the request may change something.
+fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(token) = &shared.token else { return Ok(()) };
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    if given.is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
+        return Ok(());
+    }
+    let message = match given {
+        None => "this control plane has a token; send it as `Authorization: Bearer TOKEN`",
+        Some(_) => "the token is another one; use the `token` of the control plane's file",
+    };
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, "no_token", message))
+}
+
+/// Compares without telling by its time where the two differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let differs = a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(differs) == 0
+}
+
+/// The parameters after `?`. Names and numbers need no escapes.
+fn query(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A body as a record; `form` says how one looks.
+pub(super) fn read<R: DeserializeOwned>(body: &[u8], form: &str) -> Result<R, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad("invalid_body", format!("{error}; send {form}")))
+}
+
+async fn view(shared: &Shared) -> Result<View, Refusal> {
+    Ok(shared.registry.view().await?)
+}
+
+async fn status(shared: &Shared) -> Result<Status, Refusal> {
+    let view = view(shared).await?;
+    let mut reports = shared.reports();
+    reports.keep(|gateway| view.gateways.contains_key(gateway));
+    Ok(Status {
+        store: shared.store.clone(),
+        revision: view.revision.0,
+        uptime_s: shared.now().as_secs_f64(),
+        followers: shared.followers.load(Ordering::Relaxed),
+        regions: needs::regions(&view, &reports, shared.target),
+        unreadable: view.unreadable,
+    })
+}
+
+fn snapshot(shared: &Shared, view: View) -> Snapshot {
+    fn plain<R>(records: BTreeMap<String, Kept<R>>) -> BTreeMap<String, R> {
+        records.into_iter().map(|(name, kept)| (name, kept.record)).collect()
+    }
+    Snapshot {
+        store: shared.store.clone(),
+        revision: view.revision.0,
+        regions: plain(view.regions),
+        replicas: plain(view.replicas),
+        gateways: plain(view.gateways),
+    }
+}
+
+/// A record in a list.
+#[derive(Serialize)]
+struct Listed<R> {
+    name: String,
+    /// When it was last changed.
+    revision: u64,
+    #[serde(flatten)]
+    record: R,
+}
+
+fn listed<R>(records: BTreeMap<String, Kept<R>>) -> Vec<Listed<R>> {
+    let one =
+        |(name, kept): (String, Kept<R>)| Listed { name, revision: kept.at.0, record: kept.record };
+    records.into_iter().map(one).collect()
+}
+
+/// A replica in a list, with what gateways see of it.
+#[derive(Serialize)]
+struct ListedReplica {
+    #[serde(flatten)]
+    replica: Listed<Replica>,
+    seen: BTreeMap<String, meridian_wire::registry::Seen>,
+}
+
+fn replicas(view: View) -> Vec<ListedReplica> {
+    let mut seen: BTreeMap<String, BTreeMap<String, _>> = BTreeMap::new();
+    for (pair, kept) in view.seen {
+        if let Some((replica, gateway)) = pair.split_once('/') {
+            let of = seen.entry(replica.to_owned()).or_default();
+            of.insert(gateway.to_owned(), kept.record);
+        }
+    }
+    let with = |replica: Listed<Replica>| {
+        let seen = seen.remove(&replica.name).unwrap_or_default();
+        ListedReplica { replica, seen }
+    };
+    listed(view.replicas).into_iter().map(with).collect()
+}
+
+/// What a change is answered with.
+#[derive(Serialize)]
+struct Changed {
+    revision: u64,
+}
+
+fn changed(status: StatusCode, revision: Revision) -> Answered {
+    Ok(status_page(status, &Changed { revision: revision.0 }))
+}
+
+const REPLICA: &str = r#"{"region": "eu", "spec": {"url": "http://host:port"}}, with engine, models, kv_tokens, slots or weight in spec and labels beside it where wanted"#;
+const REGION: &str = r#"{}, with policy, rtt_ms, adopters, labels or wanted in it where wanted"#;
+const POLICY: &str = r#""gorgo", or {"name": "gorgo", "running_weight": 0.5}"#;
+
+async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> Answered {
+    let registry = &shared.registry;
+    match (method, rest) {
+        ("PUT", [name]) => {
+            let replica: Replica = read(&asked.body, REPLICA)?;
+            registry.free_url(name, &replica).await?;
+            let revision = registry.add_replica(name, &replica).await?;
+            registry.found_region(&replica.region).await?;
+            tracing::info!(replica = name, region = replica.region, "replica added");
+            changed(StatusCode::CREATED, revision)
+        }
+        ("DELETE", [name]) if asked.query.get("forget").is_some_and(|v| v == "true") => {
+            let key = Key::replica(name)?;
+            let view = registry.view().await?;
+            if view.replicas.get(*name).is_some_and(|kept| kept.record.is_there()) {
+                let message = format!(
+                    "replica `{name}` is not removed; remove it first, so that \
+                    gateways whose own files list it leave it out"
+                );
+                return Err(Refusal::new(StatusCode::CONFLICT, "not_removed", message));
+            }
+            changed(StatusCode::OK, registry.forget(&key).await?)
+        }
+        (method, [name, act @ ..]) => {
+            let wanted = wanted(method, act).ok_or_else(unknown)?;
+            let revision = registry.want_replica(name, wanted).await?;
+            tracing::info!(replica = name, wanted = wanted.name(), "replica changed");
+            changed(StatusCode::OK, revision)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> Answered {
+    let registry = &shared.registry;
+    match (method, rest) {
+        ("PUT", [name]) => {
+            let region: Region = read(&asked.body, REGION)?;
+            let there = registry.view().await?.regions.get(*name).map(|kept| kept.at);
+            let at = match asked.query.get("at").map(|at| at.parse()) {
+                None => there,
+                Some(Ok(at)) => Some(Revision(at)),
+                Some(Err(_)) => {
+                    let message = "at: is no revision; use the one that was read, or leave it out";
+                    return Err(Refusal::bad("invalid_revision", message));
+                }
+            };
+            changed(StatusCode::OK, registry.set_region(name, &region, at).await?)
+        }
+        ("PUT", [name, "policy"]) => {
+            let policy: Policy = read(&asked.body, POLICY)?;
+            let revision = registry.set_policy(name, Some(&policy)).await?;
+            tracing::info!(region = name, policy = policy.name, "policy changed");
+            changed(StatusCode::OK, revision)
+        }
+        ("DELETE", [name, "policy"]) => {
+            changed(StatusCode::OK, registry.set_policy(name, None).await?)
+        }
+        ("DELETE", [name]) => {
+            let key = Key::region(name)?;
+            let view = registry.view().await?;
+            let replicas = view.replicas.values().any(|kept| kept.record.region == *name);
+            let gateways = view.gateways.values().any(|kept| kept.record.region == *name);
+            if replicas || gateways {
+                let message = format!(
+                    "region `{name}` has replicas or gateways; forget those, or \
+                    stop them, first"
+                );
+                return Err(Refusal::new(StatusCode::CONFLICT, "in_use", message));
+            }
+            changed(StatusCode::OK, registry.forget(&key).await?)
+        }
+        ("POST", [name, act]) => {
+            let wanted = wanted(method, &[act]).ok_or_else(unknown)?;
+            let revision = registry.want_region(name, wanted).await?;
+            tracing::info!(region = name, wanted = wanted.name(), "region changed");
+            changed(StatusCode::OK, revision)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn wanted(method: &str, act: &[&str]) -> Option<Wanted> {
+    match (method, act) {
+        ("POST", ["drain"]) => Some(Wanted::Draining),
+        ("POST", ["undrain"]) => Some(Wanted::Up),
+        ("DELETE", []) => Some(Wanted::Removed),
+        _ => None,
+    }
+}

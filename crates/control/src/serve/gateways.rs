@@ -1,0 +1,132 @@
+//! Gateways that say that they live, how they are, and that they go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::StatusCode;
+use meridian_base::Duration;
+use meridian_wire::registry::{Announce, Leased, Renew};
+
+use super::Shared;
+use super::answer::{Answered, Refusal, page, status_page};
+use super::api::{Asked, read, unknown};
+use crate::registry::Key;
+use crate::store::LeaseId;
+
+const ANNOUNCE: &str = r#"{"gateway": {"region": "eu", "address": "http://host:port", "version": "0.1.0"}, "lease": "5s"}"#;
+const RENEW: &str = r#"{"lease": "1f"}, as it was granted, with held, replicas and rtt_ms"#;
+/// Longest lease, and the longest texts of a gateway's record.
+const MOST_LEASE: Duration = Duration::from_secs(3600);
+const MOST_TEXT: usize = 512;
+/// A round trip is written down anew when it is another one by this share, and by this many ms.
+const DIFFERS: (f64, f64) = (0.25, 2.0);
+
+/// Answers one request of the gateway `name`.
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    method: &str,
+    name: &str,
+    asked: &Asked,
+) -> Answered {
+    match method {
+        "POST" => announce(shared, name, read(&asked.body, ANNOUNCE)?).await,
+        "PUT" => renew(shared, name, read(&asked.body, RENEW)?).await,
+        "DELETE" => {
+            let lease = asked.query.get("lease").map(String::as_str).unwrap_or_default();
+            shared.registry.retire(name, parse(lease)?).await?;
+            tracing::info!(gateway = name, "a gateway has left");
+            Ok(page(&"left"))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+async fn announce(shared: &Shared, name: &str, said: Announce) -> Answered {
+    let lease = said.lease.0;
+    if lease.is_zero() || lease > MOST_LEASE {
+        let message = format!("lease: {} s is out of range; use 1s to 1h", lease.as_secs_f64());
+        return Err(Refusal::bad("invalid_lease", message));
+    }
+    let gateway = said.gateway;
+    let peer = gateway.peer_address.as_deref().unwrap_or_default();
+    if [&gateway.address, &gateway.version, peer].iter().any(|text| text.len() > MOST_TEXT) {
+        let message =
+            format!("gateway: an address or version of over {MOST_TEXT} bytes; use a shorter one");
+        return Err(Refusal::bad("invalid_record", message));
+    }
+    distances(&gateway.rtt_ms)?;
+    let announced = shared.registry.announce(name, &gateway, lease, shared.now()).await?;
+    shared.registry.found_region(&gateway.region).await?;
+    tracing::info!(gateway = name, region = gateway.region, "a gateway has come");
+    Ok(status_page(StatusCode::CREATED, &leased(announced.lease, lease)))
+}
+
+async fn renew(shared: &Arc<Shared>, name: &str, said: Renew) -> Answered {
+    let lease = parse(&said.lease)?;
+    distances(&said.rtt_ms)?;
+    for replica in said.replicas.keys() {
+        Key::replica(replica)?;
+    }
+    let ttl = shared.registry.keep(name, lease).await?;
+    write_distances(shared, name, lease, &said.rtt_ms).await?;
+    let differs = shared.reports().take(name, lease, said);
+    if !differs.is_empty()
+        && let Err(refused) = shared.registry.observe(name, lease, &differs).await
+    {
+        shared.reports().forget(name);
+        return Err(refused.into());
+    }
+    Ok(page(&leased(lease, ttl)))
+}
+
+/// Writes measured round trips into the gateway's record, where they tell something new: every
+/// follower computes its assignment from them, so they shall not tremble.
+async fn write_distances(
+    shared: &Shared,
+    name: &str,
+    lease: LeaseId,
+    measured: &BTreeMap<String, f64>,
+) -> Result<(), Refusal> {
+    let view = shared.registry.view().await?;
+    let Some(kept) = view.gateways.get(name) else { return Ok(()) };
+    let mut known = kept.record.rtt_ms.clone();
+    let mut is_new = false;
+    for (region, ms) in measured {
+        let differs = known.get(region).is_none_or(|old| {
+            let by = (old - ms).abs();
+            by > DIFFERS.0 * old && by > DIFFERS.1
+        });
+        if differs {
+            known.insert(region.clone(), *ms);
+            is_new = true;
+        }
+    }
+    if is_new {
+        shared.registry.measured(name, lease, &known).await?;
+    }
+    Ok(())
+}
+
+fn distances(rtt_ms: &BTreeMap<String, f64>) -> Result<(), Refusal> {
+    for (region, ms) in rtt_ms {
+        Key::region(region)?;
+        if !(ms.is_finite() && (0.0..=60_000.0).contains(ms)) {
+            let message = format!("rtt_ms.{region}: {ms} is no round trip; use 0 to 60000 ms");
+            return Err(Refusal::bad("invalid_record", message));
+        }
+    }
+    Ok(())
+}
+
+fn parse(lease: &str) -> Result<LeaseId, Refusal> {
+    u64::from_str_radix(lease, 16).map(LeaseId).map_err(|_| {
+        let shown: String = lease.chars().take(40).collect();
+        let message = format!("lease: `{shown}` is no lease; send it as it was granted");
+        Refusal::bad("invalid_lease", message)
+    })
+}
+
+fn leased(lease: LeaseId, ttl: Duration) -> Leased {
+    let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    Leased { lease: lease.to_string(), ttl_ms }
+}

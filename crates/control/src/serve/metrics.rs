@@ -1,0 +1,77 @@
+//! The metrics page: every label is a region of the registry.
+
+use std::sync::atomic::AtomicU64;
+
+use meridian_wire::registry::{RegionStatus, Status};
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+type Float = Gauge<f64, AtomicU64>;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RegionLabel {
+    region: String,
+}
+
+type Column = (&'static str, &'static str, fn(&RegionStatus) -> Option<f64>);
+
+/// One figure of each region.
+const COLUMNS: &[Column] = &[
+    ("region_gateways", "Gateways that live", |r| Some(r.gateways.len() as f64)),
+    ("region_replicas", "Replicas that are to serve", |r| Some(f64::from(r.replicas))),
+    ("region_replicas_up", "Of those, seen up by a gateway", |r| Some(f64::from(r.up))),
+    ("region_replicas_needed", "Replicas that the load asks for", |r| r.needed.map(f64::from)),
+    ("region_work", "Load in replicas that are fully used", |r| r.work),
+    ("region_held", "Requests held by the region's gateways", |r| Some(f64::from(r.held))),
+];
+
+/// The page for a scraper.
+pub(super) fn page(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("meridian");
+    let mut one = |name: &str, help: &str, value: f64| {
+        let gauge = Float::default();
+        gauge.set(value);
+        registry.register(name, help, gauge);
+    };
+    one("control_revision", "The store's newest revision", status.revision as f64);
+    one("control_followers", "Followers of the watch", status.followers as f64);
+    one("control_unreadable", "Records that can't be read", status.unreadable.len() as f64);
+    for (name, help, value) in COLUMNS {
+        let family: Family<RegionLabel, Float> = Family::default();
+        for (region, of) in &status.regions {
+            if let Some(value) = value(of) {
+                family.get_or_create(&RegionLabel { region: region.clone() }).set(value);
+            }
+        }
+        registry.register(*name, *help, family);
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("writing to a string does not fail");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The page and its documentation name the same metrics.
+    #[test]
+    fn documented() {
+        let region = RegionStatus { needed: Some(1), work: Some(0.5), ..RegionStatus::default() };
+        let regions = [("eu".to_owned(), region)].into();
+        let page = page(&Status { regions, ..Status::default() });
+        let docs = include_str!("../../../../docs/control.md");
+        let names: Vec<&str> = page
+            .lines()
+            .filter_map(|l| l.strip_prefix("# HELP "))
+            .filter_map(|l| l.split(' ').next())
+            .collect();
+        assert_eq!(names.len(), 3 + COLUMNS.len(), "{names:?}");
+        for name in names {
+            assert!(docs.contains(&format!("| `{name}`")), "{name} is not in docs/control.md");
+        }
+        assert!(page.contains("meridian_region_replicas_needed{region=\"eu\"} 1"), "{page}");
+    }
+}

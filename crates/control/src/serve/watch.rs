@@ -1,0 +1,199 @@
+//! `GET /admin/watch`: every change of the registry, as server-sent events.
+//!
+//! The first event is a `beat`, which names the store and says from where the events count; an
+//! `update` is one revision; further beats say that nothing else happened, so silence means that
+//! the way is broken. Whoever comes back says from which revision on; where the history does not
+//! reach so far back, or the store is another one, it is told to read the registry anew.
+//!
+//! What gateways see of replicas is not in it: they would tell each other of every probe. The
+//! events' ids are revisions, so a browser resumes by itself.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use meridian_wire::registry::{Beat, Change, Update};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::Shared;
+use super::answer::{Answered, Body, Refusal, typed};
+use crate::Error;
+use crate::embedded::Embedded;
+use crate::registry::{Key, Kind};
+use crate::store::{Batch, Event, Revision, Store, Watch};
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_secs(1);
+/// Events on their way to a follower; beyond them the watch waits.
+const QUEUE: usize = 16;
+/// Most followers at once.
+const MOST: usize = 4096;
+
+type Piece = Result<Frame<Bytes>, Infallible>;
+
+/// Begins a watch of what `query` asks for.
+pub(super) async fn begin(
+    shared: &Arc<Shared>,
+    query: &BTreeMap<String, String>,
+    last: Option<&str>,
+) -> Answered {
+    let head = shared.registry.head().await?;
+    let from = from(query, last, head)?;
+    let other = query.get("store").is_some_and(|store| *store != shared.store);
+    if other || from > head.next() {
+        let message = format!(
+            "this store is {} at revision {head}; read /admin/registry anew and watch from there",
+            shared.store
+        );
+        return Err(Refusal::new(StatusCode::CONFLICT, "other_store", message));
+    }
+    let place = Place::take(&shared.followers).ok_or_else(|| {
+        let message = format!("{MOST} follow already; try another time");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", message)
+    })?;
+    let (send, receive) = mpsc::channel(QUEUE);
+    let follower = Follower {
+        watch: shared.registry.store().watch("", from),
+        store: shared.store.clone(),
+        sent: Revision(from.0.saturating_sub(1)),
+        send,
+    };
+    let over = shared.over.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = follower.tell() => {}
+            () = over.cancelled() => {}
+        }
+        drop(place);
+    });
+    Ok(stream(receive))
+}
+
+fn stream(receive: mpsc::Receiver<Piece>) -> Response<Body> {
+    let body = StreamBody::new(ReceiverStream::new(receive)).boxed_unsync();
+    typed(body, "text/event-stream")
+}
+
+/// The first revision that is asked for: the one after the last event's, else `from`, else the next.
+fn from(
+    query: &BTreeMap<String, String>,
+    last: Option<&str>,
+    head: Revision,
+) -> Result<Revision, Refusal> {
+    let number = |what: &str, text: &str| {
+        text.parse().map(Revision).map_err(|_| {
+            let shown: String = text.chars().take(40).collect();
+            let message = format!("{what}: `{shown}` is no revision; use a whole number");
+            Refusal::bad("invalid_revision", message)
+        })
+    };
+    match (last, query.get("from")) {
+        (Some(last), _) => Ok(number("Last-Event-ID", last)?.next()),
+        (None, Some(from)) => number("from", from),
+        (None, None) => Ok(head.next()),
+    }
+}
+
+struct Follower {
+    watch: <Embedded as Store>::Watch,
+    store: String,
+    /// Everything up to here was sent, or is nothing for followers.
+    sent: Revision,
+    send: mpsc::Sender<Piece>,
+}
+
+impl Follower {
+    /// Tells until the follower is gone or has to read anew.
+    async fn tell(mut self) {
+        if self.beat().await.is_none() {
+            return;
+        }
+        let mut due = Instant::now() + BEAT;
+        loop {
+            let next = tokio::select! {
+                next = timeout_at(due, self.watch.next()) => next,
+                () = self.send.closed() => return,
+            };
+            let told = match next {
+                Ok(Ok(batch)) => self.news(&batch).await,
+                Ok(Err(error)) => return self.end(&error).await,
+                Err(_) => self.beat().await,
+            };
+            if told.is_none() {
+                return;
+            }
+            due = Instant::now() + BEAT;
+        }
+    }
+
+    async fn beat(&mut self) -> Option<()> {
+        let beat = Beat { store: self.store.clone(), revision: self.sent.0 };
+        self.event("beat", &beat).await
+    }
+
+    async fn news(&mut self, batch: &Batch) -> Option<()> {
+        self.sent = batch.revision;
+        let changes: Vec<_> = batch.events.iter().filter_map(change).collect();
+        if changes.is_empty() {
+            return Some(());
+        }
+        self.event("update", &Update { revision: batch.revision.0, changes }).await
+    }
+
+    /// The watch can't go on: the follower is to read the registry anew.
+    async fn end(&mut self, error: &Error) {
+        let _ = self.event("again", &error.to_string()).await;
+    }
+
+    async fn event(&mut self, name: &str, data: &impl serde::Serialize) -> Option<()> {
+        let data = serde_json::to_string(data).expect("keys are strings, numbers are finite");
+        let text = format!("event: {name}\nid: {}\ndata: {data}\n\n", self.sent);
+        self.send.send(Ok(Frame::data(text.into()))).await.ok()
+    }
+}
+
+/// What an event says to followers; a record that can't be read counts as gone.
+fn change(event: &Event) -> Option<Change> {
+    let (key, value) = match event {
+        Event::Put(entry) => (entry.key.as_str(), Some(entry.value.as_slice())),
+        Event::Deleted(key) => (key.as_str(), None),
+    };
+    let key = Key::parse(key)?;
+    let name = key.name().to_owned();
+    match key.kind() {
+        Kind::Region => Some(Change::Region { name, record: value.and_then(record) }),
+        Kind::Replica => Some(Change::Replica { name, record: value.and_then(record) }),
+        Kind::Gateway => Some(Change::Gateway { name, record: value.and_then(record) }),
+        Kind::Seen => None,
+    }
+}
+
+fn record<R: DeserializeOwned>(value: &[u8]) -> Option<R> {
+    serde_json::from_slice(value).ok()
+}
+
+/// One follower of a bounded number, given back when dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(count: &Arc<AtomicUsize>) -> Option<Place> {
+        let more = |n: usize| (n < MOST).then_some(n + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Place(count.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,185 @@
+//! Makes the replicas here those that the view asks for.
+//!
+//! Where the registry has a record of a replica, it decides, whether this gateway's own file names
+//! the replica or not; a replica that it has no record of is left alone. One that others are to
+//! serve drains first: it takes nothing new and leaves when what this gateway sent there has ended.
+//! A record that is no longer there lets its replica go in the same way, except where the control
+//! plane came back with another store: a lost file shall not empty a fleet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_routing::Input;
+use meridian_wire::registry::Snapshot;
+use tokio::time::sleep;
+
+use super::wanted::{Away, Want, Wants, wants};
+use super::{Following, State};
+use crate::discover;
+use crate::fleet::Member;
+use crate::shared::Shared;
+
+/// Between two looks at replicas that are to leave.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A replica here that the registry decides about.
+pub(super) struct Ours {
+    /// Its name in the registry.
+    pub(super) name: String,
+    pub(super) member: Arc<Member>,
+    /// Whose it is, where it is another region's.
+    pub(super) adopted: Option<String>,
+    /// The store whose record it is.
+    store: String,
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Serves,
+    /// Stays, and takes nothing new.
+    Drains,
+    /// Drains, then leaves.
+    Leaves,
+}
+
+/// Follows the view, for ever.
+pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
+    let mut view = following.view.subscribe();
+    loop {
+        let leaving = {
+            let newest = view.borrow_and_update().clone();
+            let mut state = following.state();
+            if let Some(newest) = newest {
+                apply(&shared, &following, &newest, &mut state);
+            }
+            state.ours.values().any(|ours| ours.standing == Standing::Leaves)
+        };
+        tokio::select! {
+            changed = view.changed() => if changed.is_err() { return },
+            () = sleep(LOOK), if leaving => {}
+        }
+    }
+}
+
+/// One step towards what the view asks for.
+fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
+    let mut wants = wants(view, &following.name, &following.region);
+    wants.problems.extend(policy(shared, view));
+    let members = shared.fleet.all();
+    let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
+    // One that somebody took out by hand is not here any more.
+    state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
+    let away: Vec<_> =
+        state.ours.keys().filter(|a| !wants.here.contains_key(*a)).cloned().collect();
+    let named = wants.away.keys().filter(|address| there(address).is_some()).cloned();
+    let away: BTreeSet<_> = away.into_iter().chain(named).collect();
+    for address in away {
+        let how = wants.away.get(&address).copied();
+        let known = state.ours.get(&address);
+        if how.is_none() && known.is_some_and(|ours| ours.store != view.store) {
+            continue;
+        }
+        if let Some(member) = there(&address) {
+            let name = known.map_or_else(|| member.id.to_string(), |ours| ours.name.clone());
+            let adopted = known.and_then(|ours| ours.adopted.clone());
+            let standing = known.map_or(Standing::Serves, |ours| ours.standing);
+            let store = view.store.clone();
+            let ours = Ours { name, member, adopted, store, standing };
+            if let Some(ours) = let_go(shared, ours, how.unwrap_or(Away::Elsewhere)) {
+                state.ours.insert(address, ours);
+                continue;
+            }
+        }
+        state.ours.remove(&address);
+    }
+    for (address, want) in std::mem::take(&mut wants.here) {
+        let known = state.ours.remove(&address);
+        match take(shared, want, there(&address), known, &view.store) {
+            Ok(ours) => drop(state.ours.insert(address, ours)),
+            Err(problem) => drop(wants.problems.insert(problem)),
+        }
+    }
+    tell(state, wants);
+}
+
+/// Tells what can't be done, each thing once.
+fn tell(state: &mut State, wants: Wants) {
+    for problem in wants.problems.difference(&state.problems) {
+        tracing::warn!(problem, "what the registry asks for can't be done");
+    }
+    state.problems = wants.problems;
+}
+
+/// Lets a replica go; what comes back is still here.
+fn let_go(shared: &Arc<Shared>, mut ours: Ours, how: Away) -> Option<Ours> {
+    let id = ours.member.id;
+    if how == Away::Removed {
+        discover::leave(shared, &ours.member);
+        tracing::info!(replica = %id, name = ours.name, "replica removed");
+        return None;
+    }
+    if ours.standing == Standing::Serves {
+        shared.driver.tell(Input::Draining(id));
+        tracing::info!(replica = %id, name = ours.name, "replica drains: others serve it");
+    }
+    ours.standing = Standing::Leaves;
+    let now = shared.driver.clock.now();
+    let busy = {
+        let inner = shared.driver.lock();
+        inner.routing.replicas().status(id, now).is_some_and(|s| s.own_outstanding > 0)
+    };
+    if busy {
+        return Some(ours);
+    }
+    discover::leave(shared, &ours.member);
+    tracing::info!(replica = %id, name = ours.name, "replica drained and left to others");
+    None
+}
+
+/// Brings a replica to where it is to be.
+fn take(
+    shared: &Arc<Shared>,
+    want: Want,
+    there: Option<Arc<Member>>,
+    known: Option<Ours>,
+    store: &str,
+) -> Result<Ours, String> {
+    let standing = known.map_or(Standing::Serves, |ours| ours.standing);
+    // The machine has no way back from draining, and none from one description to another: such a
+    // replica joins anew.
+    let fits = |member: &Member| {
+        let comes_back = standing != Standing::Serves && !want.drains;
+        member.spec == want.spec && member.rtt == want.rtt && !comes_back
+    };
+    let (member, was) = match there {
+        Some(member) if fits(&member) => (member, standing),
+        there => {
+            if let Some(member) = there {
+                discover::leave(shared, &member);
+            }
+            let joined = discover::join_from(shared, want.spec, want.rtt);
+            let member = joined.map_err(|error| format!("replica {}: {error}", want.name))?;
+            let adopted = want.adopted.as_deref();
+            tracing::info!(replica = %member.id, name = want.name, adopted, "replica taken in");
+            (member, Standing::Serves)
+        }
+    };
+    if want.drains && was == Standing::Serves {
+        shared.driver.tell(Input::Draining(member.id));
+        tracing::info!(replica = %member.id, name = want.name, "replica drains");
+    }
+    let standing = if want.drains { Standing::Drains } else { Standing::Serves };
+    Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
+}
+
+/// What the view asks of the policy, where it is not what the gateway decides by: that is fixed
+/// when the gateway starts.
+fn policy(shared: &Shared, view: &Snapshot) -> Option<String> {
+    let wanted = view.regions.get(&shared.config.region)?.policy.as_ref()?;
+    (*wanted != shared.config.policy).then(|| {
+        let now = &shared.config.policy.name;
+        format!("policy: the registry asks for {}, or for other weights, and this gateway decides by {now} as its file says; change the file and start it anew", wanted.name)
+    })
+}

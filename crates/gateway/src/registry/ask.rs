@@ -1,0 +1,124 @@
+//! One question to the control plane, each on a connection of its own: they are few, and a kept
+//! connection to a process that was restarted would turn up as an error of the next question.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Following;
+
+/// Largest answer, bytes: the registry of a hundred thousand replicas.
+const MOST: usize = 64 << 20;
+/// Characters that are kept of a refusal.
+const MOST_SAID: usize = 400;
+
+/// Why the control plane did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Lost {
+    #[error("it cannot be reached: {0}")]
+    Connect(std::io::Error),
+    #[error("{0}")]
+    Http(#[from] hyper::Error),
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("it is silent")]
+    Silent,
+    #[error("it closed the watch")]
+    Closed,
+    #[error("what it says is of another form: {0}")]
+    Form(String),
+    #[error("it refuses ({status}): {message}")]
+    Refused { status: u16, code: String, message: String },
+}
+
+/// The head of an answer, and the rest as it comes.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Incoming,
+    _connection: Connection,
+}
+
+/// A connection's task, which ends with its answer.
+struct Connection(tokio::task::JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Following {
+    /// Asks, and waits for the head of the answer.
+    pub(super) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<Answer, Lost> {
+        let asked = timeout(limit, self.send(method, path, body)).await;
+        asked.map_err(|_| Lost::Late(limit))?
+    }
+
+    /// Asks, and reads the answer as what it is.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<T, Lost> {
+        let asked = async {
+            let answer = self.send(method, path, body).await?;
+            let Answer { status, body, _connection } = answer;
+            whole(status, body).await
+        };
+        let bytes = timeout(limit, asked).await.map_err(|_| Lost::Late(limit))??;
+        serde_json::from_slice(&bytes).map_err(|error| Lost::Form(error.to_string()))
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, Lost> {
+        let authority = self.config.authority().expect("the configuration was checked");
+        let stream = TcpStream::connect(authority.as_str()).await.map_err(Lost::Connect)?;
+        stream.set_nodelay(true).map_err(Lost::Connect)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let task = tokio::spawn(async move {
+            // Its error is that of the question, which tells it.
+            let _ = connection.await;
+        });
+        let connection = Connection(task);
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::HOST, authority.as_str());
+        if let Some(token) = &self.config.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(body));
+        let request = request.expect("names, numbers and a checked token make a request");
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        Ok(Answer { status: head.status.as_u16(), body, _connection: connection })
+    }
+}
+
+/// The body of an answer, where it is no refusal.
+pub(super) async fn whole(status: u16, body: Incoming) -> Result<Bytes, Lost> {
+    let bytes = Limited::new(body, MOST).collect().await;
+    let bytes = bytes.map_err(|error| Lost::Form(error.to_string()))?.to_bytes();
+    if (200..300).contains(&status) { Ok(bytes) } else { Err(refused(status, &bytes)) }
+}
+
+fn refused(status: u16, body: &[u8]) -> Lost {
+    let said: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let word = |name: &str| {
+        let text = said["error"][name].as_str().unwrap_or_default();
+        text.chars().take(MOST_SAID).collect()
+    };
+    Lost::Refused { status, code: word("code"), message: word("message") }
+}

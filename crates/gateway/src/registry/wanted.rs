@@ -1,0 +1,199 @@
+//! Which replicas this gateway is to have, by a view of the registry. Pure.
+//!
+//! The assignment is the one that every gateway computes (`meridian_routing::assign`), with this
+//! gateway counted as alive whatever the view says of it: it knows that better.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use meridian_routing::assign::{Serving, assign};
+use meridian_wire::admin::AddReplica;
+use meridian_wire::config::base_url;
+use meridian_wire::registry::{Replica, Snapshot, Wanted};
+
+/// A replica that this gateway is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Want {
+    pub(super) name: String,
+    pub(super) spec: AddReplica,
+    /// It finishes what it has and takes nothing new.
+    pub(super) drains: bool,
+    /// Whose it is, where it is another region's.
+    pub(super) adopted: Option<String>,
+    pub(super) rtt: Duration,
+}
+
+/// A replica of the registry that this gateway is not to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Away {
+    /// Others serve it: what was sent there from here ends first.
+    Elsewhere,
+    /// It is no part of the fleet any more.
+    Removed,
+}
+
+/// What a view says of every replica that it knows, by host and port.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Wants {
+    pub(super) here: BTreeMap<String, Want>,
+    pub(super) away: BTreeMap<String, Away>,
+    pub(super) problems: BTreeSet<String>,
+}
+
+/// What the gateway `name` of `region` is to have.
+pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
+    let mut members = view.membership();
+    members.gateways.insert(name.to_owned(), region.to_owned());
+    let serving = assign(&members);
+    let mut wants = Wants::default();
+    for (replica, record) in &view.replicas {
+        let Some(address) = address(record) else {
+            let url: String = record.spec.url.chars().take(200).collect();
+            wants.problems.insert(format!("replica {replica}: `{url}` is no address"));
+            continue;
+        };
+        let serving = serving.get(replica).filter(|serving| serving.includes(&name.to_owned()));
+        match serving {
+            Some(serving) => {
+                let want = want(view, replica, record, serving);
+                if let Some(twin) = wants.here.get(&address) {
+                    let twin = &twin.name;
+                    wants.problems.insert(format!(
+                        "replica {replica}: {address} is replica {twin} already; remove one"
+                    ));
+                } else {
+                    wants.away.remove(&address);
+                    wants.here.insert(address, want);
+                }
+            }
+            None if wants.here.contains_key(&address) => {}
+            None => {
+                let away = if record.is_there() { Away::Elsewhere } else { Away::Removed };
+                let known = wants.away.entry(address).or_insert(away);
+                // Removed under one name and there under another, it is there.
+                if away == Away::Elsewhere {
+                    *known = away;
+                }
+            }
+        }
+    }
+    wants
+}
+
+fn want(view: &Snapshot, name: &str, record: &Replica, serving: &Serving<String>) -> Want {
+    let region = view.regions.get(&record.region);
+    let serves = region.is_none_or(|region| region.wanted == Wanted::Up);
+    let (adopted, rtt) = match serving {
+        Serving::Adopted { rtt, .. } => (Some(record.region.clone()), *rtt),
+        Serving::Own(_) | Serving::Nobody => (None, None),
+    };
+    Want {
+        name: name.to_owned(),
+        spec: record.spec.clone(),
+        drains: record.wanted != Wanted::Up || !serves,
+        adopted,
+        rtt: rtt.unwrap_or_default(),
+    }
+}
+
+/// Host and port of a replica: what it is known by.
+fn address(record: &Replica) -> Option<String> {
+    let uri = base_url(&record.spec.url).ok()?;
+    uri.authority().map(|authority| authority.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(json: serde_json::Value) -> Snapshot {
+        serde_json::from_value(json).unwrap()
+    }
+
+    /// eu has two replicas and a gateway, us a replica and the gateway under test.
+    fn fleet() -> Snapshot {
+        let replica = |region: &str, n: u32| serde_json::json!({"region": region, "spec": {"url": format!("http://10.0.0.{n}:80")}});
+        let gateway =
+            |region: &str| serde_json::json!({"region": region, "address": "x", "version": "1"});
+        view(serde_json::json!({
+            "store": "s", "revision": 1,
+            "regions": {"us": {"rtt_ms": {"eu": 92.0}}, "eu": {}},
+            "replicas": {"a": replica("eu", 1), "b": replica("eu", 2), "c": replica("us", 3)},
+            "gateways": {"us-1": gateway("us"), "eu-1": gateway("eu")}
+        }))
+    }
+
+    fn here(wants: &Wants) -> Vec<String> {
+        let one = |want: &Want| {
+            let sign = if want.drains { "-" } else { "" };
+            let adopted = want.adopted.as_ref().map(|r| format!(" of {r}")).unwrap_or_default();
+            format!("{sign}{}{adopted}", want.name)
+        };
+        wants.here.values().map(one).collect()
+    }
+
+    // A gateway has its own region's replicas; another's when that one has no gateway left, with
+    // the way there; and gives them up when it has one again.
+    #[test]
+    fn adopts_and_hands_back() {
+        let mut fleet = fleet();
+        let before = wants(&fleet, "us-1", "us");
+        assert_eq!(here(&before), ["c"]);
+        assert_eq!(before.away.values().collect::<Vec<_>>(), [&Away::Elsewhere; 2]);
+        let eu = fleet.gateways.remove("eu-1").unwrap();
+        let adopted = wants(&fleet, "us-1", "us");
+        assert_eq!(here(&adopted), ["a of eu", "b of eu", "c"]);
+        assert_eq!(adopted.here["10.0.0.1:80"].rtt, Duration::from_millis(92));
+        fleet.gateways.insert("eu-2".into(), eu);
+        assert_eq!(wants(&fleet, "us-1", "us"), before);
+    }
+
+    // A gateway that the view has not heard of, or hears of no more, counts itself.
+    #[test]
+    fn counts_itself() {
+        let mut fleet = fleet();
+        fleet.gateways.clear();
+        assert_eq!(here(&wants(&fleet, "eu-9", "eu")), ["a", "b", "c of us"]);
+    }
+
+    // Draining is the replica's or its region's; a removed one is to go, unless its address is in
+    // the registry under another name.
+    #[test]
+    fn drains_and_removes() {
+        let mut fleet = fleet();
+        fleet.replicas.get_mut("a").unwrap().wanted = Wanted::Draining;
+        assert_eq!(here(&wants(&fleet, "eu-1", "eu")), ["-a", "b"]);
+        fleet.regions.get_mut("eu").unwrap().wanted = Wanted::Draining;
+        assert_eq!(here(&wants(&fleet, "eu-1", "eu")), ["-a", "-b"]);
+        fleet.replicas.get_mut("a").unwrap().wanted = Wanted::Removed;
+        let removed = wants(&fleet, "eu-1", "eu");
+        assert_eq!(
+            (here(&removed), removed.away["10.0.0.1:80"]),
+            (vec!["-b".into()], Away::Removed)
+        );
+        let again = fleet.replicas["b"].clone();
+        let spec = fleet.replicas["a"].spec.clone();
+        fleet.replicas.insert("z".into(), Replica { spec, ..again });
+        assert_eq!(here(&wants(&fleet, "eu-1", "eu")), ["-z", "-b"]);
+        assert_eq!(wants(&fleet, "us-1", "us").away["10.0.0.1:80"], Away::Elsewhere);
+    }
+
+    // What can't be done is told and keeps nothing else from being done.
+    #[test]
+    fn problems_are_told() {
+        let mut fleet = fleet();
+        fleet.replicas.get_mut("a").unwrap().spec.url = "nowhere".into();
+        let twin = fleet.replicas["b"].clone();
+        fleet.replicas.insert("d".into(), twin);
+        let wants = wants(&fleet, "eu-1", "eu");
+        assert_eq!(here(&wants), ["b"]);
+        let problems: Vec<_> = wants.problems.iter().map(String::as_str).collect();
+        assert_eq!(
+            problems,
+            [
+                "replica a: `nowhere` is no address",
+                "replica d: 10.0.0.2:80 is replica b already; remove one"
+            ]
+        );
+    }
+}

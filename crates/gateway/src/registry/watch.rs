@@ -1,0 +1,181 @@
+//! The view of the registry, kept up to date: read whole once, then every change as it comes.
+//!
+//! A broken way is taken up again after the last revision that came. Only where the control plane
+//! says that this can't be, its history being shorter or its store another one, all is read anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use meridian_wire::registry::{Beat, Snapshot, Update};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::ask::{Answer, Lost, whole};
+use super::lease::patience;
+use super::{Following, Task};
+
+/// The control plane says something each second; after so much silence the way is broken.
+const SILENCE: Duration = Duration::from_secs(4);
+/// Longest event, bytes.
+const MOST_EVENT: usize = 16 << 20;
+
+/// Keeps the view up to date, for ever.
+pub(super) async fn keep(following: Arc<Following>) {
+    let mut pauses = following.pauses(2);
+    loop {
+        let Err(why) = follow(&following, &mut pauses).await;
+        following.failed(Task::Watch, &why);
+        pauses.pause().await;
+    }
+}
+
+/// Follows until the way breaks.
+async fn follow(
+    following: &Following,
+    pauses: &mut super::Pauses,
+) -> Result<std::convert::Infallible, Lost> {
+    let held = following.view.borrow().clone();
+    let mut view = match held {
+        Some(view) => view,
+        None => read(following).await?,
+    };
+    let mut watch = match begin(following, &view).await {
+        Err(Lost::Refused { status: 409, .. }) => {
+            view = read(following).await?;
+            begin(following, &view).await?
+        }
+        begun => begun?,
+    };
+    loop {
+        let event = watch.event().await?;
+        match event.name.as_str() {
+            "beat" => {
+                let beat: Beat = event.read()?;
+                // What came between is nothing that a gateway follows.
+                let newer = beat.store == view.store && beat.revision > view.revision;
+                if newer {
+                    let revision = beat.revision;
+                    view = Arc::new(Snapshot { revision, ..Snapshot::clone(&view) });
+                    following.view.send_if_modified(|held| {
+                        *held = Some(view.clone());
+                        false
+                    });
+                }
+                following.did(Task::Watch);
+                pauses.begin_anew();
+            }
+            "update" => {
+                let update: Update = event.read()?;
+                let mut next = Snapshot::clone(&view);
+                next.apply(update);
+                view = Arc::new(next);
+                following.view.send_replace(Some(view.clone()));
+            }
+            "again" => {
+                view = read(following).await?;
+                watch = begin(following, &view).await?;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads everything.
+async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
+    let limit = patience(following);
+    let snapshot = following.ask(Method::GET, "/admin/registry", Bytes::new(), limit).await?;
+    let view: Arc<Snapshot> = Arc::new(snapshot);
+    let before = following.view.send_replace(Some(view.clone()));
+    if before.is_some_and(|before| before.store != view.store) {
+        tracing::warn!(
+            store = view.store,
+            revision = view.revision,
+            "the control plane has another store; replicas that it does not know stay as they are"
+        );
+    }
+    Ok(view)
+}
+
+async fn begin(following: &Following, view: &Snapshot) -> Result<Events, Lost> {
+    let path = format!("/admin/watch?from={}&store={}", view.revision + 1, view.store);
+    let limit = patience(following);
+    let answer = following.open(Method::GET, &path, Bytes::new(), limit).await?;
+    if answer.status == 200 {
+        return Ok(Events { answer, buffer: Vec::new() });
+    }
+    let Answer { status, body, .. } = answer;
+    let refused = timeout(limit, whole(status, body)).await.map_err(|_| Lost::Late(limit))?;
+    Err(refused.err().unwrap_or(Lost::Closed))
+}
+
+/// The events of a watch.
+struct Events {
+    answer: Answer,
+    buffer: Vec<u8>,
+}
+
+/// One event.
+struct Event {
+    name: String,
+    data: String,
+}
+
+impl Event {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Lost> {
+        serde_json::from_str(&self.data).map_err(|error| Lost::Form(error.to_string()))
+    }
+}
+
+impl Events {
+    async fn event(&mut self) -> Result<Event, Lost> {
+        loop {
+            if let Some(event) = split(&mut self.buffer)? {
+                return Ok(event);
+            }
+            let piece = timeout(SILENCE, piece(&mut self.answer.body)).await;
+            let piece = piece.map_err(|_| Lost::Silent)??;
+            if self.buffer.len() + piece.len() > MOST_EVENT {
+                return Err(Lost::Form(format!("an event of over {MOST_EVENT} bytes")));
+            }
+            self.buffer.extend_from_slice(&piece);
+        }
+    }
+}
+
+async fn piece(body: &mut Incoming) -> Result<Bytes, Lost> {
+    let frame = body.frame().await.ok_or(Lost::Closed)??;
+    Ok(frame.into_data().unwrap_or_default())
+}
+
+/// The first whole event, which leaves the buffer.
+fn split(buffer: &mut Vec<u8>) -> Result<Option<Event>, Lost> {
+    let Some(end) = memchr::memmem::find(buffer, b"\n\n") else { return Ok(None) };
+    let rest = buffer.split_off(end + 2);
+    let event = std::mem::replace(buffer, rest);
+    let text = str::from_utf8(&event).map_err(|error| Lost::Form(error.to_string()))?;
+    let field = |name: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap_or_default().trim_start().to_owned()
+    };
+    Ok(Some(Event { name: field("event:"), data: field("data:") }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Events are split where they end, however they arrive; a comment has neither name nor data.
+    #[test]
+    fn events_are_split() {
+        let mut buffer = b"event: beat\nid: 3\ndata: {}\n\n: hi\n\nevent: up".to_vec();
+        let mut next = || split(&mut buffer).unwrap().map(|event| (event.name, event.data));
+        assert_eq!(next(), Some(("beat".to_owned(), "{}".to_owned())));
+        assert_eq!(next(), Some((String::new(), String::new())));
+        assert_eq!(next(), None);
+        assert!(split(&mut b"event: \xff\n\n".to_vec()).is_err());
+    }
+}

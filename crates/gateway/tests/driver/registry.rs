@@ -1,0 +1,279 @@
+//! Gateways that follow a control plane: what it says is done, it may be gone, and a region without
+//! gateways is adopted.
+
+use std::time::Duration;
+
+use meridian_wire::admin::Status;
+use meridian_wire::config::Gateway as Config;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::common::{Region, Replica, Script, call, chat, config, eventually};
+use crate::plane::Plane;
+
+/// The gateway of a region, named after it, which follows the plane.
+fn follower(plane: &Plane, region: &str, replicas: &[&Replica]) -> Config {
+    named(plane, region, &format!("{region}-1"), replicas)
+}
+
+fn named(plane: &Plane, region: &str, name: &str, replicas: &[&Replica]) -> Config {
+    let text =
+        format!("version: 1\ncontrol: {{url: '{}', name: {name}, lease: 3s}}\n", plane.url());
+    let mut config = config(replicas);
+    config.region = region.to_owned();
+    config.control = Config::read(&text).unwrap().control;
+    config
+}
+
+async fn add(plane: &Plane, name: &str, region: &str, replica: &Replica) {
+    let record = json!({"region": region, "spec": {"url": replica.url()}});
+    let (status, said) = plane.ask("PUT", &format!("/admin/replicas/{name}"), record).await;
+    assert_eq!(status, 201, "{said}");
+}
+
+async fn change(plane: &Plane, method: &str, path: &str) {
+    let (status, said) = plane.ask(method, path, Value::Null).await;
+    assert_eq!(status, 200, "{said}");
+}
+
+fn word(status: &Status) -> &str {
+    &status.control.as_ref().unwrap().state
+}
+
+/// The states of the replicas here.
+fn states(status: &Status) -> Vec<&str> {
+    status.replicas.iter().map(|one| one.state.as_str()).collect()
+}
+
+fn serves(status: &Status) -> bool {
+    states(status) == ["up"] && !status.replicas[0].models.is_empty()
+}
+
+// What operators write is done: a replica is taken in, drained, brought back and taken out, a whole
+// region is drained; a replica of the gateway's own file that the registry has no record of stays.
+#[tokio::test(start_paused = true)]
+async fn the_registry_is_done() {
+    let plane = Plane::start("").await;
+    let (own, far) = (Replica::start().await, Replica::start().await);
+    let eu = Region::start(follower(&plane, "eu", &[&own])).await;
+    eu.until("the control plane is followed", |s| word(s) == "up").await;
+    add(&plane, "a", "eu", &far).await;
+    let both = ["up", "up"];
+    eu.until("it is taken in", |s| states(s) == both).await;
+    change(&plane, "POST", "/admin/replicas/a/drain").await;
+    eu.until("it drains", |s| states(s) == ["up", "draining"]).await;
+    change(&plane, "POST", "/admin/replicas/a/undrain").await;
+    eu.until("it serves again", |s| states(s) == both).await;
+    change(&plane, "POST", "/admin/regions/eu/drain").await;
+    eu.until("its region drains", |s| states(s) == ["up", "draining"]).await;
+    change(&plane, "POST", "/admin/regions/eu/undrain").await;
+    eu.until("its region serves again", |s| states(s) == both).await;
+    change(&plane, "DELETE", "/admin/replicas/a").await;
+    eu.until("it is gone", |s| states(s) == ["up"]).await;
+    assert_eq!(eu.status().await.replicas[0].url, own.url());
+    assert_eq!(eu.status().await.control.unwrap().problems, [""; 0]);
+}
+
+// A removed replica stays out although the gateway's own file lists it, and comes back when its
+// record is forgotten and it is added anew.
+#[tokio::test(start_paused = true)]
+async fn the_registry_decides_over_the_file() {
+    let plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    change(&plane, "DELETE", "/admin/replicas/a").await;
+    let eu = Region::start(follower(&plane, "eu", &[&replica])).await;
+    eu.until("it is left out", |s| word(s) == "up" && s.replicas.is_empty()).await;
+    add(&plane, "a", "eu", &replica).await;
+    eu.until("it is there", serves).await;
+}
+
+// The control plane sees the gateway and, by its word, the replica.
+#[tokio::test(start_paused = true)]
+async fn the_gateway_is_seen() {
+    let plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    replica.load(3, 8, 0.5);
+    add(&plane, "a", "eu", &replica).await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("it is there", serves).await;
+    let seen = || async {
+        let seen = plane.get("/admin/replicas").await[0]["seen"]["eu-1"]["state"].clone();
+        (seen == "up").then_some(())
+    };
+    eventually("the replica is seen up", seen).await;
+    let needed = || async {
+        let status = plane.get("/admin/status").await;
+        let eu = status["regions"]["eu"].clone();
+        (eu["work"].as_f64()? > 0.5).then_some(eu)
+    };
+    let eu = eventually("its load is told", needed).await;
+    assert_eq!((&eu["up"], &eu["gateways"][0]), (&json!(1), &json!("eu-1")), "{eu}");
+    assert!(eu["needed"].as_u64().unwrap() >= 1, "{eu}");
+}
+
+// Without a control plane the gateway starts by its own file and says so; with one that comes later
+// it does what that says; when it is gone it goes on as before and says so, in status and metrics;
+// when it is back, what was changed meanwhile is done.
+#[tokio::test(start_paused = true)]
+async fn the_control_plane_may_be_gone() {
+    let mut plane = Plane::start("").await;
+    let (own, far) = (Replica::start().await, Replica::start().await);
+    add(&plane, "a", "eu", &far).await;
+    plane.stop().await;
+    let eu = Region::with(&[&own], |config| *config = follower(&plane, "eu", &[&own])).await;
+    let status = eu.until("it is told", |s| s.control.as_ref().unwrap().lost_s.is_some()).await;
+    assert_eq!((word(&status), states(&status)), ("unseen", vec!["up"]));
+    assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
+
+    plane.start_again().await;
+    eu.until("its replica is taken in", |s| word(s) == "up" && states(s) == ["up", "up"]).await;
+    let before = eu.status().await.control.unwrap();
+    plane.stop().await;
+    let lost = eu.until("it is lost", |s| word(s) == "lost").await.control.unwrap();
+    assert_eq!((lost.losses, lost.revision), (2, before.revision));
+    sleep(Duration::from_secs(60)).await;
+    let status = eu.status().await;
+    assert_eq!((word(&status), states(&status)), ("lost", vec!["up", "up"]));
+    let problems = status.control.unwrap().problems;
+    assert!(problems.iter().all(|p| p.contains("cannot be reached")), "{problems:?}");
+    assert_eq!(problems.len(), 2, "neither the lease nor the watch goes on");
+    assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
+    let page = eu.admin("GET", "/metrics", "").await;
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(page.contains("meridian_control_up 0"), "{page}");
+    assert!(page.contains("meridian_control_losses_total 2"), "{page}");
+
+    plane.start_again().await;
+    change(&plane, "POST", "/admin/replicas/a/drain").await;
+    let status = eu.until("it catches up", |s| states(s) == ["up", "draining"]).await;
+    assert_eq!(word(&status), "up");
+    eu.until("it is alive there", |s| s.control.as_ref().unwrap().leased).await;
+}
+
+// A control plane that lost its file empties no fleet: what it does not know stays, and is its own
+// again once it is added.
+#[tokio::test(start_paused = true)]
+async fn a_lost_store_empties_no_fleet() {
+    let mut plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("it is there", serves).await;
+    plane.stop().await;
+    plane.lose_file();
+    plane.start_again().await;
+    let gateways = || async { plane.get("/admin/gateways").await[0]["name"].as_str().map(drop) };
+    eventually("the gateway is alive in the new store", gateways).await;
+    sleep(Duration::from_secs(10)).await;
+    assert!(serves(&eu.status().await));
+    add(&plane, "b", "eu", &replica).await;
+    change(&plane, "DELETE", "/admin/replicas/b").await;
+    eu.until("the new store decides", |s| s.replicas.is_empty()).await;
+}
+
+/// us, eu and asia, where us is nearer to eu.
+async fn three(plane: &Plane) {
+    for (region, record) in [
+        ("us", json!({"rtt_ms": {"eu": 92.0, "asia": 167.0}})),
+        ("asia", json!({"rtt_ms": {"eu": 230.0}})),
+    ] {
+        let (status, said) = plane.ask("PUT", &format!("/admin/regions/{region}"), record).await;
+        assert_eq!(status, 200, "{said}");
+    }
+}
+
+// A gateway that is gone without a word is missed when its lease has run out. Then one gateway
+// adopts its replica, the nearest, once: the other one never has it. When its own is back, the
+// adopter takes nothing new there, lets what it had sent end, and leaves; the books of both agree.
+#[tokio::test(start_paused = true)]
+async fn a_lost_gateways_replica_is_adopted_once_and_handed_back() {
+    let plane = Plane::start("").await;
+    three(&plane).await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    let us = Region::start(follower(&plane, "us", &[])).await;
+    let asia = Region::start(follower(&plane, "asia", &[])).await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("eu serves its own", serves).await;
+    let three = |s: &Status| s.control.as_ref().unwrap().gateways.len() == 3;
+    us.until("us knows all", three).await;
+    asia.until("asia knows all", three).await;
+
+    eu.served.abort();
+    let start = Instant::now();
+    let adopted = async || {
+        for (region, who) in [(&us, "us"), (&asia, "asia")] {
+            let there = region.status().await.control.unwrap().adopted_replicas;
+            assert!(there == 0 || who == "us", "asia is farther away");
+            if there > 0 {
+                return Some(());
+            }
+        }
+        None
+    };
+    eventually("us adopts", adopted).await;
+    let took = start.elapsed();
+    assert!((1..=6).contains(&took.as_secs()), "a lease of 3 s was missed after {took:?}");
+    us.until("it serves", serves).await;
+    for _ in 0..50 {
+        sleep(Duration::from_millis(200)).await;
+        let (us, asia) = (us.status().await, asia.status().await);
+        assert_eq!((states(&us), states(&asia)), (vec!["up"], vec![]));
+        assert_eq!(us.control.unwrap().adopted, ["eu"]);
+    }
+    assert_eq!(call(us.listen, chat("hi")).await.status, 200);
+
+    replica.then(Script::silence());
+    let listen = us.listen;
+    let open = tokio::spawn(async move { call(listen, chat("long")).await });
+    us.until("a request runs there", |s| s.requests.in_flight == 1).await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("eu serves its own again", serves).await;
+    us.until("us drains it", |s| states(s) == ["draining"]).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(us.status().await.requests.in_flight, 1, "what runs there goes on");
+    open.abort();
+    let handed = |s: &Status| s.replicas.is_empty();
+    let status = us.until("us has handed it back", handed).await;
+    assert_eq!(status.control.unwrap().adopted, [""; 0]);
+    assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
+    assert_eq!((us.settled().await.requests.done, eu.settled().await.requests.done), (1, 1));
+}
+
+// A gateway that goes in order says so: its replica is adopted at once, not a lease later.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_goes_says_so() {
+    let plane = Plane::start("").await;
+    three(&plane).await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    let us = Region::start(follower(&plane, "us", &[])).await;
+    let mut eu = Region::start(follower(&plane, "eu", &[])).await;
+    eu.until("it is alive", |s| s.control.as_ref().unwrap().leased).await;
+    let start = Instant::now();
+    eu.shut_down();
+    us.until("us adopts", |s| !s.replicas.is_empty()).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+// Gateways of one region share its replicas; a second one under the same name is told so, and has
+// its name when the first one's lease has run out.
+#[tokio::test(start_paused = true)]
+async fn one_region_shares_and_names_are_single() {
+    let plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    let one = Region::start(named(&plane, "eu", "eu-1", &[])).await;
+    let two = Region::start(named(&plane, "eu", "eu-2", &[])).await;
+    one.until("the first serves", serves).await;
+    two.until("the second serves", serves).await;
+    let twin = Region::start(named(&plane, "eu", "eu-1", &[])).await;
+    let taken = |s: &Status| {
+        s.control.as_ref().unwrap().problems.iter().any(|p| p.contains("`eu-1` is there already"))
+    };
+    let status = twin.until("the name is taken", taken).await;
+    assert!(!status.control.unwrap().leased);
+    one.served.abort();
+    twin.until("it has the name", |s| s.control.as_ref().unwrap().leased).await;
+}

@@ -1,0 +1,54 @@
+//! What keeps a record from working, told with its field, the value and the remedy.
+
+use super::{Region, Replica};
+use crate::config::base_url;
+
+/// Longest name of a label or model, and of a label's value.
+const MOST_TEXT: usize = 256;
+
+impl Replica {
+    /// Everything that keeps it from working.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Err(problem) = base_url(&self.spec.url) {
+            found.push(format!("spec.url: {problem}"));
+        }
+        if self.spec.weight == 0 {
+            found.push("spec.weight: 0 would never be picked; use 1 or more".to_owned());
+        }
+        if self.spec.slots == Some(0) {
+            found.push(
+                "spec.slots: 0 would take nothing; use 1 or more, or leave it out".to_owned(),
+            );
+        }
+        if self.spec.kv_tokens == Some(0) {
+            let remedy = "use its size in tokens, or leave it out";
+            found.push(format!("spec.kv_tokens: 0 would hold nothing; {remedy}"));
+        }
+        found
+    }
+}
+
+impl Region {
+    /// Everything that keeps it from working, its policy and the names in it aside.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (to, ms) in &self.rtt_ms {
+            if !(ms.is_finite() && (0.0..=60_000.0).contains(ms)) {
+                let remedy = "use milliseconds from 0 to 60000";
+                found.push(format!("rtt_ms.{to}: {ms} is no round trip; {remedy}"));
+            }
+        }
+        for (name, value) in &self.labels {
+            if name.is_empty() || name.len() > MOST_TEXT || value.len() > MOST_TEXT {
+                let shown: String = name.chars().take(40).collect();
+                found.push(format!(
+                    "labels.{shown}: a name or value of 0 or over {MOST_TEXT} bytes; use a shorter one"
+                ));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,232 @@
+//! What whoever follows the registry holds, and what keeps it up to date.
+//!
+//! A follower reads a [`Snapshot`] once and then takes [`Update`]s in order of their revisions; it
+//! then holds what it would read anew. Who serves which replica is computed from the snapshot
+//! alone, by everybody with the same function.
+//!
+//! Records that can't be read, of a later version perhaps, are left out by the control plane.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use meridian_routing::assign::{Home, Membership};
+use serde::{Deserialize, Serialize};
+
+use super::{Gateway, Region, Replica};
+
+/// Everything at one revision: `GET /admin/registry`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Names the store: revisions of another one mean nothing here.
+    pub store: String,
+    /// The revision.
+    pub revision: u64,
+    /// The regions.
+    pub regions: BTreeMap<String, Region>,
+    /// The replicas, removed ones included.
+    pub replicas: BTreeMap<String, Replica>,
+    /// The gateways that live.
+    pub gateways: BTreeMap<String, Gateway>,
+}
+
+/// The changes of one revision: an event of `GET /admin/watch`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    /// The revision.
+    pub revision: u64,
+    /// What changed.
+    pub changes: Vec<Change>,
+}
+
+/// One record as it is now; without one, it is gone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Change {
+    /// A region.
+    Region {
+        /// Its name.
+        name: String,
+        /// Its record.
+        record: Option<Region>,
+    },
+    /// A replica.
+    Replica {
+        /// Its name.
+        name: String,
+        /// Its record.
+        record: Option<Replica>,
+    },
+    /// A gateway.
+    Gateway {
+        /// Its name.
+        name: String,
+        /// Its record.
+        record: Option<Gateway>,
+    },
+}
+
+/// The first event of a watch, and the one that is sent while nothing changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Names the store.
+    pub store: String,
+    /// Everything up to this revision has been sent.
+    pub revision: u64,
+}
+
+impl Snapshot {
+    /// Brings it up to date. One that it knows already changes nothing.
+    pub fn apply(&mut self, update: Update) {
+        if update.revision <= self.revision {
+            return;
+        }
+        self.revision = update.revision;
+        for change in update.changes {
+            match change {
+                Change::Region { name, record } => put(&mut self.regions, name, record),
+                Change::Replica { name, record } => put(&mut self.replicas, name, record),
+                Change::Gateway { name, record } => put(&mut self.gateways, name, record),
+            }
+        }
+    }
+
+    /// The members, as the assignment sees them.
+    #[must_use]
+    pub fn membership(&self) -> Membership<String, String, String> {
+        let there = self.replicas.iter().filter(|(_, one)| one.is_there());
+        let home = |one: &Replica| Home {
+            region: one.region.clone(),
+            adopters: self.adopters(&one.region),
+        };
+        Membership {
+            rtts: self.rtts(),
+            gateways: self.gateways.iter().map(|(n, g)| (n.clone(), g.region.clone())).collect(),
+            replicas: there.map(|(name, one)| (name.clone(), home(one))).collect(),
+        }
+    }
+
+    fn adopters(&self, region: &str) -> Option<BTreeSet<String>> {
+        let adopters = self.regions.get(region)?.adopters.as_ref()?;
+        Some(adopters.iter().cloned().collect())
+    }
+
+    /// The round trip between two regions, each way: what gateways of the first measured, the
+    /// shortest of them; else what operators wrote of the first, or of the second.
+    fn rtts(&self) -> BTreeMap<(String, String), Duration> {
+        let mut rtts = BTreeMap::new();
+        let mut enter = |from: &str, to: &str, ms: f64| {
+            if let Ok(rtt) = Duration::try_from_secs_f64(ms / 1e3) {
+                let known = rtts.entry((from.to_owned(), to.to_owned())).or_insert(rtt);
+                *known = rtt.min(*known);
+            }
+        };
+        for gateway in self.gateways.values() {
+            gateway.rtt_ms.iter().for_each(|(to, ms)| enter(&gateway.region, to, *ms));
+        }
+        let written: Vec<_> = self
+            .regions
+            .iter()
+            .flat_map(|(from, region)| region.rtt_ms.iter().map(move |(to, ms)| (from, to, *ms)))
+            .collect();
+        for there in [true, false] {
+            for (from, to, ms) in &written {
+                let pair = if there { (*from, *to) } else { (*to, *from) };
+                let pair = (pair.0.clone(), pair.1.clone());
+                if let Ok(rtt) = Duration::try_from_secs_f64(ms / 1e3) {
+                    rtts.entry(pair).or_insert(rtt);
+                }
+            }
+        }
+        rtts
+    }
+}
+
+fn put<R>(records: &mut BTreeMap<String, R>, name: String, record: Option<R>) {
+    match record {
+        Some(record) => drop(records.insert(name, record)),
+        None => drop(records.remove(&name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meridian_routing::assign::{Serving, assign};
+
+    use super::*;
+
+    fn snapshot(json: serde_json::Value) -> Snapshot {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn world() -> Snapshot {
+        snapshot(serde_json::json!({
+            "store": "a", "revision": 7,
+            "regions": {
+                "us": {"rtt_ms": {"eu": 92.0}},
+                "eu": {},
+                "asia": {"rtt_ms": {"us": 167.0, "eu": 230.0}}
+            },
+            "replicas": {
+                "a": {"region": "eu", "spec": {"url": "http://10.0.0.1:8000"}},
+                "b": {"region": "eu", "spec": {"url": "http://10.0.0.2:8000"}, "wanted": "removed"}
+            },
+            "gateways": {
+                "asia-1": {"region": "asia", "address": "x", "version": "1"},
+                "us-1": {"region": "us", "address": "x", "version": "1"}
+            }
+        }))
+    }
+
+    fn server(of: &Snapshot) -> Serving<String> {
+        assign(&of.membership()).remove("a").unwrap()
+    }
+
+    // The nearest gateway adopts by what operators wrote, by what was measured where something was,
+    // and only where the region allows it; a removed replica is nobody's.
+    #[test]
+    fn membership_follows_the_records() {
+        let mut world = world();
+        assert_eq!(assign(&world.membership()).len(), 1);
+        let adopted = |by: &str, ms| Serving::Adopted {
+            by: by.to_owned(),
+            rtt: Some(Duration::from_millis(ms)),
+        };
+        assert_eq!(server(&world), adopted("us-1", 92));
+        let measured = BTreeMap::from([("eu".to_owned(), 40.0)]);
+        world.gateways.get_mut("asia-1").unwrap().rtt_ms = measured;
+        assert_eq!(server(&world), adopted("asia-1", 40));
+        world.regions.get_mut("eu").unwrap().adopters = Some(vec!["us".to_owned()]);
+        assert_eq!(server(&world), adopted("us-1", 92));
+        world.regions.get_mut("eu").unwrap().adopters = Some(Vec::new());
+        assert_eq!(server(&world), Serving::Nobody);
+    }
+
+    // A distance that only the other side wrote down counts both ways.
+    #[test]
+    fn distances_hold_both_ways() {
+        let rtts = world().membership().rtts;
+        let pair = |a: &str, b: &str| rtts.get(&(a.to_owned(), b.to_owned())).copied();
+        assert_eq!(pair("eu", "us"), Some(Duration::from_millis(92)));
+        assert_eq!(pair("eu", "asia"), pair("asia", "eu"));
+    }
+
+    // An update adds, changes and takes away; one that is known, or older, does nothing.
+    #[test]
+    fn updates_are_applied_once() {
+        let mut world = world();
+        let gone = Change::Gateway { name: "us-1".into(), record: None };
+        let update = Update { revision: 8, changes: vec![gone] };
+        let text = serde_json::to_string(&update).unwrap();
+        assert_eq!(
+            text,
+            r#"{"revision":8,"changes":[{"kind":"gateway","name":"us-1","record":null}]}"#
+        );
+        world.apply(serde_json::from_str(&text).unwrap());
+        assert_eq!((world.revision, world.gateways.len()), (8, 1));
+        world.apply(Update {
+            revision: 8,
+            changes: vec![Change::Replica { name: "a".into(), record: None }],
+        });
+        assert_eq!(world.replicas.len(), 2);
+    }
+}
