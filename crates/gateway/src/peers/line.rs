@@ -33,6 +33,8 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// Bytes of one request that are taken from its body before the network took them.
 const SEND_BUFFER: usize = 4 << 20;
+/// Bytes that are sent ahead first: about what a new connection's window lets out.
+const WARM_FIRST: usize = 16 << 10;
 /// Requests that were given up and whose last frames may still come.
 const RESETS: usize = 1024;
 
@@ -169,15 +171,21 @@ impl Drop for Down<'_> {
     }
 }
 
-/// Sends bytes that mean nothing. An older peer says that it does not know the path, and has taken
-/// what came until then.
+/// Sends bytes that mean nothing, each time about as many as the window has room for, so that a
+/// request that comes meanwhile waits behind few of them. An older peer says that it does not know
+/// the path, and has taken what came until then.
 async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) {
-    if bytes == 0 {
-        return;
+    let zeros = Bytes::from(vec![0; bytes]);
+    let (mut sent, mut step) = (0, WARM_FIRST);
+    while sent < bytes {
+        let end = bytes.min(sent + step);
+        let body = Parts::new([zeros.slice(sent..end), Bytes::new(), Bytes::new()]);
+        let request = Request::post(link.uri(WARM)).body(body);
+        let request = request.expect("the parts of a URI are fixed");
+        if sender.send_request(request).await.is_err() {
+            return;
+        }
+        (sent, step) = (end, step * 2);
     }
-    let body = Parts::new([Bytes::from(vec![0; bytes]), Bytes::new(), Bytes::new()]);
-    let request = Request::post(link.uri(WARM)).body(body).expect("the parts of a URI are fixed");
-    if let Ok(response) = sender.send_request(request).await {
-        tracing::debug!(peer = %link.identity, status = %response.status(), "the line is warm");
-    }
+    tracing::debug!(peer = %link.identity, bytes, "the connection for requests is warm");
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use meridian_wire::admin::{Explanation, Forwards, Status};
-use meridian_wire::config::{AdmissionMode, Gateway as Config, Size};
+use meridian_wire::config::{AdmissionMode, Gateway as Config, Size, Span};
 
 use crate::common::{
-    Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, stream_chat,
+    Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, peers,
+    stream_chat,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -266,13 +267,13 @@ async fn a_refusal_is_tried_elsewhere() {
     let regions = world.start().await;
     let [us, eu, asia] = &regions[..] else { panic!("three regions") };
     let _busy = occupy(us, &replicas[0]).await;
-    let mut peers = Vec::new();
+    let mut served_by = Vec::new();
     for text in ["one", "two", "three"] {
         let answer = call(us.listen, chat(text)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
-        peers.push(answer.header("x-meridian-peer").to_owned());
+        served_by.push(answer.header("x-meridian-peer").to_owned());
     }
-    assert_eq!(peers, ["asia/asia-1"; 3]);
+    assert_eq!(served_by, ["asia/asia-1"; 3]);
     assert_eq!(replicas[1].count(), 0);
     let refused = agreed(us, eu).await;
     assert_eq!(refused.begun, refused.refused);
@@ -484,4 +485,48 @@ async fn a_drain_waits_for_peers() {
     regions.remove(1).served.await.unwrap().unwrap();
     drop(busy);
     assert_eq!(sent(&regions[0], "eu").await.done, 1);
+}
+
+// An idle region asks a long queue for work, and is sent what is held there (SkyWalker's stealing).
+#[tokio::test(start_paused = true)]
+async fn held_requests_are_handed_over() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let mut world = World::of(&[&[&here], &[&there]]);
+    let steal = Config::read("version: 1\npolicy: {name: skywalker_steal, steal_above: 1}\n");
+    for config in &mut world.configs {
+        config.policy = steal.as_ref().unwrap().policy.clone();
+    }
+    // It tells of itself so seldom that nobody sends it anything unasked.
+    let seldom = peers(&mut world.configs[1]);
+    (seldom.push, seldom.beat) = (Span::secs(10), Span::secs(10));
+    (seldom.gone, seldom.stale) = (Span::secs(30), Span::secs(30));
+    let regions = world.start().await;
+    let [us, eu] = &regions[..] else { panic!("two regions") };
+    let busy = [occupy(us, &here).await, occupy(eu, &there).await];
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let calls: Vec<_> = (0..4)
+        .map(|n| {
+            let listen = us.listen;
+            tokio::spawn(async move { call(listen, chat(&format!("request {n}"))).await })
+        })
+        .collect();
+    us.until("all are held", |s| s.held == 4).await;
+    let [kept, given] = busy;
+    drop(given);
+    let stolen = eventually("some are handed over", async || {
+        let sent = sent(us, "eu").await;
+        (sent.done >= 1).then_some(sent.done)
+    })
+    .await;
+    assert!(stolen >= 1);
+    drop(kept);
+    let mut reasons = Vec::new();
+    for call in calls {
+        let answer = call.await.unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        reasons.push(answer.header("x-meridian-reason").to_owned());
+    }
+    assert!(reasons.iter().any(|r| r == "stolen"), "{reasons:?}");
+    let both = agreed(us, eu).await;
+    assert_eq!(both.done + us.settled().await.replicas[0].done, 4);
 }

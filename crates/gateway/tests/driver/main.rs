@@ -12,6 +12,7 @@ mod drain;
 mod forwards;
 mod h2;
 mod limits;
+mod ocean;
 mod passthrough;
 mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]

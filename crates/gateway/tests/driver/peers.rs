@@ -208,6 +208,56 @@ async fn another_version_is_told_whom_to_update() {
     assert!(matches!(answer.first, Some(Tell::Hello(_))), "{:?}", answer.first);
 }
 
+// A gateway of the fleet is trusted to be one, and still serves no more than one hop: what is not
+// marked as sent on once, in this version, is refused, and neither a replica nor a client's port
+// sees it.
+#[tokio::test(start_paused = true)]
+async fn only_forwards_of_one_hop_are_served() {
+    let fleet = Fleet::new("prod");
+    let replica = Replica::start().await;
+    let us = Region::start(fleet.gateway("us", 1, &[&replica])).await;
+    us.until("the replica is up", |s| s.replicas[0].state == "up").await;
+    let files = peers(&mut fleet.gateway("eu", 2, &[])).clone();
+    let stream = tls(&fleet, &files, true).await;
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |marks: &[(&str, &str)]| {
+        let (head, body) = chat("hi").into_parts();
+        let mut request = http::Request::from_parts(head, body);
+        *request.uri_mut() = "https://us-1.us.prod/v1/chat/completions".parse().unwrap();
+        request.headers_mut().remove("host");
+        for (name, value) in marks {
+            let name: http::HeaderName = name.parse().unwrap();
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        let response = sender.send_request(request).await.unwrap();
+        let refused = response.headers().get("x-meridian-refused").cloned();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, refused.is_some(), String::from_utf8(body.to_vec()).unwrap())
+    };
+    for (marks, says) in [
+        (&[][..], "x-meridian-forward: is missing"),
+        (&[("x-meridian-forward", "2"), ("x-meridian-hops", "1")], "version 2 of the peer"),
+        (&[("x-meridian-forward", "1"), ("x-meridian-hops", "2")], "x-meridian-hops: 2 came"),
+        (&[("x-meridian-forward", "1")], "x-meridian-hops: 0 came"),
+    ] {
+        let (status, refused, body) = ask(marks).await;
+        assert!((status, refused) == (400, true) && body.contains(says), "{status}: {body}");
+    }
+    assert_eq!(replica.count(), 0);
+    let (status, refused, _) = ask(&[("x-meridian-forward", "1"), ("x-meridian-hops", "1")]).await;
+    assert_eq!((status, refused, replica.count()), (200, false, 1));
+    // It is not followed, so it has no row of its own.
+    let status = us.status().await;
+    let taken = status.peers[0].taken;
+    assert_eq!((status.peers[0].name.as_str(), taken.begun), ("others", 5));
+    assert_eq!((taken.refused, taken.done), (4, 1));
+}
+
 /// What became of a stream.
 #[derive(Default)]
 struct Answered {

@@ -2,6 +2,7 @@
 
 mod certs;
 mod client;
+mod ocean;
 mod region;
 mod replica;
 mod script;
@@ -10,6 +11,7 @@ pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
     Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };
+pub(crate) use ocean::Ocean;
 pub(crate) use region::{Region, config};
 pub(crate) use replica::Replica;
 pub(crate) use script::{Script, chunk};
