@@ -434,6 +434,11 @@ impl Routing {
         self.journal.find(id)
     }
 
+    /// The decisions that are kept, newest first.
+    pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
+        self.journal.newest()
+    }
+
     /// The policy's terms of a candidate's score.
     #[must_use]
     pub fn terms(&self, candidate: &crate::explain::CandidateRow) -> Vec<(&'static str, f64)> {
