@@ -344,6 +344,15 @@ impl<S: Store> Registry<S> {
         Ok(())
     }
 
+    /// A gateway's own record.
+    ///
+    /// # Errors
+    /// When the name is no longer its own.
+    pub async fn gateway(&self, name: &str, lease: LeaseId) -> Result<Gateway, Refused> {
+        let there = self.own(name, lease).await?;
+        read(&Key::gateway(name)?, &there.value)
+    }
+
     /// A gateway says how far away other regions are.
     ///
     /// # Errors

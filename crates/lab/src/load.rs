@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Fleet, Process, Result};
 
@@ -31,7 +31,7 @@ pub struct Load {
 }
 
 /// The latest of its running counts.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Live {
     /// Requests started.
     pub sent: u64,
@@ -50,7 +50,7 @@ pub struct Live {
 }
 
 /// Quantiles of a running load; none before anything was measured.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
 pub struct LiveQuantiles {
     /// Median.
     pub p50: Option<f64>,

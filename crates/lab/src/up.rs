@@ -6,11 +6,14 @@
 //! client, gateways and engines are read and compared, and the gateways are drained. It ended well
 //! only if every request did, all counts agree, and every process ended as it should.
 
+mod board;
+mod faults;
 mod region;
 mod start;
 mod stop;
 mod total;
 mod verdict;
+mod view;
 mod world;
 
 use std::path::PathBuf;
@@ -20,7 +23,7 @@ use meridian_wire::wan::KNOWN_RTT_MS;
 
 use crate::{Error, Result};
 use stop::Stop;
-use verdict::{judge, summarize};
+use verdict::{judge, judge_broken, summarize};
 use world::World;
 
 /// Between two looks at the gateway.
@@ -123,7 +126,12 @@ pub async fn run(options: &Options) -> Result<Verdict> {
     let reports = world.stop_loads(&mut faults).await;
     match world.settle(&reports).await {
         Ok((seen, counts)) => {
-            judge(&total::total(&seen), &counts, &reports, &mut faults);
+            let all = total::total(&seen);
+            match world.orders.is_empty() {
+                true => judge(&all, &counts, &reports, &mut faults),
+                // The counts of the dead are gone: what is left is shown, and not compared.
+                false => judge_broken(&all, &reports, &mut faults),
+            }
             summarize(&seen, &counts, &reports);
         }
         Err(error) => faults.push(error.to_string()),

@@ -59,6 +59,20 @@ pub(super) fn judge(
     }
 }
 
+/// What must hold even where processes were killed: every request has an end, at the client and at
+/// the gateways that live.
+pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mut Vec<String>) {
+    if all.requests.in_flight > 0 {
+        faults.push(format!("the gateway has {} requests without an end", all.requests.in_flight));
+    }
+    for report in reports.iter().flatten() {
+        let lost = report.rows.first().and_then(|row| row.lost).unwrap_or(0);
+        if lost > 0 {
+            faults.push(format!("the client has {lost} requests without an end"));
+        }
+    }
+}
+
 /// Prints how it went, and the three counts side by side.
 pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report>]) {
     let mut text = String::from("\n");

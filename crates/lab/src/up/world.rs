@@ -4,10 +4,12 @@
 //! certificates. One region alone has none of these.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use meridian_wire::wan::KNOWN_RTT_MS;
 use tokio::time::Instant;
 
+use super::board::{Asked, Board};
 use super::region::{Region, still_runs};
 use super::start::{Maker, usual_or_any};
 use super::stop::Stop;
@@ -27,6 +29,10 @@ pub(super) struct World {
     pub(super) distance: Option<Distance>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
+    pub(super) maker: Maker,
+    pub(super) board: Board,
+    /// What was broken and mended, newest first.
+    pub(super) orders: Vec<String>,
 }
 
 /// What the regions of a run share.
@@ -53,7 +59,8 @@ impl World {
         }
         let (control, distance) = shared.map(|s| (s.control, s.distance)).unzip();
         let client = Client::new();
-        let mut world = World { regions, control, distance, fleet, client };
+        let (board, orders) = (Board::start().await?, Vec::new());
+        let mut world = World { regions, control, distance, fleet, client, maker, board, orders };
         world.open_doors().await?;
         world.all_up().await?;
         world.start_loads(options).await?;
@@ -81,6 +88,7 @@ impl World {
             println!("  control  {}/admin/status", control.admin);
             println!("  wan      {}/admin/wan", distance.admin);
         }
+        println!("  page     http://{}", self.board.address);
         println!("  logs     {}", self.fleet.dir().display());
         if options.duration.is_none() {
             println!("  Ctrl-C ends it");
@@ -161,14 +169,31 @@ impl World {
         let mut screen = Screen::new();
         let mut ticks = tokio::time::interval(TICK);
         loop {
-            tokio::select! {
+            let asked = tokio::select! {
                 () = stop.asked() => return Ok(()),
                 () = tokio::time::sleep_until(end) => return Ok(()),
-                _ = ticks.tick() => {}
+                asked = self.board.orders.recv() => asked,
+                _ = ticks.tick() => None,
+            };
+            if let Some(asked) = asked {
+                self.order(options, start.elapsed(), asked).await;
             }
             self.nobody_died()?;
-            screen.show(start.elapsed(), &self.look().await);
+            let (elapsed, seen) = (start.elapsed(), self.look().await);
+            let state = self.state(elapsed, &options.topology, &seen, &self.orders).await;
+            self.board.state.send_replace(state);
+            screen.show(elapsed, &seen);
         }
+    }
+
+    /// Carries out what a page asked for, and tells it how that went.
+    async fn order(&mut self, options: &Options, elapsed: Duration, (order, told): Asked) {
+        let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
+        if outcome.is_ok() {
+            self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));
+        }
+        // The page may have been closed meanwhile.
+        let _ = told.send(outcome);
     }
 
     fn nobody_died(&mut self) -> std::result::Result<(), String> {
