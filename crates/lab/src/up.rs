@@ -108,6 +108,8 @@ impl Default for Options {
 pub struct Verdict {
     /// What went wrong, a sentence each; nothing when all went well.
     pub faults: Vec<String>,
+    /// Something was broken on purpose: counts were not compared, and requests may be lost.
+    pub broken: bool,
 }
 
 /// Brings the regions up, shows them until the end, and says how it went.
@@ -116,7 +118,9 @@ pub async fn run(options: &Options) -> Result<Verdict> {
     let mut stop = Stop::new()?;
     let mut world = tokio::select! {
         world = World::start(options) => world?,
-        () = stop.asked() => return Ok(Verdict { faults: vec!["ended before it was up".into()] }),
+        () = stop.asked() => {
+            return Ok(Verdict { faults: vec!["ended before it was up".into()], broken: false });
+        }
     };
     world.announce(options);
     let mut faults = Vec::new();
@@ -141,7 +145,7 @@ pub async fn run(options: &Options) -> Result<Verdict> {
         world.fleet.keep_logs();
         faults.push(format!("the logs are in {}", world.fleet.dir().display()));
     }
-    Ok(Verdict { faults })
+    Ok(Verdict { faults, broken: !world.orders.is_empty() })
 }
 
 fn validate(options: &Options) -> Result<()> {

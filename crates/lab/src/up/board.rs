@@ -1,7 +1,7 @@
 //! The page in the browser: the regions as they are, and buttons that break and mend them.
 //!
 //! One document without anything fetched from elsewhere, one stream of the state (`/stream`,
-//! server-sent events, twice a second), one address for orders (`POST /orders`). It listens on this
+//! server-sent events, twice a second; `/state` is the last of it), one address for orders (`POST /orders`). It listens on this
 //! machine alone, and takes orders only from pages of its own: whoever can reach it can kill the
 //! fleet.
 
@@ -93,6 +93,10 @@ async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => typed(StatusCode::OK, PAGE.into(), "text/html; charset=utf-8"),
         (&Method::GET, "/stream") => events(ends.state),
+        (&Method::GET, "/state") => {
+            let state = ends.state.borrow().clone();
+            typed(StatusCode::OK, state, "application/json")
+        }
         (&Method::POST, "/orders") => match order(&ends, request).await {
             Ok(()) => typed(StatusCode::OK, "{}".into(), "application/json"),
             Err((status, why)) => {
@@ -101,7 +105,7 @@ async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
             }
         },
         _ => {
-            let known = "served here: GET / /stream, POST /orders\n";
+            let known = "served here: GET / /stream /state, POST /orders\n";
             typed(StatusCode::NOT_FOUND, known.into(), "text/plain; charset=utf-8")
         }
     }
