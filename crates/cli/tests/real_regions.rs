@@ -1,9 +1,12 @@
-//! `meridian up` with three regions, broken by the page's own orders.
+//! `meridian up` with three regions, broken by its page in a browser and by the page's orders.
 
+#[path = "common/browser.rs"]
+mod browser;
 mod common;
 
 use std::time::{Duration, Instant};
 
+use browser::Browser;
 use common::{LIMIT, fleet, must};
 use meridian_lab::Client;
 use serde_json::{Value, json};
@@ -56,7 +59,7 @@ fn processes(text: &str) -> usize {
     .count()
 }
 
-// A gateway that the page kills is a process less; the nearest living gateway adopts its replicas,
+// The page shows every region and replica. A gateway that its button kills is a process less; the nearest living gateway adopts its replicas,
 // and hands them back when it is revived. A replica, a link: likewise. Orders about what is not
 // there are refused by name. Every request has its end, and the run says that counts were not
 // compared.
@@ -72,10 +75,31 @@ async fn what_the_page_kills_is_dead_and_comes_back() {
     page.when("answers everywhere", |s| ["us", "eu", "asia"].iter().all(|r| answered(s, r))).await;
     assert_eq!(processes(&gateway), 1);
 
-    assert_eq!(page.order("kill", "gateway", "eu").await, json!({}));
+    let (url, profile) = (page.url.clone(), fleet.dir().join("browser"));
+    let browser = tokio::task::spawn_blocking(move || {
+        let mut browser = Browser::open(&url, &profile);
+        for region in ["us", "eu", "asia"] {
+            let rows =
+                format!("document.querySelectorAll('#region-{region} td button').length == 4");
+            browser.when("a row for each replica", &rows);
+        }
+        browser.click("[data-order='kill gateway eu']");
+        let dead = "document.querySelector('#region-eu h2').textContent == 'eu: gateway dead'";
+        browser.when("the page says so", dead);
+        browser
+    });
+    let browser = browser.await.expect("the page is as it should be");
     assert_eq!(processes(&gateway), 0);
     page.when("adopted by the nearest", |s| up(s, "us") == 8).await;
-    assert_eq!(page.order("revive", "gateway", "eu").await, json!({}));
+    let browser = tokio::task::spawn_blocking(move || {
+        let mut browser = browser;
+        let adopted =
+            "document.querySelector('#region-us').textContent.includes('eu-engine-0, adopted')";
+        browser.when("the page shows the adopted", adopted);
+        browser.click("[data-order='revive gateway eu']");
+        browser.when("it lives", "document.querySelector('#region-eu h2').textContent == 'eu'");
+    });
+    browser.await.expect("the page is as it should be");
     assert_eq!(processes(&gateway), 1);
     page.when("handed back", |s| up(s, "eu") == 4 && up(s, "us") == 4).await;
 

@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Reference,
 }
 
-/// The test programs that start llama.cpp servers, by the beginning of their file's name.
+/// The test programs that start real processes, by the beginning of their file's name.
 const REAL: &str = "real_";
 
 /// No call of a program may take longer than this.
@@ -47,8 +47,8 @@ impl Part {
             Part::Check => "the house rules",
             Part::Unit => "tests of every crate, without other software",
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
-            Part::Real => "the gateway before real llama.cpp servers",
-            Part::Up => "a whole region for 15 s, with model engines and with llama.cpp",
+            Part::Real => "real processes: llama.cpp servers, regions, a browser",
+            Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
             Part::Reference => "our policies beside the real routers, recorded anew",
         }
     }

@@ -1,0 +1,109 @@
+//! A headless Chromium, asked over a pipe: Chrome's DevTools protocol, a JSON object and a zero byte
+//! a message.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::common::LIMIT;
+
+/// Chromium reads orders from descriptor 3 and answers on 4; the shell puts our pipe there.
+const START: &str = "exec \"$0\" --headless --no-sandbox --disable-gpu --no-first-run \
+    --user-data-dir=\"$1\" --remote-debugging-pipe 3<&0 4>&1 1>/dev/null 2>&1";
+/// Its names on Debian and elsewhere.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// A browser with one page open.
+pub(crate) struct Browser {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    next: u64,
+    session: Option<String>,
+}
+
+impl Browser {
+    /// Opens a page; `profile` is a directory of the browser's own.
+    ///
+    /// # Panics
+    /// When there is no Chromium: nothing that a browser would show can be tested then.
+    pub(crate) fn open(url: &str, profile: &std::path::Path) -> Browser {
+        let there = |name: &&&str| {
+            let mut asked = Command::new(name);
+            asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+            asked.status().is_ok_and(|status| status.success())
+        };
+        let chromium = NAMES.iter().find(there);
+        let chromium = chromium.expect("chromium is missing: apt-get install chromium");
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", START, chromium])
+            .arg(profile)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is a shell");
+        let orders = child.stdin.take().expect("stdin was asked to be a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));
+        let mut browser = Browser { child, orders, answers, next: 0, session: None };
+        let page = browser.ask("Target.createTarget", json!({ "url": url }));
+        let attach = json!({ "targetId": page["targetId"], "flatten": true });
+        let session = browser.ask("Target.attachToTarget", attach);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        browser
+    }
+
+    /// What a script evaluates to, as JSON.
+    pub(crate) fn evaluate(&mut self, script: &str) -> Value {
+        let script = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
+        let answer = self.ask("Runtime.evaluate", script);
+        assert!(answer["exceptionDetails"].is_null(), "{}", answer["exceptionDetails"]);
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until a script evaluates to true.
+    pub(crate) fn when(&mut self, what: &str, script: &str) {
+        let start = Instant::now();
+        while self.evaluate(script) != json!(true) {
+            assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+
+    /// Clicks on what a selector finds.
+    pub(crate) fn click(&mut self, selector: &str) {
+        let selector = json!(selector);
+        self.evaluate(&format!("document.querySelector({selector}).click()"));
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut order = json!({ "id": self.next, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            order["sessionId"] = json!(session);
+        }
+        let mut bytes = order.to_string().into_bytes();
+        bytes.push(0);
+        self.orders.write_all(&bytes).expect("the browser listens");
+        loop {
+            let mut answer = Vec::new();
+            let read = self.answers.read_until(0, &mut answer).expect("the browser answers");
+            assert!(read > 0, "the browser is gone");
+            answer.pop();
+            let answer: Value = serde_json::from_slice(&answer).expect("the browser speaks JSON");
+            // Events have no id.
+            if answer["id"] == json!(self.next) {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
