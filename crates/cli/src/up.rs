@@ -1,4 +1,4 @@
-//! `meridian up`: a region on this machine, with a load to watch.
+//! `meridian up`: regions on this machine, with a load to watch.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,16 +6,25 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use meridian_lab::up::{self, Demand, Engines, Options};
 
-/// Bring up a region on this machine, with a load to watch
+/// Bring up regions on this machine, with a load to watch
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Regions: one, or several of us, eu and asia [default: us,eu,asia; of llamacpp us]
+    #[arg(long, value_delimiter = ',')]
+    regions: Vec<String>,
+    /// Which requests leave a region: two_layer or region_local
+    #[arg(long, default_value = "two_layer")]
+    topology: String,
+    /// How long a day of the clients lasts, which goes round the regions
+    #[arg(long, default_value = "120s", value_parser = duration)]
+    day: Duration,
     /// What the replicas are
     #[arg(long, value_enum, default_value_t = Engine::Model)]
     engine: Engine,
-    /// How many there are
+    /// How many there are in a region
     #[arg(long, default_value_t = 4)]
     replicas: u32,
-    /// The gateway's policy; `meridian policies` lists them
+    /// The gateways' policy; `meridian policies` lists them
     #[arg(long, default_value = "meridian")]
     policy: String,
     /// How many times faster than real time the model engines run
@@ -74,7 +83,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 impl Args {
     fn options(self) -> Options {
+        let usual: &[&str] = match self.engine {
+            Engine::Model => &["us", "eu", "asia"],
+            Engine::Llamacpp => &["us"],
+        };
+        let usual = || usual.iter().map(|name| (*name).to_owned()).collect();
         Options {
+            regions: if self.regions.is_empty() { usual() } else { self.regions },
+            topology: self.topology,
+            day: self.day,
             engines: match self.engine {
                 Engine::Model => Engines::Model,
                 Engine::Llamacpp => Engines::LlamaCpp,

@@ -53,7 +53,7 @@ async fn gateway(fleet: &Fleet, url: &str, region: &str) -> Gateway {
     let args = ["gateway".into(), "-c".into(), path.into_os_string()];
     let process = must(fleet.meridian(region, args, &["listening on ", "admin on "]).await);
     let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
-    Gateway { process, url, admin }
+    Gateway { process, url, admin, peers: None }
 }
 
 fn word(status: &Status) -> &str {

@@ -49,7 +49,7 @@ async fn gateway(
     let ready = &["listening on ", "admin on ", "peers on "];
     let process = must(fleet.meridian(region, args, ready).await);
     let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
-    Gateway { process, url, admin }
+    Gateway { process, url, admin, peers: None }
 }
 
 // Two processes see each other's replicas and measure the way between them; one that is killed is

@@ -212,6 +212,12 @@ impl Flows {
         &self.world.config
     }
 
+    /// Looks at every request at each update, for tests to compare with.
+    #[doc(hidden)]
+    pub fn look_always(&mut self) {
+        self.due.always = true;
+    }
+
     /// Checks the whole state, in time proportional to the tables.
     ///
     /// # Panics
@@ -263,6 +269,8 @@ impl Flows {
             return self.refuse(subject, Refusal::DeadPort(rate));
         }
         self.world.rates[id.index()] = rate;
+        // What was foreseen of this port's users was foreseen with its old rate.
+        self.world.requests.iter_mut().for_each(|row| row.look_again = Time::ZERO);
     }
 
     fn refuse(&mut self, subject: Subject, why: Refusal) {

@@ -81,6 +81,8 @@ pub(crate) struct RequestRow {
     pub(crate) counted: bool,
     /// A flow of it was submitted, or its batch computes.
     pub(crate) begun: bool,
+    /// Its batch being over, no update before this can change anything.
+    pub(crate) look_again: Time,
     /// First of its handoffs, and of its uses.
     pub(crate) handoffs: u32,
     pub(crate) uses: u32,
@@ -276,6 +278,7 @@ impl RequestRow {
             strikes: 0,
             counted: false,
             begun: false,
+            look_again: Time::ZERO,
             handoffs: NONE,
             uses: NONE,
             incarnation: 0,

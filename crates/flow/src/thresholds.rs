@@ -68,6 +68,14 @@ impl Edges {
         let found = edges.iter().position(|edge| utilisation >= *edge);
         found.map_or(self.levels - 1, |level| level as u8)
     }
+
+    /// The utilisation from which a flow leaves `level` upwards; infinite for the top level.
+    pub(crate) fn above(&self, level: u8) -> f64 {
+        match level {
+            0 => f64::INFINITY,
+            _ => self.edges[usize::from(level) - 1],
+        }
+    }
 }
 
 #[cfg(test)]

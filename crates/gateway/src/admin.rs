@@ -19,6 +19,9 @@ use crate::shared::Shared;
 /// Largest admin request, bytes.
 const MOST_BODY: usize = 64 << 10;
 
+/// Most decisions told at once.
+const MOST_DECISIONS: usize = 1000;
+
 /// Answers one request to the admin port.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
@@ -51,13 +54,28 @@ fn by_id(
             )
         });
     }
+    if (path, method) == ("/admin/decisions", &Method::GET) {
+        return Ok(page(&crate::explain::newest(shared, last(query)?)));
+    }
     if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
         return remove(shared, id, query);
     }
     Err(missing(
         "unknown_path",
-        "served here: GET /metrics /health /ready /admin/status /admin/replicas /admin/config /admin/explain/ID, POST /admin/replicas, DELETE /admin/replicas/ID",
+        "served here: GET /metrics /health /ready /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID, POST /admin/replicas, DELETE /admin/replicas/ID",
     ))
+}
+
+/// How many decisions are asked for: `last=N`, 20 without.
+fn last(query: Option<&str>) -> Result<usize, Refusal> {
+    let Some(given) = query.and_then(|q| q.split('&').find_map(|p| p.strip_prefix("last="))) else {
+        return Ok(20);
+    };
+    let number = given.parse().ok().filter(|n| (1..=MOST_DECISIONS).contains(n));
+    number.ok_or_else(|| {
+        let message = format!("last: `{given}` is no count; use 1 to {MOST_DECISIONS}");
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid_last", message)
+    })
 }
 
 fn missing(code: &'static str, message: &'static str) -> Refusal {
@@ -180,6 +198,12 @@ fn config(shared: &Shared) -> Response<Body> {
     let mut config = shared.config.clone();
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
+    }
+    if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
+        "(set)".clone_into(token);
+    }
+    if let Some(policy) = shared.registry.as_ref().and_then(|registry| registry.policy()) {
+        config.policy = policy;
     }
     page(&config)
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use http::{HeaderValue, Response, StatusCode};
 use meridian_base::{PeerId, RequestId};
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
-use meridian_wire::admin::{Candidate, Explanation, PeerCandidate};
+use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
 use crate::body::Body;
 use crate::refuse::json;
@@ -47,6 +47,56 @@ pub(crate) fn find(shared: &Shared, shown: &str) -> Option<Explanation> {
     Some(explanation(shared, &inner.routing, decision, shown))
 }
 
+/// The newest decisions, newest first.
+pub(crate) fn newest(shared: &Shared, most: usize) -> Vec<Decided> {
+    let inner = shared.driver.lock();
+    inner.routing.decisions().take(most).map(|d| decided(shared, d)).collect()
+}
+
+fn decided(shared: &Shared, decision: &Decision) -> Decided {
+    let replica = match decision.pick {
+        Some((Target::Replica(id), _)) => decision.candidates.iter().find(|c| c.replica == id),
+        _ => None,
+    };
+    let sent_to = match decision.pick {
+        Some((Target::Peer(id), _)) => decision.peers.iter().find(|c| c.peer == id),
+        _ => None,
+    };
+    let matched = replica.map(|c| c.matched_tokens).or(sent_to.map(|c| c.matched_tokens));
+    Decided {
+        id: shared.ids.show(decision.id),
+        at_s: decision.at.as_secs_f64(),
+        attempt: decision.attempt,
+        picked: decision.pick.map(|(target, _)| name(shared, target)),
+        reason: reason(decision).to_owned(),
+        prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
+        matched_tokens: matched.unwrap_or_default(),
+    }
+}
+
+/// The replica's address, or the peer as `region/name`.
+fn name(shared: &Shared, target: Target) -> String {
+    match target {
+        Target::Replica(id) => {
+            shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone())
+        }
+        Target::Peer(id) => {
+            shared.peers.as_ref().map_or_else(|| id.to_string(), |peers| peers.name(id))
+        }
+    }
+}
+
+fn reason(decision: &Decision) -> &'static str {
+    match decision.pick {
+        Some((_, why)) => why.word(),
+        None if decision.candidates.is_empty() => "no replica serves the model",
+        None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
+            "no replica is eligible: held"
+        }
+        None => "waiting for a better replica: held",
+    }
+}
+
 /// Decides about a request without sending it.
 pub(crate) fn dry_run(shared: &Shared, request: Request) -> Response<Body> {
     let shown = shared.ids.show(request.id);
@@ -67,23 +117,12 @@ fn explanation(
 ) -> Explanation {
     let url = |id| shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone());
     let peer = |id: PeerId| shared.peers.as_ref().map_or_else(|| id.to_string(), |p| p.name(id));
-    let reason = match decision.pick {
-        Some((_, why)) => why.word(),
-        None if decision.candidates.is_empty() => "no replica serves the model",
-        None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
-            "no replica is eligible: held"
-        }
-        None => "waiting for a better replica: held",
-    };
     Explanation {
         id: shown.to_owned(),
         policy: routing.config().policy.name.to_owned(),
         attempt: decision.attempt,
-        picked: decision.pick.map(|(target, _)| match target {
-            Target::Replica(id) => url(id),
-            Target::Peer(id) => peer(id),
-        }),
-        reason: reason.to_owned(),
+        picked: decision.pick.map(|(target, _)| name(shared, target)),
+        reason: reason(decision).to_owned(),
         candidates: decision
             .candidates
             .iter()

@@ -22,6 +22,7 @@ mod peers;
 mod pins;
 mod probe;
 mod proxy;
+mod reading;
 mod refuse;
 mod registry;
 mod relay;

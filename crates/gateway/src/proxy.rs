@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, reques
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, Time};
 use meridian_routing::RejectWhy;
-use meridian_wire::openai::{self, Endpoint, Reading, RequestInfo};
+use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use meridian_wire::peer::Marks;
 
 use crate::body::{Body, Parts};
@@ -97,8 +97,7 @@ async fn generate(
     permits.push(room);
     let tenant_name = tenant_name(shared, &parts.headers, &origin);
     let tenant = shared.hash(tenant_name.map(HeaderValue::as_bytes));
-    let reading =
-        Reading { tenant_scope: shared.isolates().then_some(tenant), ..shared.reading.clone() };
+    let reading = shared.reading.of(shared.isolates().then_some(tenant));
     let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
     let model = model(shared, endpoint, &info, &origin)?;
     let home = home(shared, &info)?;

@@ -202,7 +202,7 @@ fn relay(
         return Response::from_parts(head, Body::Pass { first, rest: Box::new(body) });
     }
     shared.driver.matched(job.prompt_tokens, matched);
-    let collect = shared.follow_replies && job.endpoint.is_generation();
+    let collect = shared.reading.follows_replies() && job.endpoint.is_generation();
     let follow = Follow {
         shared: shared.clone(),
         endpoint: job.endpoint,

@@ -13,7 +13,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::keyed;
 use meridian_routing::Routing;
 use meridian_wire::config::Gateway as Config;
-use meridian_wire::openai::Reading;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -28,6 +27,7 @@ use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::pins::Pins;
+use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
@@ -123,12 +123,7 @@ fn build(
         Some(secret) => keyed(0, secret.as_bytes()),
         None => random_seed(),
     };
-    let reading = Reading {
-        seed,
-        block_bytes: spec.map_or(64, |s| s.block_bytes),
-        head_bytes: (routing.policy.head_bytes)(&routing.params),
-        tenant_scope: None,
-    };
+    let reading = ReadingNow::new(seed, routing.policy, &routing.params);
     let block_bytes = spec.map(|s| s.block_bytes);
     let peers = Peers::load(&config, seed, block_bytes, routing.policy.name)?.map(Arc::new);
     if peers.is_some() && config.secret.is_none() {
@@ -149,7 +144,7 @@ fn build(
         connections: Bound::new(config.limits.connections),
         draining: AtomicBool::new(false),
         reading,
-        follow_replies: Shared::follows(spec.map(|s| s.insert)),
+        block_bytes,
         key_headers: config.keys.headers.iter().filter_map(header).collect(),
         tenant_header: header(&config.keys.tenant_header),
         ids: Ids::new(random_seed()),

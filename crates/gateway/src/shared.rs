@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use http::HeaderName;
 use meridian_base::{ModelId, RequestId, keyed};
-use meridian_routing::Insert;
 use meridian_wire::config::{Gateway as Config, Isolation};
-use meridian_wire::openai::Reading;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
@@ -17,6 +15,7 @@ use crate::limits::Bound;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::pins::Pins;
+use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::upstream::Upstream;
 
@@ -35,9 +34,9 @@ pub(crate) struct Shared {
     /// Ends every connection and every look at a replica.
     pub(crate) over: CancellationToken,
     /// How prompts are fingerprinted.
-    pub(crate) reading: Reading,
-    /// Answers are followed, so that the index learns the replies.
-    pub(crate) follow_replies: bool,
+    pub(crate) reading: ReadingNow,
+    /// Bytes of a block as the file's policy asks for, which peers are told of.
+    pub(crate) block_bytes: Option<usize>,
     pub(crate) key_headers: Vec<HeaderName>,
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) ids: Ids,
@@ -47,12 +46,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether the policy's index takes the reply in.
-    #[must_use]
-    pub(crate) fn follows(insert: Option<Insert>) -> bool {
-        matches!(insert, Some(Insert::OnAnswer | Insert::Both))
-    }
-
     pub(crate) fn isolates(&self) -> bool {
         self.config.isolation == Isolation::Tenant
     }

@@ -101,6 +101,11 @@ impl Client {
         self.open(url, body, &[]).await?.whole().await
     }
 
+    /// PUT of a JSON body, whole, whatever its status.
+    pub async fn put(&self, url: &str, body: impl Into<Bytes>) -> Result<Answer> {
+        self.send(Method::PUT, url, body.into(), &[]).await?.whole().await
+    }
+
     /// POST of a JSON body with more headers; returns once the answer's head is there.
     pub async fn open(
         &self,
@@ -122,7 +127,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if method == Method::POST {
+        if method != Method::GET {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(body)).map_err(|e| failed(url, e))?;

@@ -1,12 +1,18 @@
 //! The gateway of a fleet: a config file, the process, and its admin API.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::{Error, Fleet, Process, Result};
 
 /// The gateway to start.
 #[derive(Debug, Clone)]
 pub struct GatewaySpec {
+    /// The region that it serves.
+    pub region: String,
+    /// Which requests leave the region, where it has peers.
+    pub topology: String,
     /// The policy's name.
     pub policy: String,
     /// When a replica may be given more; none leaves it to the policy.
@@ -19,6 +25,21 @@ pub struct GatewaySpec {
     pub replicas: Vec<String>,
     /// What kind of engine they are: `auto` detects it.
     pub engine: String,
+    /// Gateways of other regions.
+    pub peers: Option<PeersSpec>,
+    /// The control plane's admin address.
+    pub control: Option<String>,
+}
+
+/// The peers of a gateway.
+#[derive(Debug, Clone)]
+pub struct PeersSpec {
+    /// Where it listens for them; port 0 means any.
+    pub listen: String,
+    /// The files of the authority, of its certificate and of its key.
+    pub files: [PathBuf; 3],
+    /// Name, region, and where it is from here.
+    pub gateways: Vec<(String, String, SocketAddr)>,
 }
 
 /// A running gateway.
@@ -30,18 +51,24 @@ pub struct Gateway {
     pub url: String,
     /// Where the admin API is.
     pub admin: String,
+    /// Where its peers connect, where it has any.
+    pub peers: Option<SocketAddr>,
 }
 
 impl Default for GatewaySpec {
     /// The default policy in front of nothing, on any ports.
     fn default() -> GatewaySpec {
         GatewaySpec {
+            region: "local".into(),
+            topology: "two_layer".into(),
             policy: "meridian".into(),
             admission: None,
             listen: "127.0.0.1:0".into(),
             admin: "127.0.0.1:0".into(),
             replicas: Vec::new(),
             engine: "auto".into(),
+            peers: None,
+            control: None,
         }
     }
 }
@@ -50,8 +77,8 @@ impl GatewaySpec {
     /// The config file, as a person would write it.
     fn yaml(&self) -> String {
         let mut yaml = format!(
-            "version: 1\nregion: local\nlisten: {}\nadmin: {}\npolicy: {}\n",
-            self.listen, self.admin, self.policy
+            "version: 1\nregion: {}\nlisten: {}\nadmin: {}\npolicy: {}\n",
+            self.region, self.listen, self.admin, self.policy
         );
         if let Some(admission) = &self.admission {
             let _ = writeln!(yaml, "admission: {admission}");
@@ -60,7 +87,31 @@ impl GatewaySpec {
         for url in &self.replicas {
             let _ = write!(yaml, "  - url: {url}\n    engine: {}\n", self.engine);
         }
+        if let Some(url) = &self.control {
+            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s}}");
+        }
+        if let Some(peers) = &self.peers {
+            // Prefixes are shared between those whose secret is the same.
+            let _ = writeln!(yaml, "secret: lab\ntopology: {}", self.topology);
+            peers.write(&mut yaml);
+        }
         yaml
+    }
+}
+
+impl PeersSpec {
+    fn write(&self, yaml: &mut String) {
+        let [ca, certificate, key] = self.files.each_ref().map(|file| file.display());
+        let _ = write!(
+            yaml,
+            "peers:\n  listen: {}\n  ca: {ca}\n  certificate: {certificate}\n  key: {key}\n  \
+             gateways:\n",
+            self.listen
+        );
+        for (name, region, address) in &self.gateways {
+            let _ =
+                writeln!(yaml, "    - {{name: {name}, region: {region}, address: \"{address}\"}}");
+        }
     }
 }
 
@@ -70,8 +121,13 @@ impl Fleet {
         let config = self.dir().join(format!("{name}.yaml"));
         std::fs::write(&config, spec.yaml()).map_err(Error::file("writing", &config))?;
         let args = ["gateway".as_ref(), "-c".as_ref(), config.as_os_str()];
-        let process = self.meridian(name, args, &["listening on ", "admin on "]).await?;
+        let ready: &[&str] = match spec.peers {
+            Some(_) => &["listening on ", "admin on ", "peers on https://"],
+            None => &["listening on ", "admin on "],
+        };
+        let process = self.meridian(name, args, ready).await?;
         let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
-        Ok(Gateway { process, url, admin })
+        let peers = spec.peers.as_ref().and_then(|_| process.said(2).parse().ok());
+        Ok(Gateway { process, url, admin, peers })
     }
 }

@@ -8,8 +8,11 @@
 //! It deliberately knows no policy, no clock but the machine's and no format but those that the
 //! programs speak over HTTP.
 
+mod certs;
 mod client;
+mod control;
 mod counts;
+mod distance;
 mod engine;
 mod error;
 mod fleet;
@@ -25,12 +28,15 @@ mod sse;
 pub mod up;
 pub mod wan;
 
+pub use certs::Certificates;
 pub use client::{Answer, Client, Stream};
+pub use control::Control;
 pub use counts::{Count, Counts, EngineCounts};
+pub use distance::{Distance, Door};
 pub use engine::EngineSpec;
 pub use error::{Error, Result};
 pub use fleet::Fleet;
-pub use gateway::{Gateway, GatewaySpec};
+pub use gateway::{Gateway, GatewaySpec, PeersSpec};
 pub use load::{ClientCounts, Live, LoadSpec, Report};
 pub use process::{Process, Program};
 pub use scrape::Scrape;

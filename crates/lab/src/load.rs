@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Fleet, Process, Result};
 
@@ -31,7 +31,7 @@ pub struct Load {
 }
 
 /// The latest of its running counts.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Live {
     /// Requests started.
     pub sent: u64,
@@ -45,10 +45,12 @@ pub struct Live {
     pub rps: f64,
     /// TTFT over the whole run so far.
     pub ttft_ms: LiveQuantiles,
+    /// TTFT since the last line.
+    pub recent_ttft_ms: LiveQuantiles,
 }
 
 /// Quantiles of a running load; none before anything was measured.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
 pub struct LiveQuantiles {
     /// Median.
     pub p50: Option<f64>,
@@ -80,6 +82,9 @@ pub struct ClientCounts {
     pub aborted: u64,
     /// All others.
     pub errors: u64,
+    /// Attempts without a byte of an answer, after which the request went elsewhere.
+    #[serde(default)]
+    pub moved: u64,
     /// Tokens of the replies, by the engines' usage.
     pub output_tokens: u64,
     /// Tokens of the prompts, by the engines' usage.

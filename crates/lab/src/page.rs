@@ -7,9 +7,22 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use meridian_wire::admin::Status;
+use meridian_wire::admin::{Peer, Status};
 
-use crate::{Counts, Live};
+use crate::{Counts, Live, Report};
+
+/// What is known of a region at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its gateway's status; none while that is dead.
+    pub(crate) status: Option<Status>,
+    /// Its clients' running counts.
+    pub(crate) live: Option<Live>,
+    /// The names of what is dead.
+    pub(crate) dead: Vec<String>,
+}
 
 /// Where the page is drawn.
 #[derive(Debug)]
@@ -32,11 +45,11 @@ impl Screen {
     }
 
     /// Shows the state: in place of the last one on a terminal, now and then a line elsewhere.
-    pub(crate) fn show(&mut self, elapsed: Duration, status: &Status, live: Option<&Live>) {
+    pub(crate) fn show(&mut self, elapsed: Duration, seen: &[Seen]) {
         let mut out = std::io::stdout().lock();
         // Whoever read the output may be gone; the run goes on.
         let _ = if self.terminal {
-            let page = page(elapsed, status, live);
+            let page = page(elapsed, seen);
             let up = std::mem::replace(&mut self.drawn, page.lines().count());
             // Up to the first line of the last page, and everything below it erased.
             let back = if up > 0 { format!("\x1b[{up}F\x1b[J") } else { String::new() };
@@ -44,11 +57,39 @@ impl Screen {
             write!(out, "{back}\x1b[?7l{page}\x1b[?7h").and_then(|()| out.flush())
         } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY - LATE) {
             self.last = Some(elapsed);
-            writeln!(out, "{:>4.0}s  {}", elapsed.as_secs_f64(), line(status, live))
+            for seen in seen {
+                let _ = writeln!(out, "{:>4.0}s  {}", elapsed.as_secs_f64(), of_region(seen));
+            }
+            Ok(())
         } else {
             Ok(())
         };
     }
+}
+
+/// A region's state in a line; its name stands in it where there are several.
+fn of_region(seen: &Seen) -> String {
+    let name = if seen.name.is_empty() { String::new() } else { format!("{:5}", seen.name) };
+    let state = match &seen.status {
+        Some(status) => format!("{}{}", line(status, seen.live.as_ref()), forwards(status)),
+        None => "no gateway".to_owned(),
+    };
+    let dead = if seen.dead.is_empty() { String::new() } else { "   dead: ".to_owned() };
+    format!("{name}{state}{dead}{}", seen.dead.join(" "))
+}
+
+/// What was sent on to and taken from peers, where there are any.
+fn forwards(status: &Status) -> String {
+    if status.peers.is_empty() {
+        return String::new();
+    }
+    let (sent, taken) = sent_and_taken(status);
+    format!("   sent on {sent}, taken {taken}")
+}
+
+fn sent_and_taken(status: &Status) -> (u64, u64) {
+    let sum = |of: fn(&Peer) -> u64| status.peers.iter().map(of).sum();
+    (sum(|peer| peer.sent.begun), sum(|peer| peer.taken.begun))
 }
 
 /// The whole state in a line.
@@ -67,11 +108,23 @@ fn line(status: &Status, live: Option<&Live>) -> String {
     )
 }
 
-/// The whole state as a table.
-fn page(elapsed: Duration, status: &Status, live: Option<&Live>) -> String {
-    let mut page = String::new();
-    let rate = live.map_or(String::new(), |live| format!("   {:.1} requests/s", live.rps));
-    let _ = writeln!(page, "\n{:>5.0} s{rate}\n{}\n", elapsed.as_secs_f64(), line(status, live));
+/// The whole state as a table of each region's replicas.
+fn page(elapsed: Duration, seen: &[Seen]) -> String {
+    let mut page = format!("\n{:>5.0} s\n", elapsed.as_secs_f64());
+    for seen in seen {
+        let rate = seen
+            .live
+            .as_ref()
+            .map_or(String::new(), |live| format!("   {:.1} requests/s", live.rps));
+        let _ = writeln!(page, "\n{}{rate}\n", of_region(seen));
+        if let Some(status) = &seen.status {
+            let _ = writeln!(page, "{}", replicas(status));
+        }
+    }
+    page
+}
+
+fn replicas(status: &Status) -> Table {
     let mut table = table(&[
         "replica",
         "state",
@@ -100,8 +153,26 @@ fn page(elapsed: Duration, status: &Status, live: Option<&Live>) -> String {
             replica.failed.to_string(),
         ]);
     }
-    let _ = writeln!(page, "{table}");
-    page
+    table
+}
+
+/// Requests, forwards and losses by region.
+pub(crate) fn regions(seen: &[Seen], reports: &[Option<Report>]) -> Table {
+    let mut table = table(&["", "sent", "answered", "lost", "moved", "sent on", "taken in"]);
+    for (seen, report) in seen.iter().zip(reports) {
+        let counts = report.as_ref().map(|report| report.counts).unwrap_or_default();
+        let (sent_on, taken) = seen.status.as_ref().map(sent_and_taken).unwrap_or_default();
+        table.add_row([
+            seen.name.clone(),
+            counts.sent.to_string(),
+            counts.ok.to_string(),
+            (counts.sent - counts.ok - counts.aborted).to_string(),
+            counts.moved.to_string(),
+            sent_on.to_string(),
+            taken.to_string(),
+        ]);
+    }
+    table
 }
 
 /// The three counts side by side.
@@ -179,6 +250,7 @@ mod tests {
             "requests 7 done, 3 on, 1 badly   TTFT p50 - p99 -   prefix hit ratio 25.0 %   \
              pending 2   held 4"
         );
-        assert!(page(Duration::from_secs(3), &status, None).contains("127.0.0.1:9001"));
+        let seen = Seen { status: Some(status), ..Seen::default() };
+        assert!(page(Duration::from_secs(3), &[seen]).contains("127.0.0.1:9001"));
     }
 }

@@ -1,22 +1,30 @@
-//! `meridian up`: a region on this machine, with a load to watch, and an honest end.
+//! `meridian up`: regions on this machine, with a load to watch, and an honest end.
 //!
-//! Engines, gateway and load are processes of their own. The run ends after the time given or when
+//! Engines, gateways, loads, the control plane and the WAN between the regions are processes of
+//! their own. The run ends after the time given or when
 //! somebody asks for it; either way the load stops first, what is in flight ends, the counts of
-//! client, gateway and engines are read and compared, and the gateway is drained. It ended well
+//! client, gateways and engines are read and compared, and the gateways are drained. It ended well
 //! only if every request did, all counts agree, and every process ended as it should.
 
+mod board;
+mod faults;
 mod region;
 mod start;
 mod stop;
+mod total;
 mod verdict;
+mod view;
+mod world;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use meridian_wire::wan::KNOWN_RTT_MS;
+
 use crate::{Error, Result};
-use region::Region;
 use stop::Stop;
-use verdict::{judge, summarize};
+use verdict::{judge, judge_broken, summarize};
+use world::World;
 
 /// Between two looks at the gateway.
 const TICK: Duration = Duration::from_millis(500);
@@ -47,9 +55,15 @@ pub enum Demand {
     Mixed,
 }
 
-/// A region to bring up.
+/// The regions to bring up.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Their names; several are to be such whose distances are known.
+    pub regions: Vec<String>,
+    /// Which requests leave a region, where there are several.
+    pub topology: String,
+    /// How long a day of the clients lasts, where there are several regions.
+    pub day: Duration,
     /// What kind of replicas.
     pub engines: Engines,
     /// How many.
@@ -73,6 +87,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            regions: vec!["us".into()],
+            topology: "two_layer".into(),
+            day: Duration::from_secs(120),
             engines: Engines::Model,
             replicas: 4,
             policy: "meridian".into(),
@@ -93,31 +110,36 @@ pub struct Verdict {
     pub faults: Vec<String>,
 }
 
-/// Brings a region up, shows it until the end, and says how it went.
+/// Brings the regions up, shows them until the end, and says how it went.
 pub async fn run(options: &Options) -> Result<Verdict> {
     validate(options)?;
     let mut stop = Stop::new()?;
-    let mut region = tokio::select! {
-        region = Region::start(options) => region?,
+    let mut world = tokio::select! {
+        world = World::start(options) => world?,
         () = stop.asked() => return Ok(Verdict { faults: vec!["ended before it was up".into()] }),
     };
-    region.announce(options);
+    world.announce(options);
     let mut faults = Vec::new();
-    if let Err(fault) = region.watch(options.duration, &mut stop).await {
+    if let Err(fault) = world.watch(options, &mut stop).await {
         faults.push(fault);
     }
-    let report = region.stop_load(&mut faults).await;
-    match region.settle(report.as_ref()).await {
-        Ok((status, counts)) => {
-            judge(&status, &counts, report.as_ref(), &mut faults);
-            summarize(&status, &counts, report.as_ref());
+    let reports = world.stop_loads(&mut faults).await;
+    match world.settle(&reports).await {
+        Ok((seen, counts)) => {
+            let all = total::total(&seen);
+            match world.orders.is_empty() {
+                true => judge(&all, &counts, &reports, &mut faults),
+                // The counts of the dead are gone: what is left is shown, and not compared.
+                false => judge_broken(&all, &reports, &mut faults),
+            }
+            summarize(&seen, &counts, &reports);
         }
         Err(error) => faults.push(error.to_string()),
     }
-    region.drain(&mut faults).await;
+    world.drain(&mut faults).await;
     if !faults.is_empty() {
-        region.fleet.keep_logs();
-        faults.push(format!("the logs are in {}", region.fleet.dir().display()));
+        world.fleet.keep_logs();
+        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
     }
     Ok(Verdict { faults })
 }
@@ -128,6 +150,26 @@ fn validate(options: &Options) -> Result<()> {
     };
     if !(1..=64).contains(&options.replicas) {
         return setting("--replicas", options.replicas.to_string(), "use 1 to 64");
+    }
+    let names = &options.regions;
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    if names.is_empty() || twice.is_some() {
+        return setting("--regions", names.join(","), "name each region once, us,eu,asia");
+    }
+    let known =
+        |name: &&String| KNOWN_RTT_MS.iter().any(|(a, b, _)| [a, b].contains(&&name.as_str()));
+    if let Some(far) = names.iter().find(|name| names.len() > 1 && !known(name)) {
+        return setting(
+            "--regions",
+            far.clone(),
+            "distances are known of us, eu and asia; use these",
+        );
+    }
+    if !["two_layer", "region_local"].contains(&options.topology.as_str()) {
+        return setting("--topology", options.topology.clone(), "use two_layer or region_local");
+    }
+    if options.day.is_zero() {
+        return setting("--day", "0s".into(), "use 10s or more");
     }
     let scale = options.time_scale;
     if !(scale > 0.0 && scale.is_finite()) {

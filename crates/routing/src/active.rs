@@ -142,6 +142,11 @@ impl Actives {
         self.map.values().filter(|a| a.place == Place::Held).count()
     }
 
+    /// What held requests matched counts no more.
+    pub(crate) fn forget_matches(&mut self) {
+        self.map.values_mut().for_each(|active| active.recall = None);
+    }
+
     /// The requests at `peer` outlive it.
     pub(crate) fn orphan_at_peer(&mut self, peer: PeerId) {
         for active in self.map.values_mut().filter(|a| a.place == Place::Away(peer)) {

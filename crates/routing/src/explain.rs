@@ -81,6 +81,11 @@ impl Journal {
         Journal { keep, ring: VecDeque::with_capacity(keep) }
     }
 
+    /// The decisions kept, newest first.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = &Decision> {
+        self.ring.iter().rev()
+    }
+
     /// Records a decision; `fill` writes the candidates into the (recycled) buffer it is given.
     pub(crate) fn record(
         &mut self,

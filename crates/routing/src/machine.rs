@@ -1,6 +1,7 @@
 //! The machine: what it is told, what it answers, and its five methods. Its parts stand beside it:
 //! replicas coming and going, the life of a request, the release of held ones.
 
+mod configure;
 mod fleet;
 mod forwards;
 mod peers;
@@ -104,6 +105,8 @@ pub enum Input {
     },
     /// A replica finishes what it has and takes nothing new.
     Draining(ReplicaId),
+    /// A draining replica takes requests again. What was cached there counts as before.
+    Resumed(ReplicaId),
     /// A replica is gone. Its requests are ended by the driver.
     Left(ReplicaId),
     /// A probe was answered.
@@ -157,6 +160,16 @@ pub enum Input {
         rtt: Option<Duration>,
         /// What it told.
         digest: Digest,
+    },
+    /// Requests are decided about by another rule from now on, or by other weights. The driver
+    /// fingerprints prompts as the rule asks for.
+    Configured {
+        /// The policy.
+        policy: &'static Spec,
+        /// Complete parameters of it.
+        params: Params,
+        /// When a replica may be given another request.
+        admission: Admission,
     },
     /// A peer is idle and asks for held requests.
     StealAsked {
@@ -274,18 +287,14 @@ impl Routing {
     /// A region without replicas.
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Routing {
-        let spec = (config.policy.index)(&config.params);
-        Routing {
+        let mut routing = Routing {
             policy: (config.policy.build)(&config.params),
             rng: Rng::new(seed),
             replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
-            index: spec.map(|s| {
-                let entries = s.total_blocks.min(config.index_entries);
-                PrefixIndex::new(entries, usize::from(config.max_replicas), s.evict).with_ttl(s.ttl)
-            }),
-            insert: spec.map_or(Insert::OnDispatch, |s| s.insert),
-            cap_blocks: spec.and_then(|s| s.per_target_blocks),
+            index: None,
+            insert: Insert::OnDispatch,
+            cap_blocks: None,
             actives: Actives::default(),
             held: Held::new(config.held),
             journal: Journal::new(config.explain_keep),
@@ -305,7 +314,9 @@ impl Routing {
             retick: None,
             forgetful: false,
             config,
-        }
+        };
+        routing.build_index();
+        routing
     }
 
     /// Takes one event. `now` never goes back.
@@ -319,6 +330,7 @@ impl Routing {
             Input::Draining(id) => {
                 self.replicas.update(now, id, |r| r.state = State::Draining);
             }
+            Input::Resumed(id) => self.resumed(now, id),
             Input::Left(id) => self.left(id),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
             Input::ProbeFailed(id) => self.probe_failed(now, id),
@@ -332,6 +344,9 @@ impl Routing {
             Input::PeerLeft(id) => self.peer_left(now, id),
             Input::Digested { peer, sent, rtt, digest } => {
                 self.digested(now, peer, sent, rtt, &digest);
+            }
+            Input::Configured { policy, params, admission } => {
+                self.configured(now, policy, params, admission);
             }
             Input::StealAsked { by, count } => self.steal_asked(now, by, count),
         }
@@ -417,6 +432,11 @@ impl Routing {
     #[must_use]
     pub fn explain(&self, id: RequestId) -> Option<&Decision> {
         self.journal.find(id)
+    }
+
+    /// The decisions that are kept, newest first.
+    pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
+        self.journal.newest()
     }
 
     /// The policy's terms of a candidate's score.

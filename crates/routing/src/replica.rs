@@ -462,6 +462,11 @@ impl Replicas {
         Replicas { admission: Some(admission), ..Replicas::default() }
     }
 
+    /// Rooms are reckoned by another mode from each replica's next update on.
+    pub(crate) fn admit_by(&mut self, admission: Admission) {
+        self.admission = Some(admission);
+    }
+
     /// Whether a replica could show that a promise to a request was kept.
     pub(crate) fn shows_room(&self, id: ReplicaId, streams: bool) -> bool {
         let slot = self.slots.get(id.index()).and_then(Option::as_ref);

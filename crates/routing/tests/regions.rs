@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
+use meridian_routing::policy::Params;
 use meridian_routing::{
     Config, Digest, Input, Load, Outcome, Output, PeerSpec, ReplicaSpec, Request, Routing,
     Topology, policy,
@@ -55,6 +56,10 @@ enum Event {
     },
     Probe(usize, ReplicaId),
     Lose(usize, usize),
+    /// A region decides by the policy of this number from now on.
+    Configure(usize, usize),
+    Drain(usize, ReplicaId),
+    Resume(usize, ReplicaId),
 }
 
 struct Region {
@@ -132,6 +137,21 @@ impl World {
         }
         let (ms, at) = (self.rng.unit() * 2000.0, self.rng.below(REGIONS));
         self.later(ms, at, Event::Lose(at, (at + 1) % REGIONS));
+    }
+
+    /// The same, but policies change while requests are under way, and replicas drain and are back.
+    fn restless(seed: u64) -> World {
+        let mut world = World::new(seed);
+        for _ in 0..12 {
+            let (ms, at) = (world.rng.unit() * 2000.0, world.rng.below(REGIONS));
+            let policy = world.rng.below(policy::ALL.len());
+            world.later(ms, at, Event::Configure(at, policy));
+            let replica = ReplicaId(world.rng.below(usize::from(REPLICAS)) as u16);
+            let (ms, pause) = (world.rng.unit() * 2000.0, world.rng.unit() * 300.0);
+            world.later(ms, at, Event::Drain(at, replica));
+            world.later(ms + pause, at, Event::Resume(at, replica));
+        }
+        world
     }
 
     fn later(&mut self, ms: f64, at: usize, event: Event) {
@@ -252,6 +272,13 @@ impl World {
                 self.tell(to, Input::StealAsked { by: PeerId(by as u16), count });
             }
             Event::Probe(at, id) => self.report(at, id),
+            Event::Configure(at, number) => {
+                let policy = policy::ALL[number];
+                let (params, admission) = (Params::defaults(policy), policy.admission);
+                self.tell(at, Input::Configured { policy, params, admission });
+            }
+            Event::Drain(at, id) => self.tell(at, Input::Draining(id)),
+            Event::Resume(at, id) => self.tell(at, Input::Resumed(id)),
             Event::Lose(at, peer) => self.tell(at, Input::PeerLeft(PeerId(peer as u16))),
         }
     }
@@ -369,6 +396,21 @@ fn every_request_ends_once_in_whatever_region() {
     }
     let never: Vec<_> = forwards.iter().filter(|(_, n)| **n == 0).collect();
     assert!(never.is_empty(), "some policy never forwards: {never:?}");
+}
+
+// The same while policies change and replicas drain and are back: nothing is lost or sent twice, and
+// a match that was remembered under another policy decides nothing.
+#[test]
+fn every_request_ends_once_while_policies_change() {
+    for seed in 0..(policy::ALL.len() * TOPOLOGIES.len()) as u64 {
+        let log = World::restless(seed).run();
+        let mut forgetful = World::restless(seed);
+        forgetful.regions.iter_mut().for_each(|r| r.routing.forget_matches());
+        let other = forgetful.run();
+        let differs = log.iter().zip(&other).find(|(a, b)| a != b);
+        assert_eq!(differs, None, "seed {seed}, {}", log[0]);
+        assert_eq!(log.len(), other.len(), "seed {seed}, {}", log[0]);
+    }
 }
 
 // What is remembered of held requests changes nothing: in each policy and topology the history is

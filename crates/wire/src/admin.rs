@@ -296,6 +296,25 @@ pub struct Explanation {
     pub peers: Vec<PeerCandidate>,
 }
 
+/// A decision in a line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The request's id.
+    pub id: String,
+    /// When, in seconds since the gateway started.
+    pub at_s: f64,
+    /// Which attempt this was.
+    pub attempt: u32,
+    /// The picked replica's address, or the peer as `region/name`; none when held or refused.
+    pub picked: Option<String>,
+    /// Why it was picked, or why nothing was.
+    pub reason: String,
+    /// The prompt's tokens, as estimated.
+    pub prompt_tokens: u32,
+    /// Of those, expected in the picked replica's cache.
+    pub matched_tokens: f32,
+}
+
 /// One peer of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerCandidate {

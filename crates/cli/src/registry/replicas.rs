@@ -43,7 +43,7 @@ struct Name {
 struct Remove {
     /// The replica's name
     name: String,
-    /// Takes a removed one's record away too: gateways whose own files list it serve it again
+    /// Takes its record away too: gateways whose own files list it take it in at their next start
     #[arg(long)]
     forget: bool,
 }

@@ -87,9 +87,10 @@ async fn write_distances(
     lease: LeaseId,
     measured: &BTreeMap<String, f64>,
 ) -> Result<(), Refusal> {
-    let view = shared.registry.view().await?;
-    let Some(kept) = view.gateways.get(name) else { return Ok(()) };
-    let mut known = kept.record.rtt_ms.clone();
+    if measured.is_empty() {
+        return Ok(());
+    }
+    let mut known = shared.registry.gateway(name, lease).await?.rtt_ms;
     let mut is_new = false;
     for (region, ms) in measured {
         let differs = known.get(region).is_none_or(|old| {

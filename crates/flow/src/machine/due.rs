@@ -22,6 +22,8 @@ pub(super) struct Due {
     hold: Duration,
     /// Bytes permitted beyond a window so far.
     open: u64,
+    /// Updates leave no request out.
+    pub(super) always: bool,
 }
 
 /// A flow's age is looked at so many times within the interval after which it rises.
@@ -38,6 +40,7 @@ impl Due {
             look: config.aging / LOOKS,
             hold: config.max_hold,
             open: 0,
+            always: false,
         }
     }
 
@@ -82,7 +85,9 @@ impl Flows {
             self.due.updates.pop_front();
             let row = self.world.request(request);
             if row.live && row.incarnation == incarnation {
-                self.update(now, request);
+                if self.due.always || row.look_again <= now {
+                    self.update(now, request);
+                }
                 self.due.update(now, request, incarnation);
             }
         }

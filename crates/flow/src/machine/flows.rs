@@ -40,7 +40,7 @@ impl Flows {
             let layers = self.world.batch(batch).layers;
             return Err(Refusal::LayerBeyond { layer: flow.layer, layers });
         }
-        let uses = self.uses_for(flow, request)?;
+        let uses = self.uses_for(now, flow, request)?;
         let before = self.world.flow(id.0);
         self.world.flows[id.index()] = FlowRow {
             live: true,
@@ -95,7 +95,12 @@ impl Flows {
     }
 
     /// The uses of a request's flow, with its bytes entered.
-    fn uses_for(&mut self, flow: &Flow, request: u32) -> Result<[u32; Ports::MOST], Refusal> {
+    fn uses_for(
+        &mut self,
+        now: Time,
+        flow: &Flow,
+        request: u32,
+    ) -> Result<[u32; Ports::MOST], Refusal> {
         let mut uses = [NONE; Ports::MOST];
         if request == NONE {
             return Ok(uses);
@@ -113,7 +118,8 @@ impl Flows {
                 one.coming = one.coming.saturating_sub(flow.bytes);
             }
         }
-        self.world.requests[request as usize].begun = true;
+        let row = &mut self.world.requests[request as usize];
+        (row.begun, row.look_again) = (true, now);
         Ok(uses)
     }
 

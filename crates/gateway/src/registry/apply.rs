@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_routing::Input;
+use meridian_routing::{Config as Routing, IndexSpec, Input};
+use meridian_wire::config::Gateway as Config;
 use meridian_wire::registry::Snapshot;
 use tokio::time::sleep;
 
@@ -66,7 +67,7 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
 /// One step towards what the view asks for.
 fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
     let mut wants = wants(view, &following.name, &following.region);
-    wants.problems.extend(policy(shared, view));
+    wants.problems.extend(decide(shared, view, state));
     let members = shared.fleet.all();
     let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
     // One that somebody took out by hand is not here any more.
@@ -147,12 +148,8 @@ fn take(
     store: &str,
 ) -> Result<Ours, String> {
     let standing = known.map_or(Standing::Serves, |ours| ours.standing);
-    // The machine has no way back from draining, and none from one description to another: such a
-    // replica joins anew.
-    let fits = |member: &Member| {
-        let comes_back = standing != Standing::Serves && !want.drains;
-        member.spec == want.spec && member.rtt == want.rtt && !comes_back
-    };
+    // One that is described otherwise joins anew.
+    let fits = |member: &Member| member.spec == want.spec && member.rtt == want.rtt;
     let (member, was) = match there {
         Some(member) if fits(&member) => (member, standing),
         there => {
@@ -170,16 +167,40 @@ fn take(
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, name = want.name, "replica drains");
     }
+    if !want.drains && was != Standing::Serves {
+        shared.driver.tell(Input::Resumed(member.id));
+        tracing::info!(replica = %member.id, name = want.name, "replica serves again");
+    }
     let standing = if want.drains { Standing::Drains } else { Standing::Serves };
     Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
 }
 
-/// What the view asks of the policy, where it is not what the gateway decides by: that is fixed
-/// when the gateway starts.
-fn policy(shared: &Shared, view: &Snapshot) -> Option<String> {
-    let wanted = view.regions.get(&shared.config.region)?.policy.as_ref()?;
-    (*wanted != shared.config.policy).then(|| {
-        let now = &shared.config.policy.name;
-        format!("policy: the registry asks for {}, or for other weights, and this gateway decides by {now} as its file says; change the file and start it anew", wanted.name)
-    })
+/// Lets the machine decide by the policy that the view asks for, by the file's where it asks for
+/// none. What can't be done is returned.
+fn decide(shared: &Shared, view: &Snapshot, state: &mut State) -> Option<String> {
+    let own = &shared.config.policy;
+    let region = view.regions.get(&shared.config.region);
+    let wanted = region.and_then(|region| region.policy.as_ref()).unwrap_or(own);
+    let now = state.policy.as_ref().unwrap_or(own);
+    if wanted == now {
+        return None;
+    }
+    let (name, now) = (&wanted.name, &now.name);
+    let config = Config { policy: wanted.clone(), ..shared.config.clone() };
+    let Routing { policy, params, admission, .. } = match config.routing() {
+        Ok(routing) => routing,
+        // Of a later version, perhaps.
+        Err(error) => return Some(format!("{error}; {now} decides on")),
+    };
+    let blocks = |spec: Option<IndexSpec>| spec.map(|spec| spec.block_bytes);
+    if shared.peers.is_some() && blocks((policy.index)(&params)) != shared.block_bytes {
+        return Some(format!(
+            "policy: {name} reads prompts in other blocks than peers were told of; {now} decides on; start this gateway anew with {name} in its file"
+        ));
+    }
+    shared.reading.change(policy, &params);
+    shared.driver.tell(Input::Configured { policy, params, admission });
+    tracing::info!(policy = name, before = now, "the policy or its weights changed");
+    state.policy = (wanted != own).then(|| wanted.clone());
+    None
 }

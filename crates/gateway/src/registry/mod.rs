@@ -63,6 +63,8 @@ struct State {
     lease: Option<String>,
     /// The registry's replicas that are here, by host and port.
     ours: BTreeMap<String, Ours>,
+    /// The policy in force, where it is not the one that the gateway's file says.
+    policy: Option<config::Policy>,
     /// What of the view can't be done.
     problems: BTreeSet<String>,
 }
@@ -137,6 +139,11 @@ impl Following {
             let (url, revision) = (&self.config.url, self.revision());
             tracing::info!(%url, revision, lost_s, "the control plane is there");
         }
+    }
+
+    /// The policy in force, where the registry asked for another one than the gateway's file.
+    pub(crate) fn policy(&self) -> Option<config::Policy> {
+        self.state().policy.clone()
     }
 
     /// How it stands, for the status page.

@@ -277,3 +277,59 @@ async fn one_region_shares_and_names_are_single() {
     one.served.abort();
     twin.until("it has the name", |s| s.control.as_ref().unwrap().leased).await;
 }
+
+// Policy and weights change while requests come: by name, by a weight alone, and back to the
+// gateway's own; one that this program does not know is told and changes nothing.
+#[tokio::test(start_paused = true)]
+async fn the_policy_changes_at_run_time() {
+    let plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    let eu =
+        Region::with(&[&replica], |config| *config = follower(&plane, "eu", &[&replica])).await;
+    eu.until("it is alive", |s| s.control.as_ref().unwrap().leased).await;
+    let set = async |policy: Value| {
+        let (status, said) = plane.ask("PUT", "/admin/regions/eu/policy", policy).await;
+        assert_eq!(status, 200, "{said}");
+    };
+    let in_force = || async {
+        let config = eu.admin("GET", "/admin/config", "").await.json();
+        Some(config["policy"].clone())
+    };
+    set(json!("gorgo")).await;
+    let status = eu.until("gorgo decides", |s| s.policy == "gorgo").await;
+    assert_eq!(status.replicas[0].state, "up");
+    assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
+    let weighted = json!({"name": "gorgo", "running_weight": 0.25});
+    set(weighted.clone()).await;
+    let changed = || async { in_force().await.filter(|policy| *policy == weighted) };
+    eventually("its weight is another one", changed).await;
+    set(json!("meridian")).await;
+    eu.until("meridian decides", |s| s.policy == "meridian").await;
+    assert_eq!(call(eu.listen, chat("hi")).await.status, 200);
+    change(&plane, "DELETE", "/admin/regions/eu/policy").await;
+    eu.until("its own decides", |s| s.policy == "round_robin").await;
+    assert_eq!(in_force().await.unwrap(), json!("round_robin"));
+    assert_eq!(eu.settled().await.requests.done, 2);
+}
+
+// Neither the status nor the configuration shows the token.
+#[tokio::test(start_paused = true)]
+async fn the_token_is_not_shown() {
+    const TOKEN: &str = "0123456789abcdef";
+    let plane = Plane::start(&format!("token: {TOKEN}\n")).await;
+    let mut config = follower(&plane, "eu", &[]);
+    config.control.as_mut().unwrap().token = Some(TOKEN.to_owned());
+    let eu = Region::start(config).await;
+    eu.until("it is let in", |s| s.control.as_ref().unwrap().leased).await;
+    for path in ["/admin/config", "/admin/status", "/metrics"] {
+        let page = eu.admin("GET", path, "").await;
+        assert!(!page.text().contains(TOKEN), "{path}: {}", page.text());
+    }
+    let mut stranger = follower(&plane, "us", &[]);
+    stranger.control.as_mut().unwrap().token = Some("another-token-of-it".to_owned());
+    let us = Region::start(stranger).await;
+    let refused =
+        |s: &Status| s.control.as_ref().unwrap().problems.iter().any(|p| p.contains("401"));
+    us.until("it is refused", refused).await;
+    assert!(!us.status().await.control.unwrap().leased);
+}

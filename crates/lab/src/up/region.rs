@@ -1,177 +1,160 @@
-//! The region while it is up: started, watched, brought to rest, drained.
-
-use std::time::Duration;
+//! One region of a run: its replicas, its gateway, its clients.
 
 use meridian_wire::admin::Status;
-use tokio::time::Instant;
 
-use super::start::{engines, load_args, usual_or_any};
-use super::stop::Stop;
-use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
+use super::Options;
+use super::start::{Maker, load_args};
 use crate::load::Load;
-use crate::page::Screen;
-use crate::{
-    Client, Counts, EngineCounts, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Report,
-    Result,
-};
+use crate::page::Seen;
+use crate::{Client, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Result};
 
-/// The region while it is up.
+/// A region.
 pub(super) struct Region {
     // In this order they are dropped.
-    load: Option<Load>,
-    gateway: Gateway,
-    engines: Vec<Process>,
-    pub(super) fleet: Fleet,
-    client: Client,
+    pub(super) load: Option<Load>,
+    /// None while it is dead.
+    pub(super) gateway: Option<Gateway>,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) name: String,
+    /// How the gateway is started again, at the addresses that others know.
+    pub(super) spec: GatewaySpec,
+}
+
+/// A replica, dead or alive.
+pub(super) struct Replica {
+    pub(super) name: String,
+    /// Where it is, also after a restart.
+    pub(super) url: String,
+    /// None while it is dead.
+    pub(super) process: Option<Process>,
 }
 
 impl Region {
-    pub(super) async fn start(options: &Options) -> Result<Region> {
-        let fleet = match &options.binary {
-            Some(binary) => Fleet::new(binary)?,
-            None => Fleet::of_this_program()?,
-        };
-        let engines = engines(&fleet, options).await?;
-        let spec = GatewaySpec {
-            policy: options.policy.clone(),
-            listen: usual_or_any(),
-            replicas: engines.iter().map(|engine| engine.said(0).to_owned()).collect(),
-            ..GatewaySpec::default()
-        };
-        let gateway = fleet.gateway("gateway", &spec).await?;
-        let mut region = Region { load: None, gateway, engines, fleet, client: Client::new() };
-        region.all_up().await?;
-        if options.demand != Demand::None {
-            let spec = LoadSpec {
-                url: region.gateway.url.clone(),
-                duration: WITHOUT_END,
-                args: load_args(options),
+    /// Starts the replicas.
+    pub(super) async fn replicas(
+        fleet: &Fleet,
+        maker: &Maker,
+        options: &Options,
+        region: usize,
+    ) -> Result<Vec<Replica>> {
+        let mut replicas = Vec::new();
+        for n in 0..options.replicas {
+            let name = match options.regions.len() {
+                1 => format!("engine-{n}"),
+                _ => format!("{}-engine-{n}", options.regions[region]),
             };
-            region.load = Some(region.fleet.load("load", &spec).await?);
+            let seed = region as u32 * options.replicas + n;
+            let process = maker.replica(fleet, options, &name, seed, 0).await?;
+            let url = process.said(0).to_owned();
+            replicas.push(Replica { name, url, process: Some(process) });
         }
-        Ok(region)
+        Ok(replicas)
     }
 
-    pub(super) fn announce(&self, options: &Options) {
-        let kind = match options.engines {
-            Engines::Model => "model engines, Llama-3.1-8B on L4 each",
-            Engines::LlamaCpp => "llama.cpp servers with a tiny random model each",
-        };
-        println!("a region of {} replicas: {kind}", self.engines.len());
-        println!("  gateway  {}/v1", self.gateway.url);
-        println!("  admin    {}/admin/status", self.gateway.admin);
-        println!("  logs     {}", self.fleet.dir().display());
-        if options.duration.is_none() {
-            println!("  Ctrl-C ends it");
+    /// The gateway's name, which its certificate says too.
+    pub(super) fn gateway_name(region: &str) -> String {
+        format!("{region}-gateway")
+    }
+
+    /// Starts the gateway, for the first time or again.
+    pub(super) async fn start_gateway(&mut self, fleet: &Fleet) -> Result<&Gateway> {
+        let gateway = fleet.gateway(&Region::gateway_name(&self.name), &self.spec).await?;
+        let address = |url: &str| url.trim_start_matches("http://").to_owned();
+        self.spec.listen = address(&gateway.url);
+        self.spec.admin = address(&gateway.admin);
+        if let (Some(peers), Some(at)) = (&mut self.spec.peers, gateway.peers) {
+            peers.listen = at.to_string();
         }
+        Ok(self.gateway.insert(gateway))
     }
 
-    async fn status(&self) -> Result<Status> {
-        self.client.json(&format!("{}/admin/status", self.gateway.admin)).await
-    }
-
-    /// Waits until the gateway has found every replica answering.
-    async fn all_up(&self) -> Result<()> {
-        let deadline = Instant::now() + DRAIN;
-        loop {
-            let status = self.status().await?;
-            let up = status.replicas.iter().filter(|replica| replica.state == "up").count();
-            if up == self.engines.len() {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return Err(Error::TooSlow {
-                    name: "gateway".into(),
-                    what: format!("find {} of {} replicas up", self.engines.len() - up, up),
-                    limit: DRAIN,
-                    log: self.gateway.process.log_tail(),
-                });
-            }
-            tokio::time::sleep(TICK / 5).await;
-        }
-    }
-
-    /// Shows the region until the time is over or somebody asks to stop; an error ends it too.
-    pub(super) async fn watch(
+    /// Starts the clients: they go to this region's gateway, and where that is dead to the others'.
+    pub(super) async fn start_load(
         &mut self,
-        duration: Option<Duration>,
-        stop: &mut Stop,
-    ) -> std::result::Result<(), String> {
-        let start = Instant::now();
-        let end = start + duration.unwrap_or(WITHOUT_END);
-        let mut screen = Screen::new();
-        let mut ticks = tokio::time::interval(TICK);
-        loop {
-            tokio::select! {
-                () = stop.asked() => return Ok(()),
-                () = tokio::time::sleep_until(end) => return Ok(()),
-                _ = ticks.tick() => {}
+        fleet: &Fleet,
+        options: &Options,
+        region: usize,
+        elsewhere: &[String],
+    ) -> Result<()> {
+        let mut args = load_args(options, region);
+        for url in elsewhere {
+            args.extend(["--elsewhere".to_owned(), url.clone()]);
+        }
+        let name = match options.regions.len() {
+            1 => "load".to_owned(),
+            _ => format!("{}-load", self.name),
+        };
+        let url = format!("http://{}", self.spec.listen);
+        let spec = LoadSpec { url, duration: super::WITHOUT_END, args };
+        self.load = Some(fleet.load(&name, &spec).await?);
+        Ok(())
+    }
+
+    /// The gateway's status; none while it is dead.
+    pub(super) async fn status(&self, client: &Client) -> Result<Option<Status>> {
+        match &self.gateway {
+            Some(gateway) => {
+                client.json(&format!("{}/admin/status", gateway.admin)).await.map(Some)
             }
-            self.nobody_died()?;
-            let status = self.status().await.map_err(|error| error.to_string())?;
-            let live = self.load.as_ref().and_then(Load::live);
-            screen.show(start.elapsed(), &status, live.as_ref());
+            None => Ok(None),
         }
     }
 
-    fn nobody_died(&mut self) -> std::result::Result<(), String> {
+    /// What is known of it now. A gateway that does not answer counts as dead for once.
+    pub(super) async fn look(&self, client: &Client) -> Seen {
+        Seen {
+            name: self.name.clone(),
+            status: self.status(client).await.ok().flatten(),
+            live: self.load.as_ref().and_then(Load::live),
+            dead: self.dead(),
+        }
+    }
+
+    /// The names of what is dead.
+    fn dead(&self) -> Vec<String> {
+        let replicas = self.replicas.iter().filter(|r| r.process.is_none()).map(|r| r.name.clone());
+        let gateway = self.gateway.is_none().then(|| Region::gateway_name(&self.name));
+        replicas.chain(gateway).collect()
+    }
+
+    /// Whether everything that is to live still does.
+    pub(super) fn nobody_died(&mut self) -> std::result::Result<(), String> {
         let load = self.load.as_mut().map(|load| &mut load.process);
-        for process in self.engines.iter_mut().chain([&mut self.gateway.process]).chain(load) {
-            if let Some(status) = process.ended() {
-                let (name, log) = (process.name(), process.log_tail());
-                return Err(format!("{name} ended with {status} in mid-run\n{log}"));
-            }
+        let gateway = self.gateway.as_mut().map(|gateway| &mut gateway.process);
+        let replicas = self.replicas.iter_mut().filter_map(|r| r.process.as_mut());
+        for process in replicas.chain(gateway).chain(load) {
+            still_runs(process)?;
         }
         Ok(())
     }
 
-    /// Asks the load to end, and waits until its requests in flight have.
-    pub(super) async fn stop_load(&mut self, faults: &mut Vec<String>) -> Option<Report> {
-        let load = self.load.as_mut()?;
-        load.process.terminate();
-        match load.report(DRAIN + SETTLE).await {
-            Ok(report) => Some(report),
-            Err(error) => {
-                faults.push(error.to_string());
-                None
-            }
-        }
+    /// Whether the gateway has found its replicas, and its peers it.
+    pub(super) fn is_up(&self, status: &Status) -> bool {
+        let ours = |url: &str| self.replicas.iter().any(|r| r.url == url);
+        let up = status.replicas.iter().filter(|r| r.state == "up" && ours(&r.url)).count();
+        let peers = self.spec.peers.as_ref().map_or(0, |peers| peers.gateways.len());
+        up == self.replicas.len()
+            && status.peers.iter().filter(|p| p.state == "up").count() == peers
     }
 
-    /// Reads the counts once they are at rest: nothing in flight, and nothing that still differs
-    /// because a counter is on its way. What differs at the end of a bounded wait, differs.
-    pub(super) async fn settle(&self, report: Option<&Report>) -> Result<(Status, Counts)> {
-        let urls: Vec<&str> = self.engines.iter().map(|engine| engine.said(0)).collect();
-        let give_up = Instant::now() + DRAIN;
-        let mut idle_since = None;
-        loop {
-            let status = self.status().await?;
-            let engines = EngineCounts::ask(&self.client, &urls).await?;
-            let counts = Counts::new(report.map(|report| &report.counts), &status, &engines);
-            let now = Instant::now();
-            let idle = status.requests.in_flight == 0 && engines.outstanding == 0;
-            if idle {
-                idle_since.get_or_insert(now);
-            }
-            let late = now >= idle_since.map_or(give_up, |since| since + SETTLE);
-            if (idle && counts.disagreements().is_empty()) || late {
-                return Ok((status, counts));
-            }
-            tokio::time::sleep(TICK / 5).await;
+    /// Why it takes so long.
+    pub(super) fn too_slow(&self, limit: std::time::Duration) -> Error {
+        Error::TooSlow {
+            name: Region::gateway_name(&self.name),
+            what: "find all replicas and peers up".into(),
+            limit,
+            log: self.gateway.as_ref().map(|g| g.process.log_tail()).unwrap_or_default(),
         }
     }
+}
 
-    /// Ends the gateway as an operator would; it must end in good order.
-    pub(super) async fn drain(&mut self, faults: &mut Vec<String>) {
-        let gateway = &mut self.gateway.process;
-        gateway.terminate();
-        match gateway.wait(DRAIN).await {
-            Ok(status) if status.success() => {}
-            Ok(status) => {
-                let log = gateway.log_tail();
-                faults.push(format!("the gateway ended with {status} on SIGTERM\n{log}"));
-            }
-            Err(error) => faults.push(error.to_string()),
+/// An error when the process has ended.
+pub(super) fn still_runs(process: &mut Process) -> std::result::Result<(), String> {
+    match process.ended() {
+        None => Ok(()),
+        Some(status) => {
+            let (name, log) = (process.name(), process.log_tail());
+            Err(format!("{name} ended with {status} in mid-run\n{log}"))
         }
     }
 }

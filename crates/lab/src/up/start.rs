@@ -4,39 +4,56 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use super::{DRAIN, Demand, Engines, Options};
-use crate::llamacpp::{self, ServerSpec};
+use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
 
 /// The port that clients are told of, where it is free.
 const USUAL_PORT: u16 = 8080;
 
-pub(super) async fn engines(fleet: &Fleet, options: &Options) -> Result<Vec<Process>> {
-    let mut engines = Vec::new();
-    match options.engines {
-        Engines::Model => {
-            for n in 0..options.replicas {
+/// How replicas are made.
+pub(super) enum Maker {
+    Model,
+    LlamaCpp(LlamaCpp),
+}
+
+impl Maker {
+    /// Installs what is needed.
+    pub(super) async fn new(options: &Options) -> Result<Maker> {
+        if options.engines == Engines::Model {
+            return Ok(Maker::Model);
+        }
+        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        let usual = || llamacpp::home(&here);
+        let home = options.llamacpp_home.clone().unwrap_or_else(usual);
+        note_installation(&home);
+        Ok(Maker::LlamaCpp(llamacpp::install(&home).await?))
+    }
+
+    /// Starts one replica on this port, 0 for any.
+    pub(super) async fn replica(
+        &self,
+        fleet: &Fleet,
+        options: &Options,
+        name: &str,
+        nth: u32,
+        port: u16,
+    ) -> Result<Process> {
+        match self {
+            Maker::Model => {
                 let spec = EngineSpec {
+                    listen: format!("127.0.0.1:{port}"),
                     time_scale: options.time_scale,
-                    seed: options.seed + u64::from(n),
+                    seed: options.seed + u64::from(nth),
                     ..EngineSpec::default()
                 };
-                engines.push(fleet.engine(&format!("engine-{n}"), &spec).await?);
+                fleet.engine(name, &spec).await
             }
-        }
-        Engines::LlamaCpp => {
-            let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-            let usual = || llamacpp::home(&here);
-            let home = options.llamacpp_home.clone().unwrap_or_else(usual);
-            note_installation(&home);
-            let installed = llamacpp::install(&home).await?;
-            for n in 0..options.replicas {
-                let name = format!("llamacpp-{n}");
-                let spec = ServerSpec { slots: 4, context: 12288, port: 0 };
-                engines.push(fleet.llamacpp(&name, &installed, spec).await?);
+            Maker::LlamaCpp(installed) => {
+                let spec = ServerSpec { slots: 4, context: 12288, port };
+                fleet.llamacpp(name, installed, spec).await
             }
         }
     }
-    Ok(engines)
 }
 
 fn note_installation(home: &Path) {
@@ -53,20 +70,30 @@ pub(super) fn usual_or_any() -> String {
     format!("127.0.0.1:{}", if free { USUAL_PORT } else { 0 })
 }
 
-pub(super) fn load_args(options: &Options) -> Vec<String> {
+/// The arguments of a region's load. Several regions share the clients of one, and their days
+/// follow one another.
+pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
     let (workload, clients, tokens, system) = match (options.demand, options.engines) {
         (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
         (_, Engines::Model) => ("sessions", 4, 64, 6144),
         (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
         (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
     };
-    let args = [
+    let regions = options.regions.len();
+    let mut args = vec![
         ("--workload", workload.to_owned()),
         ("--clients", clients.to_string()),
         ("--max-tokens", tokens.to_string()),
         ("--system-bytes", system.to_string()),
         ("--seed", options.seed.to_string()),
+        ("--region", region.to_string()),
         ("--drain", format!("{}s", DRAIN.as_secs())),
     ];
+    if regions > 1 {
+        args.extend([
+            ("--day", format!("{}ms", options.day.as_millis())),
+            ("--peak", (region as f64 / regions as f64).to_string()),
+        ]);
+    }
     args.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }

@@ -4,17 +4,34 @@ use std::fmt::Write as _;
 
 use meridian_wire::admin::Status;
 
+use super::total::total;
 use crate::load::ReportQuantiles;
-use crate::{Counts, Report, page};
+use crate::page::{self, Seen};
+use crate::{ClientCounts, Counts, Report};
+
+/// What the clients of all regions counted; none where there were none.
+pub(super) fn clients(reports: &[Option<Report>]) -> Option<ClientCounts> {
+    let counts = reports.iter().flatten().map(|report| report.counts);
+    counts.reduce(|a, b| ClientCounts {
+        sent: a.sent + b.sent,
+        ok: a.ok + b.ok,
+        aborted: a.aborted + b.aborted,
+        errors: a.errors + b.errors,
+        moved: a.moved + b.moved,
+        output_tokens: a.output_tokens + b.output_tokens,
+        prompt_tokens: a.prompt_tokens + b.prompt_tokens,
+        cached_tokens: a.cached_tokens + b.cached_tokens,
+    })
+}
 
 /// Everything that must hold of the numbers.
 pub(super) fn judge(
-    status: &Status,
+    all: &Status,
     counts: &Counts,
-    report: Option<&Report>,
+    reports: &[Option<Report>],
     faults: &mut Vec<String>,
 ) {
-    let r = &status.requests;
+    let r = &all.requests;
     for (count, how) in [
         (r.client_error, "refused as the client's mistake"),
         (r.rejected, "rejected by the gateway"),
@@ -26,7 +43,7 @@ pub(super) fn judge(
             faults.push(format!("the gateway has {count} requests {how}"));
         }
     }
-    if let Some(report) = report {
+    for report in reports.iter().flatten() {
         for (kind, count) in report.errors.iter().filter(|(_, count)| **count > 0) {
             faults.push(format!("the client has {count} errors of kind {kind}"));
         }
@@ -42,29 +59,54 @@ pub(super) fn judge(
     }
 }
 
-/// Prints how it went, and the three counts side by side.
-pub(super) fn summarize(status: &Status, counts: &Counts, report: Option<&Report>) {
-    let mut text = String::from("\n");
-    if let Some(row) = report.and_then(|report| report.rows.first()) {
-        let of =
-            |q: Option<ReportQuantiles>| (page::ms(q.map(|q| q.p50)), page::ms(q.map(|q| q.p99)));
-        let (ttft, e2e) = (of(row.ttft_ms), of(row.e2e_ms));
-        let rate = row.throughput_rps.unwrap_or(0.0);
-        let _ = writeln!(
-            text,
-            "{rate:.1} requests/s   TTFT p50 {} p99 {}   E2E p50 {} p99 {}",
-            ttft.0, ttft.1, e2e.0, e2e.1
-        );
+/// What must hold even where processes were killed: every request has an end, at the client and at
+/// the gateways that live.
+pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mut Vec<String>) {
+    if all.requests.in_flight > 0 {
+        faults.push(format!("the gateway has {} requests without an end", all.requests.in_flight));
     }
-    let prefix = &status.prefix;
+    for report in reports.iter().flatten() {
+        let lost = report.rows.first().and_then(|row| row.lost).unwrap_or(0);
+        if lost > 0 {
+            faults.push(format!("the client has {lost} requests without an end"));
+        }
+    }
+}
+
+/// Prints how it went, and the three counts side by side.
+pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report>]) {
+    let mut text = String::from("\n");
+    for (seen, report) in seen.iter().zip(reports) {
+        let name = if reports.len() > 1 { format!("{:5}", seen.name) } else { String::new() };
+        if let Some(line) = report.as_ref().and_then(measured) {
+            let _ = writeln!(text, "{name}{line}");
+        }
+    }
+    let all = total(seen);
+    let prefix = &all.prefix;
     let _ = writeln!(
         text,
         "policy {}   prefix hit ratio {} by the engines, {} as the gateway expected\n",
-        status.policy,
+        all.policy,
         page::percent(prefix.cached_tokens, prefix.known_prompt_tokens),
         page::percent(prefix.matched_tokens, prefix.prompt_tokens),
     );
+    if seen.len() > 1 {
+        let _ = writeln!(text, "{}\n", page::regions(seen, reports));
+    }
     println!("{text}{}", page::counts(counts));
+}
+
+/// What the clients of a region measured.
+fn measured(report: &Report) -> Option<String> {
+    let row = report.rows.first()?;
+    let of = |q: Option<ReportQuantiles>| (page::ms(q.map(|q| q.p50)), page::ms(q.map(|q| q.p99)));
+    let (ttft, e2e) = (of(row.ttft_ms), of(row.e2e_ms));
+    let rate = row.throughput_rps.unwrap_or(0.0);
+    Some(format!(
+        "{rate:.1} requests/s   TTFT p50 {} p99 {}   E2E p50 {} p99 {}",
+        ttft.0, ttft.1, e2e.0, e2e.1
+    ))
 }
 
 #[cfg(test)]
@@ -105,7 +147,7 @@ mod tests {
     fn faults(client: &Report, gateway: &Status, engines: &EngineCounts) -> Vec<String> {
         let counts = Counts::new(Some(&client.counts), gateway, engines);
         let mut faults = Vec::new();
-        judge(gateway, &counts, Some(client), &mut faults);
+        judge(gateway, &counts, &[Some(client.clone())], &mut faults);
         faults
     }
 

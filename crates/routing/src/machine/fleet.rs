@@ -27,6 +27,17 @@ impl Routing {
         self.release(now);
     }
 
+    /// A replica that drained is as one that has not been heard of: it takes requests, and its next
+    /// report says how it is.
+    pub(super) fn resumed(&mut self, now: Time, id: ReplicaId) {
+        self.replicas.update(now, id, |r| {
+            if r.state == State::Draining {
+                r.state = State::Unproven;
+            }
+        });
+        self.release(now);
+    }
+
     pub(super) fn left(&mut self, id: ReplicaId) {
         self.schedule.leave(id);
         if let Some(index) = &mut self.index {

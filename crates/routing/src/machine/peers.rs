@@ -15,14 +15,7 @@ impl Routing {
     pub(super) fn peer_joined(&mut self, now: Time, id: PeerId, spec: PeerSpec) {
         self.peers.join(id, spec);
         if self.snapshot.is_none() {
-            let spec = (self.config.policy.index)(&self.config.params);
-            let remotes = self.policy.follows_remotes();
-            // Peers and their replicas are targets both: a block is there twice.
-            let most = self.config.index_entries.saturating_mul(2);
-            self.snapshot = spec.map(|s| {
-                let total_blocks = s.total_blocks.min(most);
-                Snapshot::new(IndexSpec { total_blocks, ..s }, remotes)
-            });
+            self.build_snapshot();
         }
         self.peers_changed();
         self.release(now);
@@ -38,7 +31,19 @@ impl Routing {
         self.release(now);
     }
 
-    fn peers_changed(&mut self) {
+    /// What was sent to peers, as far as the policy wants to know; empty.
+    pub(super) fn build_snapshot(&mut self) {
+        let spec = (self.config.policy.index)(&self.config.params);
+        let remotes = self.policy.follows_remotes();
+        // Peers and their replicas are targets both: a block is there twice.
+        let most = self.config.index_entries.saturating_mul(2);
+        self.snapshot = spec.map(|s| {
+            let total_blocks = s.total_blocks.min(most);
+            Snapshot::new(IndexSpec { total_blocks, ..s }, remotes)
+        });
+    }
+
+    pub(super) fn peers_changed(&mut self) {
         self.second_layer = !self.peers.is_empty() && self.config.topology != Topology::Local;
         let two_layers = self.second_layer && self.config.topology == Topology::TwoLayer;
         self.shares = two_layers && self.policy.shares_prefixes();

@@ -95,6 +95,12 @@ pub struct Spec {
     pub build: fn(&Params) -> Box<dyn Policy>,
 }
 
+impl core::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Spec").field(&self.name).finish()
+    }
+}
+
 /// One knob of a policy.
 pub struct Param {
     /// Its key in the config.

@@ -5,7 +5,8 @@
 //!
 //! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N] [held_tenant=N]
 //!   [max_wait=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, knobs being the policy's
-//! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `leave r=N`
+//! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
+//! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [deadline=MS] [pinned=N]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [prompt=N cached=N]`, `cancel id=N`
@@ -67,6 +68,14 @@ fn region(t: &TestCase) -> Region {
     Region { routing: Routing::new(config, 1), now: Time::ZERO }
 }
 
+fn configured(t: &TestCase) -> Input {
+    let name: String = arg(t, "policy").expect("names a policy");
+    let policy = policy::find(&name).unwrap_or_else(|| panic!("{name} is no policy"));
+    let mode = arg::<String>(t, "admission");
+    let admission = mode.map_or(policy.admission, |mode| admission(&mode));
+    Input::Configured { policy, params: knobs(t, policy), admission }
+}
+
 fn knobs(t: &TestCase, spec: &'static policy::Spec) -> Params {
     let knob = |p: &policy::Param| {
         let value: String = arg(t, p.name)?;
@@ -125,6 +134,8 @@ fn input(t: &TestCase, now: Time) -> Input {
             },
         },
         "drain" => Input::Draining(replica()),
+        "resume" => Input::Resumed(replica()),
+        "configure" => configured(t),
         "leave" => Input::Left(replica()),
         "report" => Input::Reported {
             id: replica(),

@@ -5,7 +5,7 @@
 //! even with the whole port, and comes back after as many that say it can, with a margin between:
 //! estimates move, and a request that changes sides at each update would gain nothing from either.
 
-use meridian_base::Time;
+use meridian_base::{Duration, Time};
 
 use crate::mlu::Need;
 use crate::tables::{NONE, Standing, World};
@@ -69,7 +69,36 @@ pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
     if any && world.config.terms.prune {
         stand(world, now, request, worst);
     }
+    world.requests[request as usize].look_again = look_again(world, now, request);
     rose || world.request(request).standing != before
+}
+
+/// Before when nothing can change for a request that computes no more, however busy its ports become
+/// and with nothing carried: looking at it each time until then would be most of the machine's work.
+/// A new handoff sets it back.
+fn look_again(world: &World, now: Time, request: u32) -> Time {
+    let row = world.request(request);
+    let Some(due) = row.due().filter(|_| row.standing == Standing::In && row.strikes == 0) else {
+        return now;
+    };
+    let busiest = if world.config.load_window.is_zero() { 0.0 } else { world.config.load_most };
+    let mut soonest = due;
+    let mut at = row.uses;
+    while at != NONE {
+        let one = &world.uses[at as usize];
+        at = one.next;
+        if one.handoff() == 0 {
+            continue;
+        }
+        // The need reaches a share s of the port when so many seconds are left.
+        let alone = one.handoff() as f64 / world.rates[one.port.index()];
+        let infeasible = alone / (1.0 + world.config.margin);
+        let rises = alone / (world.edges.above(one.level) * (1.0 - busiest));
+        let before = if world.config.terms.mlu { infeasible.max(rises) } else { infeasible };
+        let before = Duration::try_from_secs_f64(before).unwrap_or(Duration::MAX);
+        soonest = soonest.min(due - before);
+    }
+    soonest
 }
 
 /// Decides about the request's standing: `worst` is the largest share of a port that it needs.

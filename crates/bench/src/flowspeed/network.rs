@@ -1,0 +1,61 @@
+//! What an event of the flow-level network costs on the cluster that MFS simulates: a flow ends,
+//! another begins, and the rates settle.
+
+use anyhow::Context;
+use meridian_base::{FlowId, Rng, Time};
+use meridian_fabric::{Cluster, Demand, Gpu, Network, Priority, Topology};
+
+use super::{Options, processor};
+use crate::decision::{Row, row};
+
+/// Ends of each run.
+const EVENTS: u32 = 5_000;
+
+/// Events a second of the processor, for flows that share alike and for flows in strict order.
+pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let topology = Topology::new(Cluster::mfs())?;
+    let mut found = vec![];
+    for (name, live, orders) in [
+        ("network, 1,000 flows, equal", 1_000, 1),
+        ("network, 1,000 flows, 500 orders", 1_000, 500),
+        ("network, 10,000 flows, equal", 10_000, 1),
+        ("network, 10,000 flows, 500 orders", 10_000, 500),
+    ] {
+        let rate = one(&topology, options.seed, live, orders)?;
+        found.push(row(name, "events/s", rate));
+    }
+    Ok(found)
+}
+
+fn one(topology: &Topology, seed: u64, live: u32, orders: usize) -> anyhow::Result<f64> {
+    let mut rng = Rng::new(seed);
+    let mut network = Network::new(topology.rates());
+    let demand = |rng: &mut Rng| {
+        let gpus = topology.gpus() as usize;
+        let from = rng.below(gpus);
+        let to = (from + 8 + rng.below(gpus - 16)) % gpus;
+        let path = topology.path(Gpu(from as u32), Gpu(to as u32), rng.next_u64());
+        let bytes = rng.exponential(100e6) + 1.0;
+        path.map(|path| Demand {
+            priority: Priority(
+                if orders > 1 { rng.below(8) as u8 } else { 0 },
+                rng.below(orders) as u64,
+            ),
+            ..Demand::new(path, bytes)
+        })
+    };
+    for id in 0..live {
+        let demand = demand(&mut rng).context("two GPUs of the cluster")?;
+        network.begin(Time::ZERO, FlowId(id), demand);
+    }
+    network.settle(Time::ZERO);
+    let start = processor();
+    for _ in 0..EVENTS {
+        let end = network.next_end().context("some flow has a rate")?;
+        let id = network.ended(end).context("a flow ends when it was said to")?;
+        let demand = demand(&mut rng).context("two GPUs of the cluster")?;
+        network.begin(end, id, demand);
+        network.settle(end);
+    }
+    Ok(f64::from(EVENTS) / (processor() - start).as_secs_f64())
+}

@@ -1,0 +1,303 @@
+//! Flows on ports: their rates, what they have left, and when the next one ends.
+//!
+//! Changes of one instant are collected and settled together. Progress is lazy: a flow's bytes are
+//! counted when its rate changes or when somebody asks, so that an event costs what it changes and
+//! not what is under way.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use meridian_base::{Duration, FlowId, PortId, Time};
+
+use crate::fill::Scratch;
+use crate::path::Path;
+
+/// Strict priority: smaller goes first; flows with equal numbers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Priority(pub u8, pub u64);
+
+/// What a flow asks of the network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Where it goes.
+    pub path: Path,
+    /// Bytes to carry, above 0.
+    pub bytes: f64,
+    /// Who goes before it.
+    pub priority: Priority,
+    /// Its share among equals, above 0.
+    pub weight: f64,
+    /// Most bytes a second that it takes; infinite for as many as it gets.
+    pub cap: f64,
+}
+
+impl Demand {
+    /// `bytes` over `path` in the first priority, at weight 1, without a cap.
+    #[must_use]
+    pub fn new(path: Path, bytes: f64) -> Demand {
+        Demand { path, bytes, priority: Priority(0, 0), weight: 1.0, cap: f64::INFINITY }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FlowRow {
+    pub(crate) live: bool,
+    pub(crate) demand: Demand,
+    pub(crate) rate: f64,
+    left: f64,
+    since: Time,
+    /// Place in the list of each port of the path.
+    at: [u32; Path::MOST],
+    /// Counts changes of the rate: an end that was foreseen with an older one is void.
+    stamp: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PortRow {
+    pub(crate) rate: f64,
+    pub(crate) flows: Vec<u32>,
+    carried: f64,
+}
+
+/// A flow-level network.
+#[derive(Debug)]
+pub struct Network {
+    pub(crate) ports: Vec<PortRow>,
+    pub(crate) flows: Vec<FlowRow>,
+    ends: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    pub(crate) scratch: Scratch,
+    live: u32,
+    now: Time,
+}
+
+impl Network {
+    /// A network of ports with the given rates in bytes a second, without flows.
+    #[must_use]
+    pub fn new(rates: &[f64]) -> Network {
+        let port = |rate: &f64| PortRow { rate: *rate, flows: Vec::new(), carried: 0.0 };
+        Network {
+            ports: rates.iter().map(port).collect(),
+            flows: Vec::new(),
+            ends: BinaryHeap::new(),
+            scratch: Scratch::new(rates.len()),
+            live: 0,
+            now: Time::ZERO,
+        }
+    }
+
+    /// Begins a flow in a row that is free. It has no rate until [`Self::settle`].
+    ///
+    /// # Panics
+    /// When the row is in use, a port is none of the network's, or bytes or weight are not above 0:
+    /// the caller has checked its inputs.
+    pub fn begin(&mut self, now: Time, id: FlowId, demand: Demand) {
+        self.forward(now);
+        assert!(demand.bytes > 0.0 && demand.weight > 0.0, "{id} has bytes and weight");
+        if self.flows.len() <= id.index() {
+            self.flows.resize_with(id.index() + 1, || FlowRow {
+                live: false,
+                demand,
+                rate: 0.0,
+                left: 0.0,
+                since: Time::ZERO,
+                at: [0; Path::MOST],
+                stamp: 0,
+            });
+        }
+        let row = &mut self.flows[id.index()];
+        assert!(!row.live, "{id} is under way");
+        (row.live, row.demand, row.rate) = (true, demand, 0.0);
+        (row.left, row.since, row.stamp) = (demand.bytes, now, row.stamp.wrapping_add(1));
+        for (nth, port) in demand.path.ports().iter().enumerate() {
+            let flows = &mut self.ports[port.index()].flows;
+            row.at[nth] = flows.len() as u32;
+            flows.push(id.0);
+        }
+        self.live += 1;
+        self.scratch.changed(id.0, &demand.path, demand.priority);
+    }
+
+    /// Changes who goes before a flow, and its cap.
+    pub fn change(&mut self, now: Time, id: FlowId, priority: Priority, cap: f64) {
+        self.forward(now);
+        let row = &mut self.flows[id.index()];
+        if !row.live || (row.demand.priority == priority && row.demand.cap == cap) {
+            return;
+        }
+        let first = row.demand.priority.min(priority);
+        (row.demand.priority, row.demand.cap) = (priority, cap);
+        let path = row.demand.path;
+        self.scratch.changed(id.0, &path, first);
+    }
+
+    /// Ends a flow, whatever it has left; its bytes so far stay counted.
+    pub fn end(&mut self, now: Time, id: FlowId) {
+        self.forward(now);
+        if !self.flows.get(id.index()).is_some_and(|row| row.live) {
+            return;
+        }
+        self.progress(id.0);
+        let row = &mut self.flows[id.index()];
+        (row.live, row.rate, row.stamp) = (false, 0.0, row.stamp.wrapping_add(1));
+        let (path, at, priority) = (row.demand.path, row.at, row.demand.priority);
+        for (port, at) in path.ports().iter().zip(at) {
+            let flows = &mut self.ports[port.index()].flows;
+            flows.swap_remove(at as usize);
+            if let Some(&moved) = flows.get(at as usize) {
+                let row = &mut self.flows[moved as usize];
+                let nth = row.demand.path.ports().iter().position(|one| one == port);
+                row.at[nth.expect("a flow is listed at ports of its path")] = at;
+            }
+        }
+        self.live -= 1;
+        self.scratch.changed(id.0, &path, priority);
+    }
+
+    /// Gives every flow its rate after the changes so far. Cheap where nothing changed.
+    pub fn settle(&mut self, now: Time) {
+        self.forward(now);
+        self.fill();
+        let mut solved = core::mem::take(&mut self.scratch.solved);
+        for (flow, rate) in solved.drain(..) {
+            let row = &self.flows[flow as usize];
+            if row.rate != rate {
+                self.progress(flow);
+                let row = &mut self.flows[flow as usize];
+                (row.rate, row.stamp) = (rate, row.stamp.wrapping_add(1));
+                if rate > 0.0 {
+                    let (end, stamp) = (now + seconds(row.left / rate), row.stamp);
+                    self.ends.push(Reverse((end, flow, stamp)));
+                }
+            }
+        }
+        self.scratch.solved = solved;
+        self.sweep();
+    }
+
+    /// When the next flow ends, at the rates of now.
+    pub fn next_end(&mut self) -> Option<Time> {
+        while let Some(&Reverse((end, flow, stamp))) = self.ends.peek() {
+            if self.flows[flow as usize].stamp == stamp {
+                return Some(end);
+            }
+            self.ends.pop();
+        }
+        None
+    }
+
+    /// Takes out the next flow that has ended by `now`. [`Self::settle`] then gives its share away.
+    pub fn ended(&mut self, now: Time) -> Option<FlowId> {
+        let end = self.next_end().filter(|end| *end <= now)?;
+        let Reverse((_, flow, _)) = self.ends.pop()?;
+        self.forward(end.max(self.now));
+        // What rounding the end to nanoseconds left over has been carried too.
+        let row = &mut self.flows[flow as usize];
+        let left = core::mem::take(&mut row.left);
+        row.since = self.now;
+        for port in row.demand.path.ports() {
+            self.ports[port.index()].carried += left;
+        }
+        self.end(now.max(self.now), FlowId(flow));
+        Some(FlowId(flow))
+    }
+
+    /// A flow's bytes a second, as last settled; 0 where it is not under way.
+    #[must_use]
+    pub fn rate(&self, id: FlowId) -> f64 {
+        self.flows.get(id.index()).filter(|row| row.live).map_or(0.0, |row| row.rate)
+    }
+
+    /// Bytes that a flow has left at `now`, at the rates of now.
+    #[must_use]
+    pub fn left(&self, now: Time, id: FlowId) -> f64 {
+        let Some(row) = self.flows.get(id.index()).filter(|row| row.live) else { return 0.0 };
+        (row.left - row.rate * now.since(row.since).as_secs_f64()).max(0.0)
+    }
+
+    /// A flow's demand, while it is under way.
+    #[must_use]
+    pub fn demand(&self, id: FlowId) -> Option<&Demand> {
+        self.flows.get(id.index()).filter(|row| row.live).map(|row| &row.demand)
+    }
+
+    /// Bytes that a port has carried until `now`.
+    #[must_use]
+    pub fn carried(&self, now: Time, port: PortId) -> f64 {
+        let row = &self.ports[port.index()];
+        let under_way = |flow: &u32| {
+            let row = &self.flows[*flow as usize];
+            row.left - self.left(now, FlowId(*flow))
+        };
+        row.carried + row.flows.iter().map(under_way).sum::<f64>()
+    }
+
+    /// Bytes a second that a port carries, as last settled.
+    #[must_use]
+    pub fn load(&self, port: PortId) -> f64 {
+        self.ports[port.index()].flows.iter().map(|flow| self.flows[*flow as usize].rate).sum()
+    }
+
+    /// Flows at a port.
+    pub fn at(&self, port: PortId) -> impl Iterator<Item = FlowId> + '_ {
+        self.ports[port.index()].flows.iter().map(|flow| FlowId(*flow))
+    }
+
+    /// Flows under way.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.live
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    fn forward(&mut self, now: Time) {
+        debug_assert!(now >= self.now, "time does not go back");
+        self.now = self.now.max(now);
+    }
+
+    /// Counts what the flow has carried since its rate was set.
+    fn progress(&mut self, flow: u32) {
+        let now = self.now;
+        let left = self.left(now, FlowId(flow));
+        let row = &mut self.flows[flow as usize];
+        let carried = row.left - left;
+        (row.left, row.since) = (left, now);
+        for port in row.demand.path.ports() {
+            self.ports[port.index()].carried += carried;
+        }
+    }
+
+    /// Forgets ends that are void, once they are most of all.
+    fn sweep(&mut self) {
+        if self.ends.len() > 64 + 4 * self.live as usize {
+            let mut ends = core::mem::take(&mut self.ends).into_vec();
+            ends.retain(|Reverse((_, flow, stamp))| self.flows[*flow as usize].stamp == *stamp);
+            self.ends = ends.into();
+        }
+    }
+}
+
+/// A time in seconds, rounded up to nanoseconds so that a flow is never over before its last byte.
+fn seconds(seconds: f64) -> Duration {
+    let nanos = libm::ceil(seconds * 1e9);
+    Duration::from_nanos(if nanos < u64::MAX as f64 { nanos as u64 } else { u64::MAX })
+}
+
+impl Scratch {
+    /// A flow at these ports began, ended or changed; nobody before `first` is affected.
+    fn changed(&mut self, flow: u32, path: &Path, first: Priority) {
+        for port in path.ports() {
+            self.dirty.push((port.0, first));
+        }
+        self.seeds.push(flow);
+    }
+}
+
+pub(crate) fn stamps(len: usize) -> Vec<u32> {
+    vec![0; len]
+}

@@ -1,0 +1,194 @@
+//! The network against an exact solver, its own books, and examples worked out by hand.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod exact;
+
+use meridian_base::{Duration, FlowId, PortId, Rng, Time};
+use meridian_fabric::{Demand, Network, Path, Priority};
+
+use exact::{Given, rates};
+
+fn path(ports: &[u32]) -> Path {
+    let ports: Vec<PortId> = ports.iter().map(|port| PortId(*port)).collect();
+    Path::new(&ports).unwrap()
+}
+
+fn random_path(rng: &mut Rng, ports: usize) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..ports as u32).collect();
+    let len = 1 + rng.below(ports.min(4));
+    for at in 0..len {
+        let other = at + rng.below(ports - at);
+        all.swap(at, other);
+    }
+    all.truncate(len);
+    all
+}
+
+/// One random small network, changed step by step; after each step the rates are the exact ones.
+fn one_network(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let ports = 2 + rng.below(5);
+    let capacities: Vec<i64> = (0..ports).map(|_| 1 + rng.below(12) as i64).collect();
+    let mut network = Network::new(&capacities.iter().map(|c| *c as f64).collect::<Vec<_>>());
+    let mut given: Vec<Option<Given>> = vec![None; 9];
+    let classes = 1 + rng.below(3);
+    for step in 0..14 {
+        let now = Time::from_millis(step);
+        // One to three changes of one instant.
+        for _ in 0..1 + rng.below(3) {
+            let row = rng.below(given.len());
+            let id = FlowId(row as u32);
+            let (class, order) = (rng.below(classes) as u8, rng.below(2) as u64);
+            let cap = (rng.below(3) == 0).then(|| 1 + rng.below(6) as i64);
+            let float = cap.map_or(f64::INFINITY, |cap| cap as f64);
+            match &mut given[row] {
+                Some(one) if rng.below(2) == 0 => {
+                    (one.priority, one.cap) = ((class, order), cap);
+                    network.change(now, id, Priority(class, order), float);
+                }
+                Some(_) => {
+                    given[row] = None;
+                    network.end(now, id);
+                }
+                None => {
+                    let ports = random_path(&mut rng, ports);
+                    let weight = 1 + rng.below(4) as i64;
+                    network.begin(
+                        now,
+                        id,
+                        Demand {
+                            priority: Priority(class, order),
+                            weight: weight as f64,
+                            cap: float,
+                            ..Demand::new(path(&ports), 1e9)
+                        },
+                    );
+                    given[row] = Some(Given { ports, priority: (class, order), weight, cap });
+                }
+            }
+        }
+        network.settle(now);
+        let exact = rates(&capacities, &given);
+        for (row, expected) in exact.iter().enumerate() {
+            let rate = network.rate(FlowId(row as u32));
+            let close = (rate - expected).abs() <= 1e-6 * expected.max(1e-3);
+            assert!(close, "seed {seed}, step {step}, flow {row}: {rate} is not {expected}");
+        }
+    }
+}
+
+// Water-filling in part is solving exactly in full: 1,000 random small networks, 14 steps each, with
+// priorities, weights and caps, against progressive filling in fractions.
+#[test]
+fn rates_are_those_of_an_exact_solver_on_1000_networks() {
+    (0..1000).for_each(one_network);
+}
+
+// Two hops and three flows: the long one is held by the narrow port, the rest goes to the others.
+#[test]
+fn the_parking_lot() {
+    let mut network = Network::new(&[10.0, 4.0]);
+    for (id, ports) in [(0, &[0, 1][..]), (1, &[0]), (2, &[1])] {
+        network.begin(Time::ZERO, FlowId(id), Demand::new(path(ports), 100.0));
+    }
+    network.settle(Time::ZERO);
+    assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [2.0, 8.0, 2.0]);
+}
+
+// Strict priority: who goes first takes all that its own path lets through, and no more is idle.
+#[test]
+fn priority_is_strict_and_work_conserving() {
+    let mut network = Network::new(&[10.0, 4.0]);
+    let demand = |ports: &[u32], class| Demand {
+        priority: Priority(class, 0),
+        ..Demand::new(path(ports), 100.0)
+    };
+    network.begin(Time::ZERO, FlowId(0), demand(&[0, 1], 0));
+    network.begin(Time::ZERO, FlowId(1), demand(&[0], 1));
+    network.begin(Time::ZERO, FlowId(2), demand(&[1], 1));
+    network.settle(Time::ZERO);
+    assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [4.0, 6.0, 0.0]);
+    network.change(Time::ZERO, FlowId(0), Priority(2, 0), f64::INFINITY);
+    network.settle(Time::ZERO);
+    assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [0.0, 10.0, 4.0]);
+}
+
+// Ends come when the bytes are over, in order, and what a flow leaves goes to the others at once: 10
+// and 30 bytes share 10 a second, so the first ends after 2 s and the second at 4 s.
+#[test]
+fn ends_follow_the_rates() {
+    let mut network = Network::new(&[10.0]);
+    for (id, bytes) in [(0, 10.0), (1, 30.0)] {
+        network.begin(Time::ZERO, FlowId(id), Demand::new(path(&[0]), bytes));
+    }
+    network.settle(Time::ZERO);
+    let mut ends = vec![];
+    while let Some(end) = network.next_end() {
+        while let Some(id) = network.ended(end) {
+            ends.push((id.0, end));
+        }
+        network.settle(end);
+    }
+    assert_eq!(ends, [(0, Time::from_millis(2000)), (1, Time::from_millis(4000))]);
+    assert!(network.is_empty());
+}
+
+// Bytes are conserved at every port: through random arrivals, changes, ends and cancellations it
+// carries the sum of what its flows sent, which is what they had less what is left; never more than
+// its rate allows; and each flow that ends has sent all it had.
+#[test]
+fn bytes_are_conserved_on_every_port() {
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let capacities: Vec<f64> = (0..8).map(|_| 1e6 * (1.0 + rng.unit() * 9.0)).collect();
+        let mut network = Network::new(&capacities);
+        // What each port should have carried, from the flows' own sizes.
+        let mut sent = [0.0; 8];
+        let mut live: Vec<Option<(Vec<u32>, f64)>> = vec![None; 40];
+        let mut now = Time::ZERO;
+        for _ in 0..600 {
+            now = now + Duration::from_micros(rng.below(4000) as u64);
+            while let Some(end) = network.next_end().filter(|end| *end <= now) {
+                while let Some(id) = network.ended(end) {
+                    let (ports, bytes) = live[id.index()].take().unwrap();
+                    ports.iter().for_each(|port| sent[*port as usize] += bytes);
+                }
+                network.settle(end);
+            }
+            let row = rng.below(live.len());
+            let id = FlowId(row as u32);
+            let priority = Priority(rng.below(3) as u8, 0);
+            match &live[row] {
+                None => {
+                    let ports = random_path(&mut rng, 8);
+                    let bytes = 1.0 + rng.below(60_000) as f64;
+                    let demand = Demand { priority, ..Demand::new(path(&ports), bytes) };
+                    network.begin(now, id, demand);
+                    live[row] = Some((ports, bytes));
+                }
+                Some(_) if rng.below(3) > 0 => network.change(now, id, priority, f64::INFINITY),
+                Some((ports, bytes)) => {
+                    let over = bytes - network.left(now, id);
+                    ports.iter().for_each(|port| sent[*port as usize] += over);
+                    network.end(now, id);
+                    live[row] = None;
+                }
+            }
+            network.settle(now);
+            for (port, capacity) in capacities.iter().enumerate() {
+                let port = PortId(port as u32);
+                assert!(network.load(port) <= capacity * (1.0 + 1e-9));
+                let crosses = |(row, one): (usize, &Option<(Vec<u32>, f64)>)| {
+                    let (ports, bytes) = one.as_ref().filter(|(p, _)| p.contains(&port.0))?;
+                    assert!(ports.len() <= Path::MOST);
+                    Some(bytes - network.left(now, FlowId(row as u32)))
+                };
+                let under_way: f64 = live.iter().enumerate().filter_map(crosses).sum();
+                let (carried, expected) =
+                    (network.carried(now, port), sent[port.index()] + under_way);
+                assert!((carried - expected).abs() < 1e-3, "{carried} is not {expected}");
+                assert!(carried <= capacity * now.as_secs_f64() + 1e-3);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The page in the browser: the regions as they are, and buttons that break and mend them.
+//!
+//! One document without anything fetched from elsewhere, one stream of the state (`/stream`,
+//! server-sent events, twice a second), one address for orders (`POST /orders`). It listens on this
+//! machine alone, and takes orders only from pages of its own: whoever can reach it can kill the
+//! fleet.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::faults::Order;
+use crate::{Error, Result};
+
+const PAGE: &str = include_str!("board/page.html");
+/// The largest order, bytes.
+const MOST_BODY: usize = 4 << 10;
+/// The most pages at once.
+const MOST_PAGES: usize = 32;
+/// How long a client may take for its headers, and for its body.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An order and where its outcome is awaited.
+pub(super) type Asked = (Order, oneshot::Sender<std::result::Result<(), String>>);
+
+/// The page's server, and the ends of what it is connected to.
+pub(super) struct Board {
+    /// Where it is.
+    pub(super) address: SocketAddr,
+    /// The state in JSON, as the pages see it.
+    pub(super) state: watch::Sender<Bytes>,
+    /// What the pages ask for.
+    pub(super) orders: mpsc::Receiver<Asked>,
+}
+
+#[derive(Clone)]
+struct Ends {
+    state: watch::Receiver<Bytes>,
+    orders: mpsc::Sender<Asked>,
+}
+
+type Answer = Response<Either<Full<Bytes>, Events>>;
+
+impl Board {
+    /// Listens on any port of this machine and serves for as long as the runtime lives.
+    pub(super) async fn start() -> Result<Board> {
+        let address = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0));
+        let failed = |source| Error::Listen { field: "the page's address".into(), address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (state, seen) = watch::channel(Bytes::new());
+        let (asked, orders) = mpsc::channel(16);
+        tokio::spawn(serve(listener, Ends { state: seen, orders: asked }));
+        Ok(Board { address, state, orders })
+    }
+}
+
+async fn serve(listener: TcpListener, ends: Ends) {
+    let room = std::sync::Arc::new(tokio::sync::Semaphore::new(MOST_PAGES));
+    loop {
+        let permit = room.clone().acquire_owned().await.expect("it is never closed");
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let ends = ends.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request: Request<Incoming>| {
+                let ends = ends.clone();
+                async move { Ok::<_, Infallible>(answer(ends, request).await) }
+            });
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+            // A page that is closed is its own affair.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn answer(ends: Ends, request: Request<Incoming>) -> Answer {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/") => typed(StatusCode::OK, PAGE.into(), "text/html; charset=utf-8"),
+        (&Method::GET, "/stream") => events(ends.state),
+        (&Method::POST, "/orders") => match order(&ends, request).await {
+            Ok(()) => typed(StatusCode::OK, "{}".into(), "application/json"),
+            Err((status, why)) => {
+                let body = serde_json::json!({ "error": { "message": why } }).to_string();
+                typed(status, body.into(), "application/json")
+            }
+        },
+        _ => {
+            let known = "served here: GET / /stream, POST /orders\n";
+            typed(StatusCode::NOT_FOUND, known.into(), "text/plain; charset=utf-8")
+        }
+    }
+}
+
+async fn order(
+    ends: &Ends,
+    request: Request<Incoming>,
+) -> std::result::Result<(), (StatusCode, String)> {
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    // A page of another site can send a form here; it cannot send this type without being asked.
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if kind != Some(b"application/json") {
+        return Err(bad("content-type: send application/json".into()));
+    }
+    let body =
+        tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), MOST_BODY).collect());
+    let body =
+        body.await.map_err(|_| bad(format!("the body did not arrive within {PATIENCE:?}")))?;
+    let body = body.map_err(|e| bad(format!("the body cannot be read: {e}")))?.to_bytes();
+    let order: Order = serde_json::from_slice(&body).map_err(|e| {
+        bad(format!(
+            "{e}; send {{\"act\": \"kill\" or \"revive\", \"what\": \"replica\", \"gateway\", \
+             \"region\" or \"link\", \"name\": \"us-engine-0\", \"us\" or \"us/eu\"}}"
+        ))
+    })?;
+    let (told, outcome) = oneshot::channel();
+    let over = || (StatusCode::SERVICE_UNAVAILABLE, "the run is over".to_owned());
+    ends.orders.send((order, told)).await.map_err(|_| over())?;
+    outcome.await.map_err(|_| over())?.map_err(bad)
+}
+
+fn typed(status: StatusCode, body: Bytes, kind: &'static str) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::new(body)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+fn events(mut state: watch::Receiver<Bytes>) -> Answer {
+    let (send, receive) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let now = state.borrow_and_update().clone();
+            // Empty before the first look.
+            let event = [b"data: ", &now[..], b"\n\n"].concat();
+            let gone = !now.is_empty() && send.send(Bytes::from(event)).await.is_err();
+            if gone || state.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut answer = Response::new(Either::Right(Events(receive)));
+    let kind = HeaderValue::from_static("text/event-stream");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// A body of events.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|event| event.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

@@ -1,0 +1,79 @@
+//! All regions' counts as if they were one gateway's.
+//!
+//! A request that was sent on is a request of two gateways. The clients know of one, so what a
+//! gateway has taken from its peers is left out here. Tokens are those of the replicas, each of
+//! which has one answer's tokens once.
+
+use meridian_wire::admin::{Prefix, Status};
+
+use crate::page::Seen;
+
+/// The sum over the regions whose gateways live.
+pub(super) fn total(seen: &[Seen]) -> Status {
+    if let [one] = seen {
+        return one.status.clone().unwrap_or_default();
+    }
+    let mut all = Status::default();
+    for status in seen.iter().filter_map(|seen| seen.status.as_ref()) {
+        all.policy.clone_from(&status.policy);
+        let (sum, one) = (&mut all.requests, &status.requests);
+        sum.accepted += one.accepted;
+        sum.done += one.done;
+        sum.client_error += one.client_error;
+        sum.rejected += one.rejected;
+        sum.failed += one.failed;
+        sum.cancelled += one.cancelled;
+        sum.in_flight += one.in_flight;
+        for taken in status.peers.iter().map(|peer| &peer.taken) {
+            for (sum, taken) in [
+                (&mut sum.accepted, taken.begun),
+                (&mut sum.done, taken.done),
+                (&mut sum.client_error, taken.client_error),
+                (&mut sum.rejected, taken.refused),
+                (&mut sum.failed, taken.failed),
+                (&mut sum.cancelled, taken.cancelled),
+                (&mut sum.in_flight, taken.in_flight),
+            ] {
+                // A look may fall between the two counts of one end.
+                *sum = sum.saturating_sub(taken);
+            }
+        }
+        let (sum, one) = (&mut all.prefix, &status.prefix);
+        sum.prompt_tokens += one.prompt_tokens;
+        sum.matched_tokens += one.matched_tokens;
+        let told = status.replicas.iter().fold(Prefix::default(), |mut sum, replica| {
+            sum.known_prompt_tokens += replica.prompt_tokens;
+            sum.cached_tokens += replica.cached_tokens;
+            sum
+        });
+        sum.known_prompt_tokens += told.known_prompt_tokens;
+        sum.cached_tokens += told.cached_tokens;
+        all.held += status.held;
+        all.replicas.extend(status.replicas.iter().cloned());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_wire::admin::{Forwards, Peer, Replica, Requests};
+
+    fn seen(accepted: u64, taken: u64, tokens: u64) -> Seen {
+        let requests = Requests { accepted, done: accepted, ..Requests::default() };
+        let taken = Forwards { begun: taken, done: taken, ..Forwards::default() };
+        let peer = Peer { taken, ..Peer::default() };
+        let replica = Replica { prompt_tokens: tokens, ..Replica::default() };
+        let status =
+            Status { requests, peers: vec![peer], replicas: vec![replica], ..Status::default() };
+        Seen { status: Some(status), ..Seen::default() }
+    }
+
+    // Five clients' requests, two of which were sent on from the first gateway to the second.
+    #[test]
+    fn what_was_sent_on_counts_once() {
+        let all = total(&[seen(5, 0, 30), seen(2, 2, 20), Seen::default()]);
+        assert_eq!((all.requests.accepted, all.requests.done), (5, 5));
+        assert_eq!(all.prefix.known_prompt_tokens, 50);
+    }
+}

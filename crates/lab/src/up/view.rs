@@ -1,0 +1,82 @@
+//! What the page is told: the state of everything, as JSON.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use meridian_wire::admin::{Decided, Status};
+use meridian_wire::wan;
+use serde::Serialize;
+
+use super::world::World;
+use crate::Live;
+use crate::page::Seen;
+
+/// Decisions shown of each region.
+const DECISIONS: usize = 6;
+
+/// Everything.
+#[derive(Serialize)]
+struct State<'a> {
+    /// Seconds since the start.
+    t_s: f64,
+    topology: &'a str,
+    regions: Vec<OfRegion<'a>>,
+    links: Vec<wan::Link>,
+    /// What was broken and mended, newest first.
+    orders: &'a [String],
+}
+
+#[derive(Serialize)]
+struct OfRegion<'a> {
+    name: &'a str,
+    status: Option<&'a Status>,
+    clients: Option<&'a Live>,
+    replicas: Vec<OfReplica<'a>>,
+    decisions: Vec<Decided>,
+}
+
+#[derive(Serialize)]
+struct OfReplica<'a> {
+    name: &'a str,
+    url: &'a str,
+    alive: bool,
+}
+
+impl World {
+    pub(super) async fn state(
+        &self,
+        elapsed: Duration,
+        topology: &str,
+        seen: &[Seen],
+        orders: &[String],
+    ) -> Bytes {
+        let mut regions = Vec::new();
+        for (region, seen) in self.regions.iter().zip(seen) {
+            let replica = |r: &'_ super::region::Replica| r.process.is_some();
+            regions.push(OfRegion {
+                name: &region.name,
+                status: seen.status.as_ref(),
+                clients: seen.live.as_ref(),
+                replicas: region
+                    .replicas
+                    .iter()
+                    .map(|r| OfReplica { name: &r.name, url: &r.url, alive: replica(r) })
+                    .collect(),
+                decisions: self.decisions(region).await,
+            });
+        }
+        let links = match &self.distance {
+            Some(distance) => distance.state().await.map(|s| s.links).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let state = State { t_s: elapsed.as_secs_f64(), topology, regions, links, orders };
+        serde_json::to_vec(&state).expect("the state always serializes").into()
+    }
+
+    /// The newest decisions; none of a gateway that does not answer.
+    async fn decisions(&self, region: &super::region::Region) -> Vec<Decided> {
+        let Some(gateway) = &region.gateway else { return Vec::new() };
+        let url = format!("{}/admin/decisions?last={DECISIONS}", gateway.admin);
+        self.client.json(&url).await.unwrap_or_default()
+    }
+}

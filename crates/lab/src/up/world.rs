@@ -1,0 +1,358 @@
+//! All regions while they are up: started, watched, brought to rest, drained.
+//!
+//! Several regions are linked by the emulated WAN, follow one control plane, and know each other by
+//! certificates. One region alone has none of these.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use meridian_wire::wan::KNOWN_RTT_MS;
+use tokio::time::Instant;
+
+use super::board::{Asked, Board};
+use super::region::{Region, still_runs};
+use super::start::{Maker, usual_or_any};
+use super::stop::Stop;
+use super::total::total;
+use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
+use crate::page::{Screen, Seen};
+use crate::{
+    Certificates, Client, Control, Counts, Distance, Door, EngineCounts, Fleet, GatewaySpec,
+    PeersSpec, Process, Report, Result,
+};
+
+/// Everything that runs.
+pub(super) struct World {
+    // In this order they are dropped.
+    pub(super) regions: Vec<Region>,
+    pub(super) control: Option<Control>,
+    pub(super) distance: Option<Distance>,
+    pub(super) fleet: Fleet,
+    pub(super) client: Client,
+    pub(super) maker: Maker,
+    pub(super) board: Board,
+    /// What was broken and mended, newest first.
+    pub(super) orders: Vec<String>,
+}
+
+/// What the regions of a run share.
+struct Shared {
+    certificates: Certificates,
+    control: Control,
+    distance: Distance,
+}
+
+impl World {
+    pub(super) async fn start(options: &Options) -> Result<World> {
+        let fleet = match &options.binary {
+            Some(binary) => Fleet::new(binary)?,
+            None => Fleet::of_this_program()?,
+        };
+        let maker = Maker::new(options).await?;
+        let shared = match options.regions.len() {
+            1 => None,
+            _ => Some(Shared::start(&fleet, &options.regions).await?),
+        };
+        let mut regions = Vec::new();
+        for at in 0..options.regions.len() {
+            regions.push(region(&fleet, &maker, options, shared.as_ref(), at).await?);
+        }
+        let (control, distance) = shared.map(|s| (s.control, s.distance)).unzip();
+        let client = Client::new();
+        let (board, orders) = (Board::start().await?, Vec::new());
+        let mut world = World { regions, control, distance, fleet, client, maker, board, orders };
+        world.open_doors().await?;
+        world.all_up().await?;
+        world.start_loads(options).await?;
+        Ok(world)
+    }
+
+    pub(super) fn announce(&self, options: &Options) {
+        let kind = match options.engines {
+            Engines::Model => "model engines, Llama-3.1-8B on L4 each",
+            Engines::LlamaCpp => "llama.cpp servers with a tiny random model each",
+        };
+        match &self.regions[..] {
+            [region] => println!("a region of {} replicas: {kind}", region.replicas.len()),
+            all => println!("{} regions of {} replicas: {kind}", all.len(), options.replicas),
+        }
+        for region in &self.regions {
+            if self.regions.len() > 1 {
+                println!("{}", region.name);
+            }
+            println!("  gateway  http://{}/v1", region.spec.listen);
+            println!("  admin    http://{}/admin/status", region.spec.admin);
+        }
+        if let (Some(control), Some(distance)) = (&self.control, &self.distance) {
+            println!("shared");
+            println!("  control  {}/admin/status", control.admin);
+            println!("  wan      {}/admin/wan", distance.admin);
+        }
+        println!("  page     http://{}", self.board.address);
+        println!("  logs     {}", self.fleet.dir().display());
+        if options.duration.is_none() {
+            println!("  Ctrl-C ends it");
+        }
+    }
+
+    /// Puts the gateways behind the doors that lead to them.
+    pub(super) async fn open_doors(&self) -> Result<()> {
+        let Some(distance) = &self.distance else { return Ok(()) };
+        for region in &self.regions {
+            let Some(gateway) = &region.gateway else { continue };
+            let clients: Option<SocketAddr> = region.spec.listen.parse().ok();
+            for from in self.regions.iter().filter(|from| from.name != region.name) {
+                for (kind, target) in [("peer", gateway.peers), ("client", clients)] {
+                    if let Some(target) = target {
+                        let door = door(kind, &from.name, &region.name);
+                        distance.leads_to(&door, target).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until each gateway has found its replicas and its peers.
+    async fn all_up(&self) -> Result<()> {
+        let deadline = Instant::now() + DRAIN;
+        for region in &self.regions {
+            while !region.status(&self.client).await?.is_some_and(|status| region.is_up(&status)) {
+                if Instant::now() > deadline {
+                    return Err(region.too_slow(DRAIN));
+                }
+                tokio::time::sleep(TICK / 5).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn start_loads(&mut self, options: &Options) -> Result<()> {
+        if options.demand == Demand::None {
+            return Ok(());
+        }
+        for at in 0..self.regions.len() {
+            let elsewhere = self.elsewhere(at);
+            self.regions[at].start_load(&self.fleet, options, at, &elsewhere).await?;
+        }
+        Ok(())
+    }
+
+    /// The other regions' gateways as clients of this one reach them, nearest first.
+    fn elsewhere(&self, at: usize) -> Vec<String> {
+        let Some(distance) = &self.distance else { return Vec::new() };
+        let here = &self.regions[at].name;
+        let mut others: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
+        others.retain(|name| name != here);
+        others.sort_by_key(|name| rtt_ms(here, name));
+        let url = |to: &&str| format!("http://{}", distance.door(&door("client", here, to)));
+        others.iter().map(url).collect()
+    }
+
+    /// What is known of every region now.
+    pub(super) async fn look(&self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for region in &self.regions {
+            seen.push(region.look(&self.client).await);
+        }
+        seen
+    }
+
+    /// Shows the regions until the time is over or somebody asks to stop; an error ends it too.
+    pub(super) async fn watch(
+        &mut self,
+        options: &Options,
+        stop: &mut Stop,
+    ) -> std::result::Result<(), String> {
+        let start = Instant::now();
+        let end = start + options.duration.unwrap_or(WITHOUT_END);
+        let mut screen = Screen::new();
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            let asked = tokio::select! {
+                () = stop.asked() => return Ok(()),
+                () = tokio::time::sleep_until(end) => return Ok(()),
+                asked = self.board.orders.recv() => asked,
+                _ = ticks.tick() => None,
+            };
+            if let Some(asked) = asked {
+                self.order(options, start.elapsed(), asked).await;
+            }
+            self.nobody_died()?;
+            let (elapsed, seen) = (start.elapsed(), self.look().await);
+            let state = self.state(elapsed, &options.topology, &seen, &self.orders).await;
+            self.board.state.send_replace(state);
+            screen.show(elapsed, &seen);
+        }
+    }
+
+    /// Carries out what a page asked for, and tells it how that went.
+    async fn order(&mut self, options: &Options, elapsed: Duration, (order, told): Asked) {
+        let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
+        if outcome.is_ok() {
+            self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));
+        }
+        // The page may have been closed meanwhile.
+        let _ = told.send(outcome);
+    }
+
+    fn nobody_died(&mut self) -> std::result::Result<(), String> {
+        for region in &mut self.regions {
+            region.nobody_died()?;
+        }
+        self.shared().into_iter().try_for_each(still_runs)
+    }
+
+    /// The processes that belong to no region.
+    fn shared(&mut self) -> Vec<&mut Process> {
+        let control = self.control.as_mut().map(|control| &mut control.process);
+        let distance = self.distance.as_mut().map(|distance| &mut distance.process);
+        control.into_iter().chain(distance).collect()
+    }
+
+    /// Asks the loads to end, and waits until their requests in flight have.
+    pub(super) async fn stop_loads(&mut self, faults: &mut Vec<String>) -> Vec<Option<Report>> {
+        for load in self.regions.iter().filter_map(|region| region.load.as_ref()) {
+            load.process.terminate();
+        }
+        let mut reports = Vec::new();
+        for region in &mut self.regions {
+            let report = match &mut region.load {
+                Some(load) => load.report(DRAIN + SETTLE).await.map(Some),
+                None => Ok(None),
+            };
+            reports.push(report.unwrap_or_else(|error| {
+                faults.push(error.to_string());
+                None
+            }));
+        }
+        reports
+    }
+
+    /// Reads the counts once they are at rest: nothing in flight, and nothing that still differs
+    /// because a counter is on its way. What differs at the end of a bounded wait, differs.
+    pub(super) async fn settle(&self, reports: &[Option<Report>]) -> Result<(Vec<Seen>, Counts)> {
+        let replicas = self.regions.iter().flat_map(|region| &region.replicas);
+        let urls: Vec<&str> =
+            replicas.filter(|r| r.process.is_some()).map(|r| r.url.as_str()).collect();
+        let client = super::verdict::clients(reports);
+        let give_up = Instant::now() + DRAIN;
+        let mut idle_since = None;
+        loop {
+            let seen = self.look().await;
+            let all = total(&seen);
+            let engines = EngineCounts::ask(&self.client, &urls).await?;
+            let counts = Counts::new(client.as_ref(), &all, &engines);
+            let now = Instant::now();
+            let idle = all.requests.in_flight == 0 && engines.outstanding == 0;
+            if idle {
+                idle_since.get_or_insert(now);
+            }
+            let late = now >= idle_since.map_or(give_up, |since| since + SETTLE);
+            if (idle && counts.disagreements().is_empty()) || late {
+                return Ok((seen, counts));
+            }
+            tokio::time::sleep(TICK / 5).await;
+        }
+    }
+
+    /// Ends gateways, control plane and relay as an operator would; they must end in good order.
+    pub(super) async fn drain(&mut self, faults: &mut Vec<String>) {
+        let gateways = self.regions.iter_mut().filter_map(|region| region.gateway.as_mut());
+        for gateway in gateways {
+            end(&mut gateway.process, faults).await;
+        }
+        for process in self.shared() {
+            end(process, faults).await;
+        }
+    }
+}
+
+async fn end(process: &mut Process, faults: &mut Vec<String>) {
+    process.terminate();
+    match process.wait(DRAIN).await {
+        Ok(status) if status.success() => {}
+        Ok(status) => {
+            let (name, log) = (process.name(), process.log_tail());
+            faults.push(format!("{name} ended with {status} on SIGTERM\n{log}"));
+        }
+        Err(error) => faults.push(error.to_string()),
+    }
+}
+
+/// The name of the door by which `from` reaches a gateway's port in `to`.
+fn door(kind: &str, from: &str, to: &str) -> String {
+    format!("{kind}-{from}-{to}")
+}
+
+fn rtt_ms(a: &str, b: &str) -> u64 {
+    let known = KNOWN_RTT_MS.iter().find(|(x, y, _)| (*x, *y) == (a, b) || (*x, *y) == (b, a));
+    known.map_or(u64::MAX, |(_, _, ms)| *ms)
+}
+
+impl Shared {
+    async fn start(fleet: &Fleet, regions: &[String]) -> Result<Shared> {
+        let named = |region: &String| (Region::gateway_name(region), region.clone());
+        let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
+        let mut doors = Vec::new();
+        for from in regions {
+            for to in regions.iter().filter(|to| *to != from) {
+                for kind in ["peer", "client"] {
+                    let name = door(kind, from, to);
+                    doors.push(Door { name, from: from.clone(), to: to.clone() });
+                }
+            }
+        }
+        Ok(Shared {
+            certificates: fleet.certificates(&gateways).await?,
+            control: fleet.control("127.0.0.1:0").await?,
+            distance: fleet.distance(&doors).await?,
+        })
+    }
+
+    /// The peers of a region's gateway, reached over the WAN.
+    fn peers(&self, here: &str, regions: &[String]) -> PeersSpec {
+        let (certificate, key) = self.certificates.of(&Region::gateway_name(here));
+        let one = |to: &String| {
+            let at = self.distance.door(&door("peer", here, to));
+            (Region::gateway_name(to), to.clone(), at)
+        };
+        PeersSpec {
+            listen: "127.0.0.1:0".into(),
+            files: [self.certificates.ca(), certificate, key],
+            gateways: regions.iter().filter(|to| *to != here).map(one).collect(),
+        }
+    }
+}
+
+/// Starts a region's replicas and its gateway.
+async fn region(
+    fleet: &Fleet,
+    maker: &Maker,
+    options: &Options,
+    shared: Option<&Shared>,
+    at: usize,
+) -> Result<Region> {
+    let name = options.regions[at].clone();
+    let replicas = Region::replicas(fleet, maker, options, at).await?;
+    let mut spec = GatewaySpec {
+        region: name.clone(),
+        topology: options.topology.clone(),
+        policy: options.policy.clone(),
+        listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
+        ..GatewaySpec::default()
+    };
+    match shared {
+        None => spec.replicas = replicas.iter().map(|replica| replica.url.clone()).collect(),
+        Some(shared) => {
+            spec.control = Some(shared.control.admin.clone());
+            spec.peers = Some(shared.peers(&name, &options.regions));
+            for replica in &replicas {
+                shared.control.add(&replica.name, &name, &replica.url).await?;
+            }
+        }
+    }
+    let mut region = Region { load: None, gateway: None, replicas, name, spec };
+    region.start_gateway(fleet).await?;
+    Ok(region)
+}

@@ -1,0 +1,65 @@
+//! Another policy, or other weights, while requests are under way.
+//!
+//! What the machine itself knows stays: replicas, load, held requests, and the prefix index where
+//! the new rule wants the same one. Another index begins empty, and so does what the policy keeps
+//! for itself, a counter or a ring. Requests that came before were fingerprinted for the rule of
+//! that time; where the blocks' size differs they match nothing, which costs them a prefill and no
+//! more.
+//!
+//! Deliberately not here: topology, the bounds of the held queue and the pace of probes.
+
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Time};
+
+use super::Routing;
+use crate::admission::Admission;
+use crate::index::{Insert, PrefixIndex};
+use crate::policy::{Params, Spec};
+
+impl Routing {
+    pub(super) fn configured(
+        &mut self,
+        now: Time,
+        policy: &'static Spec,
+        params: Params,
+        admission: Admission,
+    ) {
+        let before = (self.config.policy.index)(&self.config.params);
+        let followed = self.policy.follows_remotes();
+        (self.config.policy, self.config.params) = (policy, params);
+        self.config.admission = admission;
+        self.policy = (policy.build)(&self.config.params);
+        let after = (policy.index)(&self.config.params);
+        if before != after {
+            self.build_index();
+        }
+        if before != after || followed != self.policy.follows_remotes() {
+            self.snapshot = None;
+            if !self.peers.is_empty() {
+                self.build_snapshot();
+            }
+        }
+        self.actives.forget_matches();
+        self.replicas.admit_by(admission);
+        let ids: Vec<ReplicaId> = self.replicas.ids().to_vec();
+        for id in ids {
+            self.set_cap(id);
+            self.replicas.update(now, id, |_| ());
+        }
+        self.replicas_changed();
+        self.peers_changed();
+        self.release(now);
+    }
+
+    /// The index that the policy wants, empty.
+    pub(super) fn build_index(&mut self) {
+        let config = &self.config;
+        let spec = (config.policy.index)(&config.params);
+        self.index = spec.map(|s| {
+            let entries = s.total_blocks.min(config.index_entries);
+            PrefixIndex::new(entries, usize::from(config.max_replicas), s.evict).with_ttl(s.ttl)
+        });
+        self.insert = spec.map_or(Insert::OnDispatch, |s| s.insert);
+        self.cap_blocks = spec.and_then(|s| s.per_target_blocks);
+    }
+}
