@@ -17,6 +17,9 @@ use crate::network::{Network, Priority, stamps};
 /// Rates that differ by less than this share are equal; sums of thousands of rates keep to it.
 pub(crate) const CLOSE: f64 = 1e-9;
 
+/// A region of more than one in so many flows becomes all of them.
+const MOST_OF: usize = 4;
+
 /// Working memory of a fill.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -105,6 +108,16 @@ impl Network {
             let mut joining = core::mem::take(&mut self.scratch.joining);
             joining.drain(..).for_each(|flow| self.join(flow));
             self.scratch.joining = joining;
+            if self.scratch.region.len() * MOST_OF > self.len() as usize {
+                // A change that has come this far goes on: solving all at once needs no check.
+                (0..self.flows.len() as u32)
+                    .filter(|flow| self.flows[*flow as usize].live)
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|flow| self.join(flow));
+                self.solve();
+                break;
+            }
         }
         let scratch = &mut self.scratch;
         let rate = |flow: &u32| (*flow, scratch.rate[*flow as usize]);
