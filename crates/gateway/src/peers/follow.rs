@@ -67,9 +67,13 @@ async fn begin(
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
     let now = shared.driver.clock.now();
+    let link = peers.links.iter().find(|link| link.identity == from);
+    if let Some(link) = link {
+        link.lives.notify_waiters();
+    }
     let follower = Follower {
         telling: Telling::new(now, agreed.prefixes, Budget::default()),
-        id: peers.links.iter().find(|link| link.identity == from).map(|link| link.id),
+        id: link.map(|link| link.id),
         send,
     };
     tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer follows");

@@ -127,7 +127,7 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
             tracing::warn!(peer = %link.identity, error = problem, "no connection for requests");
         }
         told = Some(problem);
-        sleep(pause.mul_f64(0.5 + rng.unit())).await;
+        link.rest(pause, &mut rng).await;
     }
 }
 

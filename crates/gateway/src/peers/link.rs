@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::HeaderValue;
-use meridian_base::{PeerId, keyed};
+use meridian_base::{PeerId, Rng, keyed};
 use meridian_routing::{Input, PeerSpec};
 use meridian_wire::peer::Identity;
 use meridian_wire::{admin, config};
@@ -46,6 +46,8 @@ pub(crate) struct Link {
     /// whose lock the machine is told of the peer.
     pub(super) steal: AtomicU32,
     pub(super) wants: Notify,
+    /// The peer dialled here, so it lives: who waits to dial it again need not wait.
+    pub(super) lives: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +93,7 @@ impl Link {
             rtt: AtomicU64::new(0),
             steal: AtomicU32::new(0),
             wants: Notify::new(),
+            lives: Notify::new(),
         })
     }
 
@@ -101,6 +104,15 @@ impl Link {
     pub(super) fn steal(&self, count: u32) {
         self.steal.store(count, Ordering::Relaxed);
         self.wants.notify_one();
+    }
+
+    /// Waits before it is dialled again, or until it dials here. Many gateways that lost one peer do
+    /// not come back at the same moment.
+    pub(super) async fn rest(&self, pause: Duration, rng: &mut Rng) {
+        tokio::select! {
+            () = sleep(pause.mul_f64(0.5 + rng.unit())) => {}
+            () = self.lives.notified() => {}
+        }
     }
 
     /// A path at this peer. HTTP/2 wants the authority too, and TLS has settled whose it is.

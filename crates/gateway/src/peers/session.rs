@@ -69,8 +69,7 @@ pub(super) async fn keep(shared: Arc<Shared>, peers: Arc<Peers>, link: Arc<Link>
         if was_up || is_new {
             tracing::warn!(peer = %link.identity, error = problem, "a peer is not connected");
         }
-        // Many gateways that lost one peer do not come back at the same moment.
-        sleep(pause.mul_f64(0.5 + rng.unit())).await;
+        link.rest(pause, &mut rng).await;
     }
 }
 
