@@ -9,6 +9,7 @@
 mod board;
 mod faults;
 mod region;
+mod shared;
 mod start;
 mod stop;
 mod total;
