@@ -73,8 +73,8 @@ fn an_interrupt_ends_a_run_in_good_order() {
 fn senseless_settings_are_refused() {
     let cases: [(&[&str], &str); 6] = [
         (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
-        (&["--regions", ""], "--regions"),
-        (&["--regions", "us,us"], "--regions"),
+        (&["--regions", ""], "--regions \"\": region: `` is no name; use a letter"),
+        (&["--regions", "us,us"], "--regions us,us: name each region once"),
         (&["--regions", "us,atlantis"], "atlantis"),
         (&["--policy", "best"], "best"),
         (&["--time-scale", "0"], "--time-scale"),

@@ -161,6 +161,11 @@ fn validate(options: &Options) -> Result<()> {
     if names.is_empty() || twice.is_some() {
         return setting("--regions", names.join(","), "name each region once, us,eu,asia");
     }
+    for name in names {
+        if let Err(wrong) = meridian_wire::peer::label("region", name) {
+            return setting("--regions", format!("{name:?}"), &wrong.to_string());
+        }
+    }
     let known =
         |name: &&String| KNOWN_RTT_MS.iter().any(|(a, b, _)| [a, b].contains(&&name.as_str()));
     if let Some(far) = names.iter().find(|name| names.len() > 1 && !known(name)) {
