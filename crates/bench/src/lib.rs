@@ -6,6 +6,7 @@
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
+pub mod beside;
 pub mod calibration;
 mod commit;
 pub mod decision;

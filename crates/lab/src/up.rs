@@ -6,6 +6,7 @@
 //! client, gateways and engines are read and compared, and the gateways are drained. It ended well
 //! only if every request did, all counts agree, and every process ended as it should.
 
+mod beside;
 mod board;
 mod faults;
 mod region;
@@ -23,6 +24,8 @@ use std::time::Duration;
 use meridian_wire::wan::KNOWN_RTT_MS;
 
 use crate::{Error, Result};
+pub use beside::{Beside, Figures, Second};
+pub use start::Clients;
 use stop::Stop;
 use verdict::{judge, judge_broken, summarize};
 use world::World;
@@ -77,6 +80,8 @@ pub struct Options {
     pub demand: Demand,
     /// The load's seed.
     pub seed: u64,
+    /// What to show beside the run.
+    pub beside: Option<Beside>,
     /// Ends by itself after this long; none runs until somebody ends it.
     pub duration: Option<Duration>,
     /// The `meridian` to run; none takes this very program.
@@ -97,6 +102,7 @@ impl Default for Options {
             time_scale: 1.0,
             demand: Demand::Mixed,
             seed: 1,
+            beside: None,
             duration: None,
             binary: None,
             llamacpp_home: None,
@@ -138,6 +144,8 @@ pub async fn run(options: &Options) -> Result<Verdict> {
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);
+            let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
+            beside.into_iter().for_each(|line| println!("\n{line}"));
         }
         Err(error) => faults.push(error.to_string()),
     }

@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) board: Board,
     /// What was broken and mended, newest first.
     pub(super) orders: Vec<String>,
+    /// How long the loads ran.
+    pub(super) watched: Duration,
 }
 
 impl World {
@@ -50,7 +52,9 @@ impl World {
         let (control, distance) = shared.map(|s| (s.control, s.distance)).unzip();
         let client = Client::new();
         let (board, orders) = (Board::start().await?, Vec::new());
-        let mut world = World { regions, control, distance, fleet, client, maker, board, orders };
+        let watched = Duration::ZERO;
+        let mut world =
+            World { regions, control, distance, fleet, client, maker, board, orders, watched };
         world.set_routes().await?;
         world.all_up().await?;
         world.start_loads(options).await?;
@@ -170,7 +174,8 @@ impl World {
             }
             self.nobody_died()?;
             let (elapsed, seen) = (start.elapsed(), self.look().await);
-            let state = self.state(elapsed, &options.topology, &seen, &self.orders).await;
+            self.watched = elapsed;
+            let state = self.state(elapsed, options, &seen).await;
             self.board.state.send_replace(state);
             screen.show(elapsed, &seen);
         }
