@@ -53,6 +53,8 @@ pub(crate) struct Active {
     /// Nothing was in front of it: its TTFT teaches the prefill speed.
     pub(crate) alone: bool,
     pub(crate) first_token: bool,
+    /// An answer broke off, and what is sent now goes on with it.
+    pub(crate) resumed: bool,
     /// Past its predicted first token, and counted so.
     pub(crate) overdue: bool,
     /// What it matched when it was last looked at, while it is held.
@@ -60,6 +62,18 @@ pub(crate) struct Active {
 }
 
 impl Active {
+    /// Where an answer broke off, its beginning is part of the prompt, of these `blocks`, from now
+    /// on, and its wait for a replica begins anew.
+    pub(crate) fn goes_on(&mut self, now: Time, blocks: Option<Vec<u64>>) {
+        let Some(blocks) = blocks else { return };
+        let grown = blocks.len().saturating_sub(self.request.blocks.len());
+        let tokens = (grown as f32 * self.request.block_tokens) as u32;
+        self.request.prompt_tokens = self.request.prompt_tokens.saturating_add(tokens);
+        self.request.blocks = blocks;
+        self.resumed = true;
+        self.arrived = now;
+    }
+
     pub(crate) fn new(now: Time, request: Request) -> Active {
         Active {
             request,
@@ -74,6 +88,7 @@ impl Active {
             unmatched: 0.0,
             alone: false,
             first_token: false,
+            resumed: false,
             overdue: false,
             recall: None,
         }
