@@ -27,6 +27,8 @@ pub(crate) struct Outgoing<'a> {
     /// Until the first byte is due here; none without an objective.
     pub(crate) left: Option<Duration>,
     pub(crate) model: Option<HeaderValue>,
+    /// It goes on with a chat that broke off.
+    pub(crate) continues: bool,
 }
 
 impl Link {
@@ -42,6 +44,7 @@ impl Link {
             // The answer has to come back as well.
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
+            continues: out.continues,
         };
         let body = Parts::new([out.body.clone(), Bytes::new(), Bytes::new()]);
         let mut request = Request::new(body);
