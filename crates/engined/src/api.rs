@@ -32,6 +32,8 @@ pub(crate) struct Common<'a> {
 pub(crate) struct StreamOptions {
     #[serde(default)]
     pub(crate) include_usage: bool,
+    #[serde(default)]
+    pub(crate) continuous_usage_stats: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -157,6 +159,13 @@ impl Common<'_> {
 
     pub(crate) fn wants_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage)
+    }
+
+    /// Usage so far in each event, as vLLM gives it to who asks for both.
+    pub(crate) fn wants_counts(&self) -> bool {
+        let asked =
+            |options: &StreamOptions| options.include_usage && options.continuous_usage_stats;
+        self.stream_options.as_ref().is_some_and(asked)
     }
 
     /// The client's cap on the reply.

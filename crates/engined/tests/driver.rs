@@ -289,3 +289,15 @@ async fn a_begun_reply_is_continued() {
         assert!(status == 400 && message.contains(wanted), "{message}");
     }
 }
+
+// Who asks for it gets the usage so far in each event, which adds up.
+#[tokio::test(start_paused = true)]
+async fn usage_so_far() {
+    let service = Service::start(options()).unwrap();
+    let mut client = Client::connect(&service).await;
+    let rest = r#","max_tokens":3,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}"#;
+    let (_, stream) = read(client.post(CHAT, &chat(&[("user", "hi")], rest)).await).await;
+    let parsed = events(&stream).into_iter().filter_map(|e| serde_json::from_str::<Value>(e).ok());
+    let counted: Vec<_> = parsed.map(|e| e["usage"]["completion_tokens"].as_u64()).collect();
+    assert_eq!(counted, [Some(0), Some(1), Some(2), Some(3), Some(3)]);
+}

@@ -302,7 +302,7 @@ impl Relay {
     fn go_on(&mut self, resume: Box<Resume>, ticket: Ticket, sending: &Sending, begun: Begun) {
         let Begun { head, body, first, sent, leg } = begun;
         let follow = &mut self.follow;
-        let undo = undoes(&resume.job, &sending.target);
+        let undo = undoes(&follow.shared, &resume.job, &sending.target);
         self.open = Some((Answer::new(follow.endpoint, true, undo, false), ticket));
         follow.source = source(&sending.target, &head, leg, sent);
         follow.resume = Some(resume);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use meridian_base::ModelId;
 use meridian_routing::Outcome;
 use meridian_wire::admin::EngineName;
-use meridian_wire::openai::{self, Endpoint, Lost, Thread, Usage};
+use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::attempt::Begun;
 use crate::body::Parts;
@@ -44,7 +44,12 @@ impl Resume {
     /// For the answer to `job`, where it may be gone on with.
     pub(crate) fn new(shared: &Shared, job: Job) -> Option<Box<Resume>> {
         let config = shared.config.resume.as_ref()?;
-        let thread = Thread::new(job.endpoint, config.text.bytes())?;
+        let counts = match (job.info.counts, job.info.include_usage) {
+            (false, _) => Counts::Asis,
+            (true, false) => Counts::Hidden,
+            (true, true) => Counts::Null,
+        };
+        let thread = Thread::new(job.endpoint, config.text.bytes(), counts)?;
         let body = job.whole.clone()?;
         Some(Box::new(Resume { thread, job, body }))
     }

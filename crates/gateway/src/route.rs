@@ -203,7 +203,7 @@ fn relay(
     // Only the generating endpoints have streams whose end is known; the rest passes unread.
     let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
     let streams = job.info.stream && ok && events;
-    let undo = undoes(&job, &sending.target) && streams;
+    let undo = undoes(shared, &job, &sending.target) && streams;
     let until_close = matches!(sending.target, Target::Replica(_))
         && job.endpoint != Endpoint::Other
         && headers::is_until_close(&head.headers);
@@ -227,10 +227,16 @@ fn relay(
     Response::from_parts(head, Body::Relay(Box::new(relay)))
 }
 
-/// Whether usage was asked for that the client did not ask for. A peer gets the body as it came,
-/// and undoes its own splice.
-pub(crate) fn undoes(job: &Job, target: &Target) -> bool {
-    job.info.usage_splice.is_some() && matches!(target, Target::Replica(_))
+/// Whether usage was asked for that the client did not ask for.
+pub(crate) fn undoes(shared: &Shared, job: &Job, target: &Target) -> bool {
+    let asked = job.info.usage_splice.is_some() && !job.info.include_usage;
+    asked && (matches!(target, Target::Replica(_)) || asks_peers(shared))
+}
+
+/// A peer gets the body as it came and asks for usage itself, unless a stream that breaks there is
+/// gone on with from here: then the count in each chunk is wanted here.
+pub(crate) fn asks_peers(shared: &Shared) -> bool {
+    shared.config.resume.is_some()
 }
 
 /// Who answers, for the relay.

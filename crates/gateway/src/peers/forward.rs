@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
@@ -20,8 +19,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// As the client sent it.
-    pub(crate) body: &'a Bytes,
+    pub(crate) body: Parts,
     pub(crate) tenant: Option<HeaderValue>,
     pub(crate) key: u64,
     /// Until the first byte is due here; none without an objective.
@@ -46,8 +44,7 @@ impl Link {
             model: out.model,
             continues: out.continues,
         };
-        let body = Parts::new([out.body.clone(), Bytes::new(), Bytes::new()]);
-        let mut request = Request::new(body);
+        let mut request = Request::new(out.body);
         *request.method_mut() = out.method.clone();
         *request.uri_mut() = self
             .uri(out.path)

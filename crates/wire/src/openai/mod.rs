@@ -35,6 +35,6 @@ pub use error::{anthropic_error_json, error_body, error_event, error_json};
 pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_list};
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read};
-pub use resume::{Continued, Lost, Thread};
+pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::Splice;
 pub use usage::Usage;

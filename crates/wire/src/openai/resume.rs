@@ -14,8 +14,8 @@
 //!
 //! Greedy decoding gives the same text as an unbroken run where the engine's tokenizer cuts the
 //! text so far into the tokens that it was generated in, which it nearly always does. Tokens are
-//! counted as pieces of the stream, unless the engine counts them in its chunks
-//! (`continuous_usage_stats`, `timings_per_token`).
+//! counted as the engine counts them in its chunks, which it is asked to do
+//! (`continuous_usage_stats`); else, as with llama.cpp, as pieces of the stream.
 
 mod chunk;
 mod members;
@@ -29,7 +29,7 @@ use super::endpoint::Endpoint;
 use super::splice::Splice;
 use super::usage::Usage;
 use chunk::Chunk;
-use seam::Head;
+use seam::{Head, Seam};
 
 /// Why a broken answer cannot be gone on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,25 @@ pub struct Thread {
     before: u64,
     now: u64,
     is_later: bool,
+    counts: Counts,
+}
+
+/// Whether chunks have a count that the client did not ask for, and what it sees in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// They have none, or it is the client's own.
+    Asis,
+    /// No member `usage`.
+    Hidden,
+    /// A null, as those see who ask for usage at the end.
+    Null,
 }
 
 impl Thread {
     /// The thread of an answer of `endpoint`, of which at most `most` bytes of text are kept. None
     /// where answers cannot be gone on with.
     #[must_use]
-    pub fn new(endpoint: Endpoint, most: usize) -> Option<Thread> {
+    pub fn new(endpoint: Endpoint, most: usize, counts: Counts) -> Option<Thread> {
         let goes_on = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Completions);
         goes_on.then(|| Thread {
             endpoint,
@@ -102,19 +114,21 @@ impl Thread {
             before: 0,
             now: 0,
             is_later: false,
+            counts,
         })
     }
 
     /// Takes the next bytes of the answer; what is returned goes on its way.
     pub fn feed(&mut self, piece: Bytes) -> Bytes {
-        if self.carry.is_empty() && !self.is_later && ends_event(&piece) {
+        let changes = self.is_later || self.counts != Counts::Asis;
+        if self.carry.is_empty() && !changes && ends_event(&piece) {
             self.events(&piece, 0, None);
             return piece;
         }
         let scanned = self.carry.len();
         self.carry.extend_from_slice(&piece);
         let carry = std::mem::take(&mut self.carry);
-        let mut changed = self.is_later.then(BytesMut::new);
+        let mut changed = changes.then(BytesMut::new);
         let done = self.events(&carry, scanned, changed.as_mut());
         let mut carry = carry;
         let whole = carry.split_to(done).freeze();
@@ -144,7 +158,10 @@ impl Thread {
         }
         let text = std::str::from_utf8(&self.text).map_err(|_| Lost::NotText)?;
         let said = self.before + self.now;
-        let continued = request::continued(self.endpoint, body, text, said)?;
+        let continued = {
+            let counts = self.counts != Counts::Asis;
+            request::continued(self.endpoint, body, text, said, counts)?
+        };
         self.carry.clear();
         self.before = said;
         self.now = 0;
@@ -204,7 +221,8 @@ impl Thread {
     fn event(&mut self, bytes: &[u8]) -> Option<seam::Edits> {
         let event = sse::parse(bytes);
         let data = event.data.as_deref()?;
-        if self.lost.is_some() && !self.is_later || data.trim_ascii() == b"[DONE]" {
+        let changes = self.is_later || self.counts != Counts::Asis;
+        if self.lost.is_some() && !changes || data.trim_ascii() == b"[DONE]" {
             return None;
         }
         let json = std::str::from_utf8(data).ok();
@@ -212,15 +230,21 @@ impl Thread {
             self.lose(Lost::NotText);
             return None;
         };
-        let edits = self.is_later.then(|| {
-            let head = self.head.as_ref();
-            seam::edits(&chunk, head, self.has_role, self.before, event.data_at)
-        });
+        let edits = changes.then(|| seam::edits(&chunk, self.seam(), event.data_at));
         if self.head.is_none() {
             self.head = Some(Head::of(&chunk));
         }
         self.take_in(&chunk);
         edits
+    }
+
+    fn seam(&self) -> Seam<'_> {
+        Seam {
+            head: self.head.as_ref().filter(|_| self.is_later),
+            has_role: self.is_later && self.has_role,
+            before: self.before,
+            counts: self.counts,
+        }
     }
 
     fn take_in(&mut self, chunk: &Chunk<'_>) {

@@ -74,6 +74,12 @@ impl<'a> Chunk<'a> {
         !self.many && self.text().is_empty() && self.choice.as_ref().is_some_and(opens)
     }
 
+    /// Its usage counts the tokens so far, and was asked for. llama.cpp's last chunk of a completion
+    /// has usage and timings unasked; usage without a choice ends a stream.
+    pub(super) fn is_counted(&self) -> bool {
+        self.choice.is_some() && self.top.get("timings").is_none()
+    }
+
     /// Tokens of the answer up to here, where the engine counts them in its chunks.
     pub(super) fn tokens(&self) -> Option<u64> {
         let count = |object, name: &str| {

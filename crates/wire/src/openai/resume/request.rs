@@ -80,10 +80,11 @@ pub(super) fn continued(
     body: &Bytes,
     text: &str,
     said: u64,
+    counts: bool,
 ) -> Result<Continued, Lost> {
     let json = std::str::from_utf8(body).map_err(|_| Lost::Request)?;
     if text.is_empty() {
-        return asking(endpoint, body.clone());
+        return asking(endpoint, body.clone(), counts);
     }
     let members = Members::of(json).ok_or(Lost::Request)?;
     if !members.0.iter().all(|(name, raw)| is_known(name, raw)) {
@@ -106,7 +107,7 @@ pub(super) fn continued(
         let go_on = "\"continue_final_message\":true,\"add_generation_prompt\":false,";
         edits.push((brace..brace, go_on.to_owned()));
     }
-    asking(endpoint, edited(json, edits))
+    asking(endpoint, edited(json, edits), counts)
 }
 
 fn is_known(name: &str, raw: &RawValue) -> bool {
@@ -150,10 +151,10 @@ fn fewer(json: &str, members: &Members<'_>, said: u64, edits: &mut Edits) -> Res
 }
 
 /// Asks for usage as at first.
-fn asking(endpoint: Endpoint, body: Bytes) -> Result<Continued, Lost> {
+fn asking(endpoint: Endpoint, body: Bytes, counts: bool) -> Result<Continued, Lost> {
     let json = std::str::from_utf8(&body).map_err(|_| Lost::Request)?;
     let parsed = Body::parse(endpoint, json).map_err(|_| Lost::Request)?;
-    let usage_splice = usage_asked(json, &parsed).map_err(|_| Lost::Request)?.splice;
+    let usage_splice = usage_asked(json, &parsed, counts).map_err(|_| Lost::Request)?.splice;
     Ok(Continued { body, usage_splice })
 }
 

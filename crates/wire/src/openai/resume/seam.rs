@@ -1,11 +1,12 @@
-//! What of a later answer is changed so that it goes on with the first: its name, its opening, its
-//! count of tokens. Every other byte stays as the engine wrote it.
+//! What of an answer is changed so that the client sees what it asked for: the counts in its chunks
+//! go; and of a later one, so that it goes on with the first, its name, its opening, its usage. Every other byte stays as the engine wrote it.
 
 use std::ops::Range;
 
 use bytes::BytesMut;
 use serde_json::value::RawValue;
 
+use super::Counts;
 use super::chunk::Chunk;
 use super::members::Members;
 use crate::openai::answer::member;
@@ -43,16 +44,21 @@ impl Edits {
     }
 }
 
-/// What is to be changed of a later answer's `chunk`, whose text lies at `data_at` of its event;
-/// `before` tokens were said by earlier ones.
-pub(super) fn edits(
-    chunk: &Chunk<'_>,
-    head: Option<&Head>,
-    has_role: bool,
-    before: u64,
-    data_at: Option<usize>,
-) -> Edits {
-    if has_role && chunk.is_opening() {
+/// What a chunk has to fit.
+#[derive(Clone, Copy)]
+pub(super) struct Seam<'a> {
+    /// How the first answer names itself; none while that is the one that comes.
+    pub(super) head: Option<&'a Head>,
+    /// The role was told.
+    pub(super) has_role: bool,
+    /// Tokens that were said by earlier answers.
+    pub(super) before: u64,
+    pub(super) counts: Counts,
+}
+
+/// What is to be changed of a `chunk`, whose text lies at `data_at` of its event.
+pub(super) fn edits(chunk: &Chunk<'_>, seam: Seam<'_>, data_at: Option<usize>) -> Edits {
+    if seam.has_role && chunk.is_opening() {
         return Edits::Drop;
     }
     let mut edits = Vec::new();
@@ -62,21 +68,28 @@ pub(super) fn edits(
         let start = data_at + (raw.as_ptr() as usize - chunk.json.as_ptr() as usize);
         start..start + raw.len()
     };
-    if let Some(head) = head {
+    if let Some(head) = seam.head {
         for (name, first) in NAMES.iter().zip(&head.0) {
             if let (Some(first), Some(raw)) = (first, chunk.top.get(name)) {
                 edits.push((at(raw.get()), first.get().to_owned()));
             }
         }
     }
-    if has_role
+    if seam.has_role
         && let Some(role) = chunk.role()
         && let Some(cut) = member(chunk.json, role.get(), "\"role\"")
     {
         edits.push((data_at + cut.start..data_at + cut.end, String::new()));
     }
     if let Some(usage) = chunk.top.get("usage") {
-        counts(usage, before, |raw, n| edits.push((at(raw.get()), n.to_string())));
+        match seam.counts {
+            Counts::Hidden if chunk.is_counted() => {
+                let cut = member(chunk.json, usage.get(), "\"usage\"").unwrap_or_default();
+                edits.push((data_at + cut.start..data_at + cut.end, String::new()));
+            }
+            Counts::Null if chunk.is_counted() => edits.push((at(usage.get()), "null".to_owned())),
+            _ => sums(usage, seam.before, |raw, n| edits.push((at(raw.get()), n.to_string()))),
+        }
     }
     edits.sort_by_key(|(cut, _)| cut.start);
     Edits::Replace(edits)
@@ -84,7 +97,7 @@ pub(super) fn edits(
 
 /// The counts of a usage object as they are of the whole: what earlier answers said is completion,
 /// and not prompt. The total is the same.
-fn counts<'a>(usage: &'a RawValue, before: u64, mut edit: impl FnMut(&'a RawValue, u64)) {
+fn sums<'a>(usage: &'a RawValue, before: u64, mut edit: impl FnMut(&'a RawValue, u64)) {
     let Some(usage) = Members::of(usage.get()) else { return };
     let number = |members: &Members<'a>, name: &str| {
         let raw = members.get(name)?;

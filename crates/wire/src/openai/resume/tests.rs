@@ -23,7 +23,7 @@ fn feed(thread: &mut Thread, piece: &str) -> String {
 }
 
 fn thread(endpoint: Endpoint) -> Thread {
-    Thread::new(endpoint, 1000).unwrap()
+    Thread::new(endpoint, 1000, Counts::Asis).unwrap()
 }
 
 fn take_up(thread: &mut Thread, body: &str) -> Result<String, Lost> {
@@ -181,7 +181,7 @@ fn refused_answers() {
     assert_eq!(lost(&[delta("a", &long)]), Lost::TooLong);
     // The first reason stands.
     assert_eq!(lost(&[chunk("a", end, ""), delta("a", &long)]), Lost::Finished);
-    assert!(Thread::new(Endpoint::Responses, 1).is_none());
+    assert!(Thread::new(Endpoint::Responses, 1, Counts::Asis).is_none());
 }
 
 // The later answer carries the first one's names, opens no second time, and counts the whole.
@@ -284,4 +284,33 @@ fn endless_event() {
     assert_eq!(feed(&mut thread, &piece), "");
     assert_eq!(feed(&mut thread, "y").len(), MAX_EVENT + 1);
     assert_eq!(take_up(&mut thread, BODY), Err(Lost::NotText));
+}
+
+// The count in each chunk that the client did not ask for is read and taken out, or is null for who
+// asked for usage at the end; llama.cpp's own last chunk stays as it is.
+#[test]
+fn counts() {
+    let count = |n: u32| format!(",\"usage\":{{\"prompt_tokens\":20,\"completion_tokens\":{n}}}");
+    let say = |more: &str| chunk("a", "{\"index\":0,\"delta\":{\"content\":\"b\"}}", more);
+    let told = |counts, later: bool| {
+        let mut thread = Thread::new(CHAT, 1000, counts).unwrap();
+        if later {
+            feed(&mut thread, &say(&count(3)));
+            take_up(&mut thread, BODY).unwrap();
+        }
+        let text = feed(&mut thread, &say(&count(4)));
+        let body: serde_json::Value =
+            serde_json::from_str(&take_up(&mut thread, BODY).unwrap()).unwrap();
+        (text, body["max_tokens"].as_u64().unwrap())
+    };
+    assert_eq!(told(Counts::Hidden, false), (say(""), 5));
+    assert_eq!(told(Counts::Null, false), (say(",\"usage\":null"), 5));
+    assert_eq!(told(Counts::Asis, false), (say(&count(4)), 5));
+    assert_eq!(told(Counts::Hidden, true), (say(""), 2));
+    let own = ",\"usage\":{\"prompt_tokens\":17,\"completion_tokens\":7}";
+    assert_eq!(told(Counts::Asis, true), (say(own), 2));
+    let mut thread = Thread::new(CHAT, 1000, Counts::Hidden).unwrap();
+    for last in [say(&(count(9) + ",\"timings\":{}")), chunk("a", "", &count(9))] {
+        assert_eq!(feed(&mut thread, &last), last);
+    }
 }
