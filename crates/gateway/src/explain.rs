@@ -67,6 +67,7 @@ fn decided(shared: &Shared, decision: &Decision) -> Decided {
         id: shared.ids.show(decision.id),
         at_s: decision.at.as_secs_f64(),
         attempt: decision.attempt,
+        resumed: decision.resumed,
         picked: decision.pick.map(|(target, _)| name(shared, target)),
         reason: reason(decision).to_owned(),
         prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
@@ -121,6 +122,7 @@ fn explanation(
         id: shown.to_owned(),
         policy: routing.config().policy.name.to_owned(),
         attempt: decision.attempt,
+        resumed: decision.resumed,
         picked: decision.pick.map(|(target, _)| name(shared, target)),
         reason: reason(decision).to_owned(),
         candidates: decision

@@ -27,6 +27,7 @@ mod refuse;
 mod registry;
 mod relay;
 mod residency;
+mod resume;
 mod route;
 mod serve;
 mod shared;

@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     decisions: Family<Reason, Counter>,
     refusals: Family<Reason, Counter>,
     retries: Family<Reason, Counter>,
+    resumes: Family<EndedAs, Counter>,
     probe_failures: Counter,
     ttft: Histogram,
     e2e: Histogram,
@@ -91,6 +92,7 @@ impl Metrics {
             decisions: Family::default(),
             refusals: Family::default(),
             retries: Family::default(),
+            resumes: Family::default(),
             probe_failures: Counter::default(),
             ttft: seconds(),
             e2e: seconds(),
@@ -106,6 +108,7 @@ impl Metrics {
         r.register("decisions", "Dispatches by the policy's reason", self.decisions.clone());
         r.register("refusals", "Requests the gateway refused, by cause", self.refusals.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
+        r.register("resumes", "Streams that broke, by what came of it", self.resumes.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(
@@ -147,6 +150,11 @@ impl Metrics {
             Source::Peer => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// A stream broke where it might be gone on with.
+    pub(crate) fn resumed(&self, outcome: &'static str) {
+        self.resumes.get_or_create(&EndedAs { outcome }).inc();
     }
 
     pub(crate) fn probe_failed(&self) {

@@ -22,6 +22,7 @@ use crate::peers::Report;
 use crate::pins::Home;
 use crate::refuse::{Refusal, json};
 use crate::residency::{Permitted, permitted};
+use crate::resume::continue_chats;
 use crate::route::{Job, route, with_id};
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -101,6 +102,11 @@ async fn generate(
     let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
     let model = model(shared, endpoint, &info, &origin)?;
     let home = home(shared, &info)?;
+    if matches!(&origin, Origin::Peer { marks, .. } if marks.continues)
+        && !continue_chats(shared, model)
+    {
+        return Err(Refusal::cannot_continue());
+    }
     let Permitted { peers, places, pinned } = permitted(shared, model, home);
     let id = shared.ids.next();
     let shown_id = headers::request_id(shared, &parts.headers, id);
@@ -126,8 +132,10 @@ async fn generate(
         request.dry_run = true;
         return Ok(crate::explain::dry_run(shared, request));
     }
-    // A peer gets what the client sent, and asks for usage itself.
-    let whole = shared.peers.is_some().then(|| bytes.clone());
+    // A peer gets what the client sent, and asks for usage itself; and a broken stream is gone on
+    // with by what the client sent.
+    let resumes = info.stream && shared.config.resume.is_some();
+    let whole = (shared.peers.is_some() || resumes).then(|| bytes.clone());
     let body = match &info.usage_splice {
         Some(splice) => splice.apply(&bytes),
         None => [bytes, Bytes::new(), Bytes::new()],
@@ -154,6 +162,7 @@ async fn generate(
         key,
         deadline,
         home,
+        continues: false,
         report: match origin {
             Origin::Client(_) => None,
             Origin::Peer { report, .. } => Some(report),

@@ -96,6 +96,15 @@ impl Refusal {
         .retry_after(Duration::from_secs(1))
     }
 
+    /// To a peer alone.
+    pub(crate) fn cannot_continue() -> Refusal {
+        Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "cannot_continue",
+            "some replica of this model here cannot be told to continue a message; ask another peer",
+        )
+    }
+
     pub(crate) fn unknown_model() -> Refusal {
         Refusal {
             param: Some("model"),

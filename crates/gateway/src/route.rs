@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response};
+use http::{HeaderMap, HeaderValue, Method, Response, response};
 use meridian_base::{Duration, ModelId, Time};
 use meridian_routing::{Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
@@ -16,13 +16,13 @@ use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
 use crate::attempt::{Begun, Target, attempt, served};
 use crate::body::{Body, Parts};
 use crate::driver::{Decision, Ticket, Told, Verdict};
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Source as Fault};
 use crate::headers;
 use crate::limits::Permit;
-use crate::peers::{LegEnd, Report};
+use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
 use crate::refuse::Refusal;
-use crate::relay::{Away, Follow, Relay};
+use crate::relay::{Away, Follow, Relay, Source};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -34,7 +34,7 @@ pub(crate) struct Job {
     pub(crate) headers: HeaderMap,
     /// As it goes to a replica.
     pub(crate) body: Parts,
-    /// As it came; kept where there are peers.
+    /// As it came; kept where there are peers, or where a broken stream is gone on with.
     pub(crate) whole: Option<Bytes>,
     pub(crate) info: RequestInfo,
     pub(crate) model: ModelId,
@@ -48,15 +48,25 @@ pub(crate) struct Job {
     pub(crate) deadline: Option<Time>,
     /// Where the state lives that it goes on with.
     pub(crate) home: Option<Home>,
+    /// It goes on with a chat that broke off.
+    pub(crate) continues: bool,
     /// What the peer is told that sent it on.
     pub(crate) report: Option<Arc<Report>>,
 }
 
 /// A decision to send, with what is said of it.
-struct Sending {
-    target: Target,
+pub(crate) struct Sending {
+    pub(crate) target: Target,
     why: Why,
     matched: u32,
+}
+
+/// Why no answer began.
+pub(crate) enum Ended {
+    /// The gateway goes down.
+    Draining,
+    /// The machine refused it; with the last attempt's failure.
+    Rejected { why: RejectWhy, retry_after: Duration, last: Option<AttemptError> },
 }
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
@@ -64,17 +74,30 @@ pub(crate) async fn route(
     shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
-    mut verdict: Verdict,
+    verdict: Verdict,
 ) -> Response<Body> {
+    match begin(shared, &job, &ticket, verdict).await {
+        Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
+        Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
+        Err(Ended::Rejected { why, retry_after, last }) => {
+            rejected(shared, &job, ticket, (why, retry_after), last.as_ref())
+        }
+    }
+}
+
+/// Follows the machine's decisions until an answer begins.
+pub(crate) async fn begin(
+    shared: &Arc<Worker>,
+    job: &Job,
+    ticket: &Ticket,
+    mut verdict: Verdict,
+) -> Result<(Sending, Begun), Ended> {
     let mut last: Option<AttemptError> = None;
     loop {
         let decision = match verdict {
             Verdict::Now(decision) => decision,
-            Verdict::Later(promise) => match promise.await {
-                Ok(decision) => decision,
-                // Only the end of the gateway drops a promise.
-                Err(_) => return finish_refused(shared, &job, Refusal::draining(), ticket),
-            },
+            // Only the end of the gateway drops a promise.
+            Verdict::Later(promise) => promise.await.map_err(|_| Ended::Draining)?,
         };
         let sending = match sending(shared, decision) {
             Sent::To(sending) => sending,
@@ -83,15 +106,15 @@ pub(crate) async fn route(
                 continue;
             }
             Sent::Refused(why, retry_after) => {
-                return rejected(shared, &job, ticket, (why, retry_after), last.as_ref());
+                return Err(Ended::Rejected { why, retry_after, last });
             }
         };
         shared.metrics.decided(&sending.why);
-        match attempt(shared, &job, &sending.target).await {
-            Ok(begun) => return relay(shared, job, ticket, sending, begun),
+        match attempt(shared, job, &sending.target).await {
+            Ok(begun) => return Ok((sending, begun)),
             Err(error) => {
                 shared.metrics.retried(error.fault);
-                log(&job, &sending.target, &error);
+                log(job, &sending.target, &error);
                 verdict = ticket.again(error.outcome());
                 last = Some(error);
             }
@@ -127,7 +150,7 @@ fn log(job: &Job, target: &Target, error: &AttemptError) {
         Target::Replica(member) => {
             tracing::warn!(?request, replica = %member.id, error = %error, "attempt failed");
         }
-        Target::Peer(link) if error.fault == Source::PeerFull => {
+        Target::Peer(link) if error.fault == Fault::PeerFull => {
             tracing::debug!(?request, peer = ?link.label, error = %error, "a peer has no room");
         }
         Target::Peer(link) => {
@@ -175,68 +198,74 @@ fn relay(
     begun: Begun,
 ) -> Response<Body> {
     let Begun { mut head, body, first, sent, leg } = begun;
-    let Sending { target, why, matched } = sending;
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
     // Only the generating endpoints have streams whose end is known; the rest passes unread.
     let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
     let streams = job.info.stream && ok && events;
-    let is_here = matches!(target, Target::Replica(_));
-    // A peer gets the body as it came, and undoes its own splice.
-    let undo = is_here && job.info.usage_splice.is_some() && streams;
-    let until_close =
-        is_here && job.endpoint != Endpoint::Other && headers::is_until_close(&head.headers);
-    let (home, served) = match &target {
-        Target::Replica(member) => (Home::At(member.id), None),
-        Target::Peer(link) => (Home::Away(link.id), served(&head)),
-    };
+    let undo = undoes(shared, &job, &sending.target) && streams;
+    let until_close = matches!(sending.target, Target::Replica(_))
+        && job.endpoint != Endpoint::Other
+        && headers::is_until_close(&head.headers);
+    let source = source(&sending.target, &head, leg, sent);
     headers::to_client(&mut head.headers, asked_orca, undo);
-    say(&mut head.headers, &target, why, matched, job.prompt_tokens);
+    say(&mut head.headers, &sending, job.prompt_tokens);
+    head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {
-        if let Some(leg) = leg {
-            leg.end(LegEnd::ClientError);
+        if let Some(away) = source.away {
+            away.leg.end(LegEnd::ClientError);
         }
         ticket.finish(Outcome::ClientError, Told::default());
-        head.headers.insert(headers::REQUEST_ID, job.shown_id);
         // A client's mistake: the engine's own words go back; nothing is learned from them.
         return Response::from_parts(head, Body::Pass { first, rest: Box::new(body) });
     }
-    shared.driver.matched(job.prompt_tokens, matched);
+    shared.driver.matched(job.prompt_tokens, sending.matched);
     let collect = shared.reading.follows_replies() && job.endpoint.is_generation();
-    let follow = Follow {
-        shared: shared.clone(),
-        endpoint: job.endpoint,
-        streams,
-        until_close,
-        model: job.model,
-        home,
-        away: leg.map(|leg| Away { leg, served, usage: None }),
-        report: job.report,
-        prompt: collect.then_some(job.info.fingerprint),
-        prompt_bytes: job.info.prompt_bytes,
-        began: job.began,
-        sent,
-        permits: job.permits,
-    };
     let answer = Answer::new(job.endpoint, streams, undo, collect);
-    let relay = Relay::new(body, first, answer, ticket, follow);
-    head.headers.insert(headers::REQUEST_ID, job.shown_id);
+    let follow = Follow::new(shared, job, source, (streams, until_close, collect));
+    let relay = Relay::new(body, first, (answer, ticket), follow);
     Response::from_parts(head, Body::Relay(Box::new(relay)))
+}
+
+/// Whether usage was asked for that the client did not ask for.
+pub(crate) fn undoes(shared: &Shared, job: &Job, target: &Target) -> bool {
+    let asked = job.info.usage_splice.is_some() && !job.info.include_usage;
+    asked && (matches!(target, Target::Replica(_)) || asks_peers(shared))
+}
+
+/// A peer gets the body as it came and asks for usage itself, unless a stream that breaks there is
+/// gone on with from here: then the count in each chunk is wanted here.
+pub(crate) fn asks_peers(shared: &Shared) -> bool {
+    shared.config.resume.is_some()
+}
+
+/// Who answers, for the relay.
+pub(crate) fn source(
+    target: &Target,
+    head: &response::Parts,
+    leg: Option<Leg>,
+    sent: Instant,
+) -> Source {
+    let (home, served) = match target {
+        Target::Replica(member) => (Home::At(member.id), None),
+        Target::Peer(link) => (Home::Away(link.id), served(head)),
+    };
+    Source { home, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
 }
 
 /// Says in an answer's headers who gave it, and why. Of a peer's answer the replica and what was
 /// expected in its cache are the peer's words.
-fn say(headers: &mut HeaderMap, target: &Target, why: Why, matched: u32, prompt: u32) {
-    match target {
+fn say(headers: &mut HeaderMap, sending: &Sending, prompt: u32) {
+    match &sending.target {
         Target::Replica(member) => {
             headers.insert(headers::REPLICA, member.label.clone());
-            headers.insert(headers::PREFIX_MATCH, headers::prefix_match(matched, prompt));
+            headers.insert(headers::PREFIX_MATCH, headers::prefix_match(sending.matched, prompt));
         }
         Target::Peer(link) => {
             headers.insert(headers::PEER, link.label.clone());
         }
     }
-    headers.insert(headers::REASON, HeaderValue::from_static(why.word()));
+    headers.insert(headers::REASON, HeaderValue::from_static(sending.why.word()));
 }
 
 pub(crate) fn with_id(mut response: Response<Body>, id: &HeaderValue) -> Response<Body> {

@@ -123,7 +123,7 @@ fn build(
         Some(secret) => keyed(0, secret.as_bytes()),
         None => random_seed(),
     };
-    let reading = ReadingNow::new(seed, routing.policy, &routing.params);
+    let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, &routing.params);
     let block_bytes = spec.map(|s| s.block_bytes);
     let peers = Peers::load(&config, seed, block_bytes, routing.policy.name)?.map(Arc::new);
     if peers.is_some() && config.secret.is_none() {

@@ -29,6 +29,8 @@ pub struct GatewaySpec {
     pub peers: Option<PeersSpec>,
     /// The control plane's admin address.
     pub control: Option<String>,
+    /// Broken streams go on elsewhere.
+    pub resume: bool,
 }
 
 /// The peers of a gateway.
@@ -69,6 +71,7 @@ impl Default for GatewaySpec {
             engine: "auto".into(),
             peers: None,
             control: None,
+            resume: false,
         }
     }
 }
@@ -86,6 +89,9 @@ impl GatewaySpec {
         yaml.push_str(if self.replicas.is_empty() { "replicas: []\n" } else { "replicas:\n" });
         for url in &self.replicas {
             let _ = write!(yaml, "  - url: {url}\n    engine: {}\n", self.engine);
+        }
+        if self.resume {
+            yaml.push_str("resume: {}\n");
         }
         if let Some(url) = &self.control {
             let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s}}");

@@ -55,6 +55,8 @@ pub(crate) struct Active {
     /// in one piece.
     pub(crate) to_prefill: Option<f32>,
     pub(crate) first_token: bool,
+    /// An answer broke off, and what is sent now goes on with it.
+    pub(crate) resumed: bool,
     /// Past its predicted first token, and counted so.
     pub(crate) overdue: bool,
     /// What it matched when it was last looked at, while it is held.
@@ -62,6 +64,18 @@ pub(crate) struct Active {
 }
 
 impl Active {
+    /// Where an answer broke off, its beginning is part of the prompt, of these `blocks`, from now
+    /// on, and its wait for a replica begins anew.
+    pub(crate) fn goes_on(&mut self, now: Time, blocks: Option<Vec<u64>>) {
+        let Some(blocks) = blocks else { return };
+        let grown = blocks.len().saturating_sub(self.request.blocks.len());
+        let tokens = (grown as f32 * self.request.block_tokens) as u32;
+        self.request.prompt_tokens = self.request.prompt_tokens.saturating_add(tokens);
+        self.request.blocks = blocks;
+        self.resumed = true;
+        self.arrived = now;
+    }
+
     pub(crate) fn new(now: Time, request: Request) -> Active {
         Active {
             request,
@@ -76,6 +90,7 @@ impl Active {
             unmatched: 0.0,
             to_prefill: None,
             first_token: false,
+            resumed: false,
             overdue: false,
             recall: None,
         }

@@ -285,6 +285,9 @@ pub struct Explanation {
     pub policy: String,
     /// Which attempt this was.
     pub attempt: u32,
+    /// An answer broke off, and this attempt went on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when held or refused.
     pub picked: Option<String>,
     /// Why it was picked, or why nothing was.
@@ -305,6 +308,9 @@ pub struct Decided {
     pub at_s: f64,
     /// Which attempt this was.
     pub attempt: u32,
+    /// An answer broke off, and this attempt went on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when held or refused.
     pub picked: Option<String>,
     /// Why it was picked, or why nothing was.

@@ -18,6 +18,7 @@ mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]
 mod plane;
 mod registry;
+mod resume;
 mod retries;
 mod signals;
 mod stateful;

@@ -1,7 +1,6 @@
 //! The life of a request between its arrival and its end.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
 use super::forwards::End;
@@ -200,9 +199,10 @@ impl Routing {
         if let Some(replica) = replica {
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
-            self.remember(&active, replica, outcome, extended);
+            self.remember(&active, replica, outcome, extended.as_deref());
         }
         if retry && matches!(outcome, Outcome::Full | Outcome::ReplicaError) {
+            active.goes_on(now, extended);
             self.again(now, active, replica, outcome);
         } else {
             self.count_finish(now);
@@ -270,7 +270,7 @@ impl Routing {
         active: &Active,
         replica: ReplicaId,
         outcome: Outcome,
-        extended: Option<Vec<u64>>,
+        extended: Option<&[u64]>,
     ) {
         let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
@@ -280,7 +280,7 @@ impl Routing {
         }
         match outcome {
             Outcome::Done if self.insert != Insert::OnDispatch => {
-                index.insert(replica.0, extended.as_deref().unwrap_or(blocks));
+                index.insert(replica.0, extended.unwrap_or(blocks));
             }
             Outcome::Done => {}
             _ if active.first_token => {}

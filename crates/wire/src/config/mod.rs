@@ -74,6 +74,10 @@ pub struct Gateway {
     /// Attempts a request gets, the first included.
     #[serde(default = "defaults::attempts")]
     pub attempts: u32,
+    /// Going on elsewhere with streams that break after their first byte; they end with an error
+    /// without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
     /// Circuit breakers.
     #[serde(default)]
     pub breaker: Breaker,
@@ -189,6 +193,14 @@ pub struct Held {
     pub promise: Span,
 }
 
+/// Going on elsewhere with broken streams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resume {
+    /// Most bytes of an answer's text that are kept for it; a longer answer is not gone on with.
+    pub text: Size,
+}
+
 /// Circuit breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -284,6 +296,12 @@ impl Default for Held {
             patience: Span(h.patience),
             promise: Span(h.promise),
         }
+    }
+}
+
+impl Default for Resume {
+    fn default() -> Self {
+        Resume { text: Size::kib(256) }
     }
 }
 
@@ -419,6 +437,9 @@ impl Gateway {
             self.breaker.open <= self.breaker.open_max,
             "breaker.open_max: is below breaker.open; use at least as much".to_owned(),
         );
+        if self.resume.is_some_and(|resume| resume.text.bytes() == 0) {
+            check(false, "resume.text: 0 would keep nothing to go on with; use 1KiB or more, or leave `resume` out".to_owned());
+        }
         if self.admission == Some(AdmissionMode::Outstanding(0)) {
             check(false, "admission.outstanding: 0 would admit nothing; use 1 or more".to_owned());
         }

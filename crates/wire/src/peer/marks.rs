@@ -19,7 +19,8 @@ const TENANT: HeaderName = HeaderName::from_static("x-meridian-tenant");
 const KEY: HeaderName = HeaderName::from_static("x-meridian-key");
 const BUDGET: HeaderName = HeaderName::from_static("x-meridian-budget-ms");
 const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
-static ALL: [HeaderName; 6] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL];
+const CONTINUES: HeaderName = HeaderName::from_static("x-meridian-continues");
+static ALL: [HeaderName; 7] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES];
 
 /// What all names of ours begin with.
 const OURS: &str = "x-meridian-";
@@ -39,6 +40,8 @@ pub struct Marks {
     pub budget: Option<Duration>,
     /// The model's name where the body names none.
     pub model: Option<HeaderValue>,
+    /// It goes on with a chat that broke off: only an engine that can be told to may serve it.
+    pub continues: bool,
 }
 
 /// Why a request on the peer port is no forward.
@@ -83,6 +86,7 @@ impl Marks {
             (TENANT, self.tenant.clone()),
             (BUDGET, self.budget.map(ms)),
             (MODEL, self.model.clone()),
+            (CONTINUES, self.continues.then(|| HeaderValue::from_static("1"))),
         ];
         for (name, value) in rest {
             if let Some(value) = value {
@@ -113,12 +117,13 @@ impl Marks {
             key,
             budget: budget.transpose()?.map(Duration::from_millis),
             model: headers.remove(&MODEL),
+            continues: headers.remove(&CONTINUES).is_some(),
         })
     }
 
     /// Takes out what a client sent under these names: nobody vouches for it.
     pub fn strip(headers: &mut HeaderMap) {
-        // Few requests have any header of ours, and looking for one costs less than for six.
+        // Few requests have any header of ours, and looking for one costs less than for seven.
         if headers.keys().any(|name| name.as_str().starts_with(OURS)) {
             for name in &ALL {
                 headers.remove(name);
@@ -147,6 +152,7 @@ mod tests {
             key: u64::MAX,
             budget: Some(Duration::from_millis(250)),
             model: Some(HeaderValue::from_static("org/model")),
+            continues: true,
         }
     }
 
@@ -164,7 +170,8 @@ mod tests {
         let mut headers = written(|_| {});
         assert_eq!(Marks::take(&mut headers), Ok(marks()));
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["traceparent"]);
-        let bare = Marks { tenant: None, key: 7, budget: None, model: None, hops: 1 };
+        let bare =
+            Marks { tenant: None, key: 7, budget: None, model: None, continues: false, hops: 1 };
         bare.write(&mut headers);
         assert_eq!(Marks::take(&mut headers), Ok(bare));
     }
