@@ -29,6 +29,8 @@ pub struct GatewaySpec {
     pub peers: Option<PeersSpec>,
     /// The control plane's admin address.
     pub control: Option<String>,
+    /// Further lines of the config file.
+    pub further: String,
 }
 
 /// The peers of a gateway.
@@ -69,6 +71,7 @@ impl Default for GatewaySpec {
             engine: "auto".into(),
             peers: None,
             control: None,
+            further: String::new(),
         }
     }
 }
@@ -95,6 +98,7 @@ impl GatewaySpec {
             let _ = writeln!(yaml, "secret: lab\ntopology: {}", self.topology);
             peers.write(&mut yaml);
         }
+        yaml.push_str(&self.further);
         yaml
     }
 }

@@ -11,6 +11,7 @@ mod faults;
 mod region;
 mod start;
 mod stop;
+mod tenants;
 mod total;
 mod verdict;
 mod view;

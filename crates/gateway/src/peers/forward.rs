@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use meridian_routing::residency::Residence;
 use meridian_wire::peer::Marks;
 
 use super::Link;
@@ -27,6 +28,7 @@ pub(crate) struct Outgoing<'a> {
     /// Until the first byte is due here; none without an objective.
     pub(crate) left: Option<Duration>,
     pub(crate) model: Option<HeaderValue>,
+    pub(crate) residence: &'a Residence,
 }
 
 impl Link {
@@ -42,6 +44,7 @@ impl Link {
             // The answer has to come back as well.
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
+            rules: out.residence.rules().iter().map(|rule| (**rule).clone()).collect(),
         };
         let body = Parts::new([out.body.clone(), Bytes::new(), Bytes::new()]);
         let mut request = Request::new(body);

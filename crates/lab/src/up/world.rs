@@ -13,6 +13,7 @@ use super::board::{Asked, Board};
 use super::region::{Region, still_runs};
 use super::start::{Maker, usual_or_any};
 use super::stop::Stop;
+use super::tenants;
 use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
@@ -87,6 +88,9 @@ impl World {
             println!("shared");
             println!("  control  {}/admin/status", control.admin);
             println!("  wan      {}/admin/wan", distance.admin);
+        }
+        if tenants::are_there(options) {
+            println!("  key      {}", tenants::VISITORS);
         }
         println!("  page     http://{}", self.board.address);
         println!("  logs     {}", self.fleet.dir().display());
@@ -340,6 +344,7 @@ async fn region(
         topology: options.topology.clone(),
         policy: options.policy.clone(),
         listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
+        further: if tenants::are_there(options) { tenants::config() } else { String::new() },
         ..GatewaySpec::default()
     };
     match shared {

@@ -1,0 +1,31 @@
+//! Where certificates are.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A certificate for everybody who dials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate, and those between it and its authority, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+}
+
+impl Tls {
+    pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
+        named(at, &[("certificate", &self.certificate), ("key", &self.key)], check);
+    }
+}
+
+/// Files that are named are named.
+pub(super) fn named(at: &str, files: &[(&str, &PathBuf)], check: &mut impl FnMut(bool, String)) {
+    for (name, path) in files {
+        check(
+            !path.as_os_str().is_empty(),
+            format!("{at}.{name}: is empty; name a file, as `meridian certs` makes it"),
+        );
+    }
+}
