@@ -48,6 +48,9 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
         if let Some(peers) = &shared.peers {
             tell("peers", &peers.look());
         }
+        if let Some(registry) = &shared.registry {
+            tell("control", &registry.look());
+        }
     }
 }
 

@@ -88,8 +88,8 @@ pub(crate) async fn route(
                 continue;
             }
             Sent::Forbidden => {
-                verdict = ticket.again(Outcome::Full);
-                continue;
+                ticket.finish(Outcome::ClientError, Told::default());
+                return answer_refused(shared, &job, not_permitted(shared, &job));
             }
             Sent::Refused(why, retry_after) => {
                 return rejected(shared, &job, ticket, (why, retry_after), last.as_ref());
@@ -173,12 +173,20 @@ fn rejected(
     };
     ticket.rejected(why);
     let refusal = match why {
-        RejectWhy::NotPermitted if !job.residence.is_free() => {
-            shared.residency.counts.count(&job.residence, Kept::Refused);
-            Refusal::new(StatusCode::FORBIDDEN, why.word(), residency::refusal(&job.residence))
-        }
+        RejectWhy::NotPermitted if !job.residence.is_free() => not_permitted(shared, job),
         why => Refusal::of(why, retry_after, last.map(|e| e.message.as_str())),
     };
+    answer_refused(shared, job, refusal)
+}
+
+/// Its rules leave nobody who could serve it.
+fn not_permitted(shared: &Shared, job: &Job) -> Refusal {
+    shared.residency.counts.count(&job.residence, Kept::Refused);
+    let code = RejectWhy::NotPermitted.word();
+    Refusal::new(StatusCode::FORBIDDEN, code, residency::refusal(&job.residence))
+}
+
+fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body> {
     shared.metrics.refused(&refusal);
     let mut response = refusal.response(job.endpoint);
     if let Some(names) = residency::names(&job.residence) {
@@ -226,8 +234,7 @@ fn anybody_takes(shared: &Shared, job: &Job) -> bool {
 
 fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
     drop(ticket);
-    shared.metrics.refused(&refusal);
-    with_id(refusal.response(job.endpoint), &job.shown_id)
+    answer_refused(shared, job, refusal)
 }
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.

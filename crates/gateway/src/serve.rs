@@ -164,7 +164,7 @@ fn build(
         tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
-        registry: Following::new(&config, peers.as_deref()).map(Arc::new),
+        registry: Following::new(&config, peers.as_deref())?.map(Arc::new),
         peers,
         config,
     })

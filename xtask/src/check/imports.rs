@@ -44,7 +44,7 @@ const TABLE: &[Line] = &[
     line("flowd", &["base", "flow", "flow-abi", "wire"]),
     line("control", &["base", "wire", "tls"]),
     line("ina", &["base", "wire"]),
-    line("lab", &["base", "wire", "tls"]),
+    line("lab", &["base", "wire"]),
     line("bench", EVERYTHING),
     line("cli", EVERYTHING),
     line("xtask", &[]),

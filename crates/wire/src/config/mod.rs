@@ -23,7 +23,7 @@ pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};
 pub use tenants::{KeyHash, Tenant};
-pub use tls::Tls;
+pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};
 

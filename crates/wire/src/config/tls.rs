@@ -14,6 +14,25 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
+/// Certificates of both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MutualTls {
+    /// Certificates of the fleet's authority, as PEM.
+    pub ca: PathBuf,
+    /// The own certificate, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+}
+
+impl MutualTls {
+    pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
+        let files = [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)];
+        named(at, &files, check);
+    }
+}
+
 impl Tls {
     pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
         named(at, &[("certificate", &self.certificate), ("key", &self.key)], check);
