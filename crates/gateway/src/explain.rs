@@ -116,6 +116,9 @@ fn reason(decision: &Decision) -> &'static str {
     match decision.pick {
         Some((_, why)) => why.word(),
         None if decision.candidates.is_empty() => "no replica serves the model",
+        None if decision.candidates.iter().all(|c| c.ineligible == Some(Ineligible::Forbidden)) => {
+            "no replica here is permitted: held or refused"
+        }
         None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
             "no replica is eligible: held"
         }

@@ -149,6 +149,8 @@ async fn refused_where_nobody_may() {
         let text = answer.text();
         assert!(text.contains("rule `kept` (in mars, jurisdiction=mars)"), "{text}");
         assert!(text.contains("residency.rules"), "{text}");
+        let told = regions[0].admin("GET", "/admin/decisions?last=1", "").await;
+        assert!(told.text().contains("no replica here is permitted"), "{}", told.text());
         assert_eq!((world.counts(), books(&regions[0]).await), (vec![0, 0], (0, 0, 1)));
     }
 }
