@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::load::{self, Arrivals, Day, Live, Options, Progress, Report, Workload};
+use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
 use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
+use meridian_workload::Day;
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]

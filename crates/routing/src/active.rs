@@ -50,8 +50,10 @@ pub(crate) struct Active {
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
     pub(crate) unmatched: f32,
-    /// Nothing was in front of it: its TTFT teaches the prefill speed.
-    pub(crate) alone: bool,
+    /// Tokens to prefill until its first one, those in front of it included: with its TTFT they
+    /// teach the prefill speed. None where others' requests are in front as well, or an answer comes
+    /// in one piece.
+    pub(crate) to_prefill: Option<f32>,
     pub(crate) first_token: bool,
     /// Past its predicted first token, and counted so.
     pub(crate) overdue: bool,
@@ -72,7 +74,7 @@ impl Active {
             dispatched: now,
             matched: 0.0,
             unmatched: 0.0,
-            alone: false,
+            to_prefill: None,
             first_token: false,
             overdue: false,
             recall: None,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use meridian_base::{Duration, Time};
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy::{self, Params};
-use meridian_routing::{HeldConfig, ProbeConfig};
+use meridian_routing::policy;
+
 use meridian_sim::{
-    Digests, Fate, Fault, Hardware, Load, Measure, News, Objective, Region, Report, Scenario,
-    Source, System, Topology, Wan, run,
+    Fate, Fault, Hardware, Load, Measure, News, Objective, Region, Report, Scenario, Source,
+    System, Topology, Wan, run,
 };
 use meridian_workload::Sessions;
 
@@ -33,6 +33,7 @@ fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
         generator: Arc::new(Sessions::default()),
         ramp: Duration::from_secs(1),
         programs: Some(12),
+        day: None,
     };
     Scenario {
         seed: 3,
@@ -43,18 +44,7 @@ fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
             loss: 0.0,
         },
         replicas: (0..3).map(hardware).collect(),
-        system: System {
-            name: "test".into(),
-            policy,
-            params: Params::defaults(policy),
-            admission: policy.admission,
-            topology,
-            gateways: 1,
-            held: HeldConfig::default(),
-            probe: ProbeConfig::default(),
-            digests: Digests { every: Duration::from_millis(100), on_change: None },
-            news: News::Eager,
-        },
+        system: System { news: News::Eager, ..System::usual(policy, topology) },
         loads: vec![Load { region: 0, source, may_run_in: Some(may_run_in) }],
         faults: Vec::new(),
         autoscaler: None,

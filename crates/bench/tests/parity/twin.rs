@@ -46,6 +46,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             generator: Arc::new(Paced(generator.clone())),
             ramp: Duration::ZERO,
             programs: Some(*programs),
+            day: None,
         },
         work::Source::Open { programs, per_second, generator } => {
             Source::Open(Box::new(work::arrivals(*programs, *per_second, generator).into_iter()))
