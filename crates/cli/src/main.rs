@@ -12,6 +12,7 @@ mod http;
 mod logs;
 mod policies;
 mod registry;
+mod tenant_key;
 mod up;
 mod wan;
 mod workload;
@@ -47,6 +48,8 @@ enum Command {
     /// Issues and renews the certificates with which gateways know each other
     #[command(subcommand)]
     Certs(certs::Command),
+    /// Makes the hash of a tenant's API key
+    TenantKey(tenant_key::Args),
     /// Shows a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),
@@ -79,6 +82,7 @@ fn main() -> std::process::ExitCode {
         Command::Policy(args) => args.run(),
         Command::Check(args) => check::run(&args),
         Command::Certs(command) => certs::run(&command),
+        Command::TenantKey(args) => tenant_key::run(&args),
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),

@@ -17,7 +17,7 @@ fn up(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-fn ends_well(args: &[&str]) {
+fn ends_well(args: &[&str]) -> String {
     let output = up(args);
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
@@ -28,13 +28,18 @@ fn ends_well(args: &[&str]) {
     let row = out.lines().find(|line| line.contains("requests done"));
     let client = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<u64>().ok());
     assert!(client.is_some_and(|client| client > 0), "{out}");
+    out.into_owned()
 }
 
-// A region of model engines under load ends by itself, with every request well and the three
-// counts equal.
+// Regions of model engines under load end by themselves, with every request well and the three
+// counts equal; the tenant that is to stay in eu was served, and nowhere else.
 #[test]
 fn model_engines_end_well_and_counts_agree() {
-    ends_well(&["--for", "5s", "--time-scale", "4"]);
+    let out = ends_well(&["--for", "5s", "--time-scale", "4"]);
+    let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
+    let rule = rule.unwrap_or_else(|| panic!("no rule is told of: {out}"));
+    assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
+    assert!(out.contains("answers given where a rule forbids: 0"), "{out}");
 }
 
 // The same with real llama.cpp servers, which it sets up itself.

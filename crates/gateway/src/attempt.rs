@@ -104,6 +104,7 @@ async fn at_peer(shared: &Worker, job: &Job, link: &Link) -> Result<Begun, Attem
         key: job.key,
         left: job.deadline.map(|at| at.since(shared.driver.clock.now())),
         continues: job.continues,
+        residence: &job.residence,
         model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
     });
     let (head, body) = answer.await?.into_parts();

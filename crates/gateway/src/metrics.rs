@@ -3,6 +3,7 @@
 //! a client sends is a label.
 
 mod peers;
+mod residency;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub(crate) struct Metrics {
     upstream: Histogram,
     page: Page,
     peers: peers::Peers,
+    residency: residency::Residency,
 }
 
 /// What is copied from the status page at each scrape.
@@ -99,6 +101,7 @@ impl Metrics {
             upstream: seconds(),
             page: Page::default(),
             peers: peers::Peers::default(),
+            residency: residency::Residency::default(),
         };
         metrics.registered()
     }
@@ -131,6 +134,7 @@ impl Metrics {
         );
         self.page.register(&mut self.registry);
         self.peers.register(&mut self.registry);
+        self.residency.register(&mut self.registry);
         self
     }
 
@@ -176,6 +180,7 @@ impl Metrics {
     pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
         self.page.copy(status);
         self.peers.copy(status);
+        self.residency.copy(status);
         self.page.connections.set(shared.connections.used() as f64);
         self.page.body_bytes.set(shared.bodies.used() as f64);
         let mut text = String::new();
@@ -310,7 +315,7 @@ fn set(counter: &Counter, value: u64) {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::Peer;
+    use meridian_wire::admin::{Peer, Residency, RuleCounts};
 
     use super::*;
 
@@ -323,6 +328,8 @@ mod tests {
         metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
         let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
         metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
+        let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
+        metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
         metrics.retried(Source::Full);

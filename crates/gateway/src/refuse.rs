@@ -180,6 +180,11 @@ impl Refusal {
         if let Some(allow) = self.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
         }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

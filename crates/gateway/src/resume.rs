@@ -113,9 +113,12 @@ pub(crate) async fn go_on(
     let (sending, begun) = match begin(&shared, &resume.job, &ticket, verdict).await {
         Ok(begun) => begun,
         Err(ended) => {
-            // The machine is done with it, unless the gateway goes down.
-            if matches!(ended, Ended::Rejected { .. }) {
-                ticket.broke_off(None);
+            match ended {
+                // The machine is done with it.
+                Ended::Rejected { .. } => ticket.broke_off(None),
+                Ended::Forbidden => ticket.broke_off(Some(Outcome::ClientError)),
+                // Its ticket goes with the gateway.
+                Ended::Draining => {}
             }
             return nowhere(&shared, &resume);
         }

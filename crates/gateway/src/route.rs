@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, response};
-use meridian_base::{Duration, ModelId, Time};
-use meridian_routing::{Outcome, RejectWhy, Why};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, response};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time};
+use meridian_routing::residency::Residence;
+use meridian_routing::{Ineligible, Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
@@ -23,6 +24,7 @@ use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
 use crate::refuse::Refusal;
 use crate::relay::{Away, Follow, Relay, Source};
+use crate::residency::{self, Kept, Permitted};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -50,6 +52,9 @@ pub(crate) struct Job {
     pub(crate) home: Option<Home>,
     /// It goes on with a chat that broke off.
     pub(crate) continues: bool,
+    /// The residency rules that name it, and what they permitted when it came.
+    pub(crate) residence: Residence,
+    pub(crate) permitted: Permitted,
     /// What the peer is told that sent it on.
     pub(crate) report: Option<Arc<Report>>,
 }
@@ -65,6 +70,8 @@ pub(crate) struct Sending {
 pub(crate) enum Ended {
     /// The gateway goes down.
     Draining,
+    /// Its rules do not permit what was decided.
+    Forbidden,
     /// The machine refused it; with the last attempt's failure.
     Rejected { why: RejectWhy, retry_after: Duration, last: Option<AttemptError> },
 }
@@ -79,6 +86,10 @@ pub(crate) async fn route(
     match begin(shared, &job, &ticket, verdict).await {
         Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
         Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
+        Err(Ended::Forbidden) => {
+            ticket.finish(Outcome::ClientError, Told::default());
+            answer_refused(shared, &job, not_permitted(shared, &job))
+        }
         Err(Ended::Rejected { why, retry_after, last }) => {
             rejected(shared, &job, ticket, (why, retry_after), last.as_ref())
         }
@@ -99,12 +110,13 @@ pub(crate) async fn begin(
             // Only the end of the gateway drops a promise.
             Verdict::Later(promise) => promise.await.map_err(|_| Ended::Draining)?,
         };
-        let sending = match sending(shared, decision) {
+        let sending = match sending(shared, &job.residence, decision) {
             Sent::To(sending) => sending,
             Sent::Nowhere => {
                 verdict = ticket.again(Outcome::ReplicaError);
                 continue;
             }
+            Sent::Forbidden => return Err(Ended::Forbidden),
             Sent::Refused(why, retry_after) => {
                 return Err(Ended::Rejected { why, retry_after, last });
             }
@@ -126,10 +138,12 @@ enum Sent {
     To(Sending),
     /// Whom it names is not there any more.
     Nowhere,
+    /// Its rules do not permit it any more: labels changed since it was decided about.
+    Forbidden,
     Refused(RejectWhy, Duration),
 }
 
-fn sending(shared: &Shared, decision: Decision) -> Sent {
+fn sending(shared: &Shared, residence: &Residence, decision: Decision) -> Sent {
     let (target, why, matched) = match decision {
         Decision::Dispatch { replica, why, matched_tokens } => {
             (shared.fleet.get(replica).map(Target::Replica), why, matched_tokens)
@@ -140,7 +154,12 @@ fn sending(shared: &Shared, decision: Decision) -> Sent {
         }
         Decision::Reject { why, retry_after } => return Sent::Refused(why, retry_after),
     };
-    target.map_or(Sent::Nowhere, |target| Sent::To(Sending { target, why, matched }))
+    let Some(target) = target else { return Sent::Nowhere };
+    let permitted = match &target {
+        Target::Replica(member) => shared.residency.permits(residence, member),
+        Target::Peer(link) => shared.residency.permits_region(residence, link.region()),
+    };
+    if permitted { Sent::To(Sending { target, why, matched }) } else { Sent::Forbidden }
 }
 
 /// A failure is worth a line; that somebody is full is the ordinary course of things at a peer.
@@ -171,6 +190,7 @@ fn rejected(
         matches!(why, RejectWhy::NotPermitted | RejectWhy::UnknownModel | RejectWhy::NoReplica);
     let told = || shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model));
     let why = match why {
+        _ if is_forbidden(shared, job, why) => RejectWhy::NotPermitted,
         // The peer that holds its state is not there any more.
         _ if nowhere && matches!(job.home, Some(Home::Away(_))) => RejectWhy::PinnedGone,
         // It is served elsewhere, only not now.
@@ -178,15 +198,69 @@ fn rejected(
         why => why,
     };
     ticket.rejected(why);
-    let refusal = Refusal::of(why, retry_after, last.map(|e| e.message.as_str()));
+    let refusal = match why {
+        RejectWhy::NotPermitted if !job.residence.is_free() => not_permitted(shared, job),
+        why => Refusal::of(why, retry_after, last.map(|e| e.message.as_str())),
+    };
+    answer_refused(shared, job, refusal)
+}
+
+/// Its rules leave nobody who could serve it.
+fn not_permitted(shared: &Shared, job: &Job) -> Refusal {
+    shared.residency.counts.count(&job.residence, Kept::Refused);
+    let code = RejectWhy::NotPermitted.word();
+    Refusal::new(StatusCode::FORBIDDEN, code, residency::refusal(&job.residence))
+}
+
+fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body> {
     shared.metrics.refused(&refusal);
-    with_id(refusal.response(job.endpoint), &job.shown_id)
+    let mut response = refusal.response(job.endpoint);
+    if let Some(names) = residency::names(&job.residence) {
+        response.headers_mut().insert(headers::RESIDENCY, names);
+    }
+    with_id(response, &job.shown_id)
+}
+
+/// Whether its rules are what keeps a request from being served: nobody whom they permit takes
+/// requests at all. Where somebody does and has no room, it is overload.
+fn is_forbidden(shared: &Shared, job: &Job, why: RejectWhy) -> bool {
+    use RejectWhy::{HeldTooLong, NoReplica, NotPermitted, UnknownModel};
+    if job.residence.is_free() {
+        return false;
+    }
+    if let Some(Home::Away(PeerId(peer))) = job.home {
+        return job.permitted.peers & 1 << peer == 0;
+    }
+    match why {
+        NotPermitted => true,
+        HeldTooLong { .. } | NoReplica => !anybody_takes(shared, job),
+        UnknownModel => {
+            shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model))
+                && !anybody_takes(shared, job)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a replica here or a peer takes requests, full or not, that its rules permit.
+fn anybody_takes(shared: &Shared, job: &Job) -> bool {
+    let Permitted { peers, places, .. } = job.permitted;
+    let inner = shared.driver.lock();
+    let table = inner.routing.replicas();
+    let takes = |id: &ReplicaId| {
+        let spec = table.spec(*id);
+        matches!(table.row(*id).closed, None | Some(Ineligible::Full))
+            && spec.is_some_and(|spec| spec.within(places) && spec.models.contains(&job.model))
+    };
+    let serves = |id: &PeerId| {
+        peers & 1 << id.0 != 0 && inner.routing.peers().row(*id).is_some_and(|row| row.usable > 0)
+    };
+    table.ids().iter().any(takes) || inner.routing.peers().ids().iter().any(serves)
 }
 
 fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
     drop(ticket);
-    shared.metrics.refused(&refusal);
-    with_id(refusal.response(job.endpoint), &job.shown_id)
+    answer_refused(shared, job, refusal)
 }
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
@@ -208,8 +282,10 @@ fn relay(
         && job.endpoint != Endpoint::Other
         && headers::is_until_close(&head.headers);
     let source = source(&sending.target, &head, leg, sent);
+    let told = audit(shared, &job.residence, &sending.target, &head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
     say(&mut head.headers, &sending, job.prompt_tokens);
+    told.into_iter().for_each(|(name, value)| drop(head.headers.insert(name, value)));
     head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {
         if let Some(away) = source.away {
@@ -251,6 +327,42 @@ pub(crate) fn source(
         Target::Peer(link) => (Home::Away(link.id), served(head)),
     };
     Source { home, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
+}
+
+/// Where an answer was given, and by which rules it may have been: for its headers, and counted. Of a
+/// peer's answer where it was given is the peer's word.
+fn audit(
+    shared: &Shared,
+    residence: &Residence,
+    target: &Target,
+    head: &HeaderMap,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let (region, kept) = match target {
+        Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
+        Target::Peer(link) => {
+            let region = head.get(headers::REGION).cloned();
+            let region = region.or_else(|| HeaderValue::from_str(link.region()).ok());
+            (region, Kept::Sent)
+        }
+    };
+    let mut told = Vec::new();
+    if let Some(names) = residency::names(residence) {
+        let fits = match target {
+            Target::Replica(member) => shared.residency.permits(residence, member),
+            Target::Peer(_) => {
+                let applied = head.get(headers::RESIDENCY);
+                shared.residency.was_kept(residence, region.as_ref(), applied)
+            }
+        };
+        if !fits {
+            shared.residency.counts.breach();
+            tracing::error!(rules = ?names, ?region, "a residency rule was not kept");
+        }
+        shared.residency.counts.count(residence, kept);
+        told.push((headers::RESIDENCY, names));
+    }
+    told.extend(region.map(|region| (headers::REGION, region)));
+    told
 }
 
 /// Says in an answer's headers who gave it, and why. Of a peer's answer the replica and what was

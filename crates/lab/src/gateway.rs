@@ -31,6 +31,8 @@ pub struct GatewaySpec {
     pub control: Option<String>,
     /// Broken streams go on elsewhere.
     pub resume: bool,
+    /// Further lines of the config file.
+    pub further: String,
 }
 
 /// The peers of a gateway.
@@ -72,6 +74,7 @@ impl Default for GatewaySpec {
             peers: None,
             control: None,
             resume: false,
+            further: String::new(),
         }
     }
 }
@@ -101,6 +104,7 @@ impl GatewaySpec {
             let _ = writeln!(yaml, "secret: lab\ntopology: {}", self.topology);
             peers.write(&mut yaml);
         }
+        yaml.push_str(&self.further);
         yaml
     }
 }

@@ -13,6 +13,7 @@ mod region;
 mod shared;
 mod start;
 mod stop;
+mod tenants;
 mod total;
 mod verdict;
 mod view;

@@ -180,6 +180,11 @@ impl Routing {
                     forbidden += 1;
                     continue;
                 }
+                // Where a rule leaves few, one that takes nothing new is as one that is not there.
+                Some(Ineligible::Draining) if request.places != u64::MAX => {
+                    forbidden += 1;
+                    continue;
+                }
                 Some(_) => {}
             }
             untried += 1;

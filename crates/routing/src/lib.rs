@@ -36,6 +36,7 @@ mod probe;
 mod recall;
 mod replica;
 mod request;
+pub mod residency;
 mod ring;
 mod shared;
 mod snapshot;

@@ -27,6 +27,7 @@ mod peers;
 mod queue;
 mod replica;
 mod report;
+mod rules;
 mod scale;
 mod scenario;
 pub mod swarm;

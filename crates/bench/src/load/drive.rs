@@ -97,7 +97,7 @@ async fn model(http: &Http, options: &Options) -> anyhow::Result<String> {
         return Ok(model.clone());
     }
     let uri = client::join(&options.url, "/v1/models")?;
-    let key = options.api_key.as_deref();
+    let key = options.api_keys.first().map(String::as_str);
     let list = client::get_json(http, uri, key, Duration::from_secs(10)).await?;
     let first = list["data"][0]["id"].as_str().map(str::to_owned);
     first.with_context(|| format!("{} lists no model: name one with --model", options.url))

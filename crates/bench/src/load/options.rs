@@ -109,9 +109,9 @@ pub struct Options {
     pub elsewhere: Vec<String>,
     /// The model to ask for; None asks for the first of `/v1/models`.
     pub model: Option<String>,
-    /// Sent as a bearer token.
+    /// Sent as a bearer token; of several each session has one.
     #[serde(skip)]
-    pub api_key: Option<String>,
+    pub api_keys: Vec<String>,
     /// What stands in the report's `system` field.
     pub system: String,
     /// What is sent.
@@ -168,7 +168,7 @@ impl Default for Options {
             url: String::new(),
             elsewhere: Vec::new(),
             model: None,
-            api_key: None,
+            api_keys: Vec::new(),
             system: "live".into(),
             workload: Workload::default(),
             arrivals: Arrivals::Closed { clients: 8 },

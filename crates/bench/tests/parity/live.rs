@@ -101,6 +101,8 @@ async fn gateway(policy: &str, load: &Load) -> SocketAddr {
             kv_tokens: Some(kv_tokens),
             slots: None,
             weight: 1,
+            region: None,
+            labels: std::collections::BTreeMap::new(),
         });
     }
     let (ready, is_ready) = oneshot::channel();

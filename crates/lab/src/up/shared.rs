@@ -2,9 +2,9 @@
 
 use meridian_wire::wan::KNOWN_RTT_MS;
 
-use super::Options;
 use super::region::Region;
 use super::start::{Maker, usual_or_any};
+use super::{Options, tenants};
 use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
 /// What the regions of a run share.
@@ -73,6 +73,7 @@ pub(super) async fn region(
         topology: options.topology.clone(),
         policy: options.policy.clone(),
         listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
+        further: if tenants::are_there(options) { tenants::config() } else { String::new() },
         ..GatewaySpec::default()
     };
     match shared {

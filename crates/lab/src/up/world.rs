@@ -13,6 +13,7 @@ use super::region::{Region, still_runs};
 use super::shared::{Shared, region, route, rtt_ms};
 use super::start::Maker;
 use super::stop::Stop;
+use super::tenants;
 use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
@@ -81,6 +82,9 @@ impl World {
             println!("shared");
             println!("  control  {}/admin/status", control.admin);
             println!("  wan      {}/admin/wan", distance.admin);
+        }
+        if tenants::are_there(options) {
+            println!("  key      {}", tenants::VISITORS);
         }
         println!("  page     http://{}", self.board.address);
         println!("  logs     {}", self.fleet.dir().display());

@@ -7,6 +7,9 @@ mod control;
 pub(crate) mod file;
 mod peers;
 mod policy;
+mod residency;
+mod tenants;
+mod tls;
 mod topology;
 mod units;
 
@@ -18,8 +21,13 @@ use serde::{Deserialize, Serialize};
 pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
+pub use residency::{Residency, ResidencyRule};
+pub use tenants::{KeyHash, Tenant};
+pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};
+
+use crate::peer::label;
 
 pub use crate::admin::AddReplica;
 
@@ -41,6 +49,9 @@ pub struct Gateway {
     /// Where operators and scrapers connect. Keep it off the public network.
     #[serde(default = "defaults::admin")]
     pub admin: SocketAddr,
+    /// Clients come over TLS; in plain HTTP without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// The policy.
     #[serde(default)]
     pub policy: Policy,
@@ -56,6 +67,16 @@ pub struct Gateway {
     /// Affinity and tenants.
     #[serde(default)]
     pub keys: Keys,
+    /// Who may send requests, by key; anybody where nobody is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Tenant>,
+    /// What replicas ask for as `Authorization: Bearer ...`; without it they get the client's own,
+    /// or none where tenants are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_key: Option<String>,
+    /// Where requests may be served.
+    #[serde(default, skip_serializing_if = "Residency::is_empty")]
+    pub residency: Residency,
     /// Prefix sharing between tenants.
     #[serde(default)]
     pub isolation: Isolation,
@@ -387,6 +408,16 @@ impl Gateway {
             control.check(self.peers.is_some(), &mut check);
         }
         self.topology.check(self.peers.as_ref(), &mut check);
+        if let Some(tls) = &self.tls {
+            tls.check("tls", &mut check);
+        }
+        tenants::check(&self.tenants, &mut check);
+        self.residency.check(&self.tenants, &mut check);
+        let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
+        check(
+            self.engine_key.as_ref().is_none_or(sendable),
+            "engine_key: is no key; use printable characters without spaces".to_owned(),
+        );
         if let Err(errors) = self.policy.resolve() {
             found.extend(errors);
         }
@@ -462,6 +493,10 @@ impl Gateway {
                 replica.weight > 0,
                 format!("replicas[{i}].weight: 0 would never be picked; use 1 or more"),
             );
+            if let Some(Err(error)) = replica.region.as_ref().map(|r| label("region", r)) {
+                check(false, format!("replicas[{i}].{error}"));
+            }
+            residency::check_labels(&format!("replicas[{i}].labels"), &replica.labels, check);
             let twin = self.replicas[..i].iter().position(|r| r.url == replica.url);
             if let Some(j) = twin {
                 check(
