@@ -15,6 +15,7 @@
 mod check;
 mod claims;
 mod clients;
+pub mod cluster;
 mod dispatch;
 mod event;
 mod faults;

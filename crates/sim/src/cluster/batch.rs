@@ -1,0 +1,161 @@
+//! A replica's queue and the batch that it computes.
+//!
+//! A batch is formed when the replica is free: the requests that have waited longest, as many as fit
+//! into its budget of prompt tokens, each on the rank with least to do. A prompt above the budget has
+//! the batch for itself and is computed in chunks, each a new generation of the same batch. What waits
+//! is not fetched ahead.
+
+use std::collections::VecDeque;
+
+use meridian_base::Time;
+
+use super::compute::Share;
+use super::kv::{Directory, Holder, Match};
+use super::setup::{Parallel, Pool, Request};
+
+/// A prefill replica.
+#[derive(Debug, Default)]
+pub(crate) struct Replica {
+    /// Requests that wait, by their numbers, and the tokens of them and of the batch.
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) outstanding: u64,
+    pub(crate) batch: Option<Running>,
+}
+
+/// A request in a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) request: u32,
+    pub(crate) rank: u32,
+    /// Tokens that were there or are fetched, and that are fetched.
+    pub(crate) matched: u32,
+    pub(crate) fetched: u32,
+    pub(crate) from: Option<Holder>,
+    pub(crate) tokens: u32,
+    /// Where its KV goes: a decode replica and a rank of it.
+    pub(crate) to: Holder,
+}
+
+/// What a batch is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for the fetch of a layer.
+    Fetch,
+    /// It computes attention, and passes KV around its ring.
+    Attention,
+    /// Tokens go to their experts.
+    Dispatch,
+    /// It computes the rest of the layer.
+    Rest,
+    /// Tokens come back.
+    Combine,
+    /// The last layer is over.
+    Head,
+}
+
+/// A batch that computes.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) members: Vec<Member>,
+    pub(crate) layer: u16,
+    pub(crate) generation: u32,
+    pub(crate) generations: u32,
+    pub(crate) phase: Phase,
+    /// By rank, in this generation.
+    pub(crate) shares: Vec<Share>,
+    /// Tokens of all prompts so far.
+    pub(crate) context: f64,
+    /// What the phase still waits for.
+    pub(crate) waits: u32,
+    /// When its exchange began, or its wait for a fetch.
+    pub(crate) since: Time,
+    /// Flows that are still to come, by group of layers.
+    pub(crate) fetching: Vec<u32>,
+}
+
+impl Running {
+    /// Tokens of a member before this generation's chunk, and in it.
+    pub(crate) fn chunk(&self, member: &Member, budget: u32) -> (u32, u32) {
+        let before = member.matched + self.generation * budget;
+        let new = (member.tokens - before.min(member.tokens)).min(budget);
+        (before, new)
+    }
+
+    /// Works out each rank's share of this generation.
+    pub(crate) fn divide(&mut self, pool: &Pool) {
+        let ranks = pool.ranks as usize;
+        let mut shares = vec![Share::default(); ranks];
+        self.context = 0.0;
+        for member in &self.members {
+            let (before, new) = self.chunk(member, pool.batch_tokens);
+            self.context += f64::from(before + new);
+            let (before, new) = (f64::from(before), f64::from(new));
+            match pool.parallel {
+                Parallel::Experts => shares[member.rank as usize].add(before, new, 1.0),
+                Parallel::Sequence => {
+                    let part = 1.0 / ranks as f64;
+                    shares.iter_mut().for_each(|share| share.add(before, new, part));
+                }
+            }
+        }
+        self.shares = shares;
+    }
+}
+
+/// Requests of a pool as batches are formed of them.
+pub(crate) struct Forming<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) directory: &'a Directory,
+    /// The replica's place among its pool's.
+    pub(crate) replica: u32,
+}
+
+impl Forming<'_> {
+    /// Takes the next batch from the queue; `request` finds one by its number, with its salt.
+    pub(crate) fn take<'r>(
+        &self,
+        queue: &mut VecDeque<u32>,
+        request: impl Fn(u32) -> (&'r Request, u64),
+    ) -> Vec<Member> {
+        let mut load = vec![0_u64; self.pool.ranks as usize];
+        let mut members: Vec<Member> = Vec::new();
+        let mut tokens = 0;
+        while let Some(&number) = queue.front() {
+            let (asked, salt) = request(number);
+            let member = self.member(number, asked, salt, &load);
+            let new = member.tokens - member.matched;
+            if !members.is_empty() && tokens + new > self.pool.batch_tokens {
+                break;
+            }
+            queue.pop_front();
+            tokens += new;
+            load[member.rank as usize] += u64::from(new);
+            members.push(member);
+        }
+        members
+    }
+
+    /// The request on the rank with least to do, among equals the one that has most of its prefix.
+    fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u64]) -> Member {
+        let here = |rank: u32| {
+            let own = Holder { replica: self.replica, rank };
+            self.directory.held(asked, |holder| *holder == own)
+        };
+        let ranks = match self.pool.parallel {
+            Parallel::Experts => load.len() as u32,
+            Parallel::Sequence => 1,
+        };
+        let least = load.iter().copied().min().unwrap_or(0);
+        let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
+        let ahead = free.map(|rank| (here(rank), std::cmp::Reverse(rank))).max();
+        let (held, std::cmp::Reverse(rank)) = ahead.expect("some rank has least");
+        let found = self.directory.find(asked, self.pool.victims, salt);
+        let (matched, from) = match found {
+            Some(Match { tokens, from }) if tokens > held => (tokens, Some(from)),
+            _ => (held, None),
+        };
+        let to = Holder { replica: 0, rank: 0 };
+        let fetched = matched - held;
+        Member { request: number, rank, matched, fetched, from, tokens: asked.tokens, to }
+    }
+}
