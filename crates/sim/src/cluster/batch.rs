@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use meridian_base::Time;
 
 use super::compute::Share;
-use super::kv::{Directory, Holder, Match};
+use super::kv::{Directory, Found, Holder};
 use super::setup::{Parallel, Pool, Request};
 
 /// A prefill replica.
@@ -27,10 +27,9 @@ pub(crate) struct Replica {
 pub(crate) struct Member {
     pub(crate) request: u32,
     pub(crate) rank: u32,
-    /// Tokens that were there or are fetched, and that are fetched.
+    /// Tokens that were there or are fetched, and who those come from.
     pub(crate) matched: u32,
-    pub(crate) fetched: u32,
-    pub(crate) from: Option<Holder>,
+    pub(crate) fetch: Vec<(Holder, u32)>,
     pub(crate) tokens: u32,
     /// Where its KV goes: a decode replica and a rank of it.
     pub(crate) to: Holder,
@@ -148,14 +147,10 @@ impl Forming<'_> {
         let least = load.iter().copied().min().unwrap_or(0);
         let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
         let ahead = free.map(|rank| (here(rank), std::cmp::Reverse(rank))).max();
-        let (held, std::cmp::Reverse(rank)) = ahead.expect("some rank has least");
-        let found = self.directory.find(asked, self.pool.victims, salt);
-        let (matched, from) = match found {
-            Some(Match { tokens, from }) if tokens > held => (tokens, Some(from)),
-            _ => (held, None),
-        };
+        let (_, std::cmp::Reverse(rank)) = ahead.expect("some rank has least");
+        let own = Holder { replica: self.replica, rank };
+        let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, salt);
         let to = Holder { replica: 0, rank: 0 };
-        let fetched = matched - held;
-        Member { request: number, rank, matched, fetched, from, tokens: asked.tokens, to }
+        Member { request: number, rank, matched, fetch, tokens: asked.tokens, to }
     }
 }

@@ -15,6 +15,7 @@ use super::batch::{Member, Phase};
 use super::compute::loads;
 use super::exchange::Way;
 use super::geometry::Site;
+use super::kv::Holder;
 use super::setup::{Impossible, Parallel};
 use super::wires::Load;
 use super::world::{Event, World};
@@ -41,15 +42,17 @@ impl World<'_> {
         let pool = self.pool(row);
         for nth in 0..self.running(row).members.len() {
             let member = self.running(row).members[nth].clone();
-            let paths = self.paths(&self.fetch_ways(row, &member), member.request);
-            let each = self.kv_bytes(self.rows[row as usize].0, member.fetched);
-            for group in 0..pool.groups() {
-                let layers = pool.group(group);
-                let bytes = each * layers.len() as f64;
-                for path in paths.iter().flatten() {
-                    let (stage, owner, layer) = (Stage::Reuse, member.request, layers.start);
-                    self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
-                    self.running(row).fetching[usize::from(group)] += 1;
+            for &(from, tokens) in &member.fetch {
+                let paths = self.paths(&self.fetch_ways(row, &member, from), member.request);
+                let each = self.kv_bytes(self.rows[row as usize].0, tokens);
+                for group in 0..pool.groups() {
+                    let layers = pool.group(group);
+                    let bytes = each * layers.len() as f64;
+                    for path in paths.iter().flatten() {
+                        let (stage, owner, layer) = (Stage::Reuse, member.request, layers.start);
+                        self.wires.carry(now, &Load { stage, owner, layer, bytes, path: *path })?;
+                        self.running(row).fetching[usize::from(group)] += 1;
+                    }
                 }
             }
         }
@@ -221,10 +224,9 @@ impl World<'_> {
         self.pools[pool as usize].routing.kv() * f64::from(tokens) / spread
     }
 
-    /// From who has a member's prefix to where it is computed.
-    pub(crate) fn fetch_ways(&self, row: u32, member: &Member) -> Vec<(Gpu, Gpu)> {
+    /// From who has a part of a member's prefix to where it is computed.
+    pub(crate) fn fetch_ways(&self, row: u32, member: &Member, from: Holder) -> Vec<(Gpu, Gpu)> {
         let (number, replica) = self.rows[row as usize];
-        let Some(from) = member.from.filter(|_| member.fetched > 0) else { return Vec::new() };
         let sites = &self.geometry.prefill[number as usize];
         let here = sites[replica as usize];
         self.lanes(row, (sites[from.replica as usize], from.rank), (here, member.rank))

@@ -53,8 +53,12 @@ pub struct Pool {
     pub kv_layers: u16,
     /// Replicas that a prefix can be fetched from: those that had it first.
     pub victims: usize,
+    /// Whether a replica that fetched a prefix keeps it; otherwise it stays with who computed it.
+    pub keep: bool,
     /// The objectives.
     pub tiers: Tiers,
+    /// Prompts that were computed before the run, by the replicas and ranks in turn.
+    pub known: Vec<Request>,
     /// What is asked, by time.
     pub requests: Vec<Request>,
 }

@@ -37,7 +37,9 @@ fn pool(model: &str, tensor: u32, ranks: u32, requests: Vec<Request>) -> Pool {
         skew: 0.2,
         kv_layers: 1,
         victims: 1,
+        keep: true,
         tiers: Tiers { tight: 3.0, loose: 10.0, tight_share: 0.8 },
+        known: Vec::new(),
         requests,
     }
 }

@@ -267,8 +267,10 @@ impl<'a> World<'a> {
                     }
                 }
             };
-            let fetched = self.kv_bytes(number, member.fetched) * layers;
-            add(&self.fetch_ways(row, member), fetched, false);
+            for &(from, tokens) in &member.fetch {
+                let fetched = self.kv_bytes(number, tokens) * layers;
+                add(&self.fetch_ways(row, member, from), fetched, false);
+            }
             add(&self.handoff_ways(row, member), self.kv_bytes(number, member.tokens) * layers, true);
             Planned {
                 id: RequestId(u64::from(member.request)),
@@ -324,7 +326,8 @@ impl<'a> World<'a> {
         for member in &running.members {
             let asked = self.asked(member.request);
             let holder = Holder { replica, rank: member.rank };
-            self.pools[pool as usize].directory.enter(asked, holder);
+            let skip = if self.pool(row).keep { 0 } else { member.matched };
+            self.pools[pool as usize].directory.enter(asked, skip, holder);
             self.replica(row).outstanding -= u64::from(member.tokens);
             self.requests[member.request as usize].computed = true;
             self.maybe_over(now, member.request)?;
@@ -391,12 +394,19 @@ impl<'a> World<'a> {
 impl Serving {
     fn new(pool: &Pool, geometry: &Geometry, number: usize, seed: u64) -> Serving {
         let ways = |site: &Site| Ways::new(geometry, *site, pool);
+        let mut directory = Directory::default();
+        let ranks = if pool.parallel == Parallel::Experts { pool.ranks } else { 1 };
+        for (nth, known) in (0..).zip(&pool.known) {
+            let holder = Holder { replica: nth % pool.prefill, rank: nth / pool.prefill % ranks };
+            let skip = if pool.keep { 0 } else { directory.held(known, |_| true) };
+            directory.enter(known, skip, holder);
+        }
         Serving {
             speed: Speed::new(pool),
             routing: Routing::new(pool, seed),
             ways: geometry.prefill[number].iter().map(ways).collect(),
             replicas: (0..pool.prefill).map(|_| Replica::default()).collect(),
-            directory: Directory::default(),
+            directory,
             decode: vec![(0.0, 0); pool.decode as usize],
         }
     }
@@ -405,7 +415,7 @@ impl Serving {
     fn asked(&self, pool: &Pool, geometry: &Geometry, number: u32, seed: u64) -> Vec<Asked> {
         let (speed, routing, ways) = (&self.speed, &self.routing, &self.ways[0]);
         let idle = Idle { geometry, pool, speed, routing, ways };
-        let hits = at_low_load(&pool.requests);
+        let hits = at_low_load(&pool.known, &pool.requests);
         let mut all = Vec::with_capacity(pool.requests.len());
         for (nth, (request, hit)) in pool.requests.iter().zip(hits).enumerate() {
             let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth as u64);
