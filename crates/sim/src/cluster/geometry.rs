@@ -4,11 +4,14 @@
 //! a card of its own, so of such lanes as many are simulated as all pools' degrees leave: with one
 //! model of degree 4 on servers of 8 GPUs, a server is simulated as 2 GPUs with 2 cards, and every
 //! flow stands for 4. Where cards are shared, or degrees differ, fewer lanes fold together.
+//!
+//! Switches that spread flows over all their uplinks, and have as much rate above as below, are never
+//! full before the cards below them are. Their ports are left out of all paths.
 
 use std::collections::BTreeMap;
 
 use meridian_base::{PortId, mix};
-use meridian_fabric::{self as fabric, Gpu, Path, Topology};
+use meridian_fabric::{self as fabric, Gpu, Path, Shape, Topology, Uplinks};
 use meridian_flow::Ports;
 
 use super::setup::{Impossible, Pool, Setup};
@@ -32,6 +35,8 @@ pub(crate) struct Geometry {
     pub(crate) topology: Topology,
     /// GPUs that one simulated GPU stands for.
     pub(crate) fold: u32,
+    /// Whether only cards can be full.
+    open: bool,
     /// By pool: prefill replicas, then decode replicas.
     pub(crate) prefill: Vec<Vec<Site>>,
     pub(crate) decode: Vec<Vec<Site>>,
@@ -42,6 +47,17 @@ pub(crate) struct Geometry {
 pub fn fold(cluster: &fabric::Cluster, pools: &[Pool]) -> u32 {
     let all = pools.iter().map(|pool| pool.tensor);
     all.fold(gcd(cluster.gpus, cluster.cards), gcd).max(1)
+}
+
+fn open(setup: &Setup) -> bool {
+    let above = match setup.fabric.shape {
+        Shape::SingleSwitch => 1.0,
+        Shape::LeafSpine { oversubscription, .. } | Shape::FatTree { oversubscription, .. } => {
+            oversubscription
+        }
+    };
+    let slower = setup.cards.iter().all(|card| card.2 <= setup.fabric.card_rate);
+    setup.fabric.uplinks == Uplinks::Pooled && above <= 1.0 && slower
 }
 
 fn gcd(a: u32, b: u32) -> u32 {
@@ -75,7 +91,8 @@ impl Geometry {
         if needed > there {
             return Err(Impossible::TooSmall { needed, there });
         }
-        Ok(Geometry { topology, fold, prefill, decode })
+        let open = open(setup);
+        Ok(Geometry { topology, fold, open, prefill, decode })
     }
 
     /// Lanes of each rank of the pool that are simulated.
@@ -89,7 +106,13 @@ impl Geometry {
 
     /// The path of KV from one GPU to another, `None` where it stays.
     pub(crate) fn path(&self, from: Gpu, to: Gpu, salt: u64) -> Option<Path> {
-        self.topology.path(from, to, mix(salt, 0x6B76))
+        self.way(from, to, mix(salt, 0x6B76))
+    }
+
+    fn way(&self, from: Gpu, to: Gpu, salt: u64) -> Option<Path> {
+        let path = self.topology.path(from, to, salt)?;
+        let ends = [path.ports()[0], *path.ports().last()?];
+        if self.open { Path::new(&ends) } else { Some(path) }
     }
 
     /// From each rank to the next, where that stands in another server.
@@ -100,7 +123,7 @@ impl Geometry {
             for lane in 0..site.lanes {
                 let (near, far) = (site.gpu(from, lane), site.gpu(to, lane));
                 if self.server(near) != self.server(far) {
-                    let path = self.topology.path(near, far, u64::from(site.first));
+                    let path = self.way(near, far, u64::from(site.first));
                     let path = path.expect("GPUs of two servers have a path");
                     rails.push(Rail { from: vec![from], to, path });
                 }
@@ -122,7 +145,7 @@ impl Geometry {
             for to in servers.values().filter(|to| *to != from) {
                 for (near, far) in from.iter().zip(to) {
                     let salt = u64::from(site.first);
-                    let path = self.topology.path(*near, *far, salt);
+                    let path = self.way(*near, *far, salt);
                     let path = path.expect("GPUs of two servers have a path");
                     let mut from: Vec<u32> = from.iter().map(rank).collect();
                     from.dedup();
