@@ -117,7 +117,7 @@ pub struct Served {
     pub prefill: u32,
     /// Replicas that decode; as many as compute prompts without a number.
     pub decode: Option<u32>,
-    /// Most prompt tokens of a batch.
+    /// Most prompt tokens at once: of a rank by experts, of a replica by sequence.
     #[serde(default = "batch_tokens")]
     pub batch_tokens: u32,
     /// Coefficient of variation of the ranks' load by their experts.

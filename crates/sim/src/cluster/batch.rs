@@ -1,9 +1,9 @@
 //! A replica's queue and the batch that it computes.
 //!
-//! A batch is formed when the replica is free: the requests that have waited longest, as many as fit
-//! into its budget of prompt tokens, each on the rank with least to do. A prompt above the budget has
-//! the batch for itself and is computed in chunks, each a new generation of the same batch. What waits
-//! is not fetched ahead.
+//! A batch is formed when the replica is free: the requests that have waited longest, each on the rank
+//! with least to do, as long as they fit into its budget of prompt tokens. A prompt above the budget is
+//! computed in chunks, each a new generation of the same batch, in which nobody joins; who has been
+//! computed is over with the generation. What waits is not fetched ahead.
 
 use std::collections::VecDeque;
 
@@ -80,6 +80,17 @@ impl Running {
         (before, new)
     }
 
+    /// Goes on to the next chunks and gives those members that have been computed.
+    pub(crate) fn next_generation(&mut self, pool: &Pool) -> Vec<Member> {
+        self.generation += 1;
+        let all = std::mem::take(&mut self.members);
+        let left = |member: &Member| self.chunk(member, pool.batch_tokens).1 > 0;
+        let (members, over) = all.into_iter().partition(left);
+        self.members = members;
+        self.divide(pool);
+        over
+    }
+
     /// Works out each rank's share of this generation.
     pub(crate) fn divide(&mut self, pool: &Pool) {
         let ranks = pool.ranks as usize;
@@ -116,26 +127,26 @@ impl Forming<'_> {
         queue: &mut VecDeque<u32>,
         request: impl Fn(u32) -> (&'r Request, u64),
     ) -> Vec<Member> {
-        let mut load = vec![0_u64; self.pool.ranks as usize];
+        let mut load = vec![0_u32; self.pool.ranks as usize];
         let mut members: Vec<Member> = Vec::new();
-        let mut tokens = 0;
         while let Some(&number) = queue.front() {
             let (asked, salt) = request(number);
             let member = self.member(number, asked, salt, &load);
             let new = member.tokens - member.matched;
-            if !members.is_empty() && tokens + new > self.pool.batch_tokens {
+            let of = &mut load[member.rank as usize];
+            if *of > 0 && of.saturating_add(new) > self.pool.batch_tokens {
                 break;
             }
             queue.pop_front();
-            tokens += new;
-            load[member.rank as usize] += u64::from(new);
+            *of = of.saturating_add(new);
             members.push(member);
         }
         members
     }
 
-    /// The request on the rank with least to do, among equals the one that has most of its prefix.
-    fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u64]) -> Member {
+    /// The request on the rank with least to do, among equals the one that has most of its prefix, and
+    /// then in turn.
+    fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u32]) -> Member {
         let here = |rank: u32| {
             let own = Holder { replica: self.replica, rank };
             self.directory.held(asked, |holder| *holder == own)
@@ -146,8 +157,9 @@ impl Forming<'_> {
         };
         let least = load.iter().copied().min().unwrap_or(0);
         let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
-        let ahead = free.map(|rank| (here(rank), std::cmp::Reverse(rank))).max();
-        let (_, std::cmp::Reverse(rank)) = ahead.expect("some rank has least");
+        let turn = |rank: u32| (rank + number) % ranks;
+        let ahead = free.max_by_key(|rank| (here(*rank), turn(*rank)));
+        let rank = ahead.expect("some rank has least");
         let own = Holder { replica: self.replica, rank };
         let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, salt);
         let to = Holder { replica: 0, rank: 0 };

@@ -205,8 +205,9 @@ impl World<'_> {
             return self.begin_layer(now, row, layer);
         }
         if running.generation + 1 < running.generations {
-            running.generation += 1;
-            running.divide(pool);
+            for member in running.next_generation(pool) {
+                self.computed(now, row, &member)?;
+            }
             return self.begin_layer(now, row, 0);
         }
         running.phase = Phase::Head;

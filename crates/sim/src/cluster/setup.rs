@@ -45,7 +45,8 @@ pub struct Pool {
     pub prefill: u32,
     /// Replicas that the KV goes to.
     pub decode: u32,
-    /// Most prompt tokens of a batch, over all ranks; a longer prompt is computed in chunks.
+    /// Most prompt tokens that a batch computes at once: of each rank by experts, of all by sequence. A
+    /// longer prompt is computed in chunks.
     pub batch_tokens: u32,
     /// Coefficient of variation of the load of ranks by their experts.
     pub skew: f64,

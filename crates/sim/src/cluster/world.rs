@@ -318,21 +318,26 @@ impl<'a> World<'a> {
         by_port.into_iter().map(|(port, bytes)| (port, bytes as u64)).collect()
     }
 
-    /// A batch has computed its last layer: its KV is there for others, its replica is free.
+    /// A batch has computed its last layer: its replica is free.
     pub(crate) fn depart(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
-        let (pool, replica) = self.rows[row as usize];
         let running = self.replica(row).batch.take().expect("a batch departs once");
         self.wires.tell(now, Input::BatchDeparted(BatchId(row)))?;
         for member in &running.members {
-            let asked = self.asked(member.request);
-            let holder = Holder { replica, rank: member.rank };
-            let skip = if self.pool(row).keep { 0 } else { member.matched };
-            self.pools[pool as usize].directory.enter(asked, skip, holder);
-            self.replica(row).outstanding -= u64::from(member.tokens);
-            self.requests[member.request as usize].computed = true;
-            self.maybe_over(now, member.request)?;
+            self.computed(now, row, member)?;
         }
         self.form(now, row)
+    }
+
+    /// A prompt is computed: its KV is there for others, and its first token waits for the handoff.
+    pub(crate) fn computed(&mut self, now: Time, row: u32, member: &Member) -> Result<(), Impossible> {
+        let (pool, replica) = self.rows[row as usize];
+        let holder = Holder { replica, rank: member.rank };
+        let skip = if self.pool(row).keep { 0 } else { member.matched };
+        let asked = self.asked(member.request);
+        self.pools[pool as usize].directory.enter(asked, skip, holder);
+        self.replica(row).outstanding -= u64::from(member.tokens);
+        self.requests[member.request as usize].computed = true;
+        self.maybe_over(now, member.request)
     }
 
     /// A flow has ended.
