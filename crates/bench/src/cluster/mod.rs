@@ -14,3 +14,6 @@ pub mod timeline;
 pub use file::File;
 pub use plan::setup;
 pub use score::Score;
+
+#[cfg(test)]
+mod tests;

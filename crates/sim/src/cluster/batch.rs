@@ -127,7 +127,7 @@ impl Forming<'_> {
         queue: &mut VecDeque<u32>,
         request: impl Fn(u32) -> (&'r Request, u64),
     ) -> Vec<Member> {
-        let mut load = vec![0_u32; self.pool.ranks as usize];
+        let mut load = vec![0_u32; self.ranks() as usize];
         let mut members: Vec<Member> = Vec::new();
         while let Some(&number) = queue.front() {
             let (asked, salt) = request(number);
@@ -144,6 +144,11 @@ impl Forming<'_> {
         members
     }
 
+    /// Ranks among which requests are divided: by sequence all of them have each.
+    fn ranks(&self) -> u32 {
+        if self.pool.parallel == Parallel::Experts { self.pool.ranks } else { 1 }
+    }
+
     /// The request on the rank with least to do, among equals the one that has most of its prefix, and
     /// then in turn.
     fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u32]) -> Member {
@@ -151,10 +156,7 @@ impl Forming<'_> {
             let own = Holder { replica: self.replica, rank };
             self.directory.held(asked, |holder| *holder == own)
         };
-        let ranks = match self.pool.parallel {
-            Parallel::Experts => load.len() as u32,
-            Parallel::Sequence => 1,
-        };
+        let ranks = self.ranks();
         let least = load.iter().copied().min().unwrap_or(0);
         let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
         let turn = |rank: u32| (rank + number) % ranks;
