@@ -140,17 +140,18 @@ fn bytes_are_those_of_the_prompts() {
     }
 }
 
-// Contention is what makes exchanges longer: with a network of their own they take less, and under
-// MFS, which puts them first, as little as that.
+// Contention is what makes exchanges longer: with a network of their own they take less, and as little
+// where they always go first. MFS lies between: before them it has handoffs that are critical.
 #[test]
-fn exchanges_suffer_from_kv_and_mfs_protects_them() {
+fn exchanges_suffer_from_kv() {
     let cct = |name: &str, shared: bool| {
         let report = run(&Setup { shared, ..busy(name) }).unwrap();
         report.exchanges[0].value().unwrap()
     };
     let apart = cct("fair", false);
     assert!(cct("fair", true) > 1.05 * apart);
-    assert!(cct("mfs", true) < 1.05 * apart);
+    assert!(cct("two_class", true) < 1.001 * apart);
+    assert!(cct("mfs", true) < cct("fair", true));
 }
 
 // Two models share a fabric; the degree of one does not fold the lanes of the other.
