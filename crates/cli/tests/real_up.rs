@@ -68,10 +68,20 @@ fn an_interrupt_ends_a_run_in_good_order() {
     assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
 }
 
-// What makes no sense is refused with the name of the setting.
+// What makes no sense is refused with the name of the setting and what to do.
 #[test]
 fn senseless_settings_are_refused() {
-    let output = up(&["--replicas", "0", "--for", "1s"]);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && err.contains("--replicas 0: use 1 to 64"), "{err}");
+    let cases: [(&[&str], &str); 6] = [
+        (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
+        (&["--regions", ""], "--regions \"\": region: `` is no name; use a letter"),
+        (&["--regions", "us,us"], "--regions us,us: name each region once"),
+        (&["--regions", "us,atlantis"], "atlantis"),
+        (&["--policy", "best"], "best"),
+        (&["--time-scale", "0"], "--time-scale"),
+    ];
+    for (args, expected) in cases {
+        let output = up(&[args, &["--for", "1s"]].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && err.contains(expected), "{args:?}: {err}");
+    }
 }

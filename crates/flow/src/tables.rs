@@ -9,17 +9,18 @@ mod uses;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{Duration, PortId, RequestId, Time};
+use meridian_base::{Duration, PortId, RequestId, Seeded, Time};
 
 use crate::budget::Budget;
 use crate::config::Config;
-use crate::hash::{IdMap, Seeded};
 use crate::load::Loads;
 use crate::place::{Ladder, Place};
 use crate::stage::{Ports, Stage};
 use crate::thresholds::Edges;
 
 pub(crate) use uses::Use;
+
+type IdMap = hashbrown::HashMap<u64, u32, Seeded>;
 
 /// No row.
 pub(crate) const NONE: u32 = u32::MAX;

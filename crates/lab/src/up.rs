@@ -9,6 +9,7 @@
 mod board;
 mod faults;
 mod region;
+mod shared;
 mod start;
 mod stop;
 mod total;
@@ -159,6 +160,11 @@ fn validate(options: &Options) -> Result<()> {
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     if names.is_empty() || twice.is_some() {
         return setting("--regions", names.join(","), "name each region once, us,eu,asia");
+    }
+    for name in names {
+        if let Err(wrong) = meridian_wire::peer::label("region", name) {
+            return setting("--regions", format!("{name:?}"), &wrong.to_string());
+        }
     }
     let known =
         |name: &&String| KNOWN_RTT_MS.iter().any(|(a, b, _)| [a, b].contains(&&name.as_str()));

@@ -137,7 +137,7 @@ impl World {
             }
             (Act::Revive, None) => {
                 there.start_gateway(&self.fleet).await?;
-                self.open_doors().await?;
+                self.set_routes().await?;
             }
             _ => {}
         }

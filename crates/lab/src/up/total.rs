@@ -15,7 +15,11 @@ pub(super) fn total(seen: &[Seen]) -> Status {
     }
     let mut all = Status::default();
     for status in seen.iter().filter_map(|seen| seen.status.as_ref()) {
-        all.policy.clone_from(&status.policy);
+        // Regions may differ: the registry changes one at a time.
+        if !all.policy.split(", ").any(|policy| policy == status.policy) {
+            let between = if all.policy.is_empty() { "" } else { ", " };
+            all.policy = format!("{}{between}{}", all.policy, status.policy);
+        }
         let (sum, one) = (&mut all.requests, &status.requests);
         sum.accepted += one.accepted;
         sum.done += one.done;

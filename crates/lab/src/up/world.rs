@@ -6,20 +6,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use meridian_wire::wan::KNOWN_RTT_MS;
 use tokio::time::Instant;
 
 use super::board::{Asked, Board};
 use super::region::{Region, still_runs};
-use super::start::{Maker, usual_or_any};
+use super::shared::{Shared, region, route, rtt_ms};
+use super::start::Maker;
 use super::stop::Stop;
 use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
-use crate::{
-    Certificates, Client, Control, Counts, Distance, Door, EngineCounts, Fleet, GatewaySpec,
-    PeersSpec, Process, Report, Result,
-};
+use crate::{Client, Control, Counts, Distance, EngineCounts, Fleet, Process, Report, Result};
 
 /// Everything that runs.
 pub(super) struct World {
@@ -33,13 +30,6 @@ pub(super) struct World {
     pub(super) board: Board,
     /// What was broken and mended, newest first.
     pub(super) orders: Vec<String>,
-}
-
-/// What the regions of a run share.
-struct Shared {
-    certificates: Certificates,
-    control: Control,
-    distance: Distance,
 }
 
 impl World {
@@ -61,7 +51,7 @@ impl World {
         let client = Client::new();
         let (board, orders) = (Board::start().await?, Vec::new());
         let mut world = World { regions, control, distance, fleet, client, maker, board, orders };
-        world.open_doors().await?;
+        world.set_routes().await?;
         world.all_up().await?;
         world.start_loads(options).await?;
         Ok(world)
@@ -95,8 +85,8 @@ impl World {
         }
     }
 
-    /// Puts the gateways behind the doors that lead to them.
-    pub(super) async fn open_doors(&self) -> Result<()> {
+    /// Leads the routes to the gateways that are at their ends.
+    pub(super) async fn set_routes(&self) -> Result<()> {
         let Some(distance) = &self.distance else { return Ok(()) };
         for region in &self.regions {
             let Some(gateway) = &region.gateway else { continue };
@@ -104,8 +94,8 @@ impl World {
             for from in self.regions.iter().filter(|from| from.name != region.name) {
                 for (kind, target) in [("peer", gateway.peers), ("client", clients)] {
                     if let Some(target) = target {
-                        let door = door(kind, &from.name, &region.name);
-                        distance.leads_to(&door, target).await?;
+                        let route = route(kind, &from.name, &region.name);
+                        distance.leads_to(&route, target).await?;
                     }
                 }
             }
@@ -145,7 +135,7 @@ impl World {
         let mut others: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
         others.retain(|name| name != here);
         others.sort_by_key(|name| rtt_ms(here, name));
-        let url = |to: &&str| format!("http://{}", distance.door(&door("client", here, to)));
+        let url = |to: &&str| format!("http://{}", distance.listens(&route("client", here, to)));
         others.iter().map(url).collect()
     }
 
@@ -278,81 +268,4 @@ async fn end(process: &mut Process, faults: &mut Vec<String>) {
         }
         Err(error) => faults.push(error.to_string()),
     }
-}
-
-/// The name of the door by which `from` reaches a gateway's port in `to`.
-fn door(kind: &str, from: &str, to: &str) -> String {
-    format!("{kind}-{from}-{to}")
-}
-
-fn rtt_ms(a: &str, b: &str) -> u64 {
-    let known = KNOWN_RTT_MS.iter().find(|(x, y, _)| (*x, *y) == (a, b) || (*x, *y) == (b, a));
-    known.map_or(u64::MAX, |(_, _, ms)| *ms)
-}
-
-impl Shared {
-    async fn start(fleet: &Fleet, regions: &[String]) -> Result<Shared> {
-        let named = |region: &String| (Region::gateway_name(region), region.clone());
-        let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
-        let mut doors = Vec::new();
-        for from in regions {
-            for to in regions.iter().filter(|to| *to != from) {
-                for kind in ["peer", "client"] {
-                    let name = door(kind, from, to);
-                    doors.push(Door { name, from: from.clone(), to: to.clone() });
-                }
-            }
-        }
-        Ok(Shared {
-            certificates: fleet.certificates(&gateways).await?,
-            control: fleet.control("127.0.0.1:0").await?,
-            distance: fleet.distance(&doors).await?,
-        })
-    }
-
-    /// The peers of a region's gateway, reached over the WAN.
-    fn peers(&self, here: &str, regions: &[String]) -> PeersSpec {
-        let (certificate, key) = self.certificates.of(&Region::gateway_name(here));
-        let one = |to: &String| {
-            let at = self.distance.door(&door("peer", here, to));
-            (Region::gateway_name(to), to.clone(), at)
-        };
-        PeersSpec {
-            listen: "127.0.0.1:0".into(),
-            files: [self.certificates.ca(), certificate, key],
-            gateways: regions.iter().filter(|to| *to != here).map(one).collect(),
-        }
-    }
-}
-
-/// Starts a region's replicas and its gateway.
-async fn region(
-    fleet: &Fleet,
-    maker: &Maker,
-    options: &Options,
-    shared: Option<&Shared>,
-    at: usize,
-) -> Result<Region> {
-    let name = options.regions[at].clone();
-    let replicas = Region::replicas(fleet, maker, options, at).await?;
-    let mut spec = GatewaySpec {
-        region: name.clone(),
-        topology: options.topology.clone(),
-        policy: options.policy.clone(),
-        listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
-        ..GatewaySpec::default()
-    };
-    match shared {
-        None => spec.replicas = replicas.iter().map(|replica| replica.url.clone()).collect(),
-        Some(shared) => {
-            spec.control = Some(shared.control.admin.clone());
-            spec.peers = Some(shared.peers(&name, &options.regions));
-            for replica in &replicas {
-                shared.control.add(&replica.name, &name, &replica.url).await?;
-            }
-        }
-    }
-    let mut region = Region { load: None, gateway: None, replicas, name, spec };
-    region.start_gateway(fleet).await?;
-    Ok(region)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Span, VERSION};
+use super::{ConfigError, Span, VERSION, file};
 use crate::peer::label;
 
 /// Shortest lease: a third of it is what a renewal may take.
@@ -65,10 +65,7 @@ impl Control {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Control, ConfigError> {
-        let config: Control =
-            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-        let problems = config.problems();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        file::read(yaml, Control::problems)
     }
 
     /// The whole configuration as it is in force, defaults written out, the token left out.
@@ -78,7 +75,7 @@ impl Control {
     pub fn print(&self) -> Result<String, ConfigError> {
         let token = self.token.as_ref().map(|_| "(set)".to_owned());
         let shown = Control { token, ..self.clone() };
-        serde_saphyr::to_string(&shown).map_err(|e| ConfigError::Unreadable(e.to_string()))
+        file::print(&shown)
     }
 
     /// Everything that keeps it from working.

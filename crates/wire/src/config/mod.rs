@@ -4,6 +4,7 @@
 //! wrong type) with its line; checking finds everything else at once.
 
 mod control;
+pub(crate) mod file;
 mod peers;
 mod policy;
 mod topology;
@@ -322,10 +323,7 @@ impl Gateway {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Gateway, ConfigError> {
-        let config: Gateway =
-            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-        let problems = config.problems();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        file::read(yaml, Gateway::problems)
     }
 
     /// The whole configuration as it is in force, defaults written out.
@@ -333,7 +331,7 @@ impl Gateway {
     /// # Errors
     /// Never for a configuration that was read; the serializer's own otherwise.
     pub fn print(&self) -> Result<String, ConfigError> {
-        serde_saphyr::to_string(self).map_err(|e| ConfigError::Unreadable(e.to_string()))
+        file::print(self)
     }
 
     /// Everything that keeps it from working.
