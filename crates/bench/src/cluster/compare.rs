@@ -1,16 +1,17 @@
 //! One cluster under several policies, side by side: the same requests, the same objectives.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use meridian_base::{Duration, PortId, Time};
 use meridian_fabric::Topology;
-use meridian_sim::cluster::{self, Report, Watch};
+use meridian_sim::cluster::{self, Report, Slice, Watch};
 use serde_json::{Value, json};
 
 use super::file::File;
 use super::score::Score;
-use super::timeline::Timeline;
+use super::timeline::{Timeline, who};
 use crate::experiment::runner::parallel;
 use crate::experiment::table::Table;
 use crate::experiment::{plot::Figure, results};
@@ -32,7 +33,7 @@ pub struct Compare {
 
 /// What came of it.
 pub struct Compared {
-    /// A table for each model, and one of the ports.
+    /// A table for each model, one of the ports, one of who had the watched port.
     pub tables: Vec<Table>,
     /// A timeline for each policy.
     pub figures: Vec<Figure>,
@@ -87,6 +88,8 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
         }));
     }
     tables.push(ports(&first));
+    let slices = compare.policies.iter().zip(&reports).map(|(name, one)| (name, &one.slices[..]));
+    tables.push(held(&name, rate * compare.window.as_secs_f64(), slices));
     Ok(Compared { tables, figures, rows, notes: notes(&setups[0], &first, compare) })
 }
 
@@ -178,6 +181,37 @@ fn ports(report: &Report) -> Table {
     let mut table = Table::new("Busiest ports, under the first policy", &["port", "of its rate"]);
     for (_, name, share) in report.busiest.iter().take(5) {
         table.row([name.to_string(), format!("{:.1} %", 100.0 * share)]);
+    }
+    table
+}
+
+/// Who had the port: each stage's share of what it can carry, and who had most.
+fn held<'a>(
+    port: &str,
+    most: f64,
+    of: impl Iterator<Item = (&'a String, &'a [Slice])>,
+) -> Table {
+    let title = format!("Who had {port} during the timeline");
+    let header = ["policy", "reuse", "collective", "handoff", "had most", "its share", "why"];
+    let mut table = Table::new(title, &header);
+    for (policy, slices) in of {
+        let mut stages = [0.0; 3];
+        let mut owners: BTreeMap<String, (f64, String)> = BTreeMap::new();
+        for slice in slices {
+            let seconds = slice.to.since(slice.from).as_secs_f64();
+            for holding in &slice.holders {
+                let bytes = holding.rate * seconds;
+                stages[holding.stage as usize] += bytes;
+                let entry = owners.entry(who(holding)).or_default();
+                *entry = (entry.0 + bytes, holding.why.to_string());
+            }
+        }
+        let share = |bytes: f64| format!("{:.1} %", 100.0 * bytes / most);
+        let first = owners.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (owner, (bytes, why)) = first.unwrap_or(("nobody".to_owned(), (0.0, "-".to_owned())));
+        let stages = stages.map(share);
+        let rest = [owner, share(bytes), why];
+        table.row(std::iter::once(policy.clone()).chain(stages).chain(rest));
     }
     table
 }

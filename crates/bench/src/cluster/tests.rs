@@ -32,13 +32,13 @@ fn options(policies: &[&str]) -> Compare {
     }
 }
 
-// A file runs under two policies: a table of the model and one of ports, a timeline each, a row each;
+// A file runs under two policies: a table of the model, one of ports, one of who had the busiest, a timeline each, a row each;
 // and the same file and seed give the same bytes.
 #[test]
 fn a_file_is_compared() {
     let file = File::read(FILE).unwrap();
     let found = compare::run(&file, &options(&["mfs", "fair"])).unwrap();
-    assert_eq!((found.tables.len(), found.figures.len(), found.rows.len()), (2, 2, 2));
+    assert_eq!((found.tables.len(), found.figures.len(), found.rows.len()), (3, 2, 2));
     assert_eq!(found.tables[0].rows.len(), 2);
     assert!(found.figures[0].svg.contains("stage 3"));
     assert!(found.rows[0]["slo_attainment"].as_f64().unwrap() > 0.0);

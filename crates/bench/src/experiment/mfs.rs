@@ -57,7 +57,16 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
             found.figures.push(sweep.figure(nth, case)?);
         }
     }
-    found.claims = small.published.iter().map(|claim| sweep.hold(claim)).collect();
+    let (ours, published): (Vec<&FlowClaim>, Vec<_>) =
+        small.published.iter().partition(|claim| claim.published.is_empty());
+    found.claims = published.into_iter().map(|claim| sweep.hold(claim)).collect();
+    if !ours.is_empty() {
+        let mut table = Table::new("Beside what the paper does not compare with", &["figure", "ours"]);
+        for claim in ours.into_iter().map(|claim| sweep.hold(claim)) {
+            table.row([claim.what, claim.ours]);
+        }
+        found.tables.insert(0, table);
+    }
     found.params = params::of_text(&serde_json::to_string(&small)?);
     Ok(found)
 }
@@ -203,7 +212,7 @@ impl<'a> Sweep<'a> {
             source: claim.source.clone(),
             published: range(&claim.published),
             ours: range(&ours),
-            agree: (agree, if claim.published.is_empty() { 0 } else { ours.len() }),
+            agree: (agree, ours.len()),
         }
     }
 

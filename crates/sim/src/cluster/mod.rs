@@ -14,6 +14,7 @@
 mod batch;
 mod compute;
 mod exchange;
+mod form;
 mod geometry;
 mod kv;
 mod layers;

@@ -114,10 +114,10 @@ pub struct Watch {
 pub enum Impossible {
     /// The network cannot be laid out.
     #[error("cluster: {0}")]
-    Fabric(#[from] fabric::TopologyError),
+    Fabric(fabric::TopologyError),
     /// The flow machine's settings do not go together.
     #[error("flow: {0}")]
-    Flow(#[from] flow::ConfigError),
+    Flow(flow::ConfigError),
     /// A pool's number is out of range.
     #[error("pool {pool}: {field} is {value}: {remedy}")]
     Pool {
@@ -156,6 +156,18 @@ pub enum Impossible {
         /// Why.
         why: flow::Refusal,
     },
+}
+
+impl From<fabric::TopologyError> for Impossible {
+    fn from(error: fabric::TopologyError) -> Impossible {
+        Impossible::Fabric(error)
+    }
+}
+
+impl From<flow::ConfigError> for Impossible {
+    fn from(error: flow::ConfigError) -> Impossible {
+        Impossible::Flow(error)
+    }
 }
 
 impl Pool {
