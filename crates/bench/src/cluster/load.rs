@@ -27,11 +27,27 @@ pub struct Asked {
     pub requests: Vec<Request>,
 }
 
-/// The requests of a load: `known` before the run, then `count` by time, at `rate` in all.
+/// How many requests, of whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Before the run.
+    pub known: usize,
+    /// In the run.
+    pub requests: usize,
+    /// Most tokens of a prompt: longer ones are not generated, and in a trace they are refused later.
+    pub context: u32,
+    /// GPUs that the rate counts for.
+    pub gpus: u32,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The requests of a load, by time.
 ///
 /// # Errors
 /// What is wrong with the load or the trace, with the remedy.
-pub fn requests(load: &Load, known: usize, count: usize, seed: u64, gpus: u32) -> anyhow::Result<Asked> {
+pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
+    let Wanted { known, requests: count, gpus, seed, .. } = wanted;
     ensure!(count > 0, "requests: 0 asks nothing; use 1 or more");
     let all = known + count;
     let mut found: Vec<TraceRequest> = match (&load.generator, &load.excerpt, &load.trace) {
@@ -42,7 +58,7 @@ pub fn requests(load: &Load, known: usize, count: usize, seed: u64, gpus: u32) -
                 PublishedLoad::PerSecond(rate) => rate,
                 _ => 10.0,
             });
-            generated(built.as_ref(), all, seed, per_second)
+            generated(built.as_ref(), all, wanted, per_second)
         }
         (None, Some(name), None) => {
             let excerpt = find_excerpt(name)
@@ -84,15 +100,21 @@ pub fn requests(load: &Load, known: usize, count: usize, seed: u64, gpus: u32) -
     Ok(Asked { known: found.iter().map(asked).collect(), requests })
 }
 
-fn generated(from: &dyn Generator, count: usize, seed: u64, per_second: f64) -> Vec<TraceRequest> {
+fn generated(
+    from: &dyn Generator,
+    count: usize,
+    wanted: Wanted,
+    per_second: f64,
+) -> Vec<TraceRequest> {
     let options = RecordOptions {
-        seed,
+        seed: wanted.seed,
         load: Clients::Open { requests_per_second: per_second, clients: vec![64] },
         answers: Answers { ttft: Duration::from_millis(200), tpot: Duration::from_millis(30) },
         block_tokens: BLOCK,
         regions: Vec::new(),
     };
-    record(from, &options).take(count).collect()
+    let fits = |request: &TraceRequest| request.input_tokens <= wanted.context;
+    record(from, &options).filter(fits).take(count).collect()
 }
 
 /// A recorded request as the cluster sees it: ids that name whole prefixes.

@@ -7,7 +7,7 @@ use meridian_flow::{self as flow, Config, RedOrder, policy};
 use meridian_sim::cluster::{Parallel, Pool, Setup, Tiers};
 
 use super::file::{self, File, KvLayers, Network, Served, Term};
-use super::load::{self, Asked};
+use super::load::{self, Asked, Wanted};
 
 /// The card of MFS's testbed, from its datasheet, with the A100's shares of flops and bandwidth: of the
 /// same generation, and nothing is measured here.
@@ -105,8 +105,9 @@ fn pool(file: &File, served: &Served, seed: u64) -> anyhow::Result<Pool> {
         bail!("gpu: `{}` is unknown; use rtx-3090 or one of {}", served.gpu, names.join(", "));
     };
     let gpus = served.prefill.saturating_mul(served.tensor).saturating_mul(served.ranks);
-    let Asked { known, requests } =
-        load::requests(&served.load, file.known, file.requests, seed, gpus).context("load")?;
+    let (known, requests, context) = (file.known, file.requests, model.context);
+    let wanted = Wanted { known, requests, context, gpus, seed };
+    let Asked { known, requests } = load::requests(&served.load, wanted).context("load")?;
     let file::Slo { tight, loose, tight_share } = served.slo;
     Ok(Pool {
         name: served.model.clone(),
