@@ -7,6 +7,7 @@ mod control;
 mod engine;
 mod experiment;
 mod explain;
+mod flow;
 mod gateway;
 mod http;
 mod logs;
@@ -59,6 +60,9 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Reproduces a published comparison, simulated, with the published figures beside it
     Experiment(experiment::Args),
+    /// Simulates which transfer of a prefill cluster goes first
+    #[command(subcommand)]
+    Flow(flow::Command),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Describes, writes and converts workloads and traces
@@ -87,6 +91,7 @@ fn main() -> std::process::ExitCode {
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Flow(command) => flow::run(command),
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
