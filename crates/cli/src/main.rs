@@ -10,6 +10,7 @@ mod explain;
 mod gateway;
 mod http;
 mod logs;
+mod plan;
 mod policies;
 mod registry;
 mod up;
@@ -56,6 +57,8 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Reproduces a published comparison, simulated, with the published figures beside it
     Experiment(experiment::Args),
+    /// Plans where GPUs go and which collective they use
+    Plan(Box<plan::Args>),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Describes, writes and converts workloads and traces
@@ -83,6 +86,7 @@ fn main() -> std::process::ExitCode {
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),
