@@ -31,6 +31,7 @@ mod resume;
 mod route;
 mod serve;
 mod shared;
+mod sources;
 mod upstream;
 mod worker;
 

@@ -3,6 +3,7 @@
 //! a client sends is a label.
 
 mod peers;
+mod sources;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub(crate) struct Metrics {
     upstream: Histogram,
     page: Page,
     peers: peers::Peers,
+    sources: sources::Sources,
 }
 
 /// What is copied from the status page at each scrape.
@@ -99,6 +101,7 @@ impl Metrics {
             upstream: seconds(),
             page: Page::default(),
             peers: peers::Peers::default(),
+            sources: sources::Sources::default(),
         };
         metrics.registered()
     }
@@ -131,6 +134,7 @@ impl Metrics {
         );
         self.page.register(&mut self.registry);
         self.peers.register(&mut self.registry);
+        self.sources.register(&mut self.registry);
         self
     }
 
@@ -176,6 +180,7 @@ impl Metrics {
     pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
         self.page.copy(status);
         self.peers.copy(status);
+        self.sources.copy(status);
         self.page.connections.set(shared.connections.used() as f64);
         self.page.body_bytes.set(shared.bodies.used() as f64);
         let mut text = String::new();

@@ -17,6 +17,7 @@ use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
+use crate::sources::Source;
 use crate::upstream::Upstream;
 
 pub(crate) struct Shared {
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) explained: Explained,
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) sources: Vec<Arc<Source>>,
 }
 
 impl Shared {

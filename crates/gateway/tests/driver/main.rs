@@ -8,6 +8,7 @@
 mod admin;
 mod cancel;
 mod common;
+mod discovery;
 mod drain;
 mod forwards;
 mod h2;

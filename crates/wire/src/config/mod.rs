@@ -7,6 +7,7 @@ mod control;
 pub(crate) mod file;
 mod peers;
 mod policy;
+mod sources;
 mod topology;
 mod units;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
+pub use sources::{Source, name_and_port, replica_list};
 pub use topology::Topology;
 pub use units::{Size, Span};
 
@@ -50,6 +52,9 @@ pub struct Gateway {
     /// Replicas known from the start.
     #[serde(default)]
     pub replicas: Vec<AddReplica>,
+    /// Where replicas are found beside those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discovery: Vec<Source>,
     /// Engine paths passed through beside the OpenAI ones, as exact paths (`/tokenize`).
     #[serde(default)]
     pub paths: Vec<String>,
@@ -379,7 +384,9 @@ impl Gateway {
             );
         }
         self.check_bounds(&mut check);
-        self.check_replicas(&mut check);
+        let limit = usize::from(self.limits.replicas);
+        sources::check_list("replicas", &self.replicas, limit, &mut check);
+        sources::check_all(&self.discovery, &mut check);
         if let Some(peers) = &self.peers {
             peers.check(&self.region, &mut check);
         }
@@ -442,36 +449,6 @@ impl Gateway {
         }
         if self.admission == Some(AdmissionMode::Outstanding(0)) {
             check(false, "admission.outstanding: 0 would admit nothing; use 1 or more".to_owned());
-        }
-    }
-
-    fn check_replicas(&self, check: &mut impl FnMut(bool, String)) {
-        let limit = usize::from(self.limits.replicas);
-        check(
-            self.replicas.len() <= limit,
-            format!(
-                "replicas: {} is more than limits.replicas ({limit}); raise it",
-                self.replicas.len()
-            ),
-        );
-        for (i, replica) in self.replicas.iter().enumerate() {
-            if let Err(problem) = base_url(&replica.url) {
-                check(false, format!("replicas[{i}].url: {problem}"));
-            }
-            check(
-                replica.weight > 0,
-                format!("replicas[{i}].weight: 0 would never be picked; use 1 or more"),
-            );
-            let twin = self.replicas[..i].iter().position(|r| r.url == replica.url);
-            if let Some(j) = twin {
-                check(
-                    false,
-                    format!(
-                        "replicas[{i}].url: `{}` is replicas[{j}] already; remove one",
-                        replica.url
-                    ),
-                );
-            }
         }
     }
 
@@ -547,6 +524,13 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
         return Err(format!("`{url}`: give the base address only, without a path"));
     }
     Ok(uri)
+}
+
+/// Host and port of a replica's address; none where it is no address.
+#[must_use]
+pub fn authority(url: &str) -> Option<String> {
+    let uri = base_url(url).ok()?;
+    uri.authority().map(|authority| authority.as_str().to_owned())
 }
 
 #[cfg(test)]
