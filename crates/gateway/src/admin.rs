@@ -136,7 +136,8 @@ fn ready(shared: &Shared) -> Response<Body> {
 pub(crate) fn status(shared: &Shared) -> Status {
     let members = shared.fleet.all();
     let peers = shared.peers.as_ref().map(|peers| peers.status(&shared.driver));
-    // Before the machine is locked: whoever follows the registry locks it with its own state held.
+    // Before the machine is locked: who has replicas join locks it with a state of its own held.
+    let discovery = shared.sources.iter().map(|source| source.status()).collect();
     let control = shared.registry.as_ref().map(|registry| registry.status());
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
@@ -152,6 +153,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         ttft_ms: inner.ttft.quantiles(),
         prefix: inner.prefix,
         replicas: members.iter().filter_map(one).collect(),
+        discovery,
         peers: peers.unwrap_or_default(),
         residency: shared.residency.counts.read(),
         control,

@@ -55,14 +55,16 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
     shared.driver.tell(Input::Left(member.id));
 }
 
+/// Whether a request of ours is there.
+pub(crate) fn is_busy(shared: &Shared, member: &Member) -> bool {
+    let now = shared.driver.clock.now();
+    let inner = shared.driver.lock();
+    inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
+}
+
 /// Takes a draining replica out once nothing of ours is there.
 pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
-    let busy = || {
-        let now = shared.driver.clock.now();
-        let inner = shared.driver.lock();
-        inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
-    };
-    while busy() {
+    while is_busy(&shared, &member) {
         tokio::select! {
             () = member.gone.cancelled() => return,
             () = tokio::time::sleep(RETRY) => {}

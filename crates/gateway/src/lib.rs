@@ -32,6 +32,7 @@ mod resume;
 mod route;
 mod serve;
 mod shared;
+mod sources;
 mod tenants;
 mod upstream;
 mod worker;

@@ -4,6 +4,7 @@
 
 mod peers;
 mod residency;
+mod sources;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub(crate) struct Metrics {
     page: Page,
     peers: peers::Peers,
     residency: residency::Residency,
+    sources: sources::Sources,
 }
 
 /// What is copied from the status page at each scrape.
@@ -102,6 +104,7 @@ impl Metrics {
             page: Page::default(),
             peers: peers::Peers::default(),
             residency: residency::Residency::default(),
+            sources: sources::Sources::default(),
         };
         metrics.registered()
     }
@@ -135,6 +138,7 @@ impl Metrics {
         self.page.register(&mut self.registry);
         self.peers.register(&mut self.registry);
         self.residency.register(&mut self.registry);
+        self.sources.register(&mut self.registry);
         self
     }
 
@@ -181,6 +185,7 @@ impl Metrics {
         self.page.copy(status);
         self.peers.copy(status);
         self.residency.copy(status);
+        self.sources.copy(status);
         self.page.connections.set(shared.connections.used() as f64);
         self.page.body_bytes.set(shared.bodies.used() as f64);
         let mut text = String::new();

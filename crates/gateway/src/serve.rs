@@ -32,10 +32,11 @@ use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::residency::Residency;
 use crate::shared::{Ids, Ratios, Shared};
+use crate::sources::Source;
 use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, peers, probe, registry};
+use crate::{admin, discover, peers, probe, registry, sources};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,7 @@ pub async fn serve(
         peers::start(&shared, listener, &mut background);
     }
     registry::start(&shared, ready, &mut background);
+    sources::start(&shared, &mut background);
     on_ready(ready);
     accept(&shared, &workers, listener, shutdown).await;
     let peers = async {
@@ -166,6 +168,7 @@ fn build(
         explained: Explained::default(),
         registry: Following::new(&config, peers.as_deref())?.map(Arc::new),
         peers,
+        sources: config.discovery.iter().map(|s| Arc::new(Source::new(s))).collect(),
         config,
     })
 }

@@ -19,6 +19,7 @@ use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::residency::Residency;
+use crate::sources::Source;
 use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) explained: Explained,
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) sources: Vec<Arc<Source>>,
 }
 
 impl Shared {

@@ -24,6 +24,9 @@ pub struct Status {
     pub prefix: Prefix,
     /// The replicas, by id.
     pub replicas: Vec<Replica>,
+    /// Where replicas are found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discovery: Vec<Source>,
     /// The peers that are followed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Peer>,
@@ -141,6 +144,25 @@ pub struct Replica {
     pub ms_per_token: f32,
     /// Weight of the inferred prefix matches, 0 to 1.
     pub trust: f32,
+}
+
+/// A place where replicas are found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Its kind and its name, as configured.
+    pub name: String,
+    /// Its replicas that are here and stay.
+    pub replicas: usize,
+    /// Looks that failed.
+    pub failures: u64,
+    /// Seconds since one went well; none before the first.
+    pub good_s: Option<f64>,
+    /// Why the newest look failed; what was found before counts on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Replicas that are left out, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// One peer.

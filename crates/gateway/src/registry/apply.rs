@@ -128,12 +128,7 @@ fn let_go(shared: &Arc<Shared>, mut ours: Ours, how: Away) -> Option<Ours> {
         tracing::info!(replica = %id, name = ours.name, "replica drains: others serve it");
     }
     ours.standing = Standing::Leaves;
-    let now = shared.driver.clock.now();
-    let busy = {
-        let inner = shared.driver.lock();
-        inner.routing.replicas().status(id, now).is_some_and(|s| s.own_outstanding > 0)
-    };
-    if busy {
+    if discover::is_busy(shared, &ours.member) {
         return Some(ours);
     }
     discover::leave(shared, &ours.member);

@@ -117,6 +117,13 @@ impl Following {
         self.state.lock().expect("no panic while held")
     }
 
+    /// The replicas that the registry has a record of, by host and port.
+    pub(crate) fn decided(&self) -> BTreeSet<String> {
+        let view = self.view.borrow().clone();
+        let replicas = view.iter().flat_map(|view| view.replicas.values());
+        replicas.filter_map(|record| config::authority(&record.spec.url)).collect()
+    }
+
     fn revision(&self) -> u64 {
         self.view.borrow().as_ref().map_or(0, |view| view.revision)
     }

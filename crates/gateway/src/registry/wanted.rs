@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use meridian_routing::assign::{Serving, assign};
 use meridian_wire::admin::AddReplica;
-use meridian_wire::config::base_url;
+use meridian_wire::config::authority;
 use meridian_wire::registry::{Replica, Snapshot, Wanted};
 
 /// A replica that this gateway is to have.
@@ -47,7 +47,7 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
     let serving = assign(&members);
     let mut wants = Wants::default();
     for (replica, record) in &view.replicas {
-        let Some(address) = address(record) else {
+        let Some(address) = authority(&record.spec.url) else {
             let url: String = record.spec.url.chars().take(200).collect();
             wants.problems.insert(format!("replica {replica}: `{url}` is no address"));
             continue;
@@ -103,12 +103,6 @@ fn want(
         adopted,
         rtt: rtt.unwrap_or_default(),
     }
-}
-
-/// Host and port of a replica: what it is known by.
-fn address(record: &Replica) -> Option<String> {
-    let uri = base_url(&record.spec.url).ok()?;
-    uri.authority().map(|authority| authority.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod admin;
 mod cancel;
 mod client_tls;
 mod common;
+mod discovery;
 mod drain;
 mod forwards;
 mod h2;

@@ -8,6 +8,7 @@ pub(crate) mod file;
 mod peers;
 mod policy;
 mod residency;
+mod sources;
 mod tenants;
 mod tls;
 mod topology;
@@ -22,12 +23,11 @@ pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};
+pub use sources::{Source, name_and_port, replica_list};
 pub use tenants::{KeyHash, Tenant};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};
-
-use crate::peer::label;
 
 pub use crate::admin::AddReplica;
 
@@ -61,6 +61,9 @@ pub struct Gateway {
     /// Replicas known from the start.
     #[serde(default)]
     pub replicas: Vec<AddReplica>,
+    /// Where replicas are found beside those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discovery: Vec<Source>,
     /// Engine paths passed through beside the OpenAI ones, as exact paths (`/tokenize`).
     #[serde(default)]
     pub paths: Vec<String>,
@@ -400,7 +403,9 @@ impl Gateway {
             );
         }
         self.check_bounds(&mut check);
-        self.check_replicas(&mut check);
+        let limit = usize::from(self.limits.replicas);
+        sources::check_list("replicas", &self.replicas, limit, &mut check);
+        sources::check_all(&self.discovery, &mut check);
         if let Some(peers) = &self.peers {
             peers.check(&self.region, &mut check);
         }
@@ -476,40 +481,6 @@ impl Gateway {
         }
     }
 
-    fn check_replicas(&self, check: &mut impl FnMut(bool, String)) {
-        let limit = usize::from(self.limits.replicas);
-        check(
-            self.replicas.len() <= limit,
-            format!(
-                "replicas: {} is more than limits.replicas ({limit}); raise it",
-                self.replicas.len()
-            ),
-        );
-        for (i, replica) in self.replicas.iter().enumerate() {
-            if let Err(problem) = base_url(&replica.url) {
-                check(false, format!("replicas[{i}].url: {problem}"));
-            }
-            check(
-                replica.weight > 0,
-                format!("replicas[{i}].weight: 0 would never be picked; use 1 or more"),
-            );
-            if let Some(Err(error)) = replica.region.as_ref().map(|r| label("region", r)) {
-                check(false, format!("replicas[{i}].{error}"));
-            }
-            residency::check_labels(&format!("replicas[{i}].labels"), &replica.labels, check);
-            let twin = self.replicas[..i].iter().position(|r| r.url == replica.url);
-            if let Some(j) = twin {
-                check(
-                    false,
-                    format!(
-                        "replicas[{i}].url: `{}` is replicas[{j}] already; remove one",
-                        replica.url
-                    ),
-                );
-            }
-        }
-    }
-
     /// The machine's configuration.
     ///
     /// # Errors
@@ -582,6 +553,13 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
         return Err(format!("`{url}`: give the base address only, without a path"));
     }
     Ok(uri)
+}
+
+/// Host and port of a replica's address; none where it is no address.
+#[must_use]
+pub fn authority(url: &str) -> Option<String> {
+    let uri = base_url(url).ok()?;
+    uri.authority().map(|authority| authority.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod certs;
 mod client;
+mod dns;
 mod ocean;
 mod region;
 mod replica;
@@ -11,6 +12,7 @@ pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
     Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,
 };
+pub(crate) use dns::Dns;
 pub(crate) use ocean::Ocean;
 pub(crate) use region::{Region, config};
 pub(crate) use replica::Replica;

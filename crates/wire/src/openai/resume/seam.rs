@@ -1,5 +1,6 @@
 //! What of an answer is changed so that the client sees what it asked for: the counts in its chunks
-//! go; and of a later one, so that it goes on with the first, its name, its opening, its usage. Every other byte stays as the engine wrote it.
+//! go; and of a later one, so that it goes on with the first, its name, its opening, its usage. Every
+//! other byte stays as the engine wrote it.
 
 use std::ops::Range;
 

@@ -1,0 +1,40 @@
+//! What is told of the places where replicas are found. A source's label is its kind and name from
+//! the configuration, so there are as many as are configured.
+
+use meridian_wire::admin::Status;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::{Float, set};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SourceLabel {
+    source: String,
+}
+
+#[derive(Default)]
+pub(super) struct Sources {
+    good: Family<SourceLabel, Float>,
+    replicas: Family<SourceLabel, Float>,
+    failures: Family<SourceLabel, Counter>,
+}
+
+impl Sources {
+    pub(super) fn register(&self, r: &mut Registry) {
+        r.register("discovery_good", "1 when its newest look went well", self.good.clone());
+        r.register("discovery_replicas", "Its replicas that are here", self.replicas.clone());
+        r.register("discovery_failures", "Looks that failed", self.failures.clone());
+    }
+
+    pub(super) fn copy(&self, status: &Status) {
+        for source in &status.discovery {
+            let label = SourceLabel { source: source.name.clone() };
+            let good = source.trouble.is_none() && source.good_s.is_some();
+            self.good.get_or_create(&label).set(f64::from(u8::from(good)));
+            self.replicas.get_or_create(&label).set(source.replicas as f64);
+            set(&self.failures.get_or_create(&label), source.failures);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Replicas that come and go by a file and by the DNS.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hickory_resolver::proto::op::ResponseCode;
+use meridian_wire::admin::{Source as SourceStatus, Status};
+use meridian_wire::config::Source;
+
+use crate::common::{Dns, Region, Replica, Script, call, chat, config, get, open, stream_chat};
+
+const MS: Duration = Duration::from_millis(1);
+const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
+const ANY: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+async fn region(source: Source) -> Region {
+    let mut config = config(&[]);
+    config.discovery = vec![source];
+    Region::start(config).await
+}
+
+/// The addresses of the replicas that serve.
+fn up(status: &Status) -> Vec<&str> {
+    let up = status.replicas.iter().filter(|r| r.state == "up" && !r.models.is_empty());
+    let mut up: Vec<&str> = up.map(|r| r.url.as_str()).collect();
+    up.sort_unstable();
+    up
+}
+
+async fn until(region: &Region, wanted: &[&Replica]) -> SourceStatus {
+    let mut urls: Vec<String> = wanted.iter().map(|r| r.url()).collect();
+    urls.sort_unstable();
+    let there = |s: &Status| up(s) == urls && s.replicas.len() == urls.len();
+    region.until("these replicas serve and no others are here", there).await.discovery[0].clone()
+}
+
+async fn failing(region: &Region, why: &str) -> SourceStatus {
+    let told = |s: &Status| s.discovery[0].trouble.as_ref().is_some_and(|t| t.contains(why));
+    region.until(why, told).await.discovery[0].clone()
+}
+
+/// A list in a file of its own, which goes with the test.
+struct List(PathBuf);
+
+impl List {
+    fn new(name: &str) -> List {
+        let id = std::process::id();
+        List(std::env::temp_dir().join(format!("meridian-discovery-{id}-{name}.yaml")))
+    }
+
+    /// As an editor does: written beside it and renamed.
+    fn write(&self, text: &str) {
+        let beside = self.0.with_extension("new");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(&beside, &self.0).unwrap();
+    }
+
+    fn of(&self, replicas: &[&Replica]) {
+        let lines: Vec<String> = replicas.iter().map(|r| format!("- url: {}", r.url())).collect();
+        self.write(&if lines.is_empty() { "[]".to_owned() } else { lines.join("\n") });
+    }
+
+    fn source(&self) -> Source {
+        Source { file: Some(self.0.clone()), ..Source::default() }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+// A file's replicas serve, come and go with it, and are described by it.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_followed() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("followed");
+    list.of(&[&a]);
+    let region = region(list.source()).await;
+    let source = until(&region, &[&a]).await;
+    assert_eq!((source.replicas, source.failures, source.trouble), (1, 0, None));
+    assert!(source.name.starts_with("file /"), "{}", source.name);
+    assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    list.of(&[&a, &b]);
+    until(&region, &[&a, &b]).await;
+    list.of(&[&b]);
+    until(&region, &[&b]).await;
+    // JSON is a list too; one that is described otherwise joins anew.
+    list.write(&format!(r#"[{{"url":"{}","models":["other"]}}]"#, b.url()));
+    region.until("it serves the other model", |s| s.replicas[0].models == ["other"]).await;
+    list.of(&[]);
+    until(&region, &[]).await;
+}
+
+// A file that is bad, half written, too long or gone changes nothing and is told; good again, it
+// counts.
+#[tokio::test(start_paused = true)]
+async fn a_bad_file_keeps_the_last_good_list() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("bad");
+    let region = region(list.source()).await;
+    failing(&region, "cannot be read").await;
+    list.of(&[&a]);
+    let good = until(&region, &[&a]).await;
+    assert_eq!((good.failures, good.trouble), (1, None));
+    for (n, (text, why)) in [
+        ("", "it is empty"),
+        ("- url: http://a:1\n- ur", "line 2"),
+        ("- {url: http://a:1, wight: 2}", "wight"),
+        ("- url: ftp://a:1", "[0].url: `ftp://a:1`: ftp is not spoken"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        list.write(text);
+        let source = failing(&region, why).await;
+        assert_eq!((source.replicas, source.failures), (1, n as u64 + 2), "{why}");
+        assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    }
+    let page = get(region.admin, "/metrics").await;
+    let page = page.text();
+    let label = format!("{{source=\"file {}\"}}", list.0.display());
+    for line in [
+        "meridian_discovery_good{} 0",
+        "meridian_discovery_replicas{} 1",
+        "meridian_discovery_failures_total{} 5",
+    ] {
+        let line = line.replace("{}", &label);
+        assert!(page.contains(&line), "{line} is missing in {page}");
+    }
+    list.of(&[&b]);
+    assert_eq!(until(&region, &[&b]).await.trouble, None);
+    std::fs::remove_file(&list.0).unwrap();
+    failing(&region, "cannot be read").await;
+    assert_eq!(up(&region.status().await), [b.url()]);
+}
+
+// A replica that is listed no more ends what it has and takes nothing new; listed again meanwhile,
+// it serves on, and nothing of it was cut.
+#[tokio::test(start_paused = true)]
+async fn who_is_listed_no_more_drains() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("drains");
+    list.of(&[&a]);
+    let region = region(list.source()).await;
+    until(&region, &[&a]).await;
+    a.then(
+        Script::sse().event(EVENT).wait(60_000 * MS).event("data: [DONE]\n\n").send("0\r\n\r\n"),
+    );
+    let mut long = open(region.listen, stream_chat("long")).await;
+    long.read_to("w").await;
+    list.of(&[&b]);
+    let draining =
+        |s: &Status| s.replicas.iter().any(|r| r.url == a.url() && r.state == "draining");
+    region.until("a drains", draining).await;
+    region.until("b serves", |s| up(s) == [b.url()]).await;
+    for _ in 0..3 {
+        assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    }
+    assert_eq!((a.count(), b.count()), (1, 3), "nothing new goes to who drains");
+    list.of(&[&a, &b]);
+    region.until("both serve", |s| up(s).len() == 2).await;
+    assert_eq!(
+        region.status().await.replicas.iter().find(|r| r.url == a.url()).unwrap().outstanding,
+        1
+    );
+    list.of(&[&b]);
+    let rest = long.rest().await;
+    assert!(!rest.cut && rest.text().ends_with("[DONE]\n\n"), "{:?}", rest.text());
+    until(&region, &[&b]).await;
+}
+
+// What the gateway's own file lists is not the source's to remove.
+#[tokio::test(start_paused = true)]
+async fn who_was_here_before_stays() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("before");
+    list.of(&[&a, &b]);
+    let mut config = config(&[&a]);
+    config.discovery = vec![list.source()];
+    let region = Region::start(config).await;
+    assert_eq!(until(&region, &[&a, &b]).await.replicas, 1);
+    list.of(&[]);
+    until(&region, &[&a]).await;
+}
+
+// More than there is room for are left out, and told.
+#[tokio::test(start_paused = true)]
+async fn no_room() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("room");
+    list.of(&[&b]);
+    let mut config = config(&[&a]);
+    config.limits.replicas = 1;
+    config.discovery = vec![list.source()];
+    let region = Region::start(config).await;
+    let told = |s: &Status| s.discovery[0].problems.iter().any(|p| p.contains("limits.replicas"));
+    region.until("it is told", told).await;
+    assert_eq!(region.status().await.replicas.len(), 1);
+}
+
+fn dns(server: &Dns, name: &str) -> Source {
+    Source { dns: Some(name.to_owned()), server: Some(server.addr), ..Source::default() }
+}
+
+// A replica for each address, A and AAAA; asked again when the answer has run out and not before.
+#[tokio::test(start_paused = true)]
+async fn a_name_is_followed() {
+    let (server, a) = (Dns::start().await, Replica::start().await);
+    server.addresses("vllm.test.", 10, &[ANY]);
+    let region = region(dns(&server, &format!("vllm.test.:{}", a.addr.port()))).await;
+    let source = until(&region, &[&a]).await;
+    assert_eq!((source.replicas, source.failures), (1, 0));
+    let asked = server.asked();
+    tokio::time::sleep(6_000 * MS).await;
+    assert_eq!(server.asked(), asked, "the answer holds for 10 s");
+    server.addresses("vllm.test.", 10, &[ANY, IpAddr::V6(Ipv6Addr::LOCALHOST)]);
+    let six = format!("http://[::1]:{}", a.addr.port());
+    region.until("the other address is here", |s| s.replicas.iter().any(|r| r.url == six)).await;
+    assert!(server.asked() > asked);
+    server.addresses("vllm.test.", 10, &[ANY]);
+    until(&region, &[&a]).await;
+}
+
+// Whatever goes wrong with the name server, the replicas found last stay and the trouble is told.
+#[tokio::test(start_paused = true)]
+async fn failed_resolution_keeps_the_last_view() {
+    let (server, a) = (Dns::start().await, Replica::start().await);
+    server.addresses("vllm.test.", 1, &[ANY]);
+    let name = format!("vllm.test.:{}", a.addr.port());
+    let region = region(dns(&server, &name)).await;
+    until(&region, &[&a]).await;
+    for code in [
+        ResponseCode::ServFail,
+        ResponseCode::NXDomain,
+        ResponseCode::Refused,
+        ResponseCode::NoError,
+    ] {
+        server.fails(Some(code));
+        let source = failing(&region, "vllm.test").await;
+        assert_eq!((source.replicas, source.good_s.is_some()), (1, true), "{code}");
+        assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+        server.fails(None);
+        region.until("it is well again", |s| s.discovery[0].trouble.is_none()).await;
+    }
+    until(&region, &[&a]).await;
+}
+
+// SRV: addresses and ports of the targets of the lowest priority, with their weights.
+#[tokio::test(start_paused = true)]
+async fn services_are_followed() {
+    let (server, a, b) = (Dns::start().await, Replica::start().await, Replica::start().await);
+    let services = |first: &[(u16, &Replica)]| {
+        let one = |(priority, r): &(u16, &Replica)| (*priority, 5, r.addr.port(), "host.test.");
+        let all: Vec<_> = first.iter().map(one).collect();
+        server.services("_http._tcp.vllm.test.", 1, &all);
+    };
+    server.addresses("host.test.", 60, &[ANY]);
+    services(&[(1, &a), (2, &b)]);
+    let srv = Some("_http._tcp.vllm.test.".to_owned());
+    let region = region(Source { srv, server: Some(server.addr), ..Source::default() }).await;
+    until(&region, &[&a]).await;
+    services(&[(1, &a), (1, &b)]);
+    until(&region, &[&a, &b]).await;
+    services(&[(2, &b)]);
+    until(&region, &[&b]).await;
+}
+
+// A name server that does not answer at all is trouble like any other.
+#[tokio::test(start_paused = true)]
+async fn no_name_server() {
+    let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let server = Some(silent.local_addr().unwrap());
+    let dns = Some("vllm.test.:8000".to_owned());
+    let region = region(Source { dns, server, ..Source::default() }).await;
+    let source = failing(&region, "vllm.test").await;
+    assert_eq!((source.replicas, source.good_s), (0, None));
+}

@@ -1,0 +1,250 @@
+//! Where a gateway finds replicas beside those that its file names: a list in another file that may
+//! change, and names in the DNS.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use meridian_routing::residency::Labels;
+
+use super::residency::check_labels;
+use super::{ConfigError, base_url};
+use crate::admin::{AddReplica, EngineName};
+use crate::peer::label;
+
+/// Most sources that one gateway can have: each is a label of metrics.
+const MOST: usize = 64;
+
+/// One place where replicas are found: exactly one of `file`, `dns` and `srv`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// A file with a list of what `replicas` takes, as YAML or JSON; read anew when it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// `name:port`: a replica for each address of the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<String>,
+    /// A name with SRV records: a replica for each address of each target, at its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub srv: Option<String>,
+    /// The name server that is asked; the system's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<SocketAddr>,
+    /// Of the replicas of a name: the engine behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineName>,
+    /// The region they stand in, if not the gateway's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// What residency rules know them by, beside their region's labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The models they serve; asked of `/v1/models` when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// Their KV cache size in tokens, where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_tokens: Option<u64>,
+    /// Most requests they run at once, where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+}
+
+impl Source {
+    /// What it is called in logs, status and metrics.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match (&self.file, &self.dns, &self.srv) {
+            (Some(file), ..) => format!("file {}", file.display()),
+            (_, Some(name), _) => format!("dns {name}"),
+            (.., name) => format!("srv {}", name.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// A replica of a name, at an address.
+    #[must_use]
+    pub fn replica(&self, address: SocketAddr, weight: u32) -> AddReplica {
+        AddReplica {
+            url: format!("http://{address}"),
+            engine: self.engine.unwrap_or_default(),
+            models: self.models.clone(),
+            kv_tokens: self.kv_tokens,
+            slots: self.slots,
+            weight,
+            region: self.region.clone(),
+            labels: self.labels.clone(),
+        }
+    }
+
+    fn check(&self, at: usize, check: &mut impl FnMut(bool, String)) {
+        let given = [self.file.is_some(), self.dns.is_some(), self.srv.is_some()];
+        check(
+            given.iter().filter(|given| **given).count() == 1,
+            format!("discovery[{at}]: give exactly one of file, dns and srv"),
+        );
+        if let Some(name) = &self.dns {
+            check(
+                name_and_port(name).is_some(),
+                format!("discovery[{at}].dns: `{name}` is no name with a port; write name:port"),
+            );
+        }
+        if let Some(name) = &self.srv {
+            check(
+                is_name(name),
+                format!("discovery[{at}].srv: `{name}` is no name; write _service._tcp.domain"),
+            );
+        }
+        let of_names = self.server.is_some()
+            || self.engine.is_some()
+            || self.region.is_some()
+            || !self.labels.is_empty()
+            || !self.models.is_empty()
+            || self.kv_tokens.is_some()
+            || self.slots.is_some();
+        check(
+            self.file.is_none() || !of_names,
+            format!(
+                "discovery[{at}]: a file's replicas are described in it; give {} there",
+                "engine, region, labels, models, kv_tokens and slots"
+            ),
+        );
+        if let Some(Err(error)) = self.region.as_ref().map(|r| label("region", r)) {
+            check(false, format!("discovery[{at}].{error}"));
+        }
+        check_labels(&format!("discovery[{at}].labels"), &self.labels, check);
+    }
+}
+
+/// The parts of `name:port`.
+#[must_use]
+pub fn name_and_port(text: &str) -> Option<(&str, u16)> {
+    let (name, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    is_name(name).then_some((name, port))
+}
+
+fn is_name(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    let text = text.strip_suffix('.').unwrap_or(text);
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+pub(super) fn check_all(sources: &[Source], check: &mut impl FnMut(bool, String)) {
+    check(
+        sources.len() <= MOST,
+        format!("discovery: {} is more than {MOST} sources; name fewer", sources.len()),
+    );
+    for (at, source) in sources.iter().enumerate() {
+        source.check(at, check);
+        let twin = sources[..at].iter().position(|other| other.label() == source.label());
+        if let Some(twin) = twin {
+            check(false, format!("discovery[{at}]: is discovery[{twin}] again; remove one"));
+        }
+    }
+}
+
+/// Reads a list of replicas, at most `limit` of them.
+///
+/// # Errors
+/// Everything that is wrong with it. A file without a list is an error, too: it may be half written.
+pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigError> {
+    if text.trim().is_empty() {
+        return Err(ConfigError::Unreadable("it is empty; write [] for no replicas".to_owned()));
+    }
+    let list: Vec<AddReplica> =
+        serde_saphyr::from_str(text).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
+    let mut found = Vec::new();
+    check_list("", &list, limit, &mut |ok, text| {
+        if !ok {
+            found.push(text);
+        }
+    });
+    if found.is_empty() { Ok(list) } else { Err(ConfigError::Invalid(found)) }
+}
+
+/// Checks a list of replicas that stands under `name`.
+pub(super) fn check_list(
+    name: &str,
+    list: &[AddReplica],
+    limit: usize,
+    check: &mut impl FnMut(bool, String),
+) {
+    let what = if name.is_empty() { "the list" } else { name };
+    let long = list.len() <= limit;
+    check(long, format!("{what}: {} is more than limits.replicas ({limit}); raise it", list.len()));
+    for (i, replica) in list.iter().enumerate() {
+        if let Err(problem) = base_url(&replica.url) {
+            check(false, format!("{name}[{i}].url: {problem}"));
+        }
+        check(
+            replica.weight > 0,
+            format!("{name}[{i}].weight: 0 would never be picked; use 1 or more"),
+        );
+        if let Some(Err(error)) = replica.region.as_ref().map(|r| label("region", r)) {
+            check(false, format!("{name}[{i}].{error}"));
+        }
+        check_labels(&format!("{name}[{i}].labels"), &replica.labels, check);
+        if let Some(j) = list[..i].iter().position(|r| r.url == replica.url) {
+            let url = &replica.url;
+            check(false, format!("{name}[{i}].url: `{url}` is {name}[{j}] already; remove one"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Gateway;
+
+    // A source is one of three kinds, and each way of getting it wrong is told with its remedy.
+    #[test]
+    fn problems() {
+        let read = |yaml: &str| Gateway::read(&format!("version: 1\ndiscovery:\n{yaml}\n"));
+        let good = "- file: r.yaml\n- {dns: \"vllm.local:8000\", engine: vllm}\n- {srv: _http._tcp.vllm.local., server: \"127.0.0.1:53\"}";
+        let config = read(good).expect("is valid");
+        assert_eq!(Gateway::read(&config.print().expect("prints")).expect("reads back"), config);
+        let labels: Vec<_> = config.discovery.iter().map(Source::label).collect();
+        assert_eq!(labels, ["file r.yaml", "dns vllm.local:8000", "srv _http._tcp.vllm.local."]);
+        for (yaml, part) in [
+            ("- {}", "discovery[0]: give exactly one of file, dns and srv"),
+            ("- {file: a, srv: b}", "discovery[0]: give exactly one of file, dns and srv"),
+            ("- dns: vllm.local", "discovery[0].dns: `vllm.local` is no name with a port"),
+            ("- dns: \"vllm.local:0\"", "is no name with a port"),
+            ("- dns: \"http://vllm:80\"", "is no name with a port"),
+            ("- srv: a..b", "discovery[0].srv: `a..b` is no name"),
+            ("- {file: a, engine: vllm}", "a file's replicas are described in it"),
+            ("- file: a\n- file: a", "discovery[1]: is discovery[0] again"),
+            ("- {file: a, weight: 2}", "weight"),
+        ] {
+            let found = read(yaml).expect_err("cannot work").to_string();
+            assert!(found.contains(part), "{part} is missing in {found}");
+        }
+    }
+
+    // A list may be YAML or JSON; what is wrong with one is told, all at once.
+    #[test]
+    fn lists() {
+        let json = r#"[{"url":"http://a:1"},{"url":"http://b:1","engine":"vllm","weight":2}]"#;
+        let yaml = "- url: http://a:1\n- {url: http://b:1, engine: vllm, weight: 2}\n";
+        let read = |text: &str| replica_list(text, 2).expect("is a list");
+        assert_eq!(read(json), read(yaml));
+        assert_eq!(read("[]"), []);
+        for (text, part) in [
+            ("", "it is empty; write [] for no replicas"),
+            ("url: http://a:1", "line 1"),
+            ("- url: http://a:1\n- ur", "line 2"),
+            ("- {url: http://a:1, port: 2}", "port"),
+            ("- url: a:1\n- {url: http://b:1, weight: 0}", "[1].weight: 0"),
+            ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is [0] already"),
+            ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 is more than"),
+        ] {
+            let found = replica_list(text, 2).expect_err("is no list").to_string();
+            assert!(found.contains(part), "{part} is missing in {found}");
+        }
+    }
+}
