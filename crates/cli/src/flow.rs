@@ -94,7 +94,8 @@ fn sim(args: Sim) -> anyhow::Result<()> {
 /// The cluster file with what the command line puts in its place.
 fn file(args: &Sim) -> anyhow::Result<File> {
     let name = args.file.display();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let text =
+        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
     let mut file = File::read(&text).with_context(|| name.to_string())?;
     if let Some(model) = &args.model {
         let known: Vec<_> = file.models.iter().map(|served| served.model.clone()).collect();

@@ -11,6 +11,7 @@ mod flow;
 mod gateway;
 mod http;
 mod logs;
+mod plan;
 mod policies;
 mod registry;
 mod tenant_key;
@@ -63,6 +64,8 @@ enum Command {
     /// Simulates which transfer of a prefill cluster goes first
     #[command(subcommand)]
     Flow(flow::Command),
+    /// Plans where GPUs go and which collective they use
+    Plan(Box<plan::Args>),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Describes, writes and converts workloads and traces
@@ -92,6 +95,7 @@ fn main() -> std::process::ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Flow(command) => flow::run(command),
+        Command::Plan(args) => plan::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),

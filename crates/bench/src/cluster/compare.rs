@@ -59,7 +59,8 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     let port = port(&first, compare)?;
     let arrivals = setups[0].pools.iter().flat_map(|pool| &pool.requests).map(|one| one.at);
     let last = arrivals.max().unwrap_or(Time::ZERO);
-    let from = compare.from.map_or(Time::ZERO + last.since(Time::ZERO) / 2, |from| Time::ZERO + from);
+    let from =
+        compare.from.map_or(Time::ZERO + last.since(Time::ZERO) / 2, |from| Time::ZERO + from);
     let watch = Watch { port, from, span: compare.window };
     setups.iter_mut().for_each(|setup| setup.watch = Some(watch));
     let reports = parallel(setups.len(), |nth| cluster::run(&setups[nth]));
@@ -83,9 +84,11 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
             .map(|(policy, report)| (policy.clone(), Score::of(report, nth)))
             .collect();
         tables.push(table(&served.model, &scores));
-        rows.extend(scores.iter().filter_map(|(policy, score)| {
-            Some(row(policy, &served.model, score.as_ref()?))
-        }));
+        rows.extend(
+            scores
+                .iter()
+                .filter_map(|(policy, score)| Some(row(policy, &served.model, score.as_ref()?))),
+        );
     }
     tables.push(ports(&first));
     let slices = compare.policies.iter().zip(&reports).map(|(name, one)| (name, &one.slices[..]));
@@ -186,11 +189,7 @@ fn ports(report: &Report) -> Table {
 }
 
 /// Who had the port: each stage's share of what it can carry, and who had most.
-fn held<'a>(
-    port: &str,
-    most: f64,
-    of: impl Iterator<Item = (&'a String, &'a [Slice])>,
-) -> Table {
+fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = (&'a String, &'a [Slice])>) -> Table {
     let title = format!("Who had {port} during the timeline");
     let header = ["policy", "reuse", "collective", "handoff", "had most", "its share", "why"];
     let mut table = Table::new(title, &header);

@@ -288,7 +288,8 @@ impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Rate, D::Error> {
         let text = String::deserialize(d)?;
         let split = UNITS.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, size)));
-        let number = split.and_then(|(number, size)| Some(number.trim().parse::<f64>().ok()? * size));
+        let number =
+            split.and_then(|(number, size)| Some(number.trim().parse::<f64>().ok()? * size));
         match number.filter(|number| number.is_finite()) {
             Some(rate) if rate > 0.0 => Ok(Rate(rate)),
             Some(_) => Err(D::Error::custom(format!(

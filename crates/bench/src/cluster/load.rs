@@ -91,7 +91,10 @@ pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
             }
         }
         None => {
-            ensure!(load.generator.is_none(), "rate: a generator needs one, in requests a second a GPU");
+            ensure!(
+                load.generator.is_none(),
+                "rate: a generator needs one, in requests a second a GPU"
+            );
             let first = requests.iter().map(|request| request.at).min().unwrap_or(Time::ZERO);
             requests.iter_mut().for_each(|one| one.at = Time::ZERO + one.at.since(first));
             requests.sort_by_key(|request| request.at);

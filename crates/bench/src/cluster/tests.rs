@@ -52,8 +52,11 @@ fn a_bad_file_names_what_is_wrong() {
     for (from, to, words) in [
         ("card: 200Gbps", "card: 0Gbps", "`0Gbps` is the rate of a dead port"),
         ("card: 200Gbps", "card: fast", "`fast` is no rate: write it with a unit"),
-        ("card: 200Gbps", "card: 200Gbps\nslow_cards: [{server: 9, card: 0, rate: 1Gbps}]",
-            "slow_cards[0].server is 9: use 0 to 7"),
+        (
+            "card: 200Gbps",
+            "card: 200Gbps\nslow_cards: [{server: 9, card: 0, rate: 1Gbps}]",
+            "slow_cards[0].server is 9: use 0 to 7",
+        ),
         ("mixtral-8x22b", "mixtral", "models[0] (mixtral): model: `mixtral` is unknown"),
         ("generator: qwen_b", "generator: qwen", "generator: `qwen` is unknown"),
         (", rate: 0.5", "", "rate: a generator needs one"),
@@ -74,7 +77,9 @@ fn a_bad_file_names_what_is_wrong() {
 #[test]
 fn a_bad_trace_names_what_is_wrong() {
     let line = |at: u32, tokens: u32| {
-        format!("{{\"timestamp\": {at}, \"input_length\": {tokens}, \"output_length\": 5, \"hash_ids\": [{at}]}}\n")
+        format!(
+            "{{\"timestamp\": {at}, \"input_length\": {tokens}, \"output_length\": 5, \"hash_ids\": [{at}]}}\n"
+        )
     };
     let dir = std::env::temp_dir().join(format!("meridian-flow-trace-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -84,7 +89,9 @@ fn a_bad_trace_names_what_is_wrong() {
         refused("generator: qwen_b, rate: 0.5", &format!("trace: {}", path.display()))
     };
     let whole: String = (0..39).map(|at| line(at * 1000, 400)).collect();
-    assert!(with(&whole).contains("the trace holds 39 requests, and known and requests ask for 40"));
+    assert!(
+        with(&whole).contains("the trace holds 39 requests, and known and requests ask for 40")
+    );
     let cut = with(&(whole.clone() + "{\"timestamp\": 40000, \"inp"));
     assert!(cut.contains("the trace was cut short"), "{cut}");
     let empty = with(&(whole + &line(40_000, 0)));

@@ -42,7 +42,8 @@ impl Timeline<'_> {
             svg,
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>"#,
         );
-        let title = format!("{}: who had {} ({:.0} Gb/s)", self.policy, self.port, self.rate / 125e6);
+        let title =
+            format!("{}: who had {} ({:.0} Gb/s)", self.policy, self.port, self.rate / 125e6);
         let _ = writeln!(svg, r#"<text x="12" y="20" font-size="15">{}</text>"#, plain(&title));
         self.legend(&mut svg);
         for row in self.rows() {

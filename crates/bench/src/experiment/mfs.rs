@@ -61,7 +61,8 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         small.published.iter().partition(|claim| claim.published.is_empty());
     found.claims = published.into_iter().map(|claim| sweep.hold(claim)).collect();
     if !ours.is_empty() {
-        let mut table = Table::new("Beside what the paper does not compare with", &["figure", "ours"]);
+        let mut table =
+            Table::new("Beside what the paper does not compare with", &["figure", "ours"]);
         for claim in ours.into_iter().map(|claim| sweep.hold(claim)) {
             table.row([claim.what, claim.ours]);
         }
@@ -241,9 +242,9 @@ impl<'a> Sweep<'a> {
             }
             Compared::Rate => {
                 let sustained = |system: usize| {
-                    let points = rates.clone().filter_map(|rate| {
-                        Some((case.rates[rate], value(rate, system)?))
-                    });
+                    let points = rates
+                        .clone()
+                        .filter_map(|rate| Some((case.rates[rate], value(rate, system)?)));
                     sustained(&points.collect::<Vec<_>>())
                 };
                 let others = over.iter().filter_map(|system| sustained(*system)).reduce(f64::max);

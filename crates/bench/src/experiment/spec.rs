@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
-pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use reference::{Ref, read};
 pub use trace::Trace;
 

@@ -77,9 +77,9 @@ impl Speed {
                 read(held, model.precision.expert_bytes()),
                 token(model.experts.map_or(0.0, one)),
             ),
-            touch: model.experts.map_or(0.0, |x| {
-                -libm::log(1.0 - f64::from(x.active) / f64::from(x.count))
-            }),
+            touch: model
+                .experts
+                .map_or(0.0, |x| -libm::log(1.0 - f64::from(x.active) / f64::from(x.count))),
             reduce: if split { (e.reduce, moved / (gpu.link * e.link)) } else { (0.0, 0.0) },
             launch: e.launch / 2.0,
             step: e.step,

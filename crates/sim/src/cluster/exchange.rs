@@ -73,7 +73,15 @@ impl Routing {
     }
 
     /// Bytes from rank to rank, on one lane. `context` are the tokens that the ring passes on.
-    fn bytes(&self, way: Way, layer: u16, shares: &[Share], context: f64, from: u32, to: u32) -> f64 {
+    fn bytes(
+        &self,
+        way: Way,
+        layer: u16,
+        shares: &[Share],
+        context: f64,
+        from: u32,
+        to: u32,
+    ) -> f64 {
         let ranks = shares.len() as u32;
         let sent = |owner: u32, expert: u32| {
             let wants = (self.distinct * self.weights(layer)[expert as usize]).min(1.0);

@@ -106,7 +106,11 @@ impl World<'_> {
                 let fetched = self.kv_bytes(number, tokens) * layers;
                 add(&self.fetch_ways(row, member, from), fetched, false);
             }
-            add(&self.handoff_ways(row, member), self.kv_bytes(number, member.tokens) * layers, true);
+            add(
+                &self.handoff_ways(row, member),
+                self.kv_bytes(number, member.tokens) * layers,
+                true,
+            );
             Planned {
                 id: RequestId(u64::from(member.request)),
                 // A request that waited past its deadline is served without one.
@@ -138,7 +142,14 @@ impl World<'_> {
         let mut by_rail = Vec::new();
         for layer in 0..pool.model.layers as u16 {
             for &way in directions {
-                ways.load(&serving.routing, way, layer, &running.shares, running.context, &mut by_rail);
+                ways.load(
+                    &serving.routing,
+                    way,
+                    layer,
+                    &running.shares,
+                    running.context,
+                    &mut by_rail,
+                );
             }
         }
         let name = mix(self.setup.seed, self.report.batches);

@@ -60,7 +60,12 @@ impl World<'_> {
     }
 
     /// Part of a fetch is there.
-    pub(crate) fn fetched(&mut self, now: Time, request: u32, layer: u16) -> Result<(), Impossible> {
+    pub(crate) fn fetched(
+        &mut self,
+        now: Time,
+        request: u32,
+        layer: u16,
+    ) -> Result<(), Impossible> {
         let row = self.row_of(request);
         let group = layer / self.pool(row).kv_layers;
         let (number, _) = self.rows[row as usize];
@@ -250,9 +255,9 @@ impl World<'_> {
             Parallel::Sequence => 0..pool.ranks,
         };
         let of = |rank: u32| {
-            lanes.clone().map(move |lane| {
-                (from.0.gpu(from.1 + rank, lane), to.0.gpu(to.1 + rank, lane))
-            })
+            lanes
+                .clone()
+                .map(move |lane| (from.0.gpu(from.1 + rank, lane), to.0.gpu(to.1 + rank, lane)))
         };
         ranks.flat_map(of).collect()
     }

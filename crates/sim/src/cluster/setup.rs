@@ -141,7 +141,9 @@ pub enum Impossible {
         there: u64,
     },
     /// More flows at once than the machine is given rows for.
-    #[error("{flows} flows are under way at {at}: lower the rate, or let a KV flow carry more layers")]
+    #[error(
+        "{flows} flows are under way at {at}: lower the rate, or let a KV flow carry more layers"
+    )]
     Overrun {
         /// How many.
         flows: u32,
@@ -215,7 +217,11 @@ impl Pool {
         }
         if self.parallel == Parallel::Experts && self.ranks > 1 {
             let Some(experts) = self.model.experts else {
-                return refuse("ranks", number(self.ranks), "the model has no experts: use sequence");
+                return refuse(
+                    "ranks",
+                    number(self.ranks),
+                    "the model has no experts: use sequence",
+                );
             };
             if !experts.count.is_multiple_of(self.ranks) {
                 let remedy = format!("use a divisor of the model's {} experts", experts.count);
@@ -251,7 +257,8 @@ impl Pool {
         let Tiers { tight, loose, tight_share } = self.tiers;
         for (field, value) in [("tiers.tight", tight), ("tiers.loose", loose)] {
             if !(value > 1.0 && value <= 1e6) {
-                let remedy = "a deadline before the first token can be there: use above 1, 3 as a rule";
+                let remedy =
+                    "a deadline before the first token can be there: use above 1, 3 as a rule";
                 return refuse(field, value, remedy);
             }
         }

@@ -22,8 +22,7 @@ fn requests(count: u64, gap: Duration, tokens: u32, shared: u64) -> Vec<Request>
 
 fn pool(model: &str, tensor: u32, ranks: u32, requests: Vec<Request>) -> Pool {
     let model = Model::named(model).unwrap();
-    let parallel =
-        if model.experts.is_some() { Parallel::Experts } else { Parallel::Sequence };
+    let parallel = if model.experts.is_some() { Parallel::Experts } else { Parallel::Sequence };
     Pool {
         name: model.name.to_owned(),
         model,
@@ -69,9 +68,12 @@ const POLICIES: [&str; 7] = ["mfs", "fair", "sjf", "edf", "karuna", "two_class",
 // short, with a prefix to fetch and without, of experts and of sequence parallel; in chunks too.
 #[test]
 fn correction_14_the_objective_follows_length_and_prefix() {
-    for (model, tensor, ranks) in
-        [("mixtral-8x22b", 4, 8), ("dbrx", 2, 16), ("qwen3-coder-480b", 1, 32), ("llama-3-8b-1m", 4, 4)]
-    {
+    for (model, tensor, ranks) in [
+        ("mixtral-8x22b", 4, 8),
+        ("dbrx", 2, 16),
+        ("qwen3-coder-480b", 1, 32),
+        ("llama-3-8b-1m", 4, 4),
+    ] {
         for (tokens, shared) in [(256, 0), (4096, 0), (4096, 40), (20_000, 100)] {
             let asked = requests(3, Duration::from_secs(60), tokens, shared);
             let mut one = pool(model, tensor, ranks, asked);
@@ -161,7 +163,8 @@ fn two_models_share_a_fabric() {
     let small = pool("dbrx", 2, 16, requests(12, gap, 2000, 0));
     let large = pool("mixtral-8x22b", 4, 8, requests(12, gap, 2000, 0));
     let pools = vec![Pool { prefill: 1, ..small }, Pool { prefill: 1, decode: 1, ..large }];
-    let setup = Setup { fabric: Cluster { servers: 20, ..busy("mfs").fabric }, ..setup("mfs", pools) };
+    let setup =
+        Setup { fabric: Cluster { servers: 20, ..busy("mfs").fabric }, ..setup("mfs", pools) };
     assert_eq!(fold(&setup.fabric, &setup.pools), 2);
     let report = run(&setup).unwrap();
     let of = |pool| report.records.iter().filter(|record| record.pool == pool).count();
@@ -206,8 +209,12 @@ fn impossible_setups_name_what_is_wrong() {
         change(&mut setup);
         run(&setup).unwrap_err().to_string()
     };
-    let cases: [(&dyn Fn(&mut Setup), &str); 7] = [
-        (&|s| s.pools[0].tiers.tight = 0.5, "tiers.tight is 0.5: a deadline before the first token"),
+    type Break<'a> = &'a dyn Fn(&mut Setup);
+    let cases: [(Break<'_>, &str); 7] = [
+        (
+            &|s| s.pools[0].tiers.tight = 0.5,
+            "tiers.tight is 0.5: a deadline before the first token",
+        ),
         (&|s| s.pools[0].ranks = 5, "ranks is 5: tensor times ranks is 20 GPUs"),
         (&|s| s.pools[0].prefill = 99, "3232 GPUs are needed and there are 128: add servers"),
         (&|s| s.pools[0].requests[3].tokens = 0, "requests.tokens is 0: use 1 to"),

@@ -192,7 +192,12 @@ impl<'a> World<'a> {
     }
 
     /// A prompt is computed: its KV is there for others, and its first token waits for the handoff.
-    pub(crate) fn computed(&mut self, now: Time, row: u32, member: &Member) -> Result<(), Impossible> {
+    pub(crate) fn computed(
+        &mut self,
+        now: Time,
+        row: u32,
+        member: &Member,
+    ) -> Result<(), Impossible> {
         let (pool, replica) = self.rows[row as usize];
         let holder = Holder { replica, rank: member.rank };
         let skip = if self.pool(row).keep { 0 } else { member.matched };
