@@ -17,7 +17,7 @@ use crate::attempt::Begun;
 use crate::body::Parts;
 use crate::driver::{Ticket, Verdict};
 use crate::headers;
-use crate::route::{Ended, Job, Sending, begin};
+use crate::route::{Ended, Job, Sending, begin, check_kept};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -132,6 +132,7 @@ pub(crate) async fn go_on(
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&shared, &resume);
     }
+    check_kept(&shared, &resume.job.residence, &sending.target, &begun.head.headers);
     shared.metrics.resumed("went_on");
     Gone::On { resume, ticket, sending, begun: Box::new(begun) }
 }

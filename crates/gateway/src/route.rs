@@ -329,6 +329,28 @@ pub(crate) fn source(
     Source { home, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
 }
 
+/// Holds an answer, or what goes on with one, against the rules.
+pub(crate) fn check_kept(
+    shared: &Shared,
+    residence: &Residence,
+    target: &Target,
+    head: &HeaderMap,
+) {
+    let region = head.get(headers::REGION);
+    let kept = match target {
+        _ if residence.is_free() => true,
+        Target::Replica(member) => shared.residency.permits(residence, member),
+        Target::Peer(_) => {
+            shared.residency.was_kept(residence, region, head.get(headers::RESIDENCY))
+        }
+    };
+    if !kept {
+        shared.residency.counts.breach();
+        let rules = residency::names(residence);
+        tracing::error!(?rules, ?region, "a residency rule was not kept");
+    }
+}
+
 /// Where an answer was given, and by which rules it may have been: for its headers, and counted. Of a
 /// peer's answer where it was given is the peer's word.
 fn audit(
@@ -346,18 +368,8 @@ fn audit(
         }
     };
     let mut told = Vec::new();
+    check_kept(shared, residence, target, head);
     if let Some(names) = residency::names(residence) {
-        let fits = match target {
-            Target::Replica(member) => shared.residency.permits(residence, member),
-            Target::Peer(_) => {
-                let applied = head.get(headers::RESIDENCY);
-                shared.residency.was_kept(residence, region.as_ref(), applied)
-            }
-        };
-        if !fits {
-            shared.residency.counts.breach();
-            tracing::error!(rules = ?names, ?region, "a residency rule was not kept");
-        }
         shared.residency.counts.count(residence, kept);
         told.push((headers::RESIDENCY, names));
     }

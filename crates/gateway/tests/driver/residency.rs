@@ -1,6 +1,7 @@
 //! Residency: where a rule says, there a request is served, and nowhere else.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use meridian_wire::admin::{Explanation, Status};
 use meridian_wire::config::{AdmissionMode, Gateway as Config, ResidencyRule, Span, Topology};
@@ -264,6 +265,34 @@ async fn retries_stay_within() {
     let answer = ask(&region, KEY).await;
     assert_eq!((answer.status, answer.code().as_str()), (502, "retries_exhausted"));
     assert_eq!((here.count(), one.count(), two.count()), (0, 1, 1));
+}
+
+// A stream that breaks goes on where the rule permits, never elsewhere: with nobody there, it ends
+// as broken, though another replica has room.
+#[tokio::test(start_paused = true)]
+async fn broken_streams_stay_within() {
+    let (here, one, two) = (Replica::start().await, Replica::start().await, Replica::start().await);
+    let mut all = config(&[&here, &one, &two]);
+    kept(&mut all, &["eu"]);
+    all.region = "us".to_owned();
+    all.resume = Some(Default::default());
+    all.probe.down_after = 1_000_000;
+    for spec in &mut all.replicas[1..] {
+        spec.region = Some("eu".to_owned());
+    }
+    let region = Region::start(all).await;
+    region.until("all are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+    let word = "data: {\"id\":\"a\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w\"},\"finish_reason\":null}]}\n\n";
+    for replica in [&one, &two] {
+        replica.always(
+            Script::sse().event(word).event("data: {\"id").wait(Duration::from_millis(1)).close(),
+        );
+    }
+    let answer = call(region.listen, bearing(stream_chat("hi"), KEY)).await;
+    assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+    assert!(answer.text().contains("error"), "{}", answer.text());
+    assert_eq!((here.count(), one.count() + two.count()), (0, 2));
+    assert_eq!(books(&region).await, (1, 0, 0));
 }
 
 // A region that takes in and does not send out: what entered there stays, full or not; what entered
