@@ -179,9 +179,9 @@ impl<'a> Group<'a> {
         let mut loads = Loads::default();
         let mut hop = 0.0_f64;
         for (at, server) in self.servers.iter().enumerate() {
-            for channel in 0..channels {
+            for (channel, card) in server.iter().enumerate().take(channels) {
                 for next in [(at + 1) % count, (at + count - 1) % count] {
-                    let way = self.way(server[channel], self.servers[next][channel])?;
+                    let way = self.way(*card, self.servers[next][channel])?;
                     loads.add(&way.links, share);
                     hop = hop.max(way.latency);
                 }

@@ -1,7 +1,7 @@
 //! Prefill clusters from a file: what is served on which network under which load, and what each flow
 //! policy makes of it.
 //!
-//! [`file`] is the cluster as it is written down, [`load`] its requests, [`plan`] makes both into what
+//! [`mod@file`] is the cluster as it is written down, [`load`] its requests, [`plan`] makes both into what
 //! the simulator runs; [`score`] is what is said of a run, and [`timeline`] draws who had a port.
 
 pub mod compare;

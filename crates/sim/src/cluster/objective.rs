@@ -30,8 +30,8 @@ impl Idle<'_> {
         let new = tokens - hit;
         let chunks = new.div_ceil(self.pool.batch_tokens);
         let mut now = self.speed.step(1).as_secs_f64();
-        let mut line = Line { free: now, ..Line::default() };
-        let mut fetch = Line { free: now, ..Line::default() };
+        let mut line = Line { free: now };
+        let mut fetch = Line { free: now };
         let mut before = hit;
         for nth in 0..chunks {
             let chunk = (tokens - before).min(self.pool.batch_tokens);

@@ -209,7 +209,8 @@ fn impossible_setups_name_what_is_wrong() {
         change(&mut setup);
         run(&setup).unwrap_err().to_string()
     };
-    let cases: [(&dyn Fn(&mut Setup), &str); 7] = [
+    type Break<'a> = &'a dyn Fn(&mut Setup);
+    let cases: [(Break<'_>, &str); 7] = [
         (
             &|s| s.pools[0].tiers.tight = 0.5,
             "tiers.tight is 0.5: a deadline before the first token",
