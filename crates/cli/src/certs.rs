@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use meridian_wire::peer::{Identity, Party, label};
 
 use authority::Authority;
@@ -139,6 +139,9 @@ fn issue(args: &Issue, now: SystemTime) -> anyhow::Result<String> {
 impl Issue {
     /// Who is to get it.
     fn party(&self, fleet: &str) -> anyhow::Result<Party> {
+        if self.region.is_some() && self.whose.gateway.is_none() {
+            bail!("--region: is of a gateway; leave it out, or name one with --gateway");
+        }
         let region = self.region.as_deref().unwrap_or_default();
         Ok(match &self.whose {
             Whose { gateway: Some(name), .. } => {

@@ -58,7 +58,7 @@ pub enum ServeError {
     #[error("store: {0}")]
     Registry(#[from] Refused),
     /// The certificates cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
     /// An address cannot be listened on.
     #[error(

@@ -39,10 +39,10 @@ pub enum Error {
         fits: u64,
     },
     /// The certificates for peers cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Peers(#[from] crate::peers::TlsError),
     /// The certificate for clients cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
     /// The operating system refused something else.
     #[error("{what}: {source}")]

@@ -17,7 +17,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     File(#[from] FileError),
     /// The certificate is another region's.
     #[error(
