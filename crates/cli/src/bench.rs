@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
+use meridian_bench::load::{
+    self, Arrivals, Live, Options, Place, Progress, Report, Site, Workload, nearest_first,
+};
 use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
 use meridian_workload::Day;
 
@@ -165,8 +167,14 @@ struct Race {
 #[derive(Debug, clap::Args)]
 struct Load {
     /// The endpoint, as http://host:port
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "gateways")]
     url: Option<String>,
+    /// A gateway and where it stands; may be given again. Clients ask the nearest first
+    #[arg(long = "gateway", value_name = "LAT,LON=URL", conflicts_with_all = ["url", "elsewhere"], requires = "at", allow_hyphen_values = true)]
+    gateways: Vec<Site>,
+    /// Where clients stand; given again, they stand at one place after the other
+    #[arg(long, value_name = "LAT,LON", requires = "gateways", allow_hyphen_values = true)]
+    at: Vec<Place>,
     /// Further endpoints, nearest first: asked in turn when no byte of an answer came
     #[arg(long = "elsewhere", value_name = "URL", value_delimiter = ',')]
     elsewhere: Vec<String>,
@@ -391,10 +399,15 @@ fn progress(options: &Options, live_json: bool) -> Option<Box<dyn Progress>> {
 
 impl Load {
     fn into_options(self) -> Options {
+        let first =
+            self.at.first().and_then(|at| nearest_first(&self.gateways, *at).first().copied());
+        let nearest = first.map(|site| site.url.clone()).unwrap_or_default();
         let counted = self.programs.is_some() || self.requests.is_some();
         let half_a_minute = (!counted).then_some(Duration::from_secs(30));
         Options {
-            url: self.url.unwrap_or_default(),
+            url: self.url.unwrap_or(nearest),
+            sites: self.gateways,
+            places: self.at,
             elsewhere: self.elsewhere,
             day: self.day.map(|length| Day { length, peak: self.peak, night: self.night }),
             model: self.model,
@@ -495,5 +508,28 @@ mod tests {
         assert!(options("bench --url u --rate 9 --clients 3").is_err());
         assert!(options("bench").is_err_and(|e| e.contains("--url")));
         assert!(Cli::try_parse_from(["bench", "mock"]).is_ok());
+    }
+
+    // Gateways with places need clients with places, and replace the endpoint.
+    #[test]
+    fn places() {
+        let sites = "--gateway 39.0,-77.5=http://us --gateway -33.9,151.2=http://au";
+        let found =
+            options(&format!("bench {sites} --at -37.8,145.0 --at 40.7,-74.0")).expect("good");
+        assert_eq!(
+            (found.url.as_str(), found.sites.len(), found.places.len()),
+            ("http://au", 2, 2)
+        );
+        found.validate().expect("goes together");
+        for (line, part) in [
+            (format!("bench {sites}"), "--at"),
+            ("bench --url u --at 1,2".to_owned(), "--gateway"),
+            (format!("bench {sites} --at 1,2 --url u"), "--url"),
+            (format!("bench {sites} --at 1,2 --elsewhere u"), "--elsewhere"),
+            (format!("bench {sites} --at 1"), "LAT,LON"),
+            ("bench --gateway http://us --at 1,2".to_owned(), "LAT,LON=URL"),
+        ] {
+            assert!(options(&line).is_err_and(|e| e.contains(part)), "{line}: {part}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `meridian`: the one binary.
 
 mod bench;
+mod calibrate;
 mod certs;
 mod check;
 mod control;
@@ -59,6 +60,8 @@ enum Command {
     Engine(engine::Args),
     /// Puts load on a live endpoint and measures it at the client
     Bench(Box<bench::Args>),
+    /// Fits a replica's TTFT over the length of its prompts, for a gateway to start from
+    Calibrate(calibrate::Args),
     /// Reproduces a published comparison, simulated, with the published figures beside it
     Experiment(experiment::Args),
     /// Simulates which transfer of a prefill cluster goes first
@@ -93,6 +96,7 @@ fn main() -> std::process::ExitCode {
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Flow(command) => flow::run(command),
         Command::Plan(args) => plan::run(&args),
