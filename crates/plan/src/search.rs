@@ -206,11 +206,7 @@ fn look(topology: &Topology, servers: &[u32]) -> Look {
 }
 
 /// The plan of a cell: that of the first which looks alike, laid out here.
-fn planned(
-    task: &Task<'_>,
-    servers: &[u32],
-    known: &mut Known,
-) -> Option<Ranked> {
+fn planned(task: &Task<'_>, servers: &[u32], known: &mut Known) -> Option<Ranked> {
     let (first, found) = known
         .entry(look(task.topology, servers))
         .or_insert_with(|| (servers.to_vec(), Cell::new(task, servers).plan()));
