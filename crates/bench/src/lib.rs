@@ -20,6 +20,7 @@ pub mod flowspeed;
 pub mod load;
 pub mod mock;
 pub mod parity;
+pub mod planspeed;
 pub mod race;
 pub mod simspeed;
 pub mod trace_file;

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::load::{
     self, Arrivals, Live, Options, Place, Progress, Report, Site, Workload, nearest_first,
 };
-use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
+use meridian_bench::{decision, flowspeed, mock, parity, planspeed, race, simspeed};
 use meridian_workload::Day;
 
 /// Load an OpenAI endpoint and measure at the client
@@ -37,6 +37,12 @@ enum Command {
     Decision(Decision),
     /// What a decision of the flow machine costs: submit, permit, completion, layers, passes
     Flow(Flow),
+    /// What planning 9,600 GPUs costs: time, memory
+    Plan {
+        /// Where the results go
+        #[arg(long, default_value = "target/bench/plan.json")]
+        json: PathBuf,
+    },
     /// What a simulated request costs: time, memory, beside a simulator in Python
     Sim(Sim),
     /// How true the simulator is: live over simulated, on the wall clock
@@ -295,6 +301,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Mock { listen }) => mock::run(&listen),
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
+        Some(Command::Plan { json }) => planspeed::run(&planspeed::Options { json }),
         Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
