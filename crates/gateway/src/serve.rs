@@ -32,7 +32,7 @@ use crate::registry::Following;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, peers, probe, registry};
+use crate::{admin, discover, opening, peers, probe, registry};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +169,10 @@ async fn accept(
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = std::pin::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => return shut(shared),
+        () = opening::somewhere_to_go(shared) => {}
+    }
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => break,
@@ -190,6 +194,10 @@ async fn accept(
             }
         }
     }
+    shut(shared);
+}
+
+fn shut(shared: &Shared) {
     shared.draining.store(true, Ordering::Relaxed);
     tracing::info!(in_flight = shared.driver.lock().requests.in_flight, "draining");
 }

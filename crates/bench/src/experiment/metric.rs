@@ -133,7 +133,7 @@ const RATES: [Metric; 3] = [
 ];
 
 /// Ratios and counts.
-const REST: [Metric; 15] = [
+const REST: [Metric; 17] = [
     percent("prefix_hit_ratio", "cached prompt tokens to prompt tokens, %", |r| {
         let tokens = |get: fn(&Record) -> u32| {
             let done = r.report.requests.iter().filter(|r| r.fate == Fate::Done);
@@ -156,6 +156,13 @@ const REST: [Metric; 15] = [
          before and served at home, %",
         forwarded_worse,
     ),
+    sum("forwards_held", "forwarded requests that the peer had no room for and held", |r| {
+        Some(r.count(|x| x.held_away > Duration::ZERO))
+    }),
+    plain("forward_held_ms", 0, "longest time that a peer held a forwarded request, ms", |r| {
+        let held = r.report.requests.iter().map(|x| ms(x.held_away));
+        Some(held.fold(0.0, f64::max))
+    }),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))
     }),

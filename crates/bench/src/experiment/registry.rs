@@ -52,6 +52,8 @@ pub static ALL: &[Entry] = &[
     entry!("gorgo-fit", gorgo::fit),
     entry!("llm-cache-router", llm_cache_router::run),
     entry!("calibration", calibration::run),
+    entry!("several-gateways"),
+    entry!("herding"),
     entry!("open-loop-rates"),
     entry!("baseline-grid", tuning::run),
     entry!("meridian-ablation", ablation::run),

@@ -70,11 +70,19 @@ pub(super) fn usual_or_any() -> String {
     format!("127.0.0.1:{}", if free { USUAL_PORT } else { 0 })
 }
 
+/// One region, by the seed, has many more clients than it can serve well, so that it sends requests
+/// on.
+fn uneven(options: &Options, region: usize) -> u32 {
+    let regions = options.regions.len() as u64;
+    if options.seed % regions == region as u64 { 40 } else { 8 }
+}
+
 /// The arguments of a region's load. Several regions share the clients of one, and their days
 /// follow one another.
 pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
     let (workload, clients, tokens, system) = match (options.demand, options.engines) {
         (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
+        (Demand::Steady, _) => ("mixed", uneven(options, region), 48, 6144),
         (_, Engines::Model) => ("sessions", 4, 64, 6144),
         (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
         (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
@@ -89,7 +97,9 @@ pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
         ("--region", region.to_string()),
         ("--drain", format!("{}s", DRAIN.as_secs())),
     ];
-    if regions > 1 {
+    if options.demand == Demand::Steady {
+        args.extend([("--abort-share", "0.05".to_owned()), ("--abort-within", "2s".to_owned())]);
+    } else if regions > 1 {
         args.extend([
             ("--day", format!("{}ms", options.day.as_millis())),
             ("--peak", (region as f64 / regions as f64).to_string()),
