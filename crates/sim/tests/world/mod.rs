@@ -15,11 +15,8 @@ pub(crate) fn three_regions(
 ) -> Scenario {
     let region = |name: &str| Region { name: name.into(), continent: "one".into() };
     let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("it fits");
-    let hardware = |at| Hardware {
-        region: at / replicas,
-        engine: Config::new(profile),
-        kv_tokens: None,
-    };
+    let hardware =
+        |at| Hardware { region: at / replicas, engine: Config::new(profile), kv_tokens: None };
     let policy = policy::find(policy).expect("a policy");
     Scenario {
         seed,
