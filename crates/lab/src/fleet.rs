@@ -4,6 +4,7 @@
 //! caller that dies without dropping anything is covered by the keeper. Processes are owned by
 //! whoever started them, so a test can kill one and start another under the same name.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::clocks::Clocks;
@@ -16,6 +17,7 @@ use crate::{Error, Process, Program, Result};
 pub struct Fleet {
     binary: PathBuf,
     clocks: Option<Clocks>,
+    namespace: Option<String>,
     // Dropped before the directory: a process that still runs would write into it.
     keeper: Keeper,
     dir: RunDir,
@@ -25,7 +27,7 @@ impl Fleet {
     /// A fleet whose engines, gateways and loads are run by `binary`, a `meridian`.
     pub fn new(binary: impl Into<PathBuf>) -> Result<Fleet> {
         let (keeper, dir) = (Keeper::start()?, RunDir::new()?);
-        Ok(Fleet { binary: binary.into(), clocks: None, keeper, dir })
+        Ok(Fleet { binary: binary.into(), clocks: None, namespace: None, keeper, dir })
     }
 
     /// A fleet run by the very file that this process runs.
@@ -39,6 +41,12 @@ impl Fleet {
         if let Some(clocks) = &self.clocks {
             program.env = clocks.env(self.dir(), &program.name)?;
         }
+        if let Some(namespace) = &self.namespace {
+            let inner = std::mem::replace(&mut program.path, "ip".into());
+            let enter = ["netns", "exec", namespace].map(OsString::from);
+            let args = std::mem::take(&mut program.args);
+            program.args = enter.into_iter().chain([inner.into()]).chain(args).collect();
+        }
         program.start(self.dir.path(), self.keeper.group()).await
     }
 
@@ -50,6 +58,11 @@ impl Fleet {
         ready: &'static [&'static str],
     ) -> Result<Process> {
         self.start(Program::new(name, &self.binary).args(args).ready(ready)).await
+    }
+
+    /// From now on programs are started in this network namespace, or again in the machine's own.
+    pub fn enter(&mut self, namespace: Option<&str>) {
+        self.namespace = namespace.map(str::to_owned);
     }
 
     /// From now on each program that is started reads a wall clock of its own, by libfaketime.

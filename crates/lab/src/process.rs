@@ -53,7 +53,13 @@ pub struct Process {
 impl Program {
     /// A program that says nothing when it is ready.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Program {
-        Program { name: name.into(), path: path.into(), args: Vec::new(), env: Vec::new(), ready: &[] }
+        Program {
+            name: name.into(),
+            path: path.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            ready: &[],
+        }
     }
 
     /// Adds arguments.

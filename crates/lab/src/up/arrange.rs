@@ -101,11 +101,7 @@ fn peers(
 }
 
 /// Where the clients of a region ask: their own gateway, and then the others, nearest first.
-pub(super) fn addresses(
-    regions: &[Region],
-    distance: Option<&Distance>,
-    at: usize,
-) -> Vec<String> {
+pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usize) -> Vec<String> {
     let here = &regions[at];
     let mut all: Vec<&Region> = regions.iter().filter(|region| region.spec.is_some()).collect();
     all.sort_by_key(|region| rtt_ms(&here.name, &region.name));

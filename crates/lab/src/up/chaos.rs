@@ -88,4 +88,4 @@ fn chosen(options: &Options) -> Result<Vec<&'static Scenario>> {
 }
 
 /// The load runs for this long before the first fault and after the last was mended.
-const CALM: Duration = Duration::from_secs(5);
+const CALM: Duration = Duration::from_secs(6);

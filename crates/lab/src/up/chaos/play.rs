@@ -24,11 +24,7 @@ pub(super) struct Played {
 }
 
 /// Brings a fleet up, breaks it, mends it, and judges.
-pub(super) async fn play(
-    scenario: &Scenario,
-    steps: &[Step],
-    options: &Options,
-) -> Result<Played> {
+pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options) -> Result<Played> {
     let up = Up {
         regions: ["us", "eu", "asia"].map(str::to_owned).into(),
         topology: scenario.topology.to_owned(),
@@ -123,8 +119,6 @@ async fn look(world: &World) -> Result<Parties> {
 
 /// Whether an order touches a link, which lets two gateways count differently.
 pub(super) fn touches_links(steps: &[Step]) -> bool {
-    let of_link = |step: &Step| {
-        matches!(&step.deed, Deed::Order(Order { what: What::Link, act, .. }) if *act != Act::Slow)
-    };
+    let of_link = |step: &Step| matches!(&step.deed, Deed::Order(Order { what: What::Link, act, .. }) if *act != Act::Slow);
     steps.iter().any(of_link)
 }

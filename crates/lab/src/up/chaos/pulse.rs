@@ -12,8 +12,11 @@ use tokio::time::Instant;
 use super::super::region::Region;
 use crate::Live;
 
-/// TTFT is back when the median of a second is at most this many times the calm one.
+/// A region's TTFT is back when the median of a second is at most this many times its calm one.
 const BACK: f64 = 1.5;
+
+/// The end of the calm, when the load has got going.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// One line of one load.
 struct Beat {
@@ -35,7 +38,7 @@ pub(super) struct Course {
     pub(super) calm: Option<f64>,
     /// The worst median of a second of one region's clients until the heal, ms.
     pub(super) worst: Option<f64>,
-    /// From the heal until no region's TTFT was above the calm one by half.
+    /// From the heal until no region's TTFT was above its calm one by half.
     pub(super) back: Option<Duration>,
     /// Answers a second before the first fault, and from then to the heal.
     pub(super) rates: [f64; 2],
@@ -62,25 +65,30 @@ impl Pulse {
     pub(super) fn course(&self, broken: Instant, healed: Instant) -> Course {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let ttft = |beat: &Beat| beat.live.recent_ttft_ms.p50;
-        let before = beats.iter().filter(|beat| beat.at < broken);
-        let calm = median(before.filter_map(ttft).collect());
+        let calm_of = |loads: std::ops::Range<usize>| {
+            let before = beats.iter().filter(|b| b.at < broken && loads.contains(&b.load));
+            median(before.filter_map(ttft).collect())
+        };
+        let loads = 0..self.tasks.len();
         let during = beats.iter().filter(|beat| (broken..healed).contains(&beat.at));
         let worst = during.filter_map(ttft).max_by(f64::total_cmp);
-        let after = |load| beats.iter().filter(move |b: &&Beat| b.at >= healed && b.load == load);
-        let is_back = |beat: &&Beat| ttft(beat).zip(calm).is_some_and(|(t, calm)| t <= BACK * calm);
-        let of_load = |load| after(load).find(is_back).map(|beat| beat.at - healed);
-        let backs: Option<Vec<Duration>> = (0..self.tasks.len()).map(of_load).collect();
-        let rate = |from: Option<Instant>, to: Instant| {
+        let back_of = |load: usize| {
+            let calm = calm_of(load..load + 1)?;
+            let mut after = beats.iter().filter(|b| b.at >= healed && b.load == load);
+            let back = after.find(|beat| ttft(beat).is_some_and(|ttft| ttft <= BACK * calm))?;
+            Some(back.at - healed)
+        };
+        let backs: Option<Vec<Duration>> = loads.clone().map(back_of).collect();
+        let rate = |from: Instant, to: Instant| {
             let answered = |at: Instant| -> f64 {
                 let last = |load| beats.iter().rfind(|b| b.load == load && b.at <= at);
-                (0..self.tasks.len()).filter_map(last).map(|beat| beat.live.ok as f64).sum()
+                loads.clone().filter_map(last).map(|beat| beat.live.ok as f64).sum()
             };
-            let from = from.unwrap_or(to);
             (answered(to) - answered(from)) / (to - from).as_secs_f64().max(0.1)
         };
-        let first = beats.first().map(|beat| beat.at);
-        let rates = [rate(first, broken), rate(Some(broken), healed)];
-        Course { calm, worst, back: backs.and_then(|b| b.into_iter().max()), rates }
+        let rates = [rate(broken - SETTLED, broken), rate(broken, healed)];
+        let back = backs.and_then(|backs| backs.into_iter().max());
+        Course { calm: calm_of(loads), worst, back, rates }
     }
 }
 
