@@ -3,7 +3,7 @@
 //! The line is everything: the tables, the plots, the published figures and results.json all find a
 //! metric by its name here. A dot in a name nests it in results.json.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_base::Duration;
 use meridian_sim::{Fate, Record, Report};
@@ -156,12 +156,13 @@ const REST: [Metric; 17] = [
          before and served at home, %",
         forwarded_worse,
     ),
-    sum("forwards_held", "forwarded requests that the peer had no room for and held", |r| {
-        Some(r.count(|x| x.held_away > Duration::ZERO))
-    }),
-    plain("forward_held_ms", 0, "longest time that a peer held a forwarded request, ms", |r| {
-        let held = r.report.requests.iter().map(|x| ms(x.held_away));
-        Some(held.fold(0.0, f64::max))
+    sum(
+        "idle_held",
+        "requests forwarded to a region without clients of its own that it had no room for and held",
+        |r| at_idle(r, |held| held.filter(|held| **held > 0.0).count() as f64),
+    ),
+    plain("idle_held_ms", 0, "longest time that such a region held a forwarded request, ms", |r| {
+        at_idle(r, |held| held.copied().fold(0.0, f64::max))
     }),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))
@@ -201,6 +202,16 @@ pub fn all() -> impl Iterator<Item = &'static Metric> + Clone {
 #[must_use]
 pub fn find(name: &str) -> Option<(usize, &'static Metric)> {
     all().enumerate().find(|(_, m)| m.name == name)
+}
+
+/// Something of the times in ms that forwarded requests were held in regions without clients of
+/// their own; `None` where each has some.
+fn at_idle(r: &Run<'_>, of: impl Fn(std::slice::Iter<'_, f64>) -> f64) -> Option<f64> {
+    let requests = &r.report.requests;
+    let busy: BTreeSet<u16> = requests.iter().map(|x| x.region).collect();
+    let there = requests.iter().filter(|x| x.forwarded && !busy.contains(&x.served));
+    let held: Vec<f64> = there.map(|x| ms(x.held_away)).collect();
+    (!held.is_empty()).then(|| of(held.iter()))
 }
 
 /// Requests that met their TTFT objective and those that had one; `None` when none had.
