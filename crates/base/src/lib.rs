@@ -8,11 +8,13 @@
 extern crate alloc;
 
 mod fingerprint;
+mod hash;
 mod ids;
 mod rng;
 mod time;
 
 pub use fingerprint::{Fingerprinter, keyed, mix};
+pub use hash::{NumberHasher, Seeded};
 pub use ids::{BatchId, FlowId, ModelId, PeerId, PortId, ReplicaId, RequestId};
 pub use rng::Rng;
 pub use time::Time;

@@ -1,5 +1,5 @@
-//! What a decision of the flow machine costs: the three primitives, a layer, a pass; and the network
-//! that it is simulated on.
+//! What a decision of the flow machine costs: the three primitives, a layer, a pass; the network and
+//! the cluster that it is simulated on.
 //!
 //! One thread, no sockets: the machine as a daemon would drive it, with 10,000 live flows of 200
 //! batches over 400 ports. A tenth of them are collectives, the rest are fetches and handoffs of four
@@ -11,6 +11,7 @@
 
 mod cluster;
 mod network;
+mod prefill;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -67,6 +68,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     rows.extend(layers(options)?);
     rows.extend(passes(options)?);
     rows.extend(network::rows(options)?);
+    rows.extend(prefill::rows(options)?);
     print(&rows);
     let Options { policy, flows, seed, json, .. } = options;
     let (commit, policy) = (crate::commit(), policy.clone());

@@ -4,9 +4,12 @@
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
+//! [`cluster`] reads prefill clusters and says what flow policies make of them.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
+pub mod beside;
 pub mod calibration;
+pub mod cluster;
 mod commit;
 pub mod decision;
 pub mod experiment;

@@ -25,7 +25,7 @@ mod tally;
 pub use drive::run;
 pub use gateway::{Check, CheckRow};
 pub use live::{Live, Progress, Quick};
-pub use options::{Arrivals, Day, Options, Workload};
+pub use options::{Arrivals, Options, Workload};
 pub use outcome::ErrorKind;
 pub use report::{Counts, Quantiles, ReplicaCounts, Report, Row};
 pub use table::render;

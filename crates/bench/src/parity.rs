@@ -17,11 +17,9 @@ use anyhow::{Context, anyhow, ensure};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use meridian_engine::{Config, Profile};
 use meridian_lab::{EngineSpec, Fleet, GatewaySpec, Process};
-use meridian_routing::policy::{self, Params};
-use meridian_routing::{HeldConfig, ProbeConfig};
+use meridian_routing::policy;
 use meridian_sim::{
-    Digests, Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Twin, Wan,
-    run_twin,
+    Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Twin, Wan, run_twin,
 };
 use meridian_workload::Sessions;
 use serde::Serialize;
@@ -184,18 +182,7 @@ fn scenario(options: &Options, seed: u64) -> anyhow::Result<Scenario> {
         regions: vec![Region { name: "local".to_owned(), continent: "local".to_owned() }],
         wan: Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
         replicas: vec![hardware; REPLICAS],
-        system: System {
-            name: policy.name.to_owned(),
-            policy,
-            params: Params::defaults(policy),
-            admission: policy.admission,
-            topology: Topology::RegionLocal,
-            gateways: 1,
-            held: HeldConfig::default(),
-            probe: ProbeConfig::default(),
-            digests: Digests { every: Duration::from_secs(1), on_change: None },
-            news: News::Eager,
-        },
+        system: System { news: News::Eager, ..System::usual(policy, Topology::RegionLocal) },
         loads: vec![Load {
             region: 0,
             source: Source::Closed {
@@ -203,6 +190,7 @@ fn scenario(options: &Options, seed: u64) -> anyhow::Result<Scenario> {
                 generator: Arc::new(sessions),
                 ramp: Duration::ZERO,
                 programs: None,
+                day: None,
             },
             may_run_in: None,
         }],

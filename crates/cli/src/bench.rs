@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::load::{self, Arrivals, Day, Live, Options, Progress, Report, Workload};
+use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
 use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
+use meridian_workload::Day;
 
 /// Load an OpenAI endpoint and measure at the client
 #[derive(Debug, clap::Args)]
@@ -172,9 +173,9 @@ struct Load {
     /// Model to ask for [default: the first of /v1/models]
     #[arg(long)]
     model: Option<String>,
-    /// API key
+    /// API key; given again, sessions are shared out among the keys
     #[arg(long, env = "OPENAI_API_KEY", hide_env_values = true)]
-    api_key: Option<String>,
+    api_key: Vec<String>,
     /// Name of what is measured, for the report
     #[arg(long, default_value = "live")]
     system: String,
@@ -397,7 +398,7 @@ impl Load {
             elsewhere: self.elsewhere,
             day: self.day.map(|length| Day { length, peak: self.peak, night: self.night }),
             model: self.model,
-            api_key: self.api_key,
+            api_keys: self.api_key,
             system: self.system,
             workload: Workload {
                 name: self.workload,

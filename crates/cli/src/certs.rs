@@ -1,8 +1,8 @@
-//! `meridian certs`: a fleet's certificate authority and its gateways' certificates.
+//! `meridian certs`: a fleet's certificate authority, and the certificates of those it knows.
 //!
-//! A folder holds everything: `ca.crt` is what every gateway trusts, `ca-N.crt` and `ca-N.key` are
-//! the authorities, `gateways/NAME.crt` and `.key` the gateways'. A gateway needs `ca.crt` and its
-//! own two files. Nothing is replaced unless `--force` says so; `rotate` replaces what it renews.
+//! A folder holds everything: `ca.crt` is what everybody trusts, `ca-N.crt` and `ca-N.key` are the
+//! authorities, `gateways/NAME.crt` and `.key` the gateways', and likewise under `control` and
+//! `operators`. Each needs `ca.crt` and its own two files. Nothing is replaced unless `--force` says so; `rotate` replaces what it renews.
 //!
 //! Deliberately not here: how files reach the gateways.
 
@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use meridian_wire::peer::{Identity, label};
+use meridian_wire::peer::{Identity, Party, label};
 
 use authority::Authority;
 use facts::Facts;
-use folder::{Folder, Replace, days};
+use folder::{Folder, Replace, Seat, days};
 use gateway::Wish;
 
 /// Issues and renews the certificates with which gateways know each other
@@ -29,7 +29,7 @@ use gateway::Wish;
 pub(crate) enum Command {
     /// Makes a fleet's certificate authority in a folder
     Init(Init),
-    /// Issues a gateway's certificate and key
+    /// Issues the certificate and key of a gateway, a control plane or an operator
     Issue(Issue),
     /// Renews certificates that run out soon, or exchanges the authority step by step
     Rotate(rotate::Rotate),
@@ -56,12 +56,11 @@ pub(crate) struct Init {
 pub(crate) struct Issue {
     /// The folder of the authority
     dir: PathBuf,
-    /// The gateway's name
-    #[arg(long, value_name = "NAME")]
-    gateway: String,
-    /// The region it serves
-    #[arg(long)]
-    region: String,
+    #[command(flatten)]
+    whose: Whose,
+    /// The region that the gateway serves
+    #[arg(long, requires = "gateway")]
+    region: Option<String>,
     /// A DNS name that clients reach it by; may be given again
     #[arg(long, value_name = "NAME")]
     dns: Vec<String>,
@@ -71,9 +70,24 @@ pub(crate) struct Issue {
     /// Days until it runs out
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
-    /// Replaces the gateway's files where they are there
+    /// Replaces the files where they are there
     #[arg(long)]
     force: bool,
+}
+
+/// Who gets a certificate.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Whose {
+    /// A gateway, by its name
+    #[arg(long, value_name = "NAME", requires = "region")]
+    gateway: Option<String>,
+    /// A control plane, by its name
+    #[arg(long, value_name = "NAME")]
+    control: Option<String>,
+    /// Somebody who operates the fleet, by their name
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -102,7 +116,7 @@ fn init(args: &Init, now: SystemTime) -> anyhow::Result<String> {
     let authority = Authority::make(&args.fleet, 1, days(args.days), now)?;
     folder.begin(&authority, Replace::when(args.force))?;
     Ok(format!(
-        "the authority of fleet {} is in {}: keep its .key files there, give ca.crt to every gateway\n",
+        "the authority of fleet {} is in {}: keep its .key files there, give ca.crt to every gateway and control plane\n",
         args.fleet,
         args.dir.display()
     ))
@@ -111,16 +125,32 @@ fn init(args: &Init, now: SystemTime) -> anyhow::Result<String> {
 fn issue(args: &Issue, now: SystemTime) -> anyhow::Result<String> {
     let folder = Folder::at(&args.dir);
     let authority = folder.authority()?;
-    let identity = Identity::new(authority.fleet(), &args.region, &args.gateway)?;
-    let wish =
-        Wish { identity, dns: args.dns.clone(), ips: args.ip.clone(), lasts: days(args.days) };
+    let party = args.party(authority.fleet())?;
+    let seat = Seat::of(&party);
+    let wish = Wish { party, dns: args.dns.clone(), ips: args.ip.clone(), lasts: days(args.days) };
     let pair = wish.issue(&authority, now)?;
-    let (crt, key) = folder.put_gateway(&args.gateway, &pair, Replace::when(args.force))?;
+    let (crt, key) = folder.put(&seat, &pair, Replace::when(args.force))?;
     let mut said = format!("{}\n{}\n", crt.display(), key.display());
     if wish.until(&authority, now) < now + wish.lasts {
         said.push_str("note: it ends with the authority, sooner than asked; `meridian certs rotate --ca add` begins a new one\n");
     }
     Ok(said)
+}
+
+impl Issue {
+    /// Who is to get it.
+    fn party(&self, fleet: &str) -> anyhow::Result<Party> {
+        let region = self.region.as_deref().unwrap_or_default();
+        Ok(match &self.whose {
+            Whose { gateway: Some(name), .. } => {
+                Party::Gateway(Identity::new(fleet, region, name)?)
+            }
+            Whose { control: Some(name), .. } => Party::control(fleet, name)?,
+            Whose { operator, .. } => {
+                Party::operator(fleet, operator.as_deref().unwrap_or_default())?
+            }
+        })
+    }
 }
 
 fn show(args: &Show, now: SystemTime) -> anyhow::Result<String> {

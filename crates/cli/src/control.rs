@@ -51,5 +51,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn announce(ready: meridian_control::serve::Ready) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading any more; serving goes on.
-    let _ = writeln!(out, "admin on http://{}", ready.admin).and_then(|()| out.flush());
+    let scheme = if ready.tls { "https" } else { "http" };
+    let _ = writeln!(out, "admin on {scheme}://{}", ready.admin).and_then(|()| out.flush());
 }

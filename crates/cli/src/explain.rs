@@ -33,7 +33,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn print(e: &Explanation) {
     let picked = e.picked.as_deref().unwrap_or("nothing");
-    println!("{}: {} picked {picked} ({}), attempt {}", e.id, e.policy, e.reason, e.attempt);
+    let resumed = if e.resumed { ", going on with a broken answer" } else { "" };
+    println!(
+        "{}: {} picked {picked} ({}), attempt {}{resumed}",
+        e.id, e.policy, e.reason, e.attempt
+    );
     for c in &e.candidates {
         println!("  {}", line(c));
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use meridian_gateway::Ready;
 use meridian_wire::config::Gateway;
 
 use crate::logs;
@@ -36,10 +37,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Lines that programs wait for.
-fn announce(ready: meridian_gateway::Ready) {
+fn announce(ready: Ready) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading any more; serving goes on.
-    let _ = writeln!(out, "listening on http://{}\nadmin on http://{}", ready.listen, ready.admin);
+    let scheme = if ready.tls { "https" } else { "http" };
+    let Ready { listen, admin, .. } = ready;
+    let _ = writeln!(out, "listening on {scheme}://{listen}\nadmin on http://{admin}");
     if let Some(peers) = ready.peers {
         let _ = writeln!(out, "peers on https://{peers}");
     }

@@ -5,15 +5,20 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use meridian_tls::Files;
+use meridian_wire::peer::control_name;
+use rustls::pki_types::ServerName;
 
 /// The longest wait for an answer that costs nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The status and the text of `GET url`.
 pub(crate) fn get(url: &str) -> anyhow::Result<(u16, String)> {
-    ask("GET", url, None, String::new())
+    ask("GET", url, None, None, String::new())
 }
 
 /// The status and the text of what `url` answers to a request with JSON.
@@ -21,6 +26,7 @@ pub(crate) fn ask(
     method: &str,
     url: &str,
     token: Option<&str>,
+    tls: Option<&Files>,
     body: String,
 ) -> anyhow::Result<(u16, String)> {
     let uri: http::Uri =
@@ -32,16 +38,44 @@ pub(crate) fn ask(
     let request = request.body(Full::new(Bytes::from(body)));
     let request = request.with_context(|| format!("`{url}` can't be asked"))?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-        let asked = async {
-            let response = client.request(request).await?;
-            let status = response.status().as_u16();
-            let body = response.into_body().collect().await?.to_bytes();
-            anyhow::Ok((status, String::from_utf8_lossy(&body).into_owned()))
-        };
+        let builder = Client::builder(TokioExecutor::new());
         let limit = || format!("no answer within {PATIENCE:?}");
+        let asked = async {
+            match tls {
+                None => answer(builder.build_http(), request).await,
+                Some(files) => answer(builder.build(connector(files)?), request).await,
+            }
+        };
         tokio::time::timeout(PATIENCE, asked).await.with_context(limit)?
     })
+}
+
+async fn answer<C>(
+    client: Client<C, Full<Bytes>>,
+    request: http::Request<Full<Bytes>>,
+) -> anyhow::Result<(u16, String)>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let response = client.request(request).await?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// https to the control plane of the fleet that the own certificate names, and to nobody else.
+fn connector(files: &Files) -> anyhow::Result<HttpsConnector<HttpConnector>> {
+    let named = files.read()?;
+    let own = meridian_tls::party(named.certificate());
+    let own = own.map_err(|error| files.error("certificate", error))?;
+    let config = meridian_tls::client(files, named, &[])?;
+    let name = ServerName::try_from(control_name(own.fleet())).context("the fleet's name")?;
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_only()
+        .with_server_name_resolver(FixedServerNameResolver::new(name))
+        .enable_http1()
+        .build())
 }
 
 /// The message of an error in OpenAI's form.

@@ -8,11 +8,14 @@ mod control;
 mod engine;
 mod experiment;
 mod explain;
+mod flow;
 mod gateway;
 mod http;
 mod logs;
+mod plan;
 mod policies;
 mod registry;
+mod tenant_key;
 mod up;
 mod wan;
 mod workload;
@@ -50,6 +53,8 @@ enum Command {
     /// Issues and renews the certificates with which gateways know each other
     #[command(subcommand)]
     Certs(certs::Command),
+    /// Makes the hash of a tenant's API key
+    TenantKey(tenant_key::Args),
     /// Shows a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),
@@ -59,6 +64,11 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Reproduces a published comparison, simulated, with the published figures beside it
     Experiment(experiment::Args),
+    /// Simulates which transfer of a prefill cluster goes first
+    #[command(subcommand)]
+    Flow(flow::Command),
+    /// Plans where GPUs go and which collective they use
+    Plan(Box<plan::Args>),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Describes, writes and converts workloads and traces
@@ -83,10 +93,13 @@ fn main() -> std::process::ExitCode {
         Command::Policy(args) => args.run(),
         Command::Check(args) => check::run(&args),
         Command::Certs(command) => certs::run(&command),
+        Command::TenantKey(args) => tenant_key::run(&args),
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Flow(command) => flow::run(command),
+        Command::Plan(args) => plan::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),

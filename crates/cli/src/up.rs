@@ -68,7 +68,8 @@ enum Load {
 /// # Errors
 /// When the region cannot be brought up, or its run did not end well.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let options = args.options();
+    let mut options = args.options();
+    options.beside = meridian_bench::beside::begin(&options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -112,6 +113,7 @@ impl Args {
                 Load::Mixed => Demand::Mixed,
             },
             seed: self.seed,
+            beside: None,
             duration: self.duration,
             binary: None,
             llamacpp_home: self.llamacpp_home,

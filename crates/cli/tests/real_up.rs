@@ -17,7 +17,7 @@ fn up(args: &[&str]) -> Output {
     command(args).output().expect("the binary runs")
 }
 
-fn ends_well(args: &[&str]) {
+fn ends_well(args: &[&str]) -> String {
     let output = up(args);
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
@@ -28,13 +28,18 @@ fn ends_well(args: &[&str]) {
     let row = out.lines().find(|line| line.contains("requests done"));
     let client = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<u64>().ok());
     assert!(client.is_some_and(|client| client > 0), "{out}");
+    out.into_owned()
 }
 
-// A region of model engines under load ends by itself, with every request well and the three
-// counts equal.
+// Regions of model engines under load end by themselves, with every request well and the three
+// counts equal; the tenant that is to stay in eu was served, and nowhere else.
 #[test]
 fn model_engines_end_well_and_counts_agree() {
-    ends_well(&["--for", "5s", "--time-scale", "4"]);
+    let out = ends_well(&["--for", "5s", "--time-scale", "4"]);
+    let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
+    let rule = rule.unwrap_or_else(|| panic!("no rule is told of: {out}"));
+    assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
+    assert!(out.contains("answers given where a rule forbids: 0"), "{out}");
 }
 
 // The same with real llama.cpp servers, which it sets up itself.
@@ -68,10 +73,20 @@ fn an_interrupt_ends_a_run_in_good_order() {
     assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
 }
 
-// What makes no sense is refused with the name of the setting.
+// What makes no sense is refused with the name of the setting and what to do.
 #[test]
 fn senseless_settings_are_refused() {
-    let output = up(&["--replicas", "0", "--for", "1s"]);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && err.contains("--replicas 0: use 1 to 64"), "{err}");
+    let cases: [(&[&str], &str); 6] = [
+        (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
+        (&["--regions", ""], "--regions \"\": region: `` is no name; use a letter"),
+        (&["--regions", "us,us"], "--regions us,us: name each region once"),
+        (&["--regions", "us,atlantis"], "atlantis"),
+        (&["--policy", "best"], "best"),
+        (&["--time-scale", "0"], "--time-scale"),
+    ];
+    for (args, expected) in cases {
+        let output = up(&[args, &["--for", "1s"]].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && err.contains(expected), "{args:?}: {err}");
+    }
 }

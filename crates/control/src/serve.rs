@@ -1,7 +1,8 @@
 //! The control plane as a process: the registry behind an HTTP port.
 //!
-//! Operators, scrapers and the gateways of this machine use the admin port. It is plain HTTP, as a
-//! gateway's is, for the machine itself; a token guards it where it is open to more. Gateways tell
+//! Operators, scrapers and gateways use the admin port. With certificates (`secured.rs`) it knows who
+//! asks, and what they may change; without, it is plain HTTP for the machine itself, and a token
+//! guards it where it is open to more. Gateways tell
 //! that they live and follow every change here; nothing else about them is known, and no request
 //! of a client passes through.
 //!
@@ -13,6 +14,7 @@ mod gateways;
 mod metrics;
 mod needs;
 mod reports;
+mod secured;
 mod watch;
 
 use std::convert::Infallible;
@@ -28,6 +30,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::Time;
 use meridian_wire::config::Control as Config;
+use meridian_wire::peer::Party;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -35,6 +39,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::reports::Reports;
+use self::secured::Secured;
 use crate::embedded::{Embedded, Limits};
 use crate::registry::{Refused, Registry};
 
@@ -52,6 +57,9 @@ pub enum ServeError {
     /// The registry can't be begun.
     #[error("store: {0}")]
     Registry(#[from] Refused),
+    /// The certificates cannot be used.
+    #[error("{0}")]
+    Tls(#[from] meridian_tls::FileError),
     /// An address cannot be listened on.
     #[error(
         "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
@@ -71,6 +79,8 @@ pub enum ServeError {
 pub struct Ready {
     /// Operators connect here.
     pub admin: SocketAddr,
+    /// They do so over TLS.
+    pub tls: bool,
 }
 
 struct Shared {
@@ -78,6 +88,7 @@ struct Shared {
     /// Names the store.
     store: String,
     token: Option<String>,
+    tls: Option<Secured>,
     target: f64,
     start: Instant,
     reports: Mutex<Reports>,
@@ -119,6 +130,7 @@ pub async fn serve(
         store: registry.identity(&format!("{:016x}", random())).await?,
         registry,
         token: config.token,
+        tls: config.tls.as_ref().map(Secured::load).transpose()?,
         target: config.target,
         start,
         reports: Mutex::default(),
@@ -133,8 +145,9 @@ pub async fn serve(
     })?;
     let mut background = JoinSet::new();
     background.spawn(accept(shared.clone(), listener));
+    background.spawn(secured::keep(shared.clone()));
     tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
-    on_ready(Ready { admin });
+    on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {
         // It goes on for ever unless the disk fails; then nothing here is sure any more.
         failed = time.keep_time() => failed.map_err(ServeError::Store),
@@ -175,14 +188,34 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 async fn one(shared: Arc<Shared>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let over = shared.over.clone();
+    let talk = async {
+        match &shared.tls {
+            None => talk(&shared, stream, None).await,
+            Some(tls) => {
+                if let Some((stream, party)) = tls.meet(stream, HEAD).await {
+                    talk(&shared, stream, Some(party)).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = talk => {}
+        () = over.cancelled() => {}
+    }
+}
+
+/// Answers whoever is there, for as long as they ask.
+async fn talk<S>(shared: &Arc<Shared>, stream: S, party: Option<Party>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let party = Arc::new(party);
     let service = service_fn(move |request: Request<Incoming>| {
-        let shared = shared.clone();
-        async move { Ok::<_, Infallible>(api::answer(&shared, request).await) }
+        let (shared, party) = (shared.clone(), party.clone());
+        async move { Ok::<_, Infallible>(api::answer(&shared, party.as_ref().as_ref(), request).await) }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    tokio::select! {
-        _ = http.serve_connection(TokioIo::new(stream), service) => {}
-        () = over.cancelled() => {}
-    }
+    // An error is the end of the line.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

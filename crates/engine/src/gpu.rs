@@ -61,10 +61,10 @@ pub struct Gpu {
 
 /// Bytes that an engine keeps from the KV cache beside the weights: activations, graphs, the
 /// runtime (aiconfigurator's `other_mem`, 3.5 GiB).
-pub(crate) const RESERVE: f64 = 3_758_096_384.0;
+const RESERVE: f64 = 3_758_096_384.0;
 
 /// Share of memory that an engine takes (vLLM's `gpu_memory_utilization`).
-pub(crate) const UTILIZATION: f64 = 0.9;
+const UTILIZATION: f64 = 0.9;
 
 /// vLLM's, as the H100 shows them with Qwen3-32B in bf16; each GPU puts its own shares of bandwidth
 /// and flops in.
@@ -94,8 +94,23 @@ const L4: Gpu = Gpu {
     },
 };
 
+const A100: Gpu = Gpu {
+    name: "a100",
+    memory: 85_899_345_920.0,
+    bandwidth: 2039e9,
+    flops: 312e12,
+    fp8_flops: 312e12,
+    link: 300e9,
+    efficiency: Efficiency { memory: 0.80, compute: 0.572, attention: 0.515, ..VLLM },
+    source: Source {
+        fitted: "compute: GORGO's Table 1, 0.0938 ms a prompt token (Mistral-7B); bandwidth: \
+                 aiconfigurator's correction, not measured",
+        error: 0.15,
+    },
+};
+
 /// Every GPU there is a profile for.
-pub const GPUS: [Gpu; 8] = [
+pub const GPUS: [Gpu; 10] = [
     L4,
     Gpu {
         name: "l4-slow",
@@ -107,18 +122,19 @@ pub const GPUS: [Gpu; 8] = [
         efficiency: Efficiency { memory: 0.90, compute: 0.468, attention: 0.421, ..VLLM },
         ..L4
     },
+    A100,
+    Gpu { name: "a100-40g", memory: 42_949_672_960.0, bandwidth: 1555e9, ..A100 },
     Gpu {
-        name: "a100",
-        memory: 85_899_345_920.0,
-        bandwidth: 2039e9,
-        flops: 312e12,
-        fp8_flops: 312e12,
-        link: 300e9,
-        efficiency: Efficiency { memory: 0.80, compute: 0.572, attention: 0.515, ..VLLM },
+        name: "v100",
+        memory: 34_359_738_368.0,
+        bandwidth: 900e9,
+        flops: 125e12,
+        fp8_flops: 125e12,
+        link: 150e9,
+        efficiency: A100.efficiency,
         source: Source {
-            fitted: "compute: GORGO's Table 1, 0.0938 ms a prompt token (Mistral-7B); bandwidth: \
-                     aiconfigurator's correction, not measured",
-            error: 0.15,
+            fitted: "nothing: the datasheet (fp16, it has no bf16) with the A100's shares",
+            error: 0.40,
         },
     },
     Gpu {
@@ -198,6 +214,12 @@ impl Gpu {
     #[must_use]
     pub const fn with_efficiency(self, efficiency: Efficiency) -> Gpu {
         Gpu { efficiency, ..self }
+    }
+
+    /// Bytes that an engine has for weights and KV.
+    #[must_use]
+    pub const fn usable_memory(&self) -> f64 {
+        self.memory * UTILIZATION - RESERVE
     }
 
     /// Tensor flops in which weights of this format are multiplied (datasheet).

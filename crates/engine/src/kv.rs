@@ -19,9 +19,12 @@ mod free;
 #[cfg(test)]
 mod tests;
 
-use crate::hash::{FixedState, NumberMap};
 use alloc::vec::Vec;
 use free::FreeList;
+use meridian_base::Seeded;
+
+/// By block hash or request id.
+pub(crate) type NumberMap<K, V> = hashbrown::HashMap<K, V, Seeded>;
 
 /// Tokens in one block.
 pub const BLOCK_TOKENS: u32 = 16;
@@ -53,7 +56,7 @@ impl KvCache {
     pub fn new(blocks: u32) -> KvCache {
         KvCache {
             blocks: alloc::vec![Block::default(); blocks as usize],
-            index: NumberMap::with_capacity_and_hasher(blocks as usize, FixedState),
+            index: NumberMap::with_capacity_and_hasher(blocks as usize, Seeded::default()),
             free: FreeList::full(blocks),
             evictions: 0,
         }

@@ -20,7 +20,6 @@ extern crate alloc;
 mod config;
 mod cost;
 mod gpu;
-mod hash;
 mod input;
 mod kv;
 mod machine;

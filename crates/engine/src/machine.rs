@@ -24,9 +24,9 @@ mod step;
 mod tests;
 
 use crate::config::{Config, ConfigError};
-use crate::hash::NumberMap;
 use crate::input::{Input, Submission};
 use crate::kv::KvCache;
+use crate::kv::NumberMap;
 use crate::output::{Output, Refusal, StopReason};
 use crate::sequence::{Place, Sequence};
 use crate::stats::Stats;

@@ -101,7 +101,7 @@ const fn windowed(model: Model, windowed: u32) -> Model {
 }
 
 /// Every model there is a profile for.
-pub const MODELS: [Model; 12] = [
+pub const MODELS: [Model; 18] = [
     shape("llama-3.1-8b", [32, 4096, 32, 8, 128, 14336, 128_256], 131_072),
     shape("mistral-7b", [32, 4096, 32, 8, 128, 14336, 32_768], 32_768),
     shape("qwen2.5-7b", [28, 3584, 28, 4, 128, 18944, 152_064], 32_768),
@@ -135,6 +135,19 @@ pub const MODELS: [Model; 12] = [
         shape("kimi-k2.5", [61, 7168, 64, 64, 128, 18432, 163_840], 262_144),
         [60, 384, 8, 2048, 2048],
     )),
+    moe(shape("mixtral-8x7b", [32, 4096, 32, 8, 128, 14336, 32_000], 32_768), [32, 8, 2, 14336, 0]),
+    moe(
+        shape("mixtral-8x22b", [56, 6144, 48, 8, 128, 16384, 32_768], 65_536),
+        [56, 8, 2, 16384, 0],
+    ),
+    moe(shape("dbrx", [40, 6144, 48, 8, 128, 10752, 100_352], 32_768), [40, 16, 4, 10752, 0]),
+    // A dense feed-forward layer stands beside the experts of each layer.
+    moe(shape("grok-2", [64, 8192, 64, 8, 128, 32768, 131_072], 131_072), [64, 8, 2, 16384, 32768]),
+    moe(
+        shape("qwen3-coder-480b", [62, 6144, 96, 8, 128, 8192, 151_936], 262_144),
+        [62, 160, 8, 2560, 0],
+    ),
+    shape("llama-3-8b-1m", [32, 4096, 32, 8, 128, 14336, 128_256], 1_048_576),
 ];
 
 impl Model {
@@ -168,7 +181,9 @@ impl Model {
         f64::from(self.layers) * self.attention_params() + dense + shared
     }
 
-    fn attention_params(&self) -> f64 {
+    /// Parameters of one layer's attention matrices.
+    #[must_use]
+    pub fn attention_params(&self) -> f64 {
         let (hidden, heads) = (f64::from(self.hidden), f64::from(self.heads));
         if self.latent {
             let queries = Q_RANK * (hidden + heads * (NOPE + ROPE));
@@ -262,8 +277,10 @@ mod tests {
     // The shapes give the published parameter counts, so no dimension is mistyped.
     #[test]
     fn shapes_give_the_published_sizes() {
-        let published =
-            [8.03, 7.25, 7.62, 14.77, 32.76, 70.55, 30.53, 235.1, 116.8, 228.7, 671.0, 1027.0];
+        let published = [
+            8.03, 7.25, 7.62, 14.77, 32.76, 70.55, 30.53, 235.1, 116.8, 228.7, 671.0, 1027.0, 46.7,
+            140.6, 132.0, 270.0, 480.0, 8.03,
+        ];
         for (model, billions) in MODELS.iter().zip(published) {
             let ours = model.params() / 1e9;
             assert!((ours / billions - 1.0).abs() < 0.01, "{}: {ours} B", model.name);
@@ -273,7 +290,15 @@ mod tests {
     // What a token is multiplied with, head and embedding included: the published active sizes.
     #[test]
     fn experts_give_the_published_active_sizes() {
-        let published = [("qwen3-30b-a3b", 3.3), ("qwen3-235b-a22b", 22.0), ("deepseek-v3", 37.0)];
+        let published = [
+            ("qwen3-30b-a3b", 3.3),
+            ("qwen3-235b-a22b", 22.0),
+            ("deepseek-v3", 37.0),
+            ("mixtral-8x7b", 12.9),
+            ("mixtral-8x22b", 39.0),
+            ("dbrx", 36.0),
+            ("qwen3-coder-480b", 35.0),
+        ];
         for (name, billions) in published {
             let model = Model::named(name).unwrap();
             let ours = (model.linear_params() + 2.0 * model.head_params()) / 1e9;

@@ -2,7 +2,7 @@
 
 use crate::config::ConfigError;
 use crate::cost::Terms;
-use crate::gpu::{Gpu, RESERVE, UTILIZATION};
+use crate::gpu::Gpu;
 use crate::kv::BLOCK_TOKENS;
 use crate::model::Model;
 
@@ -39,14 +39,14 @@ impl Profile {
                 gpu: gpu.name,
                 tp,
                 weights_gb: model.weight_bytes() / f64::from(tp) / 1e9,
-                memory_gb: (gpu.memory * UTILIZATION - RESERVE) / 1e9,
+                memory_gb: gpu.usable_memory() / 1e9,
                 enough_tp: [1, 2, 4, 8]
                     .into_iter()
                     .filter(|n| model.heads.is_multiple_of(*n))
                     .find(fits),
             });
         }
-        Ok(Profile { model, gpu, tp, terms: terms(&model, &gpu, tp), kv_blocks })
+        Ok(Profile { model, gpu, tp, terms: Terms::split(&model, &gpu, tp), kv_blocks })
     }
 
     /// Builds the profile of `ranks` GPUs that hold a copy of the model each but share its experts,
@@ -58,25 +58,11 @@ impl Profile {
     /// When the weights leave no room for KV.
     pub fn expert_parallel(model: Model, gpu: Gpu, ranks: u32) -> Result<Profile, ConfigError> {
         let mut one = Profile::new(model, gpu, 1)?;
-        let (gpus, efficiency) = (f64::from(ranks.max(1)), gpu.efficiency);
+        let gpus = f64::from(ranks.max(1));
         let away = model.expert_bytes() * (1.0 - 1.0 / gpus);
         let freed = away / (model.kv_bytes(1) * f64::from(BLOCK_TOKENS));
         one.kv_blocks = (gpus * (f64::from(one.kv_blocks) + freed)) as u32;
-        let exchanges = model.experts.map_or(0.0, |e| 2.0 * f64::from(e.layers));
-        let moved = exchanges * 2.0 * f64::from(model.hidden) * (gpus - 1.0) / gpus;
-        let terms = &mut one.terms;
-        for shared in [
-            &mut terms.experts,
-            &mut terms.token,
-            &mut terms.head,
-            &mut terms.kv,
-            &mut terms.pair,
-            &mut terms.sequence,
-        ] {
-            *shared /= gpus;
-        }
-        terms.reduce = if ranks > 1 { exchanges * efficiency.reduce } else { 0.0 };
-        terms.token_reduce = moved / (gpu.link * efficiency.link);
+        one.terms = Terms::sharing_experts(&model, &gpu, ranks);
         Ok(one)
     }
 
@@ -95,7 +81,7 @@ impl Profile {
 const MIN_KV_TOKENS: u32 = 2048;
 
 fn kv_blocks(model: &Model, gpu: &Gpu, tp: u32) -> u32 {
-    let room = gpu.memory * UTILIZATION - RESERVE - model.weight_bytes() / f64::from(tp);
+    let room = gpu.usable_memory() - model.weight_bytes() / f64::from(tp);
     (room / (model.kv_bytes(tp) * f64::from(BLOCK_TOKENS))).max(0.0) as u32
 }
 
@@ -103,27 +89,55 @@ fn kv_blocks_suffice(model: &Model, gpu: &Gpu, tp: u32) -> bool {
     kv_blocks(model, gpu, tp) * BLOCK_TOKENS >= MIN_KV_TOKENS
 }
 
-fn terms(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
-    let (gpus, efficiency) = (f64::from(tp), gpu.efficiency);
-    let layers = f64::from(model.layers);
-    let bandwidth = gpu.bandwidth * efficiency.memory;
-    let flops = gpu.flops(model.precision) * efficiency.compute * gpus;
-    let reductions = if tp > 1 { 2.0 * layers } else { 0.0 };
-    // A ring moves each token's hidden state almost twice over every link.
-    let moved = reductions * 2.0 * f64::from(model.hidden) * 2.0 * (gpus - 1.0) / gpus;
-    Terms {
-        weights: model.common_bytes() / gpus / bandwidth,
-        experts: model.expert_bytes() / gpus / bandwidth,
-        touch: touch(model),
-        token: 2.0 * model.linear_params() / flops,
-        head: 2.0 * model.head_params() / (gpu.flops * efficiency.compute * gpus),
-        kv: model.kv_read_bytes(tp) / bandwidth,
-        pair: model.pair_flops() / (gpu.flops * efficiency.attention * gpus),
-        reduce: reductions * efficiency.reduce,
-        token_reduce: moved / (gpu.link * efficiency.link),
-        launch: layers * efficiency.launch,
-        step: efficiency.step,
-        sequence: efficiency.sequence,
+impl Terms {
+    /// The terms of `model` with every matrix split over `tp` GPUs of one server, whether it fits them
+    /// or not.
+    #[must_use]
+    pub fn split(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
+        let (gpus, efficiency) = (f64::from(tp), gpu.efficiency);
+        let layers = f64::from(model.layers);
+        let bandwidth = gpu.bandwidth * efficiency.memory;
+        let flops = gpu.flops(model.precision) * efficiency.compute * gpus;
+        let reductions = if tp > 1 { 2.0 * layers } else { 0.0 };
+        // A ring moves each token's hidden state almost twice over every link.
+        let moved = reductions * 2.0 * f64::from(model.hidden) * 2.0 * (gpus - 1.0) / gpus;
+        Terms {
+            weights: model.common_bytes() / gpus / bandwidth,
+            experts: model.expert_bytes() / gpus / bandwidth,
+            touch: touch(model),
+            token: 2.0 * model.linear_params() / flops,
+            head: 2.0 * model.head_params() / (gpu.flops * efficiency.compute * gpus),
+            kv: model.kv_read_bytes(tp) / bandwidth,
+            pair: model.pair_flops() / (gpu.flops * efficiency.attention * gpus),
+            reduce: reductions * efficiency.reduce,
+            token_reduce: moved / (gpu.link * efficiency.link),
+            launch: layers * efficiency.launch,
+            step: efficiency.step,
+            sequence: efficiency.sequence,
+        }
+    }
+
+    /// The terms of `ranks` GPUs that hold a copy of the model each but share its experts, as
+    /// [`Profile::expert_parallel`] has them.
+    #[must_use]
+    pub fn sharing_experts(model: &Model, gpu: &Gpu, ranks: u32) -> Terms {
+        let mut terms = Terms::split(model, gpu, 1);
+        let (gpus, efficiency) = (f64::from(ranks.max(1)), gpu.efficiency);
+        let exchanges = model.experts.map_or(0.0, |e| 2.0 * f64::from(e.layers));
+        let moved = exchanges * 2.0 * f64::from(model.hidden) * (gpus - 1.0) / gpus;
+        for shared in [
+            &mut terms.experts,
+            &mut terms.token,
+            &mut terms.head,
+            &mut terms.kv,
+            &mut terms.pair,
+            &mut terms.sequence,
+        ] {
+            *shared /= gpus;
+        }
+        terms.reduce = if ranks > 1 { exchanges * efficiency.reduce } else { 0.0 };
+        terms.token_reduce = moved / (gpu.link * efficiency.link);
+        terms
     }
 }
 

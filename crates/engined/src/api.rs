@@ -18,6 +18,8 @@ pub(crate) struct Common<'a> {
     pub(crate) n: Option<u32>,
     pub(crate) seed: Option<i64>,
     pub(crate) cache_salt: Option<String>,
+    continue_final_message: Option<bool>,
+    add_generation_prompt: Option<bool>,
     messages: Option<Vec<Message<'a>>>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
@@ -30,6 +32,8 @@ pub(crate) struct Common<'a> {
 pub(crate) struct StreamOptions {
     #[serde(default)]
     pub(crate) include_usage: bool,
+    #[serde(default)]
+    pub(crate) continuous_usage_stats: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,11 +100,42 @@ impl Common<'_> {
             prompt.push(tools.get());
             prompt.push("\n");
         }
+        let (messages, begun) = self.begun(messages)?;
         for message in messages {
             message.push_to(&mut prompt);
         }
         prompt.push("assistant\n");
+        if let Some(text) = begun {
+            prompt.go_on(text);
+        }
         Ok(prompt)
+    }
+
+    /// The messages, and the beginning of the reply where it is to be continued: what the last of
+    /// them says, with no line after it.
+    fn begun<'m>(
+        &self,
+        messages: &'m [Message<'_>],
+    ) -> Result<(&'m [Message<'m>], Option<&'m str>), BadRequest> {
+        if self.continue_final_message != Some(true) {
+            return Ok((messages, None));
+        }
+        if self.add_generation_prompt != Some(false) {
+            return Err(
+                "continue_final_message is true: add_generation_prompt must be false".to_owned()
+            );
+        }
+        match messages.split_last() {
+            Some((Message { role, content: Some(Content::Text(text)), .. }, before))
+                if role == "assistant" =>
+            {
+                Ok((before, Some(text)))
+            }
+            _ => {
+                Err("continue_final_message is true: the last message must be an assistant's text"
+                    .to_owned())
+            }
+        }
     }
 
     /// The text of `prompt` (or of `input`, for embeddings).
@@ -124,6 +159,13 @@ impl Common<'_> {
 
     pub(crate) fn wants_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage)
+    }
+
+    /// Usage so far in each event, as vLLM gives it to who asks for both.
+    pub(crate) fn wants_counts(&self) -> bool {
+        let asked =
+            |options: &StreamOptions| options.include_usage && options.continuous_usage_stats;
+        self.stream_options.as_ref().is_some_and(asked)
     }
 
     /// The client's cap on the reply.

@@ -31,6 +31,8 @@ pub struct Events {
     pub(crate) shape: Shape,
     pub(crate) reply: Reply,
     pub(crate) usage: bool,
+    /// Tokens of the prompt, where each event is to tell the usage so far.
+    pub(crate) counts: Option<u32>,
     /// Tokens written.
     pub(crate) written: u32,
     pub(crate) over: bool,
@@ -46,12 +48,12 @@ impl Events {
         let progress = ready!(self.ticket.poll_until(cx, |p| p.generated > written));
         let mut out = String::with_capacity(512);
         if written == 0 {
-            self.shape.opening(&mut out);
+            self.shape.opening(self.counts, &mut out);
         }
         let why = progress.finished.map(|(why, _)| why);
         let range = (written, progress.generated);
         if progress.generated > written || why.is_some() {
-            self.shape.tokens(&self.reply, range, why, &mut out);
+            self.shape.tokens(&self.reply, range, why, self.counts, &mut out);
             self.written = progress.generated;
         }
         if progress.is_over() {

@@ -69,6 +69,7 @@ pub(crate) struct Completion {
     submission: Submission,
     stream: bool,
     usage: bool,
+    counts: bool,
 }
 
 /// Why a completion came to nothing.
@@ -121,7 +122,7 @@ impl Completion {
         };
         let shape = Shape::new(kind, context.number, model, context.created);
         let (stream, usage) = (body.stream.unwrap_or(false), body.wants_usage());
-        Ok(Completion { shape, reply, submission, stream, usage })
+        Ok(Completion { shape, reply, submission, stream, usage, counts: body.wants_counts() })
     }
 
     pub(crate) fn is_stream(&self) -> bool {
@@ -133,13 +134,14 @@ impl Completion {
         self,
         commands: &UnboundedSender<Command>,
     ) -> Result<ReplyBody, Failure> {
+        let counts = self.counts.then_some(self.submission.prompt_tokens);
         let ticket = Ticket::submit(self.submission, self.stream, commands);
         if let Some(why) = ticket.accepted().await.refused {
             return Err(Failure::Refused(why));
         }
         if self.stream {
             let (shape, reply, usage) = (self.shape, self.reply, self.usage);
-            let events = Events { ticket, shape, reply, usage, written: 0, over: false };
+            let events = Events { ticket, shape, reply, usage, counts, written: 0, over: false };
             return Ok(ReplyBody::Stream(Box::new(events)));
         }
         let (why, usage): (StopReason, Usage) =

@@ -17,13 +17,15 @@ pub(crate) struct Prompt {
     fingerprint: Fingerprinter,
     /// Digest of all bytes, the last incomplete block included.
     digest: u64,
+    /// Tokens of the reply that are there already.
+    begun: u32,
 }
 
 impl Prompt {
     /// An empty prompt. Prompts of different salts share nothing.
     pub(crate) fn new(salt: &str) -> Prompt {
         let scope = keyed(0, salt.as_bytes());
-        Prompt { fingerprint: Fingerprinter::new(0, scope, BLOCK_BYTES), digest: scope }
+        Prompt { fingerprint: Fingerprinter::new(0, scope, BLOCK_BYTES), digest: scope, begun: 0 }
     }
 
     pub(crate) fn push(&mut self, text: &str) {
@@ -41,9 +43,16 @@ impl Prompt {
         u32::try_from(tokens).unwrap_or(u32::MAX).max(1)
     }
 
+    /// Appends the beginning of a reply. As with greedy decoding, the reply that goes on with it is
+    /// the rest of the one that the prompt alone would get.
+    pub(crate) fn go_on(&mut self, text: &str) {
+        self.fingerprint.push(text.as_bytes());
+        self.begun = (text.len() / TOKEN_BYTES) as u32;
+    }
+
     /// The reply to it, under the engine's seed and the client's.
     pub(crate) fn reply(&self, seed: u64) -> Reply {
-        Reply::new(seed, self.digest)
+        Reply::new(seed, self.digest).after(self.begun)
     }
 
     /// The hashes of its blocks and of those that `tokens` tokens of `reply` will fill.

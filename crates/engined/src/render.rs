@@ -65,13 +65,14 @@ impl Shape {
     }
 
     /// The event that opens a chat: the role alone.
-    pub(crate) fn opening(&self, out: &mut String) {
+    pub(crate) fn opening(&self, prompt: Option<u32>, out: &mut String) {
         if self.kind == Kind::Chat {
             out.push_str(&self.head);
             out.push_str(
                 ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\
-                 \"logprobs\":null,\"finish_reason\":null}]}\n\n",
+                 \"logprobs\":null,\"finish_reason\":null}]",
             );
+            ended(prompt, 0, out);
         }
     }
 
@@ -81,6 +82,7 @@ impl Shape {
         reply: &Reply,
         (from, until): (u32, u32),
         why: Option<StopReason>,
+        prompt: Option<u32>,
         out: &mut String,
     ) {
         out.push_str(&self.head);
@@ -100,7 +102,8 @@ impl Shape {
             }
             None => out.push_str("null"),
         }
-        out.push_str("}]}\n\n");
+        out.push_str("}]");
+        ended(prompt, until, out);
     }
 
     /// The event with the usage.
@@ -108,6 +111,18 @@ impl Shape {
         out.push_str(&self.head);
         let _ = write!(out, ",\"choices\":[],\"usage\":{}}}\n\n", usage_json(usage));
     }
+}
+
+/// Ends an event, with the usage so far where the prompt's tokens are given.
+fn ended(prompt: Option<u32>, said: u32, out: &mut String) {
+    if let Some(prompt) = prompt {
+        let total = prompt.saturating_add(said);
+        let _ = write!(
+            out,
+            ",\"usage\":{{\"prompt_tokens\":{prompt},\"total_tokens\":{total},\"completion_tokens\":{said}}}"
+        );
+    }
+    out.push_str("}\n\n");
 }
 
 /// The event that ends every stream.

@@ -15,24 +15,32 @@ const VOWELS: &[u8; 4] = b"aeio";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     seed: u64,
+    /// Tokens that are said already.
+    begun: u32,
 }
 
 impl Reply {
     /// The reply to the prompt of this fingerprint.
     pub(crate) fn new(seed: u64, prompt: u64) -> Reply {
-        Reply { seed: mix(seed, prompt) }
+        Reply { seed: mix(seed, prompt), begun: 0 }
+    }
+
+    /// What is left of it after `begun` tokens.
+    pub(crate) fn after(self, begun: u32) -> Reply {
+        Reply { begun, ..self }
     }
 
     /// The length at which it would end by itself: mean 220 tokens, coefficient of variation 0.8,
     /// about what chat traces show.
     pub(crate) fn natural_tokens(&self) -> u32 {
         let mut rng = meridian_base::Rng::new(self.seed);
-        rng.lognormal(220.0, 0.8).clamp(1.0, 4096.0) as u32
+        let whole = rng.lognormal(220.0, 0.8).clamp(1.0, 4096.0) as u32;
+        whole.saturating_sub(self.begun).max(1)
     }
 
     /// Appends the text of the tokens from `from` up to, not including, `until`.
     pub(crate) fn write(&self, from: u32, until: u32, text: &mut String) {
-        for token in from..until {
+        for token in self.begun.saturating_add(from)..self.begun.saturating_add(until) {
             let draw = mix(self.seed, u64::from(token)) as usize;
             text.push(char::from(CONSONANTS[draw & 15]));
             text.push(char::from(VOWELS[(draw >> 4) & 3]));

@@ -257,3 +257,47 @@ async fn the_other_paths_answer() {
     let models: Value = serde_json::from_str(&models).unwrap();
     assert_eq!(models["data"][0]["id"], "llama-3.1-8b");
 }
+
+// A reply that is begun is continued as vLLM does: the rest of what the prompt alone would get, its
+// beginning counted as prompt. What cannot be continued is refused with the remedy.
+#[tokio::test(start_paused = true)]
+async fn a_begun_reply_is_continued() {
+    let service = Service::start(options()).unwrap();
+    let mut client = Client::connect(&service).await;
+    let text =
+        |answer: &Value| answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    let (_, whole) = client.json(CHAT, &chat(&[("user", "tell me")], r#","max_tokens":20"#)).await;
+    let whole_text = text(&whole);
+    let go_on = r#","max_tokens":15,"continue_final_message":true,"add_generation_prompt":false"#;
+    let begun = [("user", "tell me"), ("assistant", &whole_text[..20])];
+    let (status, rest) = client.json(CHAT, &chat(&begun, go_on)).await;
+    assert_eq!((status, text(&rest)), (200, whole_text[20..].to_owned()));
+    let tokens = |answer: &Value, of: &str| answer["usage"][of].as_u64().unwrap();
+    assert_eq!(tokens(&rest, "prompt_tokens"), tokens(&whole, "prompt_tokens") + 5);
+    let natural = |rest: &Value| tokens(rest, "completion_tokens");
+    let (_, to_its_end) = client.json(CHAT, &chat(&[("user", "tell me")], "")).await;
+    let free = go_on.replace("\"max_tokens\":15,", "");
+    let (_, from_there) = client.json(CHAT, &chat(&begun, &free)).await;
+    assert_eq!(natural(&from_there) + 5, natural(&to_its_end));
+    let other = [("user", "tell me")];
+    for (messages, rest, wanted) in [
+        (&begun[..], go_on.replace(",\"add_generation_prompt\":false", ""), "must be false"),
+        (&other[..], go_on.to_owned(), "must be an assistant's text"),
+    ] {
+        let (status, error) = client.json(CHAT, &chat(messages, &rest)).await;
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && message.contains(wanted), "{message}");
+    }
+}
+
+// Who asks for it gets the usage so far in each event, which adds up.
+#[tokio::test(start_paused = true)]
+async fn usage_so_far() {
+    let service = Service::start(options()).unwrap();
+    let mut client = Client::connect(&service).await;
+    let rest = r#","max_tokens":3,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}"#;
+    let (_, stream) = read(client.post(CHAT, &chat(&[("user", "hi")], rest)).await).await;
+    let parsed = events(&stream).into_iter().filter_map(|e| serde_json::from_str::<Value>(e).ok());
+    let counted: Vec<_> = parsed.map(|e| e["usage"]["completion_tokens"].as_u64()).collect();
+    assert_eq!(counted, [Some(0), Some(1), Some(2), Some(3), Some(3)]);
+}

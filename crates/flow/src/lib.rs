@@ -33,7 +33,6 @@ mod batch;
 mod budget;
 mod config;
 mod gate;
-mod hash;
 mod load;
 mod machine;
 mod mlu;

@@ -9,17 +9,18 @@ mod uses;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{Duration, PortId, RequestId, Time};
+use meridian_base::{Duration, PortId, RequestId, Seeded, Time};
 
 use crate::budget::Budget;
 use crate::config::Config;
-use crate::hash::{IdMap, Seeded};
 use crate::load::Loads;
 use crate::place::{Ladder, Place};
 use crate::stage::{Ports, Stage};
 use crate::thresholds::Edges;
 
 pub(crate) use uses::Use;
+
+type IdMap = hashbrown::HashMap<u64, u32, Seeded>;
 
 /// No row.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -94,6 +95,11 @@ impl RequestRow {
     /// When its last byte must have come: the deadline less what decode needs.
     pub(crate) fn due(&self) -> Option<Time> {
         self.deadline.map(|deadline| deadline - self.decode)
+    }
+
+    /// Whether it is infeasible and still to be served in time, since the drop budget is used up.
+    pub(crate) fn spared(&self, config: &Config) -> bool {
+        self.standing == Standing::In && self.strikes >= config.strikes
     }
 }
 

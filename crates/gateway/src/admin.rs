@@ -153,6 +153,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         prefix: inner.prefix,
         replicas: members.iter().filter_map(one).collect(),
         peers: peers.unwrap_or_default(),
+        residency: shared.residency.counts.read(),
         control,
     }
 }
@@ -198,6 +199,9 @@ fn config(shared: &Shared) -> Response<Body> {
     let mut config = shared.config.clone();
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
+    }
+    if let Some(key) = &mut config.engine_key {
+        "(set)".clone_into(key);
     }
     if let Some(token) = config.control.as_mut().and_then(|control| control.token.as_mut()) {
         "(set)".clone_into(token);

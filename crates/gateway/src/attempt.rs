@@ -8,11 +8,12 @@ use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::ReplicaId;
 
+use crate::body::Parts;
 use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
 use crate::headers;
 use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
-use crate::route::Job;
+use crate::route::{Job, asks_peers};
 use crate::upstream::{Answered, Flow};
 use crate::worker::Worker;
 
@@ -90,15 +91,20 @@ async fn at_replica(shared: &Worker, job: &Job, member: &Member) -> Result<Begun
 async fn at_peer(shared: &Worker, job: &Job, link: &Link) -> Result<Begun, AttemptError> {
     let sent = Instant::now();
     let model = job.info.model.is_empty().then(|| shared.fleet.name(job.model)).flatten();
-    let nothing = Bytes::new();
+    let whole = job.whole.clone().unwrap_or_default();
     let answer = link.forward(Outgoing {
         method: &job.method,
         path: &job.path,
         headers: &job.headers,
-        body: job.whole.as_ref().unwrap_or(&nothing),
+        body: match asks_peers(shared) {
+            true => job.body.clone(),
+            false => Parts::new([whole, Bytes::new(), Bytes::new()]),
+        },
         tenant: job.tenant.clone(),
         key: job.key,
         left: job.deadline.map(|at| at.since(shared.driver.clock.now())),
+        continues: job.continues,
+        residence: &job.residence,
         model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
     });
     let (head, body) = answer.await?.into_parts();

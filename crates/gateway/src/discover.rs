@@ -33,7 +33,8 @@ pub(crate) fn join_from(
     spec: AddReplica,
     rtt: Duration,
 ) -> Result<Arc<Member>, JoinError> {
-    let member = shared.fleet.join(spec, rtt, shared.config.limits.replicas)?;
+    let place = shared.residency.place(spec.region.as_deref(), &spec.labels);
+    let member = shared.fleet.join(spec, rtt, place, shared.config.limits.replicas)?;
     announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
     let (shared, found) = (shared.clone(), member.clone());
     tokio::spawn(async move {
@@ -80,7 +81,7 @@ fn announce(shared: &Shared, member: &Member, found: &Found) {
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
         rtt: member.rtt,
-        place: 0,
+        place: member.place,
     };
     // A look that was under way when the replica left tells nothing.
     let there = || !member.gone.is_cancelled();

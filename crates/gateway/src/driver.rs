@@ -257,14 +257,18 @@ impl Ticket {
 
     /// An attempt failed before a byte went out: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
-        let input = Input::Finished {
-            id: self.id,
-            outcome,
-            retry: true,
-            usage: None,
-            extended: None,
-            served: None,
-        };
+        self.retry(outcome, None)
+    }
+
+    /// An answer broke off: the machine decides who goes on with it. Its prompt has these blocks
+    /// now.
+    pub(crate) fn go_on(&self, blocks: Vec<u64>) -> Verdict {
+        self.retry(Outcome::ReplicaError, Some(blocks))
+    }
+
+    fn retry(&self, outcome: Outcome, extended: Option<Vec<u64>>) -> Verdict {
+        let (id, retry) = (self.id, true);
+        let input = Input::Finished { id, outcome, retry, usage: None, extended, served: None };
         let mut inner = self.driver.lock();
         let verdict = self.driver.turn(&mut inner, self.id, input);
         self.driver.rearm(inner);
@@ -282,6 +286,21 @@ impl Ticket {
         let Told { usage, extended, served } = told;
         let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended, served };
         self.close(end, Some(input), usage);
+    }
+
+    /// Nobody went on with a broken answer: for its client it has failed. `outcome` is that of the
+    /// attempt; none where the machine is done with it.
+    pub(crate) fn broke_off(mut self, outcome: Option<Outcome>) {
+        let id = self.id;
+        let input = outcome.map(|outcome| Input::Finished {
+            id,
+            outcome,
+            retry: false,
+            usage: None,
+            extended: None,
+            served: None,
+        });
+        self.close(End::Failed, input, None);
     }
 
     /// The machine refused it: it is over there already.

@@ -41,6 +41,9 @@ pub enum Error {
     /// The certificates for peers cannot be used.
     #[error("{0}")]
     Peers(#[from] crate::peers::TlsError),
+    /// The certificate for clients cannot be used.
+    #[error("{0}")]
+    Tls(#[from] meridian_tls::FileError),
     /// The operating system refused something else.
     #[error("{what}: {source}")]
     Io {

@@ -1,10 +1,11 @@
 //! Why a request went where it did: the machine's decision in the words of the admin API.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
 use http::{HeaderValue, Response, StatusCode};
 use meridian_base::{PeerId, RequestId};
+use meridian_routing::residency::Residence;
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
@@ -14,27 +15,51 @@ use crate::shared::Shared;
 
 /// Ids that clients gave themselves, so that they can ask by them: hashes only, the newest.
 #[derive(Default)]
-pub(crate) struct Explained(Mutex<VecDeque<(u64, RequestId)>>);
+pub(crate) struct Explained {
+    ids: Mutex<VecDeque<(u64, RequestId)>>,
+    /// The residency rules of those that some name, the newest.
+    rules: Mutex<BTreeMap<RequestId, Residence>>,
+}
 
 /// Clients' own ids remembered.
 const MOST: usize = 4096;
 
 impl Explained {
     /// Remembers a request whose id is not of our making.
-    pub(crate) fn note(&self, shown: &HeaderValue, id: RequestId, shared: &Shared) {
+    pub(crate) fn note(
+        &self,
+        shown: &HeaderValue,
+        id: RequestId,
+        residence: &Residence,
+        shared: &Shared,
+    ) {
+        if !residence.is_free() {
+            let mut rules = self.rules.lock().expect("no panic while held");
+            rules.insert(id, residence.clone());
+            if rules.len() > MOST {
+                rules.pop_first();
+            }
+        }
         if shown.to_str().ok().and_then(|s| shared.ids.parse(s)).is_some() {
             return;
         }
-        let mut ring = self.0.lock().expect("no panic while held");
+        let mut ring = self.ids.lock().expect("no panic while held");
         if ring.len() == MOST {
             ring.pop_front();
         }
         ring.push_back((shared.hash(Some(shown.as_bytes())), id));
     }
 
+    /// The names of the residency rules that name a request.
+    fn rules(&self, id: RequestId) -> Vec<String> {
+        let rules = self.rules.lock().expect("no panic while held");
+        let names = rules.get(&id).into_iter().flat_map(Residence::rules);
+        names.map(|rule| rule.name.clone()).collect()
+    }
+
     fn find(&self, shown: &str, shared: &Shared) -> Option<RequestId> {
         let hash = shared.hash(Some(shown.as_bytes()));
-        let ring = self.0.lock().expect("no panic while held");
+        let ring = self.ids.lock().expect("no panic while held");
         ring.iter().rev().find(|(h, _)| *h == hash).map(|(_, id)| *id)
     }
 }
@@ -67,10 +92,12 @@ fn decided(shared: &Shared, decision: &Decision) -> Decided {
         id: shared.ids.show(decision.id),
         at_s: decision.at.as_secs_f64(),
         attempt: decision.attempt,
+        resumed: decision.resumed,
         picked: decision.pick.map(|(target, _)| name(shared, target)),
         reason: reason(decision).to_owned(),
         prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
         matched_tokens: matched.unwrap_or_default(),
+        rules: shared.explained.rules(decision.id),
     }
 }
 
@@ -90,6 +117,9 @@ fn reason(decision: &Decision) -> &'static str {
     match decision.pick {
         Some((_, why)) => why.word(),
         None if decision.candidates.is_empty() => "no replica serves the model",
+        None if decision.candidates.iter().all(|c| c.ineligible == Some(Ineligible::Forbidden)) => {
+            "no replica here is permitted: held or refused"
+        }
         None if decision.candidates.iter().all(|c| c.ineligible.is_some()) => {
             "no replica is eligible: held"
         }
@@ -121,8 +151,10 @@ fn explanation(
         id: shown.to_owned(),
         policy: routing.config().policy.name.to_owned(),
         attempt: decision.attempt,
+        resumed: decision.resumed,
         picked: decision.pick.map(|(target, _)| name(shared, target)),
         reason: reason(decision).to_owned(),
+        rules: shared.explained.rules(decision.id),
         candidates: decision
             .candidates
             .iter()

@@ -22,6 +22,10 @@ pub(crate) struct Member {
     pub(crate) spec: AddReplica,
     /// Round trip to it: zero within the region.
     pub(crate) rtt: Duration,
+    /// The region that it stands in, as a header value.
+    pub(crate) region: HeaderValue,
+    /// The number of its place, for residency rules.
+    pub(crate) place: u8,
     /// Its id as a header value.
     pub(crate) label: HeaderValue,
     /// What it turned out to be.
@@ -83,6 +87,8 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove it first")]
     Twin(String),
+    #[error("region: `{0}` is no name; use letters, digits and hyphens")]
+    Region(String),
     #[error("weight: 0 would never be picked; use 1 or more")]
     Weight,
     #[error("limits.replicas: {0} replicas are there already; raise the limit or remove one")]
@@ -95,11 +101,12 @@ impl Fleet {
         Fleet { over, ..Fleet::default() }
     }
 
-    /// Enters a replica under the lowest free id.
+    /// Enters a replica under the lowest free id. It stands in a region, at a numbered place.
     pub(crate) fn join(
         &self,
         spec: AddReplica,
         rtt: Duration,
+        (region, place): (String, u8),
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
         let uri = meridian_wire::config::base_url(&spec.url).map_err(JoinError::Url)?;
@@ -119,12 +126,15 @@ impl Fleet {
         let id = ReplicaId(at as u16);
         let label =
             HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+        let region = HeaderValue::from_str(&region).map_err(|_| JoinError::Region(region))?;
         let found = RwLock::new(Found::default());
         let member = Arc::new(Member {
             id,
             authority,
             spec,
             rtt,
+            region,
+            place,
             label,
             found,
             gone: self.over.child_token(),
@@ -225,7 +235,13 @@ mod tests {
             kv_tokens: None,
             slots: None,
             weight: 1,
+            region: None,
+            labels: std::collections::BTreeMap::new(),
         }
+    }
+
+    fn here() -> (String, u8) {
+        ("here".to_owned(), 0)
     }
 
     // Ids are the lowest free ones; twins and a full region are refused with the remedy.
@@ -233,22 +249,25 @@ mod tests {
     fn join_and_leave() {
         let fleet = Fleet::default();
         for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
-            assert_eq!(fleet.join(spec(url), Duration::ZERO, 2).expect("joins").id.index(), i);
+            assert_eq!(
+                fleet.join(spec(url), Duration::ZERO, here(), 2).expect("joins").id.index(),
+                i
+            );
         }
         assert!(
             fleet
-                .join(spec("http://a:1/"), Duration::ZERO, 3)
+                .join(spec("http://a:1/"), Duration::ZERO, here(), 3)
                 .is_err_and(|e| e.to_string().contains("already"))
         );
         assert!(
             fleet
-                .join(spec("http://c:1"), Duration::ZERO, 2)
+                .join(spec("http://c:1"), Duration::ZERO, here(), 2)
                 .is_err_and(|e| e.to_string().contains("limits.replicas"))
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
         assert_eq!(
-            fleet.join(spec("http://c:1"), Duration::ZERO, 2).expect("joins").id,
+            fleet.join(spec("http://c:1"), Duration::ZERO, here(), 2).expect("joins").id,
             ReplicaId(0)
         );
     }

@@ -9,6 +9,8 @@ use crate::shared::Shared;
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
 pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
+pub(crate) const REGION: HeaderName = HeaderName::from_static("x-meridian-region");
+pub(crate) const RESIDENCY: HeaderName = HeaderName::from_static("x-meridian-residency");
 pub(crate) const REASON: HeaderName = HeaderName::from_static("x-meridian-reason");
 pub(crate) const PREFIX_MATCH: HeaderName = HeaderName::from_static("x-meridian-prefix-match");
 pub(crate) const DRY_RUN: HeaderName = HeaderName::from_static("x-meridian-dry-run");
@@ -64,6 +66,8 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     // What only a gateway may say.
     headers.remove(&REFUSED);
     headers.remove(&PEER);
+    headers.remove(&REGION);
+    headers.remove(&RESIDENCY);
     if !asked_orca {
         headers.remove(ORCA);
     }

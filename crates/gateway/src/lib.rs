@@ -8,6 +8,7 @@
 mod admin;
 mod attempt;
 mod body;
+mod certificates;
 mod clock;
 mod collect;
 mod discover;
@@ -28,12 +29,15 @@ mod refuse;
 mod registry;
 mod relay;
 mod residency;
+mod resume;
 mod route;
 mod serve;
 mod shared;
+mod tenants;
 mod upstream;
 mod worker;
 
 pub use error::Error;
 pub use peers::TlsError;
 pub use serve::{Ready, serve};
+pub use tenants::{NoChance, hash_key, new_key};

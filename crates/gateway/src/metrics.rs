@@ -3,6 +3,7 @@
 //! a client sends is a label.
 
 mod peers;
+mod residency;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,12 +43,14 @@ pub(crate) struct Metrics {
     decisions: Family<Reason, Counter>,
     refusals: Family<Reason, Counter>,
     retries: Family<Reason, Counter>,
+    resumes: Family<EndedAs, Counter>,
     probe_failures: Counter,
     ttft: Histogram,
     e2e: Histogram,
     upstream: Histogram,
     page: Page,
     peers: peers::Peers,
+    residency: residency::Residency,
 }
 
 /// What is copied from the status page at each scrape.
@@ -91,12 +94,14 @@ impl Metrics {
             decisions: Family::default(),
             refusals: Family::default(),
             retries: Family::default(),
+            resumes: Family::default(),
             probe_failures: Counter::default(),
             ttft: seconds(),
             e2e: seconds(),
             upstream: seconds(),
             page: Page::default(),
             peers: peers::Peers::default(),
+            residency: residency::Residency::default(),
         };
         metrics.registered()
     }
@@ -106,6 +111,7 @@ impl Metrics {
         r.register("decisions", "Dispatches by the policy's reason", self.decisions.clone());
         r.register("refusals", "Requests the gateway refused, by cause", self.refusals.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
+        r.register("resumes", "Streams that broke, by what came of it", self.resumes.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(
@@ -128,6 +134,7 @@ impl Metrics {
         );
         self.page.register(&mut self.registry);
         self.peers.register(&mut self.registry);
+        self.residency.register(&mut self.registry);
         self
     }
 
@@ -149,6 +156,11 @@ impl Metrics {
         self.retries.get_or_create(&Reason { reason }).inc();
     }
 
+    /// A stream broke where it might be gone on with.
+    pub(crate) fn resumed(&self, outcome: &'static str) {
+        self.resumes.get_or_create(&EndedAs { outcome }).inc();
+    }
+
     pub(crate) fn probe_failed(&self) {
         self.probe_failures.inc();
     }
@@ -168,6 +180,7 @@ impl Metrics {
     pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
         self.page.copy(status);
         self.peers.copy(status);
+        self.residency.copy(status);
         self.page.connections.set(shared.connections.used() as f64);
         self.page.body_bytes.set(shared.bodies.used() as f64);
         let mut text = String::new();
@@ -302,7 +315,7 @@ fn set(counter: &Counter, value: u64) {
 
 #[cfg(test)]
 mod tests {
-    use meridian_wire::admin::Peer;
+    use meridian_wire::admin::{Peer, Residency, RuleCounts};
 
     use super::*;
 
@@ -315,6 +328,8 @@ mod tests {
         metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
         let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
         metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });
+        let residency = Residency { rules: vec![RuleCounts::default()], breaches: 0 };
+        metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
         metrics.retried(Source::Full);

@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, reques
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, Time};
 use meridian_routing::RejectWhy;
+use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_wire::openai::{self, Endpoint, RequestInfo};
-use meridian_wire::peer::Marks;
+use meridian_wire::peer::{Identity, Marks};
 
 use crate::body::{Body, Parts};
 use crate::collect::{Collected, collect};
@@ -22,8 +23,10 @@ use crate::peers::Report;
 use crate::pins::Home;
 use crate::refuse::{Refusal, json};
 use crate::residency::{Permitted, permitted};
+use crate::resume::continue_chats;
 use crate::route::{Job, route, with_id};
 use crate::shared::Shared;
+use crate::tenants;
 use crate::worker::Worker;
 
 /// Who sent a request.
@@ -31,7 +34,7 @@ pub(crate) enum Origin {
     /// A client, by a hash of its address.
     Client(u64),
     /// A peer, where it came from a client.
-    Peer { marks: Marks, report: Arc<Report> },
+    Peer { marks: Box<Marks>, report: Arc<Report>, from: Identity },
 }
 
 /// Answers one request, whatever happens.
@@ -44,17 +47,8 @@ pub(crate) async fn answer(
         Marks::strip(request.headers_mut());
     }
     let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
-    let path = request.uri().path();
-    let endpoint = Endpoint::of(path);
-    let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
-    let result = match (endpoint, request.method()) {
-        _ if !passes => Err(Refusal::unknown_path()),
-        (Endpoint::Models, &Method::GET) => Ok(models(&shared, path)),
-        (Endpoint::Other, _) => generate(&shared, request, endpoint, origin).await,
-        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET")),
-        (_, &Method::POST) => generate(&shared, request, endpoint, origin).await,
-        _ => Err(Refusal::wrong_method("POST")),
-    };
+    let endpoint = Endpoint::of(request.uri().path());
+    let result = serve(&shared, request, endpoint, origin).await;
     result.unwrap_or_else(|refusal| {
         shared.metrics.refused(&refusal);
         let response = refusal.response(endpoint);
@@ -63,6 +57,25 @@ pub(crate) async fn answer(
             None => response,
         }
     })
+}
+
+async fn serve(
+    shared: &Arc<Worker>,
+    mut request: Request<Incoming>,
+    endpoint: Endpoint,
+    origin: Origin,
+) -> Result<Response<Body>, Refusal> {
+    let tenant = identify(shared, &mut request, endpoint, &origin)?;
+    let path = request.uri().path();
+    let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
+    match (endpoint, request.method()) {
+        _ if !passes => Err(Refusal::unknown_path()),
+        (Endpoint::Models, &Method::GET) => Ok(models(shared, path)),
+        (Endpoint::Other, _) => generate(shared, request, endpoint, origin, tenant).await,
+        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET")),
+        (_, &Method::POST) => generate(shared, request, endpoint, origin, tenant).await,
+        _ => Err(Refusal::wrong_method("POST")),
+    }
 }
 
 /// `/v1/models`: every model that some replica serves, here or at a peer, once.
@@ -86,6 +99,7 @@ async fn generate(
     request: Request<Incoming>,
     endpoint: Endpoint,
     origin: Origin,
+    tenant_name: Option<HeaderValue>,
 ) -> Result<Response<Body>, Refusal> {
     let began = Instant::now();
     if shared.is_draining() {
@@ -95,13 +109,18 @@ async fn generate(
     let (parts, body) = request.into_parts();
     let Collected { bytes, mut permits } = collect(shared, &parts.headers, body).await?;
     permits.push(room);
-    let tenant_name = tenant_name(shared, &parts.headers, &origin);
-    let tenant = shared.hash(tenant_name.map(HeaderValue::as_bytes));
+    let tenant = shared.hash(tenant_name.as_ref().map(HeaderValue::as_bytes));
     let reading = shared.reading.of(shared.isolates().then_some(tenant));
     let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
     let model = model(shared, endpoint, &info, &origin)?;
     let home = home(shared, &info)?;
-    let Permitted { peers, places, pinned } = permitted(shared, model, home);
+    if matches!(&origin, Origin::Peer { marks, .. } if marks.continues)
+        && !continue_chats(shared, model)
+    {
+        return Err(Refusal::cannot_continue());
+    }
+    let (residence, origin) = residence(shared, tenant_name.as_ref(), model, origin);
+    let Permitted { peers, places, pinned } = permitted(shared, model, home, &residence);
     let id = shared.ids.next();
     let shown_id = headers::request_id(shared, &parts.headers, id);
     let tokens = shared.ratios.get(model) * info.prompt_bytes as f32;
@@ -126,16 +145,18 @@ async fn generate(
         request.dry_run = true;
         return Ok(crate::explain::dry_run(shared, request));
     }
-    // A peer gets what the client sent, and asks for usage itself.
-    let whole = shared.peers.is_some().then(|| bytes.clone());
+    // A peer gets what the client sent, and asks for usage itself; and a broken stream is gone on
+    // with by what the client sent.
+    let resumes = info.stream && shared.config.resume.is_some();
+    let whole = (shared.peers.is_some() || resumes).then(|| bytes.clone());
     let body = match &info.usage_splice {
         Some(splice) => splice.apply(&bytes),
         None => [bytes, Bytes::new(), Bytes::new()],
     };
     let prompt_tokens = request.prompt_tokens;
     let (key, deadline) = (request.key, request.deadline);
-    let away = shared.peers.is_some().then(|| tenant_name.cloned());
-    shared.explained.note(&shown_id, id, shared);
+    let away = shared.peers.is_some().then_some(tenant_name);
+    shared.explained.note(&shown_id, id, &residence, shared);
     let (ticket, verdict) = shared.driver.arrive(request);
     let mut job = Job {
         endpoint,
@@ -154,6 +175,9 @@ async fn generate(
         key,
         deadline,
         home,
+        continues: false,
+        residence,
+        permitted: Permitted { peers, places, pinned },
         report: match origin {
             Origin::Client(_) => None,
             Origin::Peer { report, .. } => Some(report),
@@ -178,15 +202,52 @@ fn hops(origin: &Origin) -> u8 {
     }
 }
 
-fn tenant_name<'a>(
+/// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
+/// client calls itself. Where tenants are named, what told it goes no further.
+fn identify(
     shared: &Shared,
-    headers: &'a HeaderMap,
-    origin: &'a Origin,
-) -> Option<&'a HeaderValue> {
-    match origin {
-        Origin::Client(_) => shared.tenant_header.as_ref().and_then(|name| headers.get(name)),
-        Origin::Peer { marks, .. } => marks.tenant.as_ref(),
+    request: &mut Request<Incoming>,
+    endpoint: Endpoint,
+    origin: &Origin,
+) -> Result<Option<HeaderValue>, Refusal> {
+    let named = shared.tenants.are_named();
+    let headers = request.headers_mut();
+    let tenant = match origin {
+        Origin::Peer { marks, .. } => marks.tenant.clone(),
+        Origin::Client(_) if named => {
+            Some(shared.tenants.identify(headers, endpoint)?.name.clone())
+        }
+        Origin::Client(_) => shared.tenant_header.as_ref().and_then(|n| headers.get(n)).cloned(),
+    };
+    if named {
+        tenants::strip(headers, shared.tenant_header.as_ref());
     }
+    Ok(tenant)
+}
+
+/// The residency rules that name a request, with those that a peer applied to it.
+fn residence(
+    shared: &Shared,
+    tenant: Option<&HeaderValue>,
+    model: ModelId,
+    mut origin: Origin,
+) -> (Residence, Origin) {
+    let brought = match &mut origin {
+        Origin::Client(_) => Vec::new(),
+        Origin::Peer { marks, .. } => std::mem::take(&mut marks.rules),
+    };
+    let named = shared.residency.names_models().then(|| shared.fleet.name(model)).flatten();
+    let none = Labels::new();
+    let subject = Subject {
+        tenant: tenant.and_then(|name| name.to_str().ok()),
+        labels: shared.tenants.labels(tenant).unwrap_or(&none),
+        model: named.as_deref().unwrap_or_default(),
+        from: match &origin {
+            Origin::Client(_) => &shared.config.region,
+            Origin::Peer { from, .. } => from.region(),
+        },
+    };
+    (shared.residency.residence(&subject, brought), origin)
 }
 
 /// The affinity key, first found: a configured header, the body's own, the tenant, the client.

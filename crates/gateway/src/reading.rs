@@ -11,6 +11,8 @@ use meridian_wire::openai::Reading;
 pub(crate) struct ReadingNow {
     /// Keys what clients send.
     pub(crate) seed: u64,
+    /// Streams are asked for the count of tokens in each chunk.
+    counts: bool,
     now: RwLock<Asked>,
 }
 
@@ -36,8 +38,8 @@ impl Asked {
 }
 
 impl ReadingNow {
-    pub(crate) fn new(seed: u64, policy: &Spec, params: &Params) -> ReadingNow {
-        ReadingNow { seed, now: RwLock::new(Asked::by(policy, params)) }
+    pub(crate) fn new(seed: u64, counts: bool, policy: &Spec, params: &Params) -> ReadingNow {
+        ReadingNow { seed, counts, now: RwLock::new(Asked::by(policy, params)) }
     }
 
     /// Another policy decides from now on.
@@ -48,7 +50,8 @@ impl ReadingNow {
     /// For a request, of `tenant` where tenants share nothing.
     pub(crate) fn of(&self, tenant: Option<u64>) -> Reading {
         let Asked { block_bytes, head_bytes, .. } = self.asked();
-        Reading { seed: self.seed, block_bytes, head_bytes, tenant_scope: tenant }
+        let (seed, counts) = (self.seed, self.counts);
+        Reading { seed, block_bytes, head_bytes, tenant_scope: tenant, counts }
     }
 
     pub(crate) fn follows_replies(&self) -> bool {

@@ -96,6 +96,15 @@ impl Refusal {
         .retry_after(Duration::from_secs(1))
     }
 
+    /// To a peer alone.
+    pub(crate) fn cannot_continue() -> Refusal {
+        Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "cannot_continue",
+            "some replica of this model here cannot be told to continue a message; ask another peer",
+        )
+    }
+
     pub(crate) fn unknown_model() -> Refusal {
         Refusal {
             param: Some("model"),
@@ -170,6 +179,11 @@ impl Refusal {
         response.headers_mut().insert(REFUSED, HeaderValue::from_static(self.code));
         if let Some(allow) = self.allow {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);

@@ -2,11 +2,12 @@
 //!
 //! Bytes go out as they come. On the side the relay notices the first token, the end, the usage
 //! and (where the policy learns from it) the reply, and tells the machine. It ends in exactly one
-//! of three ways: whole, cut short by the replica, or dropped by the client.
+//! of three ways: whole, cut short by the replica, or dropped by the client. Where a stream that is
+//! cut short may be gone on with, [`crate::resume`] looks for somebody who does.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,36 +19,46 @@ use meridian_wire::openai::{self, Answer, Endpoint, Summary, error_event};
 use meridian_wire::peer::usage_of;
 use tokio::time::Sleep;
 
+use crate::attempt::Begun;
 use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
+use crate::resume::{Going, Gone, Resume, go_on};
+use crate::route::{Job, Sending, source, undoes};
 use crate::upstream::Flow;
 use crate::worker::Worker;
 
 /// What the relay needs to know of the request.
 pub(crate) struct Follow {
-    pub(crate) shared: Arc<Worker>,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) streams: bool,
+    shared: Arc<Worker>,
+    endpoint: Endpoint,
+    streams: bool,
     /// The end of the connection would pass for the end of the answer.
-    pub(crate) until_close: bool,
-    pub(crate) model: ModelId,
-    /// Who answers.
+    until_close: bool,
+    model: ModelId,
+    source: Source,
+    /// Of an answer for a peer.
+    report: Option<Arc<Report>>,
+    /// The prompt's fingerprint, where the reply is to be added to it.
+    prompt: Option<Fingerprinter>,
+    prompt_bytes: u64,
+    /// When the request came.
+    began: Instant,
+    /// Given back when the answer is out.
+    permits: Vec<Permit>,
+    /// Where a broken stream may be gone on with.
+    resume: Option<Box<Resume>>,
+}
+
+/// Who answers.
+pub(crate) struct Source {
     pub(crate) home: Home,
     /// Of a peer's answer.
     pub(crate) away: Option<Away>,
-    /// Of an answer for a peer.
-    pub(crate) report: Option<Arc<Report>>,
-    /// The prompt's fingerprint, where the reply is to be added to it.
-    pub(crate) prompt: Option<Fingerprinter>,
-    pub(crate) prompt_bytes: u64,
-    /// When the request came, and when this attempt was sent.
-    pub(crate) began: Instant,
+    /// When this attempt was sent.
     pub(crate) sent: Instant,
-    /// Given back when the answer is out.
-    pub(crate) permits: Vec<Permit>,
 }
 
 /// What there is beside a peer's answer.
@@ -62,6 +73,8 @@ pub(crate) struct Away {
 pub(crate) struct Relay {
     /// The replica's answer; none once it has ended.
     upstream: Option<Flow>,
+    /// Somebody is looked for who goes on with it.
+    going: Option<Going>,
     /// A piece that is here already.
     ready: Option<Bytes>,
     /// None once the answer's own end was seen.
@@ -74,14 +87,16 @@ pub(crate) struct Relay {
     saw_end: bool,
 }
 
+/// Of a stream that nobody goes on with.
+const NOWHERE: &str = "the replica's answer broke off, and nobody could go on with it";
+
 type Piece = Option<Result<Frame<Bytes>, CutShort>>;
 
 impl Relay {
     pub(crate) fn new(
         upstream: Flow,
         first: Option<Bytes>,
-        answer: Answer,
-        ticket: Ticket,
+        open: (Answer, Ticket),
         follow: Follow,
     ) -> Relay {
         let last = tokio::time::Instant::now();
@@ -89,8 +104,9 @@ impl Relay {
         let upstream = Some(upstream);
         Relay {
             upstream,
+            going: None,
             ready: first,
-            open: Some((answer, ticket)),
+            open: Some(open),
             follow,
             idle,
             last,
@@ -100,7 +116,7 @@ impl Relay {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.upstream.is_none() && self.ready.is_none()
+        self.upstream.is_none() && self.ready.is_none() && self.going.is_none()
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Piece> {
@@ -111,23 +127,39 @@ impl Relay {
                     return Poll::Ready(Some(Ok(Frame::data(pass))));
                 }
             }
-            let Some(upstream) = &mut self.upstream else { return Poll::Ready(None) };
-            match Pin::new(upstream).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => self.ready = Some(data),
-                    // Trailers end an answer; of the engines none sends any.
-                    Err(frame) => self.trailers(frame.trailers_ref()),
-                },
-                Poll::Ready(None) => return Poll::Ready(self.upstream_ended()),
-                Poll::Ready(Some(Err(_))) => {
-                    return Poll::Ready(self.broken("the replica's answer broke off"));
-                }
-                Poll::Pending => match self.is_idle_too_long(cx) {
-                    true => {
-                        return Poll::Ready(self.broken("the replica fell silent (timeouts.idle)"));
+            if let Some(going) = &mut self.going {
+                match ready!(going.as_mut().poll(cx)) {
+                    Gone::On { resume, ticket, sending, begun } => {
+                        self.go_on(resume, ticket, &sending, *begun);
                     }
-                    false => return Poll::Pending,
-                },
+                    Gone::Nowhere => {
+                        self.going = None;
+                        self.follow.permits.clear();
+                        return Poll::Ready(Some(self.follow.failed(NOWHERE, &[])));
+                    }
+                }
+                continue;
+            }
+            let Some(upstream) = &mut self.upstream else { return Poll::Ready(None) };
+            let ended = match Pin::new(upstream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    match frame.into_data() {
+                        Ok(data) => self.ready = Some(data),
+                        // Trailers end an answer; of the engines none sends any.
+                        Err(frame) => self.trailers(frame.trailers_ref()),
+                    }
+                    continue;
+                }
+                Poll::Ready(None) => self.upstream_ended(),
+                Poll::Ready(Some(Err(_))) => self.broken("the replica's answer broke off"),
+                Poll::Pending if self.is_idle_too_long(cx) => {
+                    self.broken("the replica fell silent (timeouts.idle)")
+                }
+                Poll::Pending => return Poll::Pending,
+            };
+            // Unless somebody is looked for who goes on with it, that was all.
+            if self.going.is_none() {
+                return Poll::Ready(ended);
             }
         }
     }
@@ -135,14 +167,19 @@ impl Relay {
     /// Looks at a piece on its way through; what is returned goes out.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         self.last = tokio::time::Instant::now();
-        if let Some(away) = &self.follow.away {
+        if let Some(away) = &self.follow.source.away {
             away.leg.answered(piece.len());
         }
         let Some((answer, ticket)) = &mut self.open else { return piece };
+        let piece = match &mut self.follow.resume {
+            Some(resume) => resume.thread.feed(piece),
+            None => piece,
+        };
         let feed = answer.feed(piece);
         if feed.first_token || (!self.saw_first && !self.follow.streams) {
-            self.saw_first = true;
-            let ttft = self.follow.streams.then(|| self.follow.began.elapsed());
+            // The client has one first token, each attempt its own.
+            let first = !std::mem::replace(&mut self.saw_first, true) && self.follow.streams;
+            let ttft = first.then(|| self.follow.began.elapsed());
             if let Some(ttft) = ttft {
                 self.follow.shared.metrics.first_token(ttft);
             }
@@ -152,24 +189,30 @@ impl Relay {
         let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
         // A foreign path's answer may be more than the one object that its beginning looks like.
         let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
-        if ended && self.follow.streams && self.follow.away.is_some() {
+        if ended && self.follow.streams && self.follow.source.away.is_some() {
             self.saw_end = true;
         } else if ended || (whole && !self.follow.streams) {
             let rest = self.close(Outcome::Done);
-            if !rest.is_empty() {
-                return [feed.pass, rest].concat().into();
-            }
+            return join(feed.pass, rest);
         }
         feed.pass
     }
 
     /// Tells the machine how it ended; returns bytes that were still held back.
     fn close(&mut self, outcome: Outcome) -> Bytes {
-        let Some((answer, ticket)) = self.open.take() else { return Bytes::new() };
-        let summary = answer.finish();
+        let Some((mut answer, ticket)) = self.open.take() else { return Bytes::new() };
         let follow = &mut self.follow;
-        let away = follow.away.take();
-        let told = summary.usage.or(away.as_ref().and_then(|away| away.usage));
+        let mut resume = follow.resume.take();
+        let held = resume
+            .as_mut()
+            .map_or_else(Bytes::new, |resume| answer.feed(resume.thread.rest()).pass);
+        let summary = answer.finish();
+        let away = follow.source.away.take();
+        let later = resume.as_ref().filter(|resume| resume.is_later());
+        let told = summary.usage.or_else(|| {
+            let of_peer = away.as_ref()?.usage?;
+            Some(later.map_or(of_peer, |resume| resume.whole(of_peer)))
+        });
         if let (Some(report), Some(told)) = (&follow.report, told) {
             report.set(told);
         }
@@ -178,23 +221,26 @@ impl Relay {
             follow.shared.ratios.learn(follow.model, follow.prompt_bytes, usage.prompt_tokens);
         }
         if let Some(id) = &summary.response_id {
-            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.home);
+            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.source.home);
         }
         let Summary { reply, rest, .. } = summary;
+        let reply = later.map_or(reply, |resume| resume.thread.text().map(<[u8]>::to_vec));
         let extended = extended(follow.endpoint, follow.prompt.take(), reply.as_deref());
-        follow.shared.metrics.ended(outcome, follow.began.elapsed(), follow.sent.elapsed());
+        follow.shared.metrics.ended(outcome, follow.began.elapsed(), follow.source.sent.elapsed());
         follow.permits.clear();
         let served = away.as_ref().and_then(|away| away.served);
         if let Some(away) = away {
             away.leg.end(leg_end(outcome));
         }
+        // What the whole took is not what this replica had to do, so it is not judged by it.
+        let usage = usage.filter(|_| later.is_none());
         ticket.finish(outcome, Told { usage, extended, served });
-        rest
+        join(held, rest)
     }
 
     /// What a peer says of its answer, after the last byte.
     fn trailers(&mut self, trailers: Option<&HeaderMap>) {
-        if let (Some(away), Some(trailers)) = (&mut self.follow.away, trailers) {
+        if let (Some(away), Some(trailers)) = (&mut self.follow.source.away, trailers) {
             away.usage = usage_of(trailers);
         }
     }
@@ -213,9 +259,9 @@ impl Relay {
         (!rest.is_empty()).then(|| Ok(Frame::data(rest)))
     }
 
-    /// The replica cut the answer short: a stream ends with an error event, anything else with a
-    /// closed connection.
-    fn broken(&mut self, message: &str) -> Piece {
+    /// The replica cut the answer short. Somebody else goes on with it where that can be; else a
+    /// stream ends with an error event, anything else with a closed connection.
+    fn broken(&mut self, message: &'static str) -> Piece {
         self.upstream = None;
         // When its own end was seen, only the transfer's end is missing.
         self.open.as_ref()?;
@@ -223,16 +269,46 @@ impl Relay {
             self.close(Outcome::Done);
             return None;
         }
-        tracing::warn!(from = ?self.follow.home, message, "answer cut short");
-        let rest = self.close(Outcome::ReplicaError);
-        // A peer is told by the cut itself; its own relay writes the event.
-        if !self.follow.streams || self.follow.report.is_some() {
-            return Some(Err(CutShort));
+        tracing::warn!(from = ?self.follow.source.home, message, "answer cut short");
+        if self.look_for_another() {
+            return None;
         }
-        let message = format!("{message}; send the request again");
-        let event = error_event(self.follow.endpoint, 502, "replica_failed", &message);
-        // A half-sent event is closed first, or the client would read the error as part of it.
-        Some(Ok(Frame::data([&rest[..], b"\n\n", &event].concat().into())))
+        let rest = self.close(Outcome::ReplicaError);
+        Some(self.follow.failed(message, &rest))
+    }
+
+    /// Begins to look for somebody who goes on with a broken stream; false where nobody can.
+    fn look_for_another(&mut self) -> bool {
+        let follow = &mut self.follow;
+        let Some(mut resume) = follow.resume.take() else { return false };
+        let blocks = match resume.take_up(&follow.shared) {
+            Ok(blocks) => blocks,
+            Err(why) => {
+                follow.shared.metrics.resumed(why);
+                tracing::info!(why, "the broken stream can't be gone on with");
+                return false;
+            }
+        };
+        let Some((_, ticket)) = self.open.take() else { return false };
+        if let Some(away) = follow.source.away.take() {
+            away.leg.end(LegEnd::Failed);
+        }
+        let verdict = ticket.go_on(blocks);
+        self.going = Some(Box::pin(go_on(follow.shared.clone(), resume, ticket, verdict)));
+        true
+    }
+
+    /// Another answer has begun.
+    fn go_on(&mut self, resume: Box<Resume>, ticket: Ticket, sending: &Sending, begun: Begun) {
+        let Begun { head, body, first, sent, leg } = begun;
+        let follow = &mut self.follow;
+        let undo = undoes(&follow.shared, &resume.job, &sending.target);
+        self.open = Some((Answer::new(follow.endpoint, true, undo, false), ticket));
+        follow.source = source(&sending.target, &head, leg, sent);
+        follow.resume = Some(resume);
+        (self.upstream, self.ready, self.going) = (Some(body), first, None);
+        self.last = tokio::time::Instant::now();
+        self.idle.as_mut().reset(self.last + self.follow.patience());
     }
 
     /// The sleep is set anew only when it fires, not with every piece.
@@ -258,8 +334,59 @@ impl Drop for Relay {
 }
 
 impl Follow {
+    /// Of an answer of which it is known whether it streams, whether it lasts until its connection
+    /// closes, and whether its reply is wanted.
+    pub(crate) fn new(
+        shared: &Arc<Worker>,
+        mut job: Job,
+        source: Source,
+        (streams, until_close, collect): (bool, bool, bool),
+    ) -> Follow {
+        let mut follow = Follow {
+            shared: shared.clone(),
+            endpoint: job.endpoint,
+            streams,
+            until_close,
+            model: job.model,
+            source,
+            report: job.report.clone(),
+            prompt: None,
+            prompt_bytes: job.info.prompt_bytes,
+            began: job.began,
+            permits: std::mem::take(&mut job.permits),
+            resume: None,
+        };
+        if streams && shared.config.resume.is_some() {
+            follow.prompt = collect.then(|| job.info.fingerprint.clone());
+            follow.resume = Resume::new(shared, job);
+        } else {
+            follow.prompt = collect.then_some(job.info.fingerprint);
+        }
+        follow
+    }
+
+    /// How a broken answer ends, `rest` being what was held back of it.
+    fn failed(&self, message: &str, rest: &[u8]) -> Result<Frame<Bytes>, CutShort> {
+        // A peer is told by the cut itself; its own relay writes the event.
+        if !self.streams || self.report.is_some() {
+            return Err(CutShort);
+        }
+        let message = format!("{message}; send the request again");
+        let event = error_event(self.endpoint, 502, "replica_failed", &message);
+        // A half-sent event is closed first, or the client would read the error as part of it.
+        Ok(Frame::data([rest, b"\n\n", &event].concat().into()))
+    }
+
     fn patience(&self) -> Duration {
         self.shared.config.timeouts.idle.0
+    }
+}
+
+fn join(a: Bytes, b: Bytes) -> Bytes {
+    match (a.is_empty(), b.is_empty()) {
+        (_, true) => a,
+        (true, _) => b,
+        _ => Bytes::from([a, b].concat()),
     }
 }
 

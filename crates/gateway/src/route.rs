@@ -8,21 +8,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response};
-use meridian_base::{Duration, ModelId, Time};
-use meridian_routing::{Outcome, RejectWhy, Why};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, response};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time};
+use meridian_routing::residency::Residence;
+use meridian_routing::{Ineligible, Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
 use crate::body::{Body, Parts};
 use crate::driver::{Decision, Ticket, Told, Verdict};
-use crate::error::{AttemptError, Source};
+use crate::error::{AttemptError, Source as Fault};
 use crate::headers;
 use crate::limits::Permit;
-use crate::peers::{LegEnd, Report};
+use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
 use crate::refuse::Refusal;
-use crate::relay::{Away, Follow, Relay};
+use crate::relay::{Away, Follow, Relay, Source};
+use crate::residency::{self, Kept, Permitted};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -34,7 +36,7 @@ pub(crate) struct Job {
     pub(crate) headers: HeaderMap,
     /// As it goes to a replica.
     pub(crate) body: Parts,
-    /// As it came; kept where there are peers.
+    /// As it came; kept where there are peers, or where a broken stream is gone on with.
     pub(crate) whole: Option<Bytes>,
     pub(crate) info: RequestInfo,
     pub(crate) model: ModelId,
@@ -48,15 +50,30 @@ pub(crate) struct Job {
     pub(crate) deadline: Option<Time>,
     /// Where the state lives that it goes on with.
     pub(crate) home: Option<Home>,
+    /// It goes on with a chat that broke off.
+    pub(crate) continues: bool,
+    /// The residency rules that name it, and what they permitted when it came.
+    pub(crate) residence: Residence,
+    pub(crate) permitted: Permitted,
     /// What the peer is told that sent it on.
     pub(crate) report: Option<Arc<Report>>,
 }
 
 /// A decision to send, with what is said of it.
-struct Sending {
-    target: Target,
+pub(crate) struct Sending {
+    pub(crate) target: Target,
     why: Why,
     matched: u32,
+}
+
+/// Why no answer began.
+pub(crate) enum Ended {
+    /// The gateway goes down.
+    Draining,
+    /// Its rules do not permit what was decided.
+    Forbidden,
+    /// The machine refused it; with the last attempt's failure.
+    Rejected { why: RejectWhy, retry_after: Duration, last: Option<AttemptError> },
 }
 
 /// Follows the machine's decisions until an answer begins or the request is refused.
@@ -64,34 +81,52 @@ pub(crate) async fn route(
     shared: &Arc<Worker>,
     job: Job,
     ticket: Ticket,
-    mut verdict: Verdict,
+    verdict: Verdict,
 ) -> Response<Body> {
+    match begin(shared, &job, &ticket, verdict).await {
+        Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
+        Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
+        Err(Ended::Forbidden) => {
+            ticket.finish(Outcome::ClientError, Told::default());
+            answer_refused(shared, &job, not_permitted(shared, &job))
+        }
+        Err(Ended::Rejected { why, retry_after, last }) => {
+            rejected(shared, &job, ticket, (why, retry_after), last.as_ref())
+        }
+    }
+}
+
+/// Follows the machine's decisions until an answer begins.
+pub(crate) async fn begin(
+    shared: &Arc<Worker>,
+    job: &Job,
+    ticket: &Ticket,
+    mut verdict: Verdict,
+) -> Result<(Sending, Begun), Ended> {
     let mut last: Option<AttemptError> = None;
     loop {
         let decision = match verdict {
             Verdict::Now(decision) => decision,
-            Verdict::Later(promise) => match promise.await {
-                Ok(decision) => decision,
-                // Only the end of the gateway drops a promise.
-                Err(_) => return finish_refused(shared, &job, Refusal::draining(), ticket),
-            },
+            // Only the end of the gateway drops a promise.
+            Verdict::Later(promise) => promise.await.map_err(|_| Ended::Draining)?,
         };
-        let sending = match sending(shared, decision) {
+        let sending = match sending(shared, &job.residence, decision) {
             Sent::To(sending) => sending,
             Sent::Nowhere => {
                 verdict = ticket.again(Outcome::ReplicaError);
                 continue;
             }
+            Sent::Forbidden => return Err(Ended::Forbidden),
             Sent::Refused(why, retry_after) => {
-                return rejected(shared, &job, ticket, (why, retry_after), last.as_ref());
+                return Err(Ended::Rejected { why, retry_after, last });
             }
         };
         shared.metrics.decided(&sending.why);
-        match attempt(shared, &job, &sending.target).await {
-            Ok(begun) => return relay(shared, job, ticket, sending, begun),
+        match attempt(shared, job, &sending.target).await {
+            Ok(begun) => return Ok((sending, begun)),
             Err(error) => {
                 shared.metrics.retried(error.fault);
-                log(&job, &sending.target, &error);
+                log(job, &sending.target, &error);
                 verdict = ticket.again(error.outcome());
                 last = Some(error);
             }
@@ -103,10 +138,12 @@ enum Sent {
     To(Sending),
     /// Whom it names is not there any more.
     Nowhere,
+    /// Its rules do not permit it any more: labels changed since it was decided about.
+    Forbidden,
     Refused(RejectWhy, Duration),
 }
 
-fn sending(shared: &Shared, decision: Decision) -> Sent {
+fn sending(shared: &Shared, residence: &Residence, decision: Decision) -> Sent {
     let (target, why, matched) = match decision {
         Decision::Dispatch { replica, why, matched_tokens } => {
             (shared.fleet.get(replica).map(Target::Replica), why, matched_tokens)
@@ -117,7 +154,12 @@ fn sending(shared: &Shared, decision: Decision) -> Sent {
         }
         Decision::Reject { why, retry_after } => return Sent::Refused(why, retry_after),
     };
-    target.map_or(Sent::Nowhere, |target| Sent::To(Sending { target, why, matched }))
+    let Some(target) = target else { return Sent::Nowhere };
+    let permitted = match &target {
+        Target::Replica(member) => shared.residency.permits(residence, member),
+        Target::Peer(link) => shared.residency.permits_region(residence, link.region()),
+    };
+    if permitted { Sent::To(Sending { target, why, matched }) } else { Sent::Forbidden }
 }
 
 /// A failure is worth a line; that somebody is full is the ordinary course of things at a peer.
@@ -127,7 +169,7 @@ fn log(job: &Job, target: &Target, error: &AttemptError) {
         Target::Replica(member) => {
             tracing::warn!(?request, replica = %member.id, error = %error, "attempt failed");
         }
-        Target::Peer(link) if error.fault == Source::PeerFull => {
+        Target::Peer(link) if error.fault == Fault::PeerFull => {
             tracing::debug!(?request, peer = ?link.label, error = %error, "a peer has no room");
         }
         Target::Peer(link) => {
@@ -148,6 +190,7 @@ fn rejected(
         matches!(why, RejectWhy::NotPermitted | RejectWhy::UnknownModel | RejectWhy::NoReplica);
     let told = || shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model));
     let why = match why {
+        _ if is_forbidden(shared, job, why) => RejectWhy::NotPermitted,
         // The peer that holds its state is not there any more.
         _ if nowhere && matches!(job.home, Some(Home::Away(_))) => RejectWhy::PinnedGone,
         // It is served elsewhere, only not now.
@@ -155,15 +198,69 @@ fn rejected(
         why => why,
     };
     ticket.rejected(why);
-    let refusal = Refusal::of(why, retry_after, last.map(|e| e.message.as_str()));
+    let refusal = match why {
+        RejectWhy::NotPermitted if !job.residence.is_free() => not_permitted(shared, job),
+        why => Refusal::of(why, retry_after, last.map(|e| e.message.as_str())),
+    };
+    answer_refused(shared, job, refusal)
+}
+
+/// Its rules leave nobody who could serve it.
+fn not_permitted(shared: &Shared, job: &Job) -> Refusal {
+    shared.residency.counts.count(&job.residence, Kept::Refused);
+    let code = RejectWhy::NotPermitted.word();
+    Refusal::new(StatusCode::FORBIDDEN, code, residency::refusal(&job.residence))
+}
+
+fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body> {
     shared.metrics.refused(&refusal);
-    with_id(refusal.response(job.endpoint), &job.shown_id)
+    let mut response = refusal.response(job.endpoint);
+    if let Some(names) = residency::names(&job.residence) {
+        response.headers_mut().insert(headers::RESIDENCY, names);
+    }
+    with_id(response, &job.shown_id)
+}
+
+/// Whether its rules are what keeps a request from being served: nobody whom they permit takes
+/// requests at all. Where somebody does and has no room, it is overload.
+fn is_forbidden(shared: &Shared, job: &Job, why: RejectWhy) -> bool {
+    use RejectWhy::{HeldTooLong, NoReplica, NotPermitted, UnknownModel};
+    if job.residence.is_free() {
+        return false;
+    }
+    if let Some(Home::Away(PeerId(peer))) = job.home {
+        return job.permitted.peers & 1 << peer == 0;
+    }
+    match why {
+        NotPermitted => true,
+        HeldTooLong { .. } | NoReplica => !anybody_takes(shared, job),
+        UnknownModel => {
+            shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model))
+                && !anybody_takes(shared, job)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a replica here or a peer takes requests, full or not, that its rules permit.
+fn anybody_takes(shared: &Shared, job: &Job) -> bool {
+    let Permitted { peers, places, .. } = job.permitted;
+    let inner = shared.driver.lock();
+    let table = inner.routing.replicas();
+    let takes = |id: &ReplicaId| {
+        let spec = table.spec(*id);
+        matches!(table.row(*id).closed, None | Some(Ineligible::Full))
+            && spec.is_some_and(|spec| spec.within(places) && spec.models.contains(&job.model))
+    };
+    let serves = |id: &PeerId| {
+        peers & 1 << id.0 != 0 && inner.routing.peers().row(*id).is_some_and(|row| row.usable > 0)
+    };
+    table.ids().iter().any(takes) || inner.routing.peers().ids().iter().any(serves)
 }
 
 fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
     drop(ticket);
-    shared.metrics.refused(&refusal);
-    with_id(refusal.response(job.endpoint), &job.shown_id)
+    answer_refused(shared, job, refusal)
 }
 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
@@ -175,68 +272,112 @@ fn relay(
     begun: Begun,
 ) -> Response<Body> {
     let Begun { mut head, body, first, sent, leg } = begun;
-    let Sending { target, why, matched } = sending;
     let asked_orca = job.headers.contains_key(headers::ORCA_ASK);
     let ok = head.status.is_success();
     // Only the generating endpoints have streams whose end is known; the rest passes unread.
     let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
     let streams = job.info.stream && ok && events;
-    let is_here = matches!(target, Target::Replica(_));
-    // A peer gets the body as it came, and undoes its own splice.
-    let undo = is_here && job.info.usage_splice.is_some() && streams;
-    let until_close =
-        is_here && job.endpoint != Endpoint::Other && headers::is_until_close(&head.headers);
-    let (home, served) = match &target {
-        Target::Replica(member) => (Home::At(member.id), None),
-        Target::Peer(link) => (Home::Away(link.id), served(&head)),
-    };
+    let undo = undoes(shared, &job, &sending.target) && streams;
+    let until_close = matches!(sending.target, Target::Replica(_))
+        && job.endpoint != Endpoint::Other
+        && headers::is_until_close(&head.headers);
+    let source = source(&sending.target, &head, leg, sent);
+    let told = audit(shared, &job.residence, &sending.target, &head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
-    say(&mut head.headers, &target, why, matched, job.prompt_tokens);
+    say(&mut head.headers, &sending, job.prompt_tokens);
+    told.into_iter().for_each(|(name, value)| drop(head.headers.insert(name, value)));
+    head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {
-        if let Some(leg) = leg {
-            leg.end(LegEnd::ClientError);
+        if let Some(away) = source.away {
+            away.leg.end(LegEnd::ClientError);
         }
         ticket.finish(Outcome::ClientError, Told::default());
-        head.headers.insert(headers::REQUEST_ID, job.shown_id);
         // A client's mistake: the engine's own words go back; nothing is learned from them.
         return Response::from_parts(head, Body::Pass { first, rest: Box::new(body) });
     }
-    shared.driver.matched(job.prompt_tokens, matched);
+    shared.driver.matched(job.prompt_tokens, sending.matched);
     let collect = shared.reading.follows_replies() && job.endpoint.is_generation();
-    let follow = Follow {
-        shared: shared.clone(),
-        endpoint: job.endpoint,
-        streams,
-        until_close,
-        model: job.model,
-        home,
-        away: leg.map(|leg| Away { leg, served, usage: None }),
-        report: job.report,
-        prompt: collect.then_some(job.info.fingerprint),
-        prompt_bytes: job.info.prompt_bytes,
-        began: job.began,
-        sent,
-        permits: job.permits,
-    };
     let answer = Answer::new(job.endpoint, streams, undo, collect);
-    let relay = Relay::new(body, first, answer, ticket, follow);
-    head.headers.insert(headers::REQUEST_ID, job.shown_id);
+    let follow = Follow::new(shared, job, source, (streams, until_close, collect));
+    let relay = Relay::new(body, first, (answer, ticket), follow);
     Response::from_parts(head, Body::Relay(Box::new(relay)))
+}
+
+/// Whether usage was asked for that the client did not ask for.
+pub(crate) fn undoes(shared: &Shared, job: &Job, target: &Target) -> bool {
+    let asked = job.info.usage_splice.is_some() && !job.info.include_usage;
+    asked && (matches!(target, Target::Replica(_)) || asks_peers(shared))
+}
+
+/// A peer gets the body as it came and asks for usage itself, unless a stream that breaks there is
+/// gone on with from here: then the count in each chunk is wanted here.
+pub(crate) fn asks_peers(shared: &Shared) -> bool {
+    shared.config.resume.is_some()
+}
+
+/// Who answers, for the relay.
+pub(crate) fn source(
+    target: &Target,
+    head: &response::Parts,
+    leg: Option<Leg>,
+    sent: Instant,
+) -> Source {
+    let (home, served) = match target {
+        Target::Replica(member) => (Home::At(member.id), None),
+        Target::Peer(link) => (Home::Away(link.id), served(head)),
+    };
+    Source { home, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
+}
+
+/// Where an answer was given, and by which rules it may have been: for its headers, and counted. Of a
+/// peer's answer where it was given is the peer's word.
+fn audit(
+    shared: &Shared,
+    residence: &Residence,
+    target: &Target,
+    head: &HeaderMap,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let (region, kept) = match target {
+        Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
+        Target::Peer(link) => {
+            let region = head.get(headers::REGION).cloned();
+            let region = region.or_else(|| HeaderValue::from_str(link.region()).ok());
+            (region, Kept::Sent)
+        }
+    };
+    let mut told = Vec::new();
+    if let Some(names) = residency::names(residence) {
+        let fits = match target {
+            Target::Replica(member) => shared.residency.permits(residence, member),
+            Target::Peer(_) => {
+                let applied = head.get(headers::RESIDENCY);
+                shared.residency.was_kept(residence, region.as_ref(), applied)
+            }
+        };
+        if !fits {
+            shared.residency.counts.breach();
+            tracing::error!(rules = ?names, ?region, "a residency rule was not kept");
+        }
+        shared.residency.counts.count(residence, kept);
+        told.push((headers::RESIDENCY, names));
+    }
+    told.extend(region.map(|region| (headers::REGION, region)));
+    told
 }
 
 /// Says in an answer's headers who gave it, and why. Of a peer's answer the replica and what was
 /// expected in its cache are the peer's words.
-fn say(headers: &mut HeaderMap, target: &Target, why: Why, matched: u32, prompt: u32) {
-    match target {
+fn say(headers: &mut HeaderMap, sending: &Sending, prompt: u32) {
+    match &sending.target {
         Target::Replica(member) => {
             headers.insert(headers::REPLICA, member.label.clone());
-            headers.insert(headers::PREFIX_MATCH, headers::prefix_match(matched, prompt));
+            headers.insert(headers::PREFIX_MATCH, headers::prefix_match(sending.matched, prompt));
         }
         Target::Peer(link) => {
             headers.insert(headers::PEER, link.label.clone());
         }
     }
-    headers.insert(headers::REASON, HeaderValue::from_static(why.word()));
+    headers.insert(headers::REASON, HeaderValue::from_static(sending.why.word()));
 }
 
 pub(crate) fn with_id(mut response: Response<Body>, id: &HeaderValue) -> Response<Body> {

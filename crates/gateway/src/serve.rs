@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::body::Body;
+use crate::certificates::{self, ClientTls};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::explain::Explained;
@@ -29,7 +30,9 @@ use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
+use crate::residency::Residency;
 use crate::shared::{Ids, Ratios, Shared};
+use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
 use crate::{admin, discover, opening, peers, probe, registry};
@@ -43,6 +46,8 @@ pub struct Ready {
     pub admin: SocketAddr,
     /// Peers connect here, where the configuration has some.
     pub peers: Option<SocketAddr>,
+    /// Clients come over TLS.
+    pub tls: bool,
 }
 
 /// Serves until `shutdown` completes, then lets the requests in flight end.
@@ -82,11 +87,13 @@ pub async fn serve(
         listen: address(&listener)?,
         admin: address(&admin_listener)?,
         peers: peer_listener.as_ref().map(address).transpose()?,
+        tls: shared.tls.is_some(),
     };
     let driver = shared.driver.clone();
     let mut background = JoinSet::new();
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probe::run(shared.clone(), wished));
+    background.spawn(certificates::keep(shared.clone()));
     background.spawn(serve_admin(shared.clone(), admin_listener));
     if let Some(listener) = peer_listener {
         peers::start(&shared, listener, &mut background);
@@ -123,11 +130,16 @@ fn build(
         Some(secret) => keyed(0, secret.as_bytes()),
         None => random_seed(),
     };
-    let reading = ReadingNow::new(seed, routing.policy, &routing.params);
+    let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, &routing.params);
     let block_bytes = spec.map(|s| s.block_bytes);
     let peers = Peers::load(&config, seed, block_bytes, routing.policy.name)?.map(Arc::new);
     if peers.is_some() && config.secret.is_none() {
         tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
+    }
+    if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {
+        tracing::warn!(
+            "tenants' keys come in plain HTTP; name a certificate in tls, or let something in front of this gateway end TLS"
+        );
     }
     let header = |name: &String| name.parse().ok();
     let over = CancellationToken::new();
@@ -135,7 +147,7 @@ fn build(
         driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone())),
         fleet: Arc::new(Fleet::new(over.clone())),
         over,
-        upstream: Upstream::new(config.timeouts.connect.0),
+        upstream: Upstream::new(&config),
         metrics: Metrics::new(),
         pins: Pins::default(),
         ratios: Ratios::new(),
@@ -147,9 +159,12 @@ fn build(
         block_bytes,
         key_headers: config.keys.headers.iter().filter_map(header).collect(),
         tenant_header: header(&config.keys.tenant_header),
+        tenants: Tenants::new(&config.tenants),
+        residency: Residency::new(&config)?,
+        tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
-        registry: Following::new(&config, peers.as_deref()).map(Arc::new),
+        registry: Following::new(&config, peers.as_deref())?.map(Arc::new),
         peers,
         config,
     })

@@ -8,6 +8,7 @@ use meridian_base::{ModelId, RequestId, keyed};
 use meridian_wire::config::{Gateway as Config, Isolation};
 use tokio_util::sync::CancellationToken;
 
+use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::explain::Explained;
 use crate::fleet::Fleet;
@@ -17,6 +18,8 @@ use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
+use crate::residency::Residency;
+use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 
 pub(crate) struct Shared {
@@ -39,6 +42,10 @@ pub(crate) struct Shared {
     pub(crate) block_bytes: Option<usize>,
     pub(crate) key_headers: Vec<HeaderName>,
     pub(crate) tenant_header: Option<HeaderName>,
+    pub(crate) tenants: Tenants,
+    pub(crate) residency: Residency,
+    /// On the clients' port; plain without.
+    pub(crate) tls: Option<ClientTls>,
     pub(crate) ids: Ids,
     pub(crate) explained: Explained,
     pub(crate) peers: Option<Arc<Peers>>,

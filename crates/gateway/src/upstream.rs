@@ -13,17 +13,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderValue};
+use http::header::{AUTHORIZATION, HOST, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode, response, uri::Authority};
 use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use meridian_wire::config::Gateway as Config;
 use tokio::net::TcpStream;
 
 use crate::body::Parts;
 use crate::error::AttemptError;
+use crate::tenants::API_KEY;
 
 /// A connection unused for this long is closed: below the 5 s after which uvicorn (vLLM, SGLang)
 /// and cpp-httplib (llama.cpp) close theirs, so that a request seldom meets a connection that is
@@ -35,6 +37,8 @@ const MOST_PAGE: usize = 8 << 20;
 #[derive(Clone)]
 pub(crate) struct Upstream {
     connect: Duration,
+    /// What replicas ask for.
+    key: Option<HeaderValue>,
     idle: Arc<Mutex<HashMap<Authority, Vec<Idle>>>>,
 }
 
@@ -68,8 +72,15 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
-    pub(crate) fn new(connect: Duration) -> Upstream {
-        Upstream { connect, idle: Arc::default() }
+    pub(crate) fn new(config: &Config) -> Upstream {
+        let key = config.engine_key.as_ref().map(|key| {
+            // The configuration was checked.
+            let value = HeaderValue::from_str(&format!("Bearer {key}"));
+            let mut value = value.expect("printable characters are a header value");
+            value.set_sensitive(true);
+            value
+        });
+        Upstream { connect: config.timeouts.connect.0, key, idle: Arc::default() }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -81,7 +92,14 @@ impl Upstream {
         headers: &HeaderMap,
         body: &Parts,
     ) -> Result<Answered, AttemptError> {
-        let request = || request(replica, method, path, headers, body);
+        let request = || {
+            let mut request = request(replica, method, path, headers, body)?;
+            if let Some(key) = &self.key {
+                request.headers_mut().remove(API_KEY);
+                request.headers_mut().insert(AUTHORIZATION, key.clone());
+            }
+            Ok(request)
+        };
         // A kept connection may be closed by the other side in this very moment. Where nothing of
         // the request was sent, a new connection gets it; otherwise it may have been taken, and
         // the attempt has failed.

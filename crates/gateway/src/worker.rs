@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::body::Body;
+use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::limits::{Bound, Permit};
 use crate::proxy::{self, Origin};
@@ -63,7 +64,7 @@ struct Desk {
 
 impl Desk {
     fn new(shared: Arc<Shared>) -> Desk {
-        let upstream = Upstream::new(shared.config.timeouts.connect.0);
+        let upstream = Upstream::new(&shared.config);
         let builder = builder(&shared);
         let worker = Arc::new(Worker::new(shared, upstream));
         Desk { worker, builder, graceful: GracefulShutdown::new() }
@@ -92,11 +93,24 @@ impl Desk {
                 Ok::<Response<Body>, std::convert::Infallible>(response)
             }
         });
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let watched = self.graceful.watch(connection);
+        let (builder, watcher) = (self.builder.clone(), self.graceful.watcher());
+        let tls = self.worker.tls.as_ref().map(ClientTls::acceptor);
+        let converse = async move {
+            match tls {
+                None => {
+                    let http = builder.serve_connection(TokioIo::new(stream), service);
+                    watcher.watch(http.into_owned()).await
+                }
+                Some(tls) => {
+                    let stream = tls.accept(stream).await?;
+                    let http = builder.serve_connection(TokioIo::new(stream), service);
+                    watcher.watch(http.into_owned()).await
+                }
+            }
+        };
         tokio::spawn(async move {
             tokio::select! {
-                ended = watched => {
+                ended = converse => {
                     // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
                     if let Err(error) = ended {
                         tracing::debug!(error = %error, "connection ended");

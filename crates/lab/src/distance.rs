@@ -1,4 +1,4 @@
-//! Distance between the regions of a fleet: `meridian wan` as a process, and its doors.
+//! Distance between the regions of a fleet: `meridian wan` as a process, and its routes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,31 +14,21 @@ pub struct Distance {
     pub process: Process,
     /// Where its admin port is.
     pub admin: String,
-    doors: BTreeMap<String, SocketAddr>,
+    /// Where each route listens.
+    listens: BTreeMap<String, SocketAddr>,
     client: Client,
 }
 
-/// A door from one region to a program in another one.
-#[derive(Debug, Clone)]
-pub struct Door {
-    /// Its name, unique in the fleet.
-    pub name: String,
-    /// Where those are who knock.
-    pub from: String,
-    /// Where the program is.
-    pub to: String,
-}
-
 impl Fleet {
-    /// Starts a relay with these doors; behind them is nobody yet.
+    /// Starts a relay with these routes, given by name, from and to; they lead nowhere yet.
     ///
     /// # Errors
     /// When it cannot be started or does not answer.
-    pub async fn distance(&self, doors: &[Door]) -> Result<Distance> {
-        let route = |door: &Door| RouteSpec {
-            name: Some(door.name.clone()),
-            from: door.from.clone(),
-            to: door.to.clone(),
+    pub async fn distance(&self, routes: &[(String, String, String)]) -> Result<Distance> {
+        let route = |(name, from, to): &(String, String, String)| RouteSpec {
+            name: Some(name.clone()),
+            from: from.clone(),
+            to: to.clone(),
             listen: any_port(),
             target: None,
         };
@@ -46,7 +36,7 @@ impl Fleet {
             version: VERSION,
             admin: any_port(),
             links: Vec::new(),
-            routes: doors.iter().map(route).collect(),
+            routes: routes.iter().map(route).collect(),
             window: Default::default(),
             buffer: meridian_wire::config::Size::mib(4),
             connections: 4096,
@@ -63,28 +53,28 @@ impl Fleet {
         let process = self.meridian("wan", args, &["admin on "]).await?;
         let (admin, client) = (process.said(0).to_owned(), Client::new());
         let state: State = client.json(&format!("{admin}/admin/wan")).await?;
-        let doors = state.routes.into_iter().map(|route| (route.name, route.listen)).collect();
-        Ok(Distance { process, admin, doors, client })
+        let listens = state.routes.into_iter().map(|route| (route.name, route.listen)).collect();
+        Ok(Distance { process, admin, listens, client })
     }
 }
 
 impl Distance {
-    /// Where to knock.
+    /// Where a route listens.
     ///
     /// # Panics
-    /// When the relay was not started with such a door.
+    /// When the relay was not started with such a route.
     #[must_use]
-    pub fn door(&self, name: &str) -> SocketAddr {
-        self.doors[name]
+    pub fn listens(&self, route: &str) -> SocketAddr {
+        self.listens[route]
     }
 
-    /// Puts a program behind a door.
+    /// Puts a program at the end of a route.
     ///
     /// # Errors
     /// When the relay does not answer, or refuses.
-    pub async fn leads_to(&self, door: &str, target: SocketAddr) -> Result<()> {
+    pub async fn leads_to(&self, route: &str, target: SocketAddr) -> Result<()> {
         let set = serde_json::to_vec(&SetRoute { target }).expect("an address is JSON");
-        self.set(&format!("routes/{door}"), set).await
+        self.set(&format!("routes/{route}"), set).await
     }
 
     /// Changes one direction between two regions.

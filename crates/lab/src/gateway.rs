@@ -29,6 +29,10 @@ pub struct GatewaySpec {
     pub peers: Option<PeersSpec>,
     /// The control plane's admin address.
     pub control: Option<String>,
+    /// Broken streams go on elsewhere.
+    pub resume: bool,
+    /// Further lines of the config file.
+    pub further: String,
 }
 
 /// The peers of a gateway.
@@ -69,6 +73,8 @@ impl Default for GatewaySpec {
             engine: "auto".into(),
             peers: None,
             control: None,
+            resume: false,
+            further: String::new(),
         }
     }
 }
@@ -87,6 +93,9 @@ impl GatewaySpec {
         for url in &self.replicas {
             let _ = write!(yaml, "  - url: {url}\n    engine: {}\n", self.engine);
         }
+        if self.resume {
+            yaml.push_str("resume: {}\n");
+        }
         if let Some(url) = &self.control {
             let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s}}");
         }
@@ -95,6 +104,7 @@ impl GatewaySpec {
             let _ = writeln!(yaml, "secret: lab\ntopology: {}", self.topology);
             peers.write(&mut yaml);
         }
+        yaml.push_str(&self.further);
         yaml
     }
 }

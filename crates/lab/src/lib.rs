@@ -33,7 +33,7 @@ pub use certs::Certificates;
 pub use client::{Answer, Client, Stream};
 pub use control::Control;
 pub use counts::{Count, Counts, EngineCounts};
-pub use distance::{Distance, Door};
+pub use distance::Distance;
 pub use engine::EngineSpec;
 pub use error::{Error, Result};
 pub use fleet::Fleet;

@@ -7,12 +7,14 @@
 //! only if every request did, all counts agree, and every process ended as it should.
 
 mod arrange;
+mod beside;
 mod board;
 pub mod chaos;
 mod faults;
 mod region;
 mod start;
 mod stop;
+mod tenants;
 mod total;
 mod verdict;
 mod view;
@@ -24,6 +26,8 @@ use std::time::Duration;
 use meridian_wire::wan::KNOWN_RTT_MS;
 
 use crate::{Error, Result};
+pub use beside::{Beside, Figures, Second};
+pub use start::Clients;
 use stop::Stop;
 use verdict::{judge, judge_broken, summarize};
 use world::World;
@@ -83,6 +87,8 @@ pub struct Options {
     pub demand: Demand,
     /// The load's seed.
     pub seed: u64,
+    /// What to show beside the run.
+    pub beside: Option<Beside>,
     /// Ends by itself after this long; none runs until somebody ends it.
     pub duration: Option<Duration>,
     /// The `meridian` to run; none takes this very program.
@@ -105,6 +111,7 @@ impl Default for Options {
             time_scale: 1.0,
             demand: Demand::Mixed,
             seed: 1,
+            beside: None,
             duration: None,
             binary: None,
             llamacpp_home: None,
@@ -147,6 +154,8 @@ pub async fn run(options: &Options) -> Result<Verdict> {
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);
+            let beside = options.beside.as_ref().and_then(|beside| beside.line(world.watched));
+            beside.into_iter().for_each(|line| println!("\n{line}"));
         }
         Err(error) => faults.push(error.to_string()),
     }
@@ -169,6 +178,11 @@ fn validate(options: &Options) -> Result<()> {
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     if names.is_empty() || twice.is_some() {
         return setting("--regions", names.join(","), "name each region once, us,eu,asia");
+    }
+    for name in names {
+        if let Err(wrong) = meridian_wire::peer::label("region", name) {
+            return setting("--regions", format!("{name:?}"), &wrong.to_string());
+        }
     }
     let known =
         |name: &&String| KNOWN_RTT_MS.iter().any(|(a, b, _)| [a, b].contains(&&name.as_str()));

@@ -50,9 +50,13 @@ pub(crate) struct Active {
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
     pub(crate) unmatched: f32,
-    /// Nothing was in front of it: its TTFT teaches the prefill speed.
-    pub(crate) alone: bool,
+    /// Tokens to prefill until its first one, those in front of it included: with its TTFT they
+    /// teach the prefill speed. None where others' requests are in front as well, or an answer comes
+    /// in one piece.
+    pub(crate) to_prefill: Option<f32>,
     pub(crate) first_token: bool,
+    /// An answer broke off, and what is sent now goes on with it.
+    pub(crate) resumed: bool,
     /// Past its predicted first token, and counted so.
     pub(crate) overdue: bool,
     /// What it matched when it was last looked at, while it is held.
@@ -60,6 +64,18 @@ pub(crate) struct Active {
 }
 
 impl Active {
+    /// Where an answer broke off, its beginning is part of the prompt, of these `blocks`, from now
+    /// on, and its wait for a replica begins anew.
+    pub(crate) fn goes_on(&mut self, now: Time, blocks: Option<Vec<u64>>) {
+        let Some(blocks) = blocks else { return };
+        let grown = blocks.len().saturating_sub(self.request.blocks.len());
+        let tokens = (grown as f32 * self.request.block_tokens) as u32;
+        self.request.prompt_tokens = self.request.prompt_tokens.saturating_add(tokens);
+        self.request.blocks = blocks;
+        self.resumed = true;
+        self.arrived = now;
+    }
+
     pub(crate) fn new(now: Time, request: Request) -> Active {
         Active {
             request,
@@ -72,8 +88,9 @@ impl Active {
             dispatched: now,
             matched: 0.0,
             unmatched: 0.0,
-            alone: false,
+            to_prefill: None,
             first_token: false,
+            resumed: false,
             overdue: false,
             recall: None,
         }

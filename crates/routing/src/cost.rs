@@ -1,4 +1,4 @@
-//! Exponentially weighted means, and the prefill speed learned online.
+//! Exponentially weighted means.
 //!
 //! Irregular samples need a mean whose memory is a time and not a number of samples: a sample
 //! weighs exp(-age / tau). See linkerd's peak-EWMA for the same idea in a load balancer.
@@ -44,90 +44,6 @@ impl Ewma {
     }
 }
 
-/// Prefill speed of one replica, learned from answers: t_p in ms a token.
-///
-/// GORGO (section 3) fits TTFT = a + t_p * tokens once, offline. Online, a lone sample of TTFT over
-/// tokens mixes queueing and the fixed part into t_p; so only answers whose request found nothing
-/// in front of it count, the fixed part is kept as its own running minimum, and the slope moves
-/// slowly and never outside a factor of `SPAN` around where it began.
-#[derive(Clone, Copy, Debug)]
-pub struct PrefillSpeed {
-    start: f64,
-    slope: f64,
-    fixed_ms: f64,
-    samples: u32,
-}
-
-/// How far the learned slope may wander from the configured one, as a factor either way.
-const SPAN: f64 = 50.0;
-/// Weight of one sample.
-const GAIN: f64 = 0.1;
-/// An engine's own time for fewer tokens is mostly the fixed cost of a step.
-const TOLD: f64 = 64.0;
-/// Fewer unmatched tokens than this say more of the fixed part than of the slope.
-const LONG: f64 = 256.0;
-
-impl PrefillSpeed {
-    /// Starts at `ms_per_token`.
-    #[must_use]
-    pub fn new(ms_per_token: f64) -> PrefillSpeed {
-        PrefillSpeed { start: ms_per_token, slope: ms_per_token, fixed_ms: 0.0, samples: 0 }
-    }
-
-    /// Takes the TTFT of a request that found nothing in front of it.
-    pub fn sample(&mut self, ttft_ms: f64, unmatched_tokens: f64) {
-        if unmatched_tokens < LONG {
-            let first = self.fixed_ms == 0.0 || ttft_ms < self.fixed_ms;
-            self.fixed_ms =
-                if first { ttft_ms } else { self.fixed_ms + 0.01 * (ttft_ms - self.fixed_ms) };
-            return;
-        }
-        let seen = ((ttft_ms - self.fixed_ms) / unmatched_tokens)
-            .clamp(self.start / SPAN, self.start * SPAN);
-        // The first long answer replaces the guess; later ones nudge it.
-        let gain = if self.samples == 0 { 1.0 } else { GAIN };
-        self.slope += gain * (seen - self.slope);
-        self.samples = self.samples.saturating_add(1);
-    }
-
-    /// Takes what an engine says it spent on `tokens`: no queue in it, and no network.
-    pub fn told(&mut self, ms: f64, tokens: f64) {
-        if tokens < TOLD {
-            return;
-        }
-        let seen = (ms / tokens).clamp(self.start / SPAN, self.start * SPAN);
-        let gain = if self.samples == 0 { 1.0 } else { GAIN };
-        self.slope += gain * (seen - self.slope);
-        self.samples = self.samples.saturating_add(1);
-    }
-
-    /// Starts from `ms_per_token` instead, while no answer has taught anything: what its
-    /// neighbours turned out to be is a better guess than a constant.
-    pub fn assume(&mut self, ms_per_token: f64) {
-        if self.samples == 0 {
-            self.slope = ms_per_token;
-        }
-    }
-
-    /// Whether answers have taught it.
-    #[must_use]
-    pub fn is_learned(&self) -> bool {
-        self.samples > 0
-    }
-
-    /// The slope t_p, ms a token.
-    #[must_use]
-    pub fn ms_per_token(&self) -> f64 {
-        self.slope
-    }
-
-    /// The predicted TTFT of `tokens` unmatched tokens with nothing in front.
-    #[must_use]
-    pub fn predict_ms(&self, tokens: f64) -> f64 {
-        self.fixed_ms + self.slope * tokens
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,47 +57,5 @@ mod tests {
         e.add(Time::from_millis(2000), 0.0);
         let want = 10.0 / core::f64::consts::E;
         assert!((e.get().expect("has samples") - want).abs() < 1e-9);
-    }
-
-    // The slope is found although every answer also pays a fixed part.
-    #[test]
-    fn speed_separates_slope_from_fixed_part() {
-        let mut s = PrefillSpeed::new(0.05);
-        for i in 0..200 {
-            let tokens = if i % 4 == 0 { 10.0 } else { 500.0 + f64::from(i) * 10.0 };
-            s.sample(20.0 + 0.5 * tokens, tokens);
-        }
-        assert!((s.ms_per_token() - 0.5).abs() < 0.02, "{}", s.ms_per_token());
-    }
-
-    // Engines that say how long their prefill took are believed at once, but for tiny prompts.
-    #[test]
-    fn speed_is_told() {
-        let mut s = PrefillSpeed::new(0.1);
-        s.told(300.0, 10.0);
-        assert!((s.ms_per_token() - 0.1).abs() < 1e-9);
-        s.told(300.0, 1000.0);
-        assert!((s.ms_per_token() - 0.3).abs() < 1e-9);
-    }
-
-    // An assumption stands until the first answer, and does not unseat what was learned.
-    #[test]
-    fn speed_is_assumed() {
-        let mut s = PrefillSpeed::new(0.1);
-        s.assume(0.5);
-        assert!((s.ms_per_token() - 0.5).abs() < 1e-9);
-        s.told(300.0, 1000.0);
-        s.assume(0.5);
-        assert!((s.ms_per_token() - 0.3).abs() < 1e-9);
-    }
-
-    // A wild sample moves the slope, but not beyond its bounds.
-    #[test]
-    fn speed_is_bounded() {
-        let mut s = PrefillSpeed::new(0.1);
-        s.sample(1e9, 1000.0);
-        assert!(s.ms_per_token() <= 0.1 * SPAN);
-        s.sample(-5.0, 1000.0);
-        assert!(s.ms_per_token() > 0.0);
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
 use crate::active::{Active, Place};
-use crate::explain::{CandidateRow, PeerCandidate, Target};
+use crate::explain::{CandidateRow, Head, PeerCandidate, Target};
 use crate::forward::{Beyond, Forward};
 use crate::index::PrefixIndex;
 use crate::machine::Routing;
@@ -180,6 +180,11 @@ impl Routing {
                     forbidden += 1;
                     continue;
                 }
+                // Where a rule leaves few, one that takes nothing new is as one that is not there.
+                Some(Ineligible::Draining) if request.places != u64::MAX => {
+                    forbidden += 1;
+                    continue;
+                }
                 Some(_) => {}
             }
             untried += 1;
@@ -324,7 +329,8 @@ impl Routing {
             true => usize::MAX,
             false => self.config.explain_candidates,
         };
-        journal.record(active.request.id, now, attempt, pick, |rows, peers| {
+        let head = Head { id: active.request.id, at: now, attempt, resumed: active.resumed };
+        journal.record(head, pick, |rows, peers| {
             let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
             rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
             if let Some((Target::Replica(id), _)) = pick

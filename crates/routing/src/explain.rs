@@ -61,12 +61,23 @@ pub struct Decision {
     pub at: Time,
     /// Which attempt this was, from 1.
     pub attempt: u32,
+    /// An answer broke off, and this attempt goes on with it.
+    pub resumed: bool,
     /// The pick and its reason; `None` when the request was held or rejected.
     pub pick: Option<(Target, Why)>,
     /// Every replica of the region.
     pub candidates: Vec<CandidateRow>,
     /// Every peer.
     pub peers: Vec<PeerCandidate>,
+}
+
+/// What a decision is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) id: RequestId,
+    pub(crate) at: Time,
+    pub(crate) attempt: u32,
+    pub(crate) resumed: bool,
 }
 
 /// The last decisions, a bounded ring whose buffers are reused.
@@ -89,9 +100,7 @@ impl Journal {
     /// Records a decision; `fill` writes the candidates into the (recycled) buffer it is given.
     pub(crate) fn record(
         &mut self,
-        id: RequestId,
-        at: Time,
-        attempt: u32,
+        head: Head,
         pick: Option<(Target, Why)>,
         fill: impl FnOnce(&mut Vec<CandidateRow>, &mut Vec<PeerCandidate>),
     ) {
@@ -105,7 +114,8 @@ impl Journal {
         candidates.clear();
         peers.clear();
         fill(&mut candidates, &mut peers);
-        self.ring.push_back(Decision { id, at, attempt, pick, candidates, peers });
+        let Head { id, at, attempt, resumed } = head;
+        self.ring.push_back(Decision { id, at, attempt, resumed, pick, candidates, peers });
     }
 
     /// The newest decision about `id` that is still kept.

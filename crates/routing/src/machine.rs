@@ -130,11 +130,13 @@ pub enum Input {
         id: RequestId,
         /// How.
         outcome: Outcome,
-        /// No byte went to the client yet: it may be tried elsewhere.
+        /// It may be tried elsewhere: no byte went to the client yet, or the answer can be gone on
+        /// with.
         retry: bool,
         /// What the engine counted.
         usage: Option<Usage>,
-        /// Block hashes of prompt and reply together, where the driver followed the reply.
+        /// Block hashes of prompt and reply together, where the driver followed the reply. With
+        /// `retry`, the answer broke off after so much of it: that is the prompt from now on.
         extended: Option<Vec<u64>>,
         /// Of a forward: the peer's own id of the replica that served it, where the peer told.
         served: Option<ReplicaId>,

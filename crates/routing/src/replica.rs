@@ -10,8 +10,9 @@ use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
 use crate::admission::Admission;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
-use crate::cost::{Ewma, PrefillSpeed};
+use crate::cost::Ewma;
 use crate::request::Usage;
+use crate::speed::PrefillSpeed;
 use crate::why::Ineligible;
 
 /// What the driver tells of a replica when it joins.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use meridian_base::{Duration, RequestId, Time, mix};
 use meridian_workload::{
-    BYTES_PER_TOKEN, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk, content_blocks,
+    BYTES_PER_TOKEN, Day, Generator, Piece, Program, ProgramKey, Reply, Segment, Walk,
+    content_blocks,
 };
 
 use crate::event::Event;
@@ -43,6 +44,16 @@ struct Client {
     ordinal: u64,
     most: u64,
     generator: Arc<dyn Generator>,
+    /// The day of its load, and how many clients that has.
+    day: Option<(Day, u32)>,
+}
+
+impl Client {
+    fn sleeps(&self, now: Time) -> bool {
+        let sleeps =
+            |(day, clients): (Day, u32)| self.number >= day.awake(clients, now.since(Time::ZERO));
+        self.day.is_some_and(sleeps)
+    }
 }
 
 /// A program under way.
@@ -60,7 +71,7 @@ impl World {
             let mut sender =
                 Sender { region: load.region, may_run_in: load.may_run_in, next: None, open: None };
             match load.source {
-                Source::Closed { clients, generator, ramp, programs } => {
+                Source::Closed { clients, generator, ramp, programs, day } => {
                     for number in 0..clients {
                         let client = self.clients.closed.len() as u32;
                         let (most, generator) = (programs.unwrap_or(u64::MAX), generator.clone());
@@ -70,6 +81,7 @@ impl World {
                             ordinal: 0,
                             most,
                             generator,
+                            day: day.map(|day| (day, clients)),
                         });
                         let start = Time::ZERO + ramp * number / clients;
                         self.queue.push(start, Event::Client { client });
@@ -103,6 +115,10 @@ impl World {
         let seed = self.seed;
         let client = &mut self.clients.closed[at as usize];
         if self.now >= self.end || client.ordinal >= client.most {
+            return;
+        }
+        if client.sleeps(self.now) {
+            self.queue.push(self.now + Day::NAP, Event::Client { client: at });
             return;
         }
         let (load, ordinal) = (client.load, client.ordinal);

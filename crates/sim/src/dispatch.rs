@@ -1,6 +1,7 @@
 //! Turning the routing machines: what they are told, and what they answer.
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
+use meridian_routing::residency::Residence;
 use meridian_routing::{Input, Load, Outcome, Output, RejectWhy, Request};
 
 use crate::event::Event;
@@ -168,6 +169,7 @@ impl World {
 
     fn request(&self, id: RequestId, gateway: u16, hops: u8) -> Option<Request> {
         let flight = self.flights.get(id)?;
+        let residence = self.rules.residence(flight.load, self.region_of(flight.entry));
         let prompt_blocks = (flight.prompt_tokens / meridian_engine::BLOCK_TOKENS) as usize;
         let blocks = match &flight.own_blocks {
             Some(own) => own.clone(),
@@ -189,23 +191,15 @@ impl World {
             streams: true,
             dry_run: false,
             hops,
-            peers: self.permitted_peers(id, gateway),
-            places: self.permitted_places(id),
+            peers: self.permitted_peers(&residence, gateway),
+            places: self.rules.places(&residence),
         })
     }
 
-    /// The regions that may serve a request, as the machine's mask.
-    fn permitted_places(&self, id: RequestId) -> u64 {
-        match self.rule(id) {
-            None => u64::MAX,
-            Some(regions) => regions.iter().fold(0, |mask, region| mask | 1 << (region % 64)),
-        }
-    }
-
     /// The peers whose regions may serve a request, as the machine's mask.
-    fn permitted_peers(&self, id: RequestId, gateway: u16) -> u64 {
+    fn permitted_peers(&self, residence: &Residence, gateway: u16) -> u64 {
         let peers = self.gateways[usize::from(gateway)].peers.iter().enumerate();
-        let may = peers.filter(|(_, p)| self.permitted(id, self.region_of(**p)));
+        let may = peers.filter(|(_, p)| self.rules.permits(residence, self.region_of(**p)));
         may.fold(0, |mask, (at, _)| mask | 1 << at)
     }
 

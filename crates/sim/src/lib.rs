@@ -8,6 +8,8 @@
 //! scenario gives the same report, byte for byte, on every machine: events are ordered by
 //! (time, sequence), chance comes from the seed, floating-point functions from `libm`.
 //!
+//! [`cluster`] is a world of its own: prefill replicas on a fabric, where the flow machine decides.
+//!
 //! It deliberately knows no files, no statistics and no plots: `bench` reads experiments, and makes
 //! tables of reports.
 #![deny(missing_docs)]
@@ -15,6 +17,7 @@
 mod check;
 mod claims;
 mod clients;
+pub mod cluster;
 mod dispatch;
 mod event;
 mod faults;
@@ -27,6 +30,7 @@ mod peers;
 mod queue;
 mod replica;
 mod report;
+mod rules;
 mod scale;
 mod scenario;
 pub mod swarm;

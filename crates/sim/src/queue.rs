@@ -46,6 +46,11 @@ impl<E> EventQueue<E> {
         self.heap.push(Entry { at, sequence: self.sequence, event });
     }
 
+    /// When the next event happens.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|entry| entry.at)
+    }
+
     /// The next event and its time.
     pub(crate) fn pop(&mut self) -> Option<(Time, E)> {
         self.heap.pop().map(|e| (e.at, e.event))

@@ -6,7 +6,7 @@ use meridian_base::{Duration, Time};
 use meridian_engine as engine;
 use meridian_routing::policy::{Params, Spec};
 use meridian_routing::{Admission, HeldConfig, ProbeConfig};
-use meridian_workload::{Generator, Program};
+use meridian_workload::{Day, Generator, Program};
 
 /// One run.
 pub struct Scenario {
@@ -86,6 +86,25 @@ pub struct System {
     pub digests: Digests,
     /// How probes and digests are simulated.
     pub news: News,
+}
+
+impl System {
+    /// The policy with its own parameters, one gateway a region, and everything else as usual.
+    #[must_use]
+    pub fn usual(policy: &'static Spec, topology: Topology) -> System {
+        System {
+            name: policy.name.to_owned(),
+            policy,
+            params: Params::defaults(policy),
+            admission: policy.admission,
+            topology,
+            gateways: 1,
+            held: HeldConfig::default(),
+            probe: ProbeConfig::default(),
+            digests: Digests { every: Duration::from_millis(100), on_change: None },
+            news: News::Lazy,
+        }
+    }
 }
 
 /// How probes and digests are simulated. Both show a gateway the same state at the same times.
@@ -176,6 +195,8 @@ pub enum Source {
         ramp: Duration,
         /// Programs each client runs; `None` until the measured window ends.
         programs: Option<u64>,
+        /// When they sleep; `None`: never.
+        day: Option<Day>,
     },
     /// Programs that start at given times, whatever becomes of earlier ones.
     Open(Programs),

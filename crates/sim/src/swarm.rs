@@ -145,7 +145,8 @@ fn load(rng: &mut Rng, region: usize, regions: usize) -> Load {
     let may_run_in = kept.then(|| (0..regions).filter(&mut may).collect());
     // Who is refused asks again at once, for ever.
     let programs = kept.then_some(20);
-    let source = Source::Closed { clients, generator, ramp: Duration::from_secs(1), programs };
+    let (ramp, day) = (Duration::from_secs(1), None);
+    let source = Source::Closed { clients, generator, ramp, programs, day };
     Load { region, source, may_run_in }
 }
 

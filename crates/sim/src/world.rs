@@ -2,6 +2,7 @@
 
 use meridian_base::{Duration, PeerId, RequestId, Time};
 use meridian_engine::ConfigError;
+use meridian_routing::residency::BEYOND;
 
 use crate::check::Touched;
 use crate::clients::Clients;
@@ -13,6 +14,7 @@ use crate::oracle::Oracle;
 use crate::queue::EventQueue;
 use crate::replica::Replica;
 use crate::report::Report;
+use crate::rules::Rules;
 use crate::scale::Scaling;
 use crate::scenario::{Fault, Measure, Region, Scenario, System, Topology};
 use crate::twin::Twin;
@@ -48,7 +50,7 @@ pub enum Impossible {
     },
     /// More regions than a residency rule can tell apart.
     #[error(
-        "residency rules tell 64 regions apart, and there are {regions}: leave rules or regions out"
+        "residency rules tell 63 regions apart, and there are {regions}: leave rules or regions out"
     )]
     Ruled {
         /// How many there are.
@@ -67,6 +69,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) regions: Vec<Region>,
+    pub(crate) rules: Rules,
     pub(crate) network: Network,
     pub(crate) system: System,
     pub(crate) granularity: Granularity,
@@ -125,6 +128,7 @@ impl World {
             end: Time::ZERO + scenario.measure.warmup + scenario.measure.window,
             seed: scenario.seed,
             queue: EventQueue::new(twin.map_or(Duration::ZERO, |t| t.tick)),
+            rules: Rules::new(&scenario.regions, &scenario.loads),
             regions: scenario.regions,
             network: Network::new(scenario.wan, scenario.seed),
             granularity: Granularity::of(&scenario.system),
@@ -357,7 +361,8 @@ fn validate(scenario: &Scenario) -> Result<(), Impossible> {
         true => Ok(()),
         false => Err(Impossible::Region { what, region, regions }),
     };
-    if regions > 64 && scenario.loads.iter().any(|load| load.may_run_in.is_some()) {
+    if regions > usize::from(BEYOND) && scenario.loads.iter().any(|load| load.may_run_in.is_some())
+    {
         return Err(Impossible::Ruled { regions });
     }
     for replica in &scenario.replicas {

@@ -36,6 +36,7 @@ fn broken(seed: u64, [fault, mend]: [&[Fault]; 2]) -> Report {
             generator: Arc::new(Chat { max_tokens: 150, ..Chat::default() }),
             ramp: Duration::from_secs(10),
             programs: None,
+            day: None,
         },
         may_run_in: None,
     };

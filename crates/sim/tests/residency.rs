@@ -28,6 +28,7 @@ fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
         generator: Arc::new(Sessions::default()),
         ramp: Duration::from_secs(1),
         programs: Some(12),
+        day: None,
     };
     Scenario {
         loads: vec![Load { region: 0, source, may_run_in: Some(may_run_in) }],

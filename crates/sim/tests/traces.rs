@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use meridian_base::{Duration, Time};
 use meridian_engine::{BLOCK_TOKENS, Config, Profile};
-use meridian_routing::policy::{self, Params};
-use meridian_routing::{Admission, HeldConfig, ProbeConfig};
+use meridian_routing::Admission;
+use meridian_routing::policy;
 use meridian_sim::{
-    Digests, Hardware, Load, Measure, News, Programs, Region, Scenario, Source, System, Topology,
-    Wan, run,
+    Hardware, Load, Measure, Programs, Region, Scenario, Source, System, Topology, Wan, run,
 };
 use meridian_workload::trace::{
     ProgramOptions, Shape, Stats, StatsOptions, TraceRequest, find_excerpt, shape, to_programs,
@@ -46,18 +45,7 @@ fn found(requests: &[TraceRequest], tokens: u32, replies: bool) -> f64 {
         regions: vec![Region { name: "here".into(), continent: "one".into() }],
         wan: Wan { rtt_ms: vec![vec![1.0]], jitter: 0.0, loss: 0.0 },
         replicas: vec![Hardware { region: 0, engine, kv_tokens: None }],
-        system: System {
-            name: "one".into(),
-            policy,
-            params: Params::defaults(policy),
-            admission: Admission::Blind,
-            topology: Topology::TwoLayer,
-            gateways: 1,
-            held: HeldConfig::default(),
-            probe: ProbeConfig::default(),
-            digests: Digests { every: Duration::from_millis(100), on_change: None },
-            news: News::Lazy,
-        },
+        system: System { admission: Admission::Blind, ..System::usual(policy, Topology::TwoLayer) },
         loads: vec![Load { region: 0, source: Source::Open(programs), may_run_in: None }],
         faults: Vec::new(),
         autoscaler: None,

@@ -55,7 +55,8 @@ fn best(rounds: usize, calls: usize, mut f: impl FnMut()) -> f64 {
 }
 
 fn bodies(name: &str, body: &str) {
-    let reading = Reading { seed: 1, block_bytes: 64, head_bytes: 100, tenant_scope: None };
+    let reading =
+        Reading { seed: 1, block_bytes: 64, head_bytes: 100, tenant_scope: None, counts: false };
     let nanos = best(20, 200, || {
         black_box(read(Endpoint::ChatCompletions, black_box(body.as_bytes()), &reading).is_ok());
     });

@@ -1,5 +1,6 @@
 //! The admin API of a gateway: what `/admin/*` answers and takes.
 
+use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
 /// `GET /admin/status`.
@@ -26,9 +27,34 @@ pub struct Status {
     /// The peers that are followed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Peer>,
+    /// What became of requests that residency rules name, where there are rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residency: Option<Residency>,
     /// The control plane, where one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+}
+
+/// Requests that residency rules name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Residency {
+    /// By rule; `others` are rules that only other gateways know.
+    pub rules: Vec<RuleCounts>,
+    /// Answers that were given where a rule does not permit it: 0, or something is wrong.
+    pub breaches: u64,
+}
+
+/// What became of the requests that one rule names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleCounts {
+    /// Its name.
+    pub rule: String,
+    /// Answered by a replica of this gateway.
+    pub served: u64,
+    /// Answered by a peer.
+    pub sent: u64,
+    /// Refused, since nobody may serve it.
+    pub refused: u64,
 }
 
 /// Every request that was read whole is in exactly one of these.
@@ -231,6 +257,12 @@ pub struct AddReplica {
     /// Relative capacity, 1 by default.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: u32,
+    /// The region that it stands in, where that is not the gateway's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Facts that residency rules refer to, beside and before those of its region.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 fn one() -> u32 {
@@ -285,10 +317,16 @@ pub struct Explanation {
     pub policy: String,
     /// Which attempt this was.
     pub attempt: u32,
+    /// An answer broke off, and this attempt went on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when held or refused.
     pub picked: Option<String>,
     /// Why it was picked, or why nothing was.
     pub reason: String,
+    /// The residency rules that name the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
     /// Every candidate as it stood then.
     pub candidates: Vec<Candidate>,
     /// Every peer as it was known then.
@@ -305,6 +343,9 @@ pub struct Decided {
     pub at_s: f64,
     /// Which attempt this was.
     pub attempt: u32,
+    /// An answer broke off, and this attempt went on with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// The picked replica's address, or the peer as `region/name`; none when held or refused.
     pub picked: Option<String>,
     /// Why it was picked, or why nothing was.
@@ -313,6 +354,9 @@ pub struct Decided {
     pub prompt_tokens: u32,
     /// Of those, expected in the picked replica's cache.
     pub matched_tokens: f32,
+    /// The residency rules that name the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
 }
 
 /// One peer of a decision.

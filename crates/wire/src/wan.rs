@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, Size, Span};
+use crate::config::{ConfigError, Size, Span, file};
 
 pub use check::{DELAY_REMEDY, is_delay};
 pub use rate::Rate;
@@ -135,10 +135,7 @@ impl Wan {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Wan, ConfigError> {
-        let config: Wan =
-            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-        let problems = config.problems();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        file::read(yaml, Wan::problems)
     }
 
     /// The configuration as YAML, defaults written out.
@@ -146,7 +143,7 @@ impl Wan {
     /// # Errors
     /// Never for a configuration that was read; the serializer's own otherwise.
     pub fn print(&self) -> Result<String, ConfigError> {
-        serde_saphyr::to_string(self).map_err(|e| ConfigError::Unreadable(e.to_string()))
+        file::print(self)
     }
 
     /// Every direction that a route uses or that is configured, with its delay: configured ones

@@ -27,7 +27,7 @@ pub mod trace;
 mod walk;
 
 pub use arrivals::{
-    Arrival, ArrivalProcess, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
+    Arrival, ArrivalProcess, Day, Diurnal, DiurnalArrivals, DiurnalRegion, Gaps, Poisson, Renewal,
     ServeGen, Step, Stepped, open_loop, servegen_clients, servegen_hourly, servegen_steps,
 };
 pub use content::content_blocks;

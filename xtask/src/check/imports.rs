@@ -31,17 +31,18 @@ const TABLE: &[Line] = &[
     line("sim", &["base", "routing", "engine", "flow", "fabric", "workload"]),
     line("plan", &["base", "engine", "fabric"]),
     line("wire", &["base", "routing", "flow"]),
+    line("tls", &["wire"]),
     // The gateway's own tests may put the engine model behind it, and a control plane beside it, in
     // the same process.
     Line {
         name: "gateway",
-        may: &["base", "routing", "wire"],
+        may: &["base", "routing", "wire", "tls"],
         tests: &["engined", "engine", "control"],
     },
     line("engined", &["base", "engine", "wire"]),
     line("flow-abi", &["base", "flow"]),
     line("flowd", &["base", "flow", "flow-abi", "wire"]),
-    line("control", &["base", "wire"]),
+    line("control", &["base", "wire", "tls"]),
     line("ina", &["base", "wire"]),
     line("lab", &["base", "wire"]),
     line("bench", EVERYTHING),

@@ -193,6 +193,7 @@ fn sources(
                     generator: generator.clone(),
                     ramp: load.ramp.0,
                     programs: load.programs,
+                    day: None,
                 },
                 (None, Some(rate)) if rate[region] > 0.0 => {
                     let chance = mix(mix(seed, place as u64), region as u64);

@@ -22,6 +22,7 @@ mod gorgo;
 pub mod grid;
 mod llm_cache_router;
 pub mod metric;
+mod mfs;
 pub mod params;
 pub mod plan;
 pub mod plot;

@@ -2,7 +2,7 @@
 //! line names another.
 
 use super::{
-    Context, Findings, ablation, calibration, cells, gorgo, llm_cache_router, saturation,
+    Context, Findings, ablation, calibration, cells, gorgo, llm_cache_router, mfs, saturation,
     skywalker_cost, skywalker_load, tuning, versus,
 };
 
@@ -51,6 +51,14 @@ pub static ALL: &[Entry] = &[
     entry!("gorgo-tables", gorgo::tables),
     entry!("gorgo-fit", gorgo::fit),
     entry!("llm-cache-router", llm_cache_router::run),
+    entry!("mfs-fig5", mfs::run),
+    entry!("mfs-fig9", mfs::run),
+    entry!("mfs-fig10", mfs::run),
+    entry!("mfs-fig11", mfs::run),
+    entry!("mfs-fig12", mfs::run),
+    entry!("mfs-fig13", mfs::run),
+    entry!("mfs-fig14", mfs::run),
+    entry!("mfs-ablation", mfs::run),
     entry!("calibration", calibration::run),
     entry!("several-gateways"),
     entry!("herding"),

@@ -8,6 +8,7 @@
 //! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
 
 mod compare;
+mod flow;
 mod reference;
 mod trace;
 
@@ -17,6 +18,7 @@ use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use reference::{Ref, read};
 pub use trace::Trace;
 
@@ -69,6 +71,8 @@ pub struct Spec {
     /// Why ours is behind where it is.
     #[serde(default)]
     pub exceptions: Vec<Exception>,
+    /// Clusters under flow policies.
+    pub flow: Option<FlowSweep>,
     /// Numbers that the code of an experiment of its own kind reads.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,

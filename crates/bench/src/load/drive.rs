@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bytes::Bytes;
 use http::HeaderValue;
-use meridian_workload::{Poisson, ProgramKey, Walk};
+use meridian_workload::{Day, Poisson, ProgramKey, Walk};
 use tokio::task::JoinSet;
 
 use super::body::{self, Reply};
@@ -24,8 +24,6 @@ use super::state::Load;
 /// Pause of a closed-loop client after a program that went wrong: a dead endpoint must not be
 /// asked as fast as the machine can.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often a client that sleeps looks at the sun.
-const NAP: Duration = Duration::from_millis(200);
 
 /// Runs the load until its bounds are reached or `stop` resolves, waits for what is in flight, and
 /// reports.
@@ -99,7 +97,7 @@ async fn model(http: &Http, options: &Options) -> anyhow::Result<String> {
         return Ok(model.clone());
     }
     let uri = client::join(&options.url, "/v1/models")?;
-    let key = options.api_key.as_deref();
+    let key = options.api_keys.first().map(String::as_str);
     let list = client::get_json(http, uri, key, Duration::from_secs(10)).await?;
     let first = list["data"][0]["id"].as_str().map(str::to_owned);
     first.with_context(|| format!("{} lists no model: name one with --model", options.url))
@@ -127,7 +125,7 @@ async fn closed(load: Arc<Load>, client: u32, clients: u32) {
             return;
         }
         while client >= load.awake(clients) {
-            tokio::time::sleep(NAP).await;
+            tokio::time::sleep(Day::NAP).await;
             if load.stopped.load(Relaxed) {
                 return;
             }

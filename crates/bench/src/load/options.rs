@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use meridian_workload::{Chat, Generator, Mixed, Sessions, Tree};
+use meridian_workload::{Chat, Day, Generator, Mixed, Sessions, Tree};
 use serde::{Deserialize, Serialize};
 
 /// How programs start.
@@ -26,28 +26,6 @@ pub enum Arrivals {
         /// Requests a second.
         per_second: f64,
     },
-}
-
-/// A day that passes while a closed loop runs: how many of its clients are awake follows the sun.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Day {
-    /// How long it lasts here.
-    pub length: Duration,
-    /// When most are awake, as a share of the day after the start.
-    pub peak: f64,
-    /// Share of the clients awake when fewest are.
-    pub night: f64,
-}
-
-impl Day {
-    /// How many of `clients` are awake `after` the start; at least one.
-    #[must_use]
-    pub fn awake(&self, clients: u32, after: Duration) -> u32 {
-        let turn = after.as_secs_f64() / self.length.as_secs_f64() - self.peak;
-        let light = (1.0 + (std::f64::consts::TAU * turn).cos()) / 2.0;
-        let share = self.night + (1.0 - self.night) * light;
-        ((f64::from(clients) * share).round() as u32).max(1)
-    }
 }
 
 /// The knobs of the workloads, one set for all of them.
@@ -131,9 +109,9 @@ pub struct Options {
     pub elsewhere: Vec<String>,
     /// The model to ask for; None asks for the first of `/v1/models`.
     pub model: Option<String>,
-    /// Sent as a bearer token.
+    /// Sent as a bearer token; of several each session has one.
     #[serde(skip)]
-    pub api_key: Option<String>,
+    pub api_keys: Vec<String>,
     /// What stands in the report's `system` field.
     pub system: String,
     /// What is sent.
@@ -190,7 +168,7 @@ impl Default for Options {
             url: String::new(),
             elsewhere: Vec::new(),
             model: None,
-            api_key: None,
+            api_keys: Vec::new(),
             system: "live".into(),
             workload: Workload::default(),
             arrivals: Arrivals::Closed { clients: 8 },
@@ -259,21 +237,5 @@ impl Options {
         let Some(all) = self.programs else { return u64::MAX };
         let (client, clients) = (u64::from(client), u64::from(clients));
         all / clients + u64::from(client < all % clients)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // All are awake at the peak and the night's share half a day later; somebody always is.
-    #[test]
-    fn a_day() {
-        let day = Day { length: Duration::from_secs(60), peak: 0.25, night: 0.5 };
-        assert_eq!(day.awake(20, Duration::from_secs(15)), 20);
-        assert_eq!(day.awake(20, Duration::from_secs(45)), 10);
-        assert_eq!(day.awake(20, Duration::from_secs(30)), 15);
-        let dark = Day { night: 0.0, ..day };
-        assert_eq!(dark.awake(20, Duration::from_secs(45)), 1);
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Load {
     /// Where a request goes, and where next.
     pub(super) uris: Vec<Uri>,
     headers: HeaderMap,
+    /// What `Authorization` may say.
+    keys: Vec<HeaderValue>,
     session_header: Option<HeaderName>,
     /// The model's name as JSON.
     pub(super) model_json: String,
@@ -49,18 +51,19 @@ impl Load {
     pub(super) fn new(options: Options, http: Http, model: &str) -> anyhow::Result<Load> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(key) = &options.api_key {
+        let bearer = |key: &String| {
             let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
                 .context("the API key is not a header value")?;
             value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
-        }
+            anyhow::Ok(value)
+        };
         let name = |name: &String| {
             name.parse().with_context(|| format!("session_header {name:?} is no header name"))
         };
         Ok(Load {
             uris: endpoints(&options)?,
             headers,
+            keys: options.api_keys.iter().map(bearer).collect::<Result<_, _>>()?,
             session_header: options.session_header.as_ref().map(name).transpose()?,
             model_json: serde_json::to_string(model)?,
             generator: options.workload.generator()?,
@@ -133,6 +136,10 @@ impl Load {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.headers.clone();
+        if !self.keys.is_empty() {
+            let at = keyed(0, session.as_bytes()) % self.keys.len() as u64;
+            request.headers_mut().insert(header::AUTHORIZATION, self.keys[at as usize].clone());
+        }
         if let Some(name) = &self.session_header {
             request.headers_mut().insert(name.clone(), session.clone());
         }

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy::{self, Params};
-use meridian_routing::{HeldConfig, ProbeConfig};
-use meridian_sim::{
-    Digests, Hardware, Load, Measure, News, Region, Scenario, Source, System, Topology, Wan,
-};
+use meridian_routing::HeldConfig;
+use meridian_routing::policy;
+use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan};
 use meridian_workload::{Generator, PublishedLoad, find_generator};
 
 /// Generators by name, with their published numbers of clients.
@@ -36,6 +34,7 @@ pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow
             generator: generator.clone(),
             ramp: Duration::from_secs(10),
             programs: None,
+            day: None,
         },
         may_run_in: None,
     };
@@ -70,15 +69,7 @@ fn regions() -> Vec<Region> {
 pub(super) fn system(name: &str, topology: Topology) -> anyhow::Result<System> {
     let policy = policy::find(name).with_context(|| format!("no policy {name}"))?;
     Ok(System {
-        name: name.to_owned(),
-        policy,
-        params: Params::defaults(policy),
-        admission: policy.admission,
-        topology,
-        gateways: 1,
         held: HeldConfig { max_wait: Duration::from_secs(3600), ..HeldConfig::default() },
-        probe: ProbeConfig::default(),
-        digests: Digests { every: Duration::from_millis(100), on_change: None },
-        news: News::Lazy,
+        ..System::usual(policy, topology)
     })
 }

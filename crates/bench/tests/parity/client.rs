@@ -14,6 +14,8 @@ use tokio::time::Instant;
 /// An answer that is whole.
 pub(crate) struct Answer {
     pub(crate) replica: u32,
+    /// Why it was this replica.
+    pub(crate) reason: String,
     /// In percent.
     pub(crate) matched: u32,
     pub(crate) prompt: u32,
@@ -60,6 +62,7 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     assert_eq!(response.status(), 200);
     let header = |name| response.headers()[name].to_str().unwrap().to_owned();
     let (replica, matched) = (header("x-meridian-replica"), header("x-meridian-prefix-match"));
+    let reason = header("x-meridian-reason");
     let (mut first, mut events, mut body) = (None, Vec::new(), response.into_body());
     while let Some(frame) = body.frame().await {
         first.get_or_insert_with(Instant::now);
@@ -69,6 +72,7 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     let count = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
     Answer {
         replica: replica.strip_prefix('r').unwrap().parse().unwrap(),
+        reason,
         matched: (matched.parse::<f64>().unwrap() * 100.0).round() as u32,
         prompt: count(&usage["prompt_tokens"]),
         cached: count(&usage["prompt_tokens_details"]["cached_tokens"]),

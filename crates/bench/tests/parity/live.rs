@@ -1,5 +1,6 @@
 //! The live side: gateway, engines and clients on one thread, under paused time.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -14,16 +15,23 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client;
-use crate::work::{self, Decision, Load, Paced, REPLICAS};
+use crate::work::{self, Decision, Load, Paced, REPLICAS, Source};
 
-pub(crate) fn run(policy: &str, load: &Load) -> Vec<Decision> {
+/// What a gateway decided, and all that it gave as a reason.
+pub(crate) struct Live {
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) reasons: BTreeSet<String>,
+}
+
+pub(crate) fn run(policy: &str, load: &Load) -> Live {
     paused(async {
         let start = Instant::now();
-        let gateway = gateway(policy).await;
-        let region = Arc::new(Region { gateway, start, decisions: Mutex::default() });
+        let gateway = gateway(policy, load).await;
+        let (decisions, reasons) = (Mutex::default(), Mutex::default());
+        let region = Arc::new(Region { gateway, start, decisions, reasons });
         let mut clients = JoinSet::new();
-        match load {
-            Load::Closed { clients: count, programs, generator } => {
+        match &load.source {
+            Source::Closed { clients: count, programs, generator } => {
                 for client in 0..*count {
                     let (region, generator) = (region.clone(), Paced(generator.clone()));
                     let programs = *programs;
@@ -34,7 +42,7 @@ pub(crate) fn run(policy: &str, load: &Load) -> Vec<Decision> {
                     });
                 }
             }
-            Load::Open { programs, per_second, generator } => {
+            Source::Open { programs, per_second, generator } => {
                 for (at, program) in work::arrivals(*programs, *per_second, generator) {
                     let region = region.clone();
                     clients.spawn(async move {
@@ -49,7 +57,8 @@ pub(crate) fn run(policy: &str, load: &Load) -> Vec<Decision> {
         }
         let mut decisions = std::mem::take(&mut *region.decisions.lock().unwrap());
         decisions.sort();
-        decisions
+        let reasons = std::mem::take(&mut *region.reasons.lock().unwrap());
+        Live { decisions, reasons }
     })
 }
 
@@ -70,15 +79,16 @@ struct Region {
     gateway: SocketAddr,
     start: Instant,
     decisions: Mutex<Vec<Decision>>,
+    reasons: Mutex<BTreeSet<String>>,
 }
 
 /// Starts engines and the gateway before them; no time passes.
-async fn gateway(policy: &str) -> SocketAddr {
+async fn gateway(policy: &str, load: &Load) -> SocketAddr {
     let mut config = work::config(policy);
-    let kv_tokens = u64::from(work::engine().kv_blocks) * 16;
+    let kv_tokens = u64::from(work::engine(load).kv_blocks) * 16;
     for _ in 0..REPLICAS {
         let (ready, is_ready) = oneshot::channel();
-        let options = Options::new(work::engine());
+        let options = Options::new(work::engine(load));
         let models = vec![options.served_model.clone()];
         let ready = |address: SocketAddr| ready.send(address).unwrap();
         tokio::spawn(async {
@@ -91,6 +101,8 @@ async fn gateway(policy: &str) -> SocketAddr {
             kv_tokens: Some(kv_tokens),
             slots: None,
             weight: 1,
+            region: None,
+            labels: std::collections::BTreeMap::new(),
         });
     }
     let (ready, is_ready) = oneshot::channel();
@@ -124,6 +136,7 @@ async fn walk(region: &Arc<Region>, program: Program) {
                     e2e_ms: Instant::now().duration_since(sent).as_millis(),
                 };
                 region.decisions.lock().unwrap().push(decision);
+                region.reasons.lock().unwrap().insert(answer.reason);
                 (node, answer.text)
             });
         }

@@ -18,14 +18,17 @@ mod live;
 mod twin;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use live::Live;
 use meridian_workload::{Chat, Sessions};
-use work::{Decision, Load, REPLICAS};
+use work::{Decision, Load, REPLICAS, Source};
 
-/// Runs a load on both sides and compares them decision by decision.
-fn agree(policy: &str, load: &Load) {
-    let live = live::run(policy, load);
+/// Runs a load on both sides and compares them decision by decision. Returns what the live gateway
+/// gave as reasons.
+fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
+    let Live { decisions: live, reasons } = live::run(policy, load);
     let simulated = twin::run(policy, load);
     let on = |r: u32| live.iter().filter(|d| d.replica == r).count();
     assert!((0..REPLICAS).all(|r| on(r) > 0), "{policy} uses every replica");
@@ -35,24 +38,26 @@ fn agree(policy: &str, load: &Load) {
         assert_eq!(live, simulated, "{policy}: decision {at}, live and simulated");
     }
     assert_eq!(live.len(), simulated.len(), "{policy}: as many decisions");
+    reasons
 }
 
 /// Sessions in a closed loop: 24 clients think, ask, and ask on, three replicas queue.
 fn sessions() -> Load {
-    Load::Closed {
-        clients: 24,
-        programs: 2,
-        generator: Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() }),
-    }
+    let generator = Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
+    // Little enough KV to evict.
+    Load { kv_blocks: 1200, source: Source::Closed { clients: 24, programs: 2, generator } }
 }
 
 /// Chats that arrive by themselves, behind a system prompt that ends in the middle of a block.
 fn chats() -> Load {
-    Load::Open {
-        programs: 80,
-        per_second: 0.025,
-        generator: Arc::new(Chat { system_bytes: 1000, max_prompt_tokens: 1500, max_tokens: 64 }),
-    }
+    let generator = Arc::new(Chat { system_bytes: 1000, max_prompt_tokens: 1500, max_tokens: 64 });
+    Load { kv_blocks: 1200, source: Source::Open { programs: 80, per_second: 0.025, generator } }
+}
+
+/// Prompts of any length where KV is short, so that a long one waits until room is promised to it.
+fn crowd() -> Load {
+    let generator = Arc::new(Chat { system_bytes: 0, max_prompt_tokens: 4000, max_tokens: 64 });
+    Load { kv_blocks: 300, source: Source::Open { programs: 80, per_second: 0.05, generator } }
 }
 
 /// Each policy under each load is a test of its own, so that they run side by side.
@@ -75,6 +80,13 @@ macro_rules! policies {
 }
 
 policies! { meridian skywalker prefix_aware least_outstanding round_robin gorgo }
+
+// Held requests are released, and promised room, at the same moments too.
+#[test]
+fn promises_are_alike() {
+    let reasons = agree("meridian", &crowd());
+    assert!(reasons.contains("promised"), "{reasons:?}");
+}
 
 // The comparison can fail: another policy's decisions are not these.
 #[test]

@@ -40,18 +40,19 @@ fn decision(record: &Record) -> Decision {
 
 fn scenario(policy: &str, load: &Load) -> Scenario {
     let routing = work::config(policy).routing().unwrap();
-    let source = match load {
-        Load::Closed { clients, programs, generator } => Source::Closed {
+    let source = match &load.source {
+        work::Source::Closed { clients, programs, generator } => Source::Closed {
             clients: *clients,
             generator: Arc::new(Paced(generator.clone())),
             ramp: Duration::ZERO,
             programs: Some(*programs),
+            day: None,
         },
-        Load::Open { programs, per_second, generator } => {
+        work::Source::Open { programs, per_second, generator } => {
             Source::Open(Box::new(work::arrivals(*programs, *per_second, generator).into_iter()))
         }
     };
-    let hardware = Hardware { region: 0, engine: work::engine(), kv_tokens: None };
+    let hardware = Hardware { region: 0, engine: work::engine(load), kv_tokens: None };
     Scenario {
         seed: SEED,
         regions: vec![Region { name: "here".to_owned(), continent: "here".to_owned() }],

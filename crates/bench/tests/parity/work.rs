@@ -16,8 +16,15 @@ const SLOW: u32 = 100;
 /// Nobody sends before this: every replica has been heard of by then.
 const BEGIN: Duration = Duration::from_secs(400);
 
+/// Who sends what to whom.
+pub(crate) struct Load {
+    /// Of 16 tokens, in each replica.
+    pub(crate) kv_blocks: u32,
+    pub(crate) source: Source,
+}
+
 /// Who sends what.
-pub(crate) enum Load {
+pub(crate) enum Source {
     Closed { clients: u32, programs: u64, generator: Arc<dyn Generator> },
     Open { programs: usize, per_second: f64, generator: Arc<dyn Generator> },
 }
@@ -47,8 +54,8 @@ pub(crate) fn session_header(program: &Program) -> String {
     format!("{:016x}", program.key.id())
 }
 
-/// The engine of every replica: an L4 in slow motion, with little enough KV to evict.
-pub(crate) fn engine() -> Config {
+/// The engine of every replica: an L4 in slow motion.
+pub(crate) fn engine(load: &Load) -> Config {
     let mut profile = Profile::named("llama-3.1-8b", "l4", 1).unwrap();
     let (t, slow) = (profile.terms, f64::from(SLOW));
     profile.terms = Terms {
@@ -65,7 +72,7 @@ pub(crate) fn engine() -> Config {
         step: slow * t.step,
         sequence: slow * t.sequence,
     };
-    Config { max_num_seqs: 6, ..Config::new(profile) }.with_kv_blocks(1200)
+    Config { max_num_seqs: 6, ..Config::new(profile) }.with_kv_blocks(load.kv_blocks)
 }
 
 /// The gateway's configuration, without replicas.
@@ -74,7 +81,7 @@ pub(crate) fn config(policy: &str) -> Gateway {
         "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nsecret: {SECRET}\npolicy: {policy}\n\
          limits: {{connections: 1024}}\n\
          timeouts: {{first_byte: 1000000s, idle: 1000000s, probe: 60s}}\n\
-         held: {{max_wait: 1000000s, patience: 500s}}\n\
+         held: {{max_wait: 1000000s, patience: 500s, promise: 100s}}\n\
          probe: {{busy: 10s, idle: 100s, stale: 200s}}\n"
     );
     Gateway::read(&text).unwrap()

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use meridian_wire::peer::Identity;
+use meridian_wire::peer::Party;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
@@ -25,8 +25,8 @@ pub(super) struct Facts {
     pub(super) serial: String,
     pub(super) from: SystemTime,
     pub(super) until: SystemTime,
-    /// The gateway it names.
-    pub(super) identity: Option<Identity>,
+    /// Whom it names.
+    pub(super) party: Option<Party>,
     pub(super) dns: Vec<String>,
     pub(super) ips: Vec<IpAddr>,
     pub(super) authority: Option<Ours>,
@@ -67,7 +67,7 @@ impl Facts {
             serial: cert.raw_serial_as_string(),
             from: time(cert.validity().not_before),
             until: time(cert.validity().not_after),
-            identity: None,
+            party: None,
             dns: Vec::new(),
             ips: Vec::new(),
             authority: authority(&cert),
@@ -80,7 +80,7 @@ impl Facts {
         let names = cert.subject_alternative_name().context("its names cannot be read")?;
         for name in names.iter().flat_map(|names| &names.value.general_names) {
             match name {
-                GeneralName::URI(uri) => facts.identity = uri.parse().ok().or(facts.identity),
+                GeneralName::URI(uri) => facts.party = uri.parse().ok().or(facts.party),
                 GeneralName::DNSName(name) => facts.dns.push((*name).to_owned()),
                 GeneralName::IPAddress(bytes) => facts.ips.extend(ip(bytes)),
                 _ => {}
@@ -99,9 +99,9 @@ impl Facts {
         self.until.duration_since(now).ok().filter(|left| !left.is_zero())
     }
 
-    /// DNS names beyond the one that every gateway's certificate has.
+    /// DNS names beyond the one that follows from whose it is.
     pub(super) fn further_dns(&self) -> Vec<String> {
-        let own = self.identity.as_ref().map(Identity::dns_name);
+        let own = self.party.as_ref().and_then(Party::dns_name);
         self.dns.iter().filter(|name| Some(*name) != own.as_ref()).cloned().collect()
     }
 
@@ -109,8 +109,10 @@ impl Facts {
     pub(super) fn text(&self, now: SystemTime) -> String {
         let mut lines = vec![self.subject.clone()];
         let mut add = |name: &str, value: String| lines.push(format!("  {name:<8} {value}"));
-        if let Some(identity) = &self.identity {
-            add("gateway", identity.uri());
+        match &self.party {
+            Some(Party::Gateway(identity)) => add("gateway", identity.uri()),
+            Some(party) => add(party.unit(), party.uri()),
+            None => {}
         }
         if let Some(Ours { fleet, number }) = &self.authority {
             add("ca", format!("authority {number} of fleet {fleet}"));

@@ -12,6 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rcgen::{KeyPair, PublicKeyData};
 
+use meridian_wire::peer::Party;
+
 use super::authority::{Authority, Pair};
 use super::facts::Facts;
 
@@ -37,6 +39,31 @@ pub(super) struct Folder {
     dir: PathBuf,
 }
 
+/// Where somebody's files are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seat {
+    dir: &'static str,
+    name: String,
+}
+
+/// Folders of those who have certificates.
+const SEATS: [&str; 3] = ["gateways", "control", "operators"];
+
+impl Seat {
+    pub(super) fn of(party: &Party) -> Seat {
+        let dir = match party {
+            Party::Gateway(_) => SEATS[0],
+            Party::Control { .. } => SEATS[1],
+            Party::Operator { .. } => SEATS[2],
+        };
+        Seat { dir, name: party.name().to_owned() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Folder {
     pub(super) fn at(dir: &Path) -> Folder {
         Folder { dir: dir.to_owned() }
@@ -50,8 +77,8 @@ impl Folder {
         self.dir.join(format!("ca-{number}.{kind}"))
     }
 
-    pub(super) fn gateway_path(&self, name: &str, kind: &str) -> PathBuf {
-        self.dir.join("gateways").join(format!("{name}.{kind}"))
+    pub(super) fn path(&self, seat: &Seat, kind: &str) -> PathBuf {
+        self.dir.join(seat.dir).join(format!("{}.{kind}", seat.name))
     }
 
     /// Makes the folder with its first authority.
@@ -107,44 +134,46 @@ impl Folder {
         Authority::load(first, &key).with_context(|| path.display().to_string())
     }
 
-    /// Writes a gateway's certificate and key; returns where they are.
-    pub(super) fn put_gateway(
+    /// Writes somebody's certificate and key; returns where they are.
+    pub(super) fn put(
         &self,
-        name: &str,
+        seat: &Seat,
         pair: &Pair,
         replace: Replace,
     ) -> anyhow::Result<(PathBuf, PathBuf)> {
-        let (crt, key) = (self.gateway_path(name, "crt"), self.gateway_path(name, "key"));
-        make_dir(&self.dir.join("gateways"))?;
+        let (crt, key) = (self.path(seat, "crt"), self.path(seat, "key"));
+        make_dir(&self.dir.join(seat.dir))?;
         put(&crt, &key, pair, replace)?;
         Ok((crt, key))
     }
 
-    /// A gateway's certificate, and whether the key beside it is its own.
-    pub(super) fn gateway(&self, name: &str) -> anyhow::Result<(Facts, bool)> {
-        let path = self.gateway_path(name, "crt");
+    /// Somebody's certificate, and whether the key beside it is its own.
+    pub(super) fn certificate(&self, seat: &Seat) -> anyhow::Result<(Facts, bool)> {
+        let path = self.path(seat, "crt");
         let facts = Facts::all(text(&path)?.as_bytes());
         let facts = facts.with_context(|| path.display().to_string())?.swap_remove(0);
-        let key = text(&self.gateway_path(name, "key")).ok();
+        let key = text(&self.path(seat, "key")).ok();
         let key = key.and_then(|key| KeyPair::from_pem(&key).ok());
         let fits = key.is_some_and(|key| key.subject_public_key_info() == facts.key);
         Ok((facts, fits))
     }
 
-    /// The names of gateways that have a certificate here, in order.
-    pub(super) fn gateways(&self) -> anyhow::Result<Vec<String>> {
-        let dir = self.dir.join("gateways");
-        let mut names = Vec::new();
-        let Ok(entries) = fs::read_dir(&dir) else { return Ok(names) };
-        for entry in entries {
-            let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
-            let stem = path.file_stem().and_then(|s| s.to_str());
-            if let (Some(stem), true) = (stem, path.extension().is_some_and(|e| e == "crt")) {
-                names.push(stem.to_owned());
+    /// Everybody who has a certificate here, in order.
+    pub(super) fn seats(&self) -> anyhow::Result<Vec<Seat>> {
+        let mut seats = Vec::new();
+        for dir in SEATS {
+            let path = self.dir.join(dir);
+            let Ok(entries) = fs::read_dir(&path) else { continue };
+            for entry in entries {
+                let path = entry.with_context(|| format!("cannot read {}", path.display()))?.path();
+                let stem = path.file_stem().and_then(|s| s.to_str());
+                if let (Some(stem), true) = (stem, path.extension().is_some_and(|e| e == "crt")) {
+                    seats.push(Seat { dir, name: stem.to_owned() });
+                }
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        seats.sort_unstable();
+        Ok(seats)
     }
 }
 
@@ -164,7 +193,7 @@ fn may_write(path: &Path, replace: Replace) -> anyhow::Result<()> {
 }
 
 /// Writes a certificate and its key. A crash between the two leaves a pair that does not fit, which
-/// `rotate` mends for gateways.
+/// `rotate` mends, but for authorities.
 fn put(crt: &Path, key: &Path, pair: &Pair, replace: Replace) -> anyhow::Result<()> {
     may_write(crt, replace)?;
     may_write(key, replace)?;

@@ -1,13 +1,13 @@
-//! A gateway's certificate: who it is, how it is reached, and for how long.
+//! A certificate: whose it is, how they are reached, and for how long.
 //!
 //! The same certificate serves both ends of a connection between peers, so it may be shown by a
-//! server and by a client.
+//! server and by a client; an operator's only by a client.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use meridian_wire::peer::Identity;
+use meridian_wire::peer::Party;
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
     KeyUsagePurpose, SanType,
@@ -18,7 +18,7 @@ use super::facts::Facts;
 
 /// What is asked for.
 pub(super) struct Wish {
-    pub(super) identity: Identity,
+    pub(super) party: Party,
     /// Further names that it is reached by.
     pub(super) dns: Vec<String>,
     pub(super) ips: Vec<IpAddr>,
@@ -26,12 +26,12 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// The same again as an earlier certificate, unless that names no gateway.
+    /// The same again as an earlier certificate, unless that names nobody.
     pub(super) fn again(old: &Facts, lasts: Option<Duration>) -> Option<Wish> {
-        let identity = old.identity.clone()?;
+        let party = old.party.clone()?;
         let lasted = old.until.duration_since(old.from + BACKDATE).unwrap_or(BACKDATE);
         Some(Wish {
-            identity,
+            party,
             dns: old.further_dns(),
             ips: old.ips.clone(),
             lasts: lasts.unwrap_or(lasted),
@@ -56,20 +56,22 @@ impl Wish {
     /// Everything but the times.
     pub(super) fn params(&self) -> anyhow::Result<CertificateParams> {
         let mut params = CertificateParams::default();
-        let identity = &self.identity;
+        let party = &self.party;
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, identity.fleet());
-        params.distinguished_name.push(DnType::OrganizationalUnitName, identity.region());
-        params.distinguished_name.push(DnType::CommonName, identity.gateway());
-        let uri = identity.uri().try_into().context("the fleet's name is not ASCII")?;
+        params.distinguished_name.push(DnType::OrganizationName, party.fleet());
+        params.distinguished_name.push(DnType::OrganizationalUnitName, party.unit());
+        params.distinguished_name.push(DnType::CommonName, party.name());
+        let uri = party.uri().try_into().context("the fleet's name is not ASCII")?;
         params.subject_alt_names.push(SanType::URI(uri));
-        for name in std::iter::once(&identity.dns_name()).chain(&self.dns) {
+        for name in party.dns_name().iter().chain(&self.dns) {
             params.subject_alt_names.push(SanType::DnsName(dns(name)?));
         }
         params.subject_alt_names.extend(self.ips.iter().map(|ip| SanType::IpAddress(*ip)));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = match party {
+            Party::Operator { .. } => vec![ExtendedKeyUsagePurpose::ClientAuth],
+            _ => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+        };
         params.use_authority_key_identifier_extension = true;
         Ok(params)
     }

@@ -12,7 +12,7 @@ use anyhow::bail;
 
 use super::authority::Authority;
 use super::facts::Facts;
-use super::folder::{Folder, Replace, days};
+use super::folder::{Folder, Replace, Seat, days};
 use super::gateway::Wish;
 
 #[derive(Debug, clap::Args)]
@@ -54,8 +54,8 @@ pub(super) fn rotate(args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
 fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
     let authority = folder.authority()?;
     let mut said = String::new();
-    for name in folder.gateways()? {
-        let (old, fits) = folder.gateway(&name)?;
+    for seat in folder.seats()? {
+        let (old, fits) = folder.certificate(&seat)?;
         let soon = old.left(now).is_none_or(|left| left <= days(args.within));
         let foreign = !old.is_of(&authority.facts);
         if !(soon || foreign || !fits) {
@@ -63,20 +63,21 @@ fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Stri
         }
         let Some(wish) = Wish::again(&old, args.days.map(days)) else {
             bail!(
-                "{}: names no gateway, so it can't be renewed; issue it anew, or move it away",
-                folder.gateway_path(&name, "crt").display()
+                "{}: names nobody of a fleet, so it can't be renewed; issue it anew, or move it away",
+                folder.path(&seat, "crt").display()
             );
         };
-        if wish.identity.gateway() != name || wish.identity.fleet() != authority.fleet() {
+        if Seat::of(&wish.party) != seat || wish.party.fleet() != authority.fleet() {
             bail!(
-                "{}: is the certificate of {}; issue {name} anew, or move the file away",
-                folder.gateway_path(&name, "crt").display(),
-                wish.identity.uri()
+                "{}: is the certificate of {}; issue {} anew, or move the file away",
+                folder.path(&seat, "crt").display(),
+                wish.party.uri(),
+                seat.name()
             );
         }
-        folder.put_gateway(&name, &wish.issue(&authority, now)?, Replace::Yes)?;
+        folder.put(&seat, &wish.issue(&authority, now)?, Replace::Yes)?;
         let until = humantime::format_rfc3339_seconds(wish.until(&authority, now));
-        said.push_str(&format!("renewed {} until {until}\n", wish.identity));
+        said.push_str(&format!("renewed {} until {until}\n", wish.party));
     }
     if said.is_empty() {
         said.push_str("nothing runs out so soon\n");
@@ -132,11 +133,12 @@ fn retire(folder: &Folder) -> anyhow::Result<String> {
     if numbers[0] < numbers[1] {
         bail!("--ca drop: the old authority still issues; go on with --ca switch first");
     }
-    for name in folder.gateways()? {
-        let (facts, _) = folder.gateway(&name)?;
+    for seat in folder.seats()? {
+        let (facts, _) = folder.certificate(&seat)?;
         if !facts.is_of(&bundle[0]) {
             bail!(
-                "--ca drop: {name} still has a certificate of the old authority; run --ca switch"
+                "--ca drop: {} still has a certificate of the old authority; run --ca switch",
+                seat.name()
             );
         }
     }

@@ -41,8 +41,8 @@ impl Dir {
     fn wanted(&self, gateway: &str, region: &str) -> Issue {
         Issue {
             dir: self.0.clone(),
-            gateway: gateway.to_owned(),
-            region: region.to_owned(),
+            whose: Whose { gateway: Some(gateway.to_owned()), control: None, operator: None },
+            region: Some(region.to_owned()),
             dns: vec![format!("{gateway}.example.org")],
             ip: vec!["127.0.0.1".parse().expect("is one"), "::1".parse().expect("is one")],
             days: 90,
@@ -54,12 +54,12 @@ impl Dir {
         rotate(&Rotate { dir: self.0.clone(), within: 30, days: None, ca }, at)
     }
 
-    fn party(&self, name: &str) -> Party {
+    fn party(&self, name: &str) -> Files {
         let folder = Folder::at(&self.0);
-        Party {
+        Files {
             trust: fs::read(folder.bundle_path()).expect("is there"),
-            crt: fs::read(folder.gateway_path(name, "crt")).expect("is there"),
-            key: fs::read(folder.gateway_path(name, "key")).expect("is there"),
+            crt: fs::read(folder.path(&seat(name), "crt")).expect("is there"),
+            key: fs::read(folder.path(&seat(name), "key")).expect("is there"),
         }
     }
 }
@@ -70,19 +70,24 @@ impl Drop for Dir {
     }
 }
 
+/// A gateway's.
+fn seat(name: &str) -> Seat {
+    Seat::of(&Party::Gateway(Identity::new("prod", "any", name).expect("are labels")))
+}
+
 fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
 /// What a gateway has.
 #[derive(Clone)]
-struct Party {
+struct Files {
     trust: Vec<u8>,
     crt: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Party {
+impl Files {
     fn chain(&self) -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(&self.crt).map(|c| c.expect("is PEM")).collect()
     }
@@ -110,7 +115,7 @@ impl TimeProvider for At {
 }
 
 /// Shakes hands in memory; what either side says against it is the error.
-fn meet(client: &Party, server: &Party, name: &str, at: SystemTime) -> Result<(), rustls::Error> {
+fn meet(client: &Files, server: &Files, name: &str, at: SystemTime) -> Result<(), rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let clients = WebPkiClientVerifier::builder_with_provider(server.roots(), provider.clone());
     let accepting = ServerConfig::builder_with_details(provider.clone(), Arc::new(At(at)))
@@ -170,7 +175,7 @@ fn strangers_are_refused() {
     let (us, stranger) = (ours.party("us-1"), theirs.party("eu-1"));
     // Each trusts the other's authority in turn, so that the refusal is the one side's.
     let naive =
-        |party: &Party, other: &Party| Party { trust: other.trust.clone(), ..party.clone() };
+        |party: &Files, other: &Files| Files { trust: other.trust.clone(), ..party.clone() };
     let as_client = refused(meet(&naive(&stranger, &us), &us, "us-1.us.prod", now()));
     assert!(as_client.contains("certificate"), "{as_client}");
     let as_server = refused(meet(&us, &naive(&stranger, &us), "eu-1.eu.prod", now()));
@@ -204,7 +209,7 @@ fn a_servers_certificate_is_no_clients() {
     dir.issue("us-1", "us");
     let authority = Folder::at(&dir.0).authority().expect("is there");
     let wish = Wish {
-        identity: Identity::new("prod", "eu", "eu-1").expect("are labels"),
+        party: Party::Gateway(Identity::new("prod", "eu", "eu-1").expect("are labels")),
         dns: vec![],
         ips: vec![],
         lasts: days(90),
@@ -215,7 +220,7 @@ fn a_servers_certificate_is_no_clients() {
     let key = KeyPair::generate().expect("makes a key");
     let crt = params.signed_by(&key, &authority.issuer).expect("signs").pem().into_bytes();
     let us = dir.party("us-1");
-    let eu = Party { crt, key: key.serialize_pem().into_bytes(), ..us.clone() };
+    let eu = Files { crt, key: key.serialize_pem().into_bytes(), ..us.clone() };
     assert_eq!(meet(&us, &eu, "eu-1.eu.prod", now()), Ok(()));
     let error = refused(meet(&eu, &us, "us-1.us.prod", now()));
     assert!(error.contains("client authentication"), "{error}");
@@ -274,7 +279,7 @@ fn shows_what_a_certificate_says() {
     let dir = Dir::new("show");
     dir.init("prod");
     dir.issue("us-1", "us");
-    let crt = Folder::at(&dir.0).gateway_path("us-1", "crt");
+    let crt = Folder::at(&dir.0).path(&seat("us-1"), "crt");
     let text = |at| show(&Show { files: vec![crt.clone()] }, at).expect("is readable");
     let said = text(now());
     for part in [
@@ -310,7 +315,7 @@ fn renews_what_runs_out() {
     assert_eq!(meet(&before, &after, "us-1.us.prod", later), Ok(()));
 
     // A key that is not the certificate's, as a crash between two writes leaves it, is mended.
-    fs::write(Folder::at(&dir.0).gateway_path("us-1", "key"), &before.key).expect("writes");
+    fs::write(Folder::at(&dir.0).path(&seat("us-1"), "key"), &before.key).expect("writes");
     assert!(dir.rotate(None, later).expect("renews").contains("renewed us/us-1"));
     let mended = dir.party("us-1");
     assert_eq!(meet(&mended, &after, "us-1.us.prod", later), Ok(()));

@@ -1,6 +1,9 @@
 //! One question to a control plane.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, bail};
+use meridian_tls::Files;
 use meridian_wire::registry::Snapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +25,15 @@ pub(crate) struct Control {
     /// Its token, where it has one
     #[arg(long, global = true, env = "MERIDIAN_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// Certificates of the fleet's authority, where the address is https
+    #[arg(long, global = true, env = "MERIDIAN_CA", value_name = "FILE", requires_all = ["certificate", "key"])]
+    ca: Option<PathBuf>,
+    /// The certificate that is shown there
+    #[arg(long, global = true, env = "MERIDIAN_CERTIFICATE", value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// Its key
+    #[arg(long, global = true, env = "MERIDIAN_KEY", value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 impl Control {
@@ -48,13 +60,27 @@ impl Control {
         self.ask("PUT", path, serde_json::to_string(value)?).map(drop)
     }
 
+    /// The certificates to ask an https address with.
+    fn tls(&self, url: &str) -> anyhow::Result<Option<Files>> {
+        if !url.starts_with("https://") {
+            return Ok(None);
+        }
+        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
+        else {
+            bail!("{url} is asked with certificates; name them with --ca, --certificate and --key");
+        };
+        let (certificate, key) = (certificate.clone(), key.clone());
+        Ok(Some(Files { section: "-", ca: Some(ca.clone()), certificate, key }))
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.control.trim_end_matches('/'))
     }
 
     fn ask(&self, method: &str, path: &str, body: String) -> anyhow::Result<String> {
         let url = self.url(path);
-        let asked = http::ask(method, &url, self.token.as_deref(), body);
+        let tls = self.tls(&url)?;
+        let asked = http::ask(method, &url, self.token.as_deref(), tls.as_ref(), body);
         let (status, body) = asked.with_context(|| {
             let remedy = "start `meridian control`, or name another with --control";
             format!("no control plane answers at {url}; {remedy}")

@@ -161,6 +161,9 @@ impl Add {
                 kv_tokens: self.kv_tokens,
                 slots: self.slots,
                 weight: self.weight,
+                // The record itself says where it stands.
+                region: None,
+                labels: BTreeMap::new(),
             },
             labels: self.labels.iter().cloned().collect(),
             wanted: Wanted::Up,

@@ -9,11 +9,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use meridian_wire::config::Policy;
+use meridian_wire::peer::Party;
 use meridian_wire::registry::{Region, Replica, Snapshot, Status, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
+use super::secured::may_change;
 use super::{Shared, gateways, metrics, needs, watch};
 use crate::registry::{Kept, Key, View};
 use crate::store::Revision;
@@ -36,9 +38,13 @@ pub(super) struct Asked {
 }
 
 /// Answers one request to the admin port.
-pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    party: Option<&Party>,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let method = request.method().clone();
-    let answered = answered(shared, request).await;
+    let answered = answered(shared, party, request).await;
     answered.unwrap_or_else(|refusal| {
         // Reads fail when the store does, which is told where it happens.
         if method != Method::GET {
@@ -48,7 +54,11 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
     })
 }
 
-async fn answered(shared: &Arc<Shared>, request: Request<Incoming>) -> Answered {
+async fn answered(
+    shared: &Arc<Shared>,
+    party: Option<&Party>,
+    request: Request<Incoming>,
+) -> Answered {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = query(head.uri.query().unwrap_or_default());
@@ -57,6 +67,8 @@ async fn answered(shared: &Arc<Shared>, request: Request<Incoming>) -> Answered 
         return get(shared, &path, &query, last).await;
     }
     admit(shared, &head.headers)?;
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    may_change(party, &parts)?;
     let body = Limited::new(body, MOST_BODY).collect().await;
     let body = body.map_err(|error| {
         let message = format!("the body cannot be read: {error}; send at most {MOST_BODY} bytes");
@@ -66,7 +78,7 @@ async fn answered(shared: &Arc<Shared>, request: Request<Incoming>) -> Answered 
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match (head.method.as_str(), parts.as_slice()) {
         (method, ["admin", "gateways", name]) => {
-            gateways::answer(shared, method, name, &asked).await
+            gateways::answer(shared, party, method, name, &asked).await
         }
         (method, ["admin", "replicas", rest @ ..]) => replica(shared, method, rest, &asked).await,
         (method, ["admin", "regions", rest @ ..]) => region(shared, method, rest, &asked).await,

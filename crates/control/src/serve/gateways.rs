@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use meridian_base::Duration;
+use meridian_wire::peer::Party;
 use meridian_wire::registry::{Announce, Leased, Renew};
 
 use super::Shared;
 use super::answer::{Answered, Refusal, page, status_page};
 use super::api::{Asked, read, unknown};
+use super::secured::may_serve;
 use crate::registry::Key;
 use crate::store::LeaseId;
 
@@ -24,12 +26,17 @@ const DIFFERS: (f64, f64) = (0.25, 2.0);
 /// Answers one request of the gateway `name`.
 pub(super) async fn answer(
     shared: &Arc<Shared>,
+    party: Option<&Party>,
     method: &str,
     name: &str,
     asked: &Asked,
 ) -> Answered {
     match method {
-        "POST" => announce(shared, name, read(&asked.body, ANNOUNCE)?).await,
+        "POST" => {
+            let said: Announce = read(&asked.body, ANNOUNCE)?;
+            may_serve(party, &said.gateway.region)?;
+            announce(shared, name, said).await
+        }
         "PUT" => renew(shared, name, read(&asked.body, RENEW)?).await,
         "DELETE" => {
             let lease = asked.query.get("lease").map(String::as_str).unwrap_or_default();

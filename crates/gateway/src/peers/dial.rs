@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::{Tls, tls};
+use super::Tls;
 
 /// Why a peer was not reached.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub(super) enum DialError {
     #[error("{0} cannot be reached: {1}")]
     Connect(String, io::Error),
     #[error("{0}")]
-    Named(#[from] tls::NameError),
+    Named(#[from] meridian_tls::NameError),
     #[error("the certificate is of {0}")]
     Other(Identity),
 }
@@ -31,8 +31,8 @@ pub(super) async fn dial(
     stream.set_nodelay(true).map_err(unreachable)?;
     let name = ServerName::try_from(identity.dns_name());
     let name = name.expect("labels and dots are a DNS name");
-    let stream = own.connector.connect(name, stream).await.map_err(unreachable)?;
+    let stream = own.connector().connect(name, stream).await.map_err(unreachable)?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let shown = tls::identity(shown)?;
+    let shown = meridian_tls::identity(shown)?;
     if &shown == identity { Ok(stream) } else { Err(DialError::Other(shown)) }
 }

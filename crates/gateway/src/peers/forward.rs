@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use meridian_routing::residency::Residence;
 use meridian_wire::peer::Marks;
 
 use super::Link;
@@ -20,13 +20,15 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// As the client sent it.
-    pub(crate) body: &'a Bytes,
+    pub(crate) body: Parts,
     pub(crate) tenant: Option<HeaderValue>,
     pub(crate) key: u64,
     /// Until the first byte is due here; none without an objective.
     pub(crate) left: Option<Duration>,
     pub(crate) model: Option<HeaderValue>,
+    /// It goes on with a chat that broke off.
+    pub(crate) continues: bool,
+    pub(crate) residence: &'a Residence,
 }
 
 impl Link {
@@ -42,9 +44,10 @@ impl Link {
             // The answer has to come back as well.
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
+            continues: out.continues,
+            rules: out.residence.rules().iter().map(|rule| (**rule).clone()).collect(),
         };
-        let body = Parts::new([out.body.clone(), Bytes::new(), Bytes::new()]);
-        let mut request = Request::new(body);
+        let mut request = Request::new(out.body);
         *request.method_mut() = out.method.clone();
         *request.uri_mut() = self
             .uri(out.path)

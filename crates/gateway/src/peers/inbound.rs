@@ -50,7 +50,8 @@ pub(super) async fn take(
     let report = Arc::new(Report::default());
     let response = match Marks::take(request.headers_mut()) {
         Ok(marks) => {
-            let origin = Origin::Peer { marks, report: report.clone() };
+            let marks = Box::new(marks);
+            let origin = Origin::Peer { marks, report: report.clone(), from: from.clone() };
             proxy::answer(worker, request, origin).await
         }
         Err(error) => {

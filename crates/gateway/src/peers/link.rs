@@ -5,7 +5,7 @@
 //! again with its first answer. `session.rs` keeps the stream up on which it tells of itself,
 //! `line.rs` the connection over which requests go.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct Link {
     near: bool,
     pub(super) name_hash: u64,
     state: Mutex<State>,
+    /// It applies the residency rules that come with a request, by what it last said of itself.
+    pub(super) applies_rules: AtomicBool,
     /// Over which requests go there.
     pub(super) line: Line,
     /// Requests that went there, and that came from there.
@@ -87,6 +89,7 @@ impl Link {
                 .expect("labels and a slash are a header value"),
             identity,
             state: Mutex::default(),
+            applies_rules: AtomicBool::new(false),
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
@@ -99,6 +102,15 @@ impl Link {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic while held")
+    }
+
+    pub(super) fn applies_rules(&self) -> bool {
+        self.applies_rules.load(Ordering::Relaxed)
+    }
+
+    /// The peer's region.
+    pub(crate) fn region(&self) -> &str {
+        self.identity.region()
     }
 
     pub(super) fn steal(&self, count: u32) {

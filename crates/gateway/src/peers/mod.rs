@@ -107,6 +107,18 @@ impl Peers {
         }
     }
 
+    /// Looks whether the files of the certificates changed.
+    pub(crate) fn look(&self) -> meridian_tls::Look {
+        self.tls.look()
+    }
+
+    /// The peers whose regions are permitted to a request that rules name, a bit each: such as apply
+    /// those rules too.
+    pub(crate) fn permitted(&self, may: impl Fn(&str) -> bool) -> u64 {
+        let permitted = |link: &&Arc<Link>| link.applies_rules() && may(link.identity.region());
+        self.links.iter().filter(permitted).fold(0, |mask, link| mask | 1 << link.id.0)
+    }
+
     pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {
         self.links.get(id.index())
     }

@@ -21,7 +21,7 @@ use tonic::body::Body;
 
 use super::codec::Messages;
 use super::follow::Follow;
-use super::{PATIENCE, Peers, inbound, tls};
+use super::{PATIENCE, Peers, inbound};
 use crate::limits::{Bound, Permit};
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -66,7 +66,7 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
     let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let _ = stream.set_nodelay(true);
     let serving = async {
-        let shaken = timeout(PATIENCE, peers.tls.acceptor.accept(stream)).await;
+        let shaken = timeout(PATIENCE, peers.tls.acceptor().accept(stream)).await;
         let stream = match shaken {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -90,9 +90,9 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
 }
 
 /// Who the other side's certificate says it is.
-fn certified(stream: &TlsStream<TcpStream>) -> Result<Identity, tls::NameError> {
+fn certified(stream: &TlsStream<TcpStream>) -> Result<Identity, meridian_tls::NameError> {
     let (_, session) = stream.get_ref();
-    tls::identity(session.peer_certificates().and_then(|chain| chain.first()))
+    meridian_tls::identity(session.peer_certificates().and_then(|chain| chain.first()))
 }
 
 async fn talk(

@@ -16,7 +16,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::{Rng, Time};
 use meridian_routing::Input;
-use meridian_wire::peer::{Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PeerError, Tell};
+use meridian_wire::peer::{Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PeerError, RULES_SINCE, Tell};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -158,6 +158,7 @@ impl<'a> Session<'a> {
             return Err(Broken::Silent("its first message is no hello"));
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
+        self.link.applies_rules.store(agreed.minor >= RULES_SINCE, Ordering::Relaxed);
         let mut state = self.link.state();
         (state.is_up, state.problem, state.prefixes) = (true, None, agreed.prefixes);
         drop(state);

@@ -7,8 +7,10 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -88,13 +90,10 @@ impl Following {
         let authority = self.config.authority().expect("the configuration was checked");
         let stream = TcpStream::connect(authority.as_str()).await.map_err(Lost::Connect)?;
         stream.set_nodelay(true).map_err(Lost::Connect)?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let task = tokio::spawn(async move {
-            // Its error is that of the question, which tells it.
-            let _ = connection.await;
-        });
-        let connection = Connection(task);
+        let (mut sender, connection) = match &self.tls {
+            None => begin(stream).await?,
+            Some(tls) => begin(tls.connect(stream).await.map_err(Lost::Connect)?).await?,
+        };
         let mut request =
             Request::builder().method(method).uri(path).header(header::HOST, authority.as_str());
         if let Some(token) = &self.config.token {
@@ -105,6 +104,19 @@ impl Following {
         let (head, body) = sender.send_request(request).await?.into_parts();
         Ok(Answer { status: head.status.as_u16(), body, _connection: connection })
     }
+}
+
+/// Speaks HTTP over a connection.
+async fn begin<S>(stream: S) -> Result<(SendRequest<Full<Bytes>>, Connection), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let task = tokio::spawn(async move {
+        // Its error is that of the question, which tells it.
+        let _ = connection.await;
+    });
+    Ok((sender, Connection(task)))
 }
 
 /// The body of an answer, where it is no refusal.

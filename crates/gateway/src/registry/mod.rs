@@ -13,6 +13,7 @@
 mod apply;
 mod ask;
 mod lease;
+mod secured;
 mod wanted;
 mod watch;
 
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use meridian_base::{Rng, keyed};
+use meridian_tls::{FileError, Look};
 use meridian_wire::registry::Snapshot;
 use meridian_wire::{admin, config};
 use tokio::sync::watch as channel;
@@ -30,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::apply::Ours;
 use self::ask::Lost;
+use self::secured::Secured;
 use crate::peers::Peers;
 use crate::serve::Ready;
 use crate::shared::Shared;
@@ -44,6 +47,8 @@ pub(crate) struct Following {
     config: config::Registry,
     region: String,
     name: String,
+    /// Over https.
+    tls: Option<Secured>,
     /// The newest view; none before the first.
     view: channel::Sender<Option<Arc<Snapshot>>>,
     state: Mutex<State>,
@@ -78,19 +83,34 @@ enum Task {
 
 impl Following {
     /// None where the configuration names no control plane.
-    pub(crate) fn new(config: &config::Gateway, peers: Option<&Peers>) -> Option<Following> {
-        let control = config.control.clone()?;
+    ///
+    /// # Errors
+    /// When its certificates can't be used.
+    pub(crate) fn new(
+        config: &config::Gateway,
+        peers: Option<&Peers>,
+    ) -> Result<Option<Following>, FileError> {
+        let Some(control) = config.control.clone() else { return Ok(None) };
+        let files = control.tls.clone().or_else(|| Some(config.peers.as_ref()?.files()));
+        let tls = files.filter(|_| control.is_https()).map(|files| Secured::load(&files));
+        let tls = tls.transpose()?;
         let certified = || peers.map(|peers| peers.own_name().to_owned());
         // The configuration was checked: it has a name or peers.
-        let name = control.name.clone().or_else(certified)?;
-        Some(Following {
+        let Some(name) = control.name.clone().or_else(certified) else { return Ok(None) };
+        Ok(Some(Following {
             region: config.region.clone(),
             name,
             view: channel::Sender::new(None),
             state: Mutex::default(),
             leaving: CancellationToken::new(),
             config: control,
-        })
+            tls,
+        }))
+    }
+
+    /// Looks whether the files of the certificates changed.
+    pub(crate) fn look(&self) -> Look {
+        self.tls.as_ref().map_or(Look::Same, Secured::look)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -55,7 +55,7 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
         let serving = serving.get(replica).filter(|serving| serving.includes(&name.to_owned()));
         match serving {
             Some(serving) => {
-                let want = want(view, replica, record, serving);
+                let want = want(view, region, replica, record, serving);
                 if let Some(twin) = wants.here.get(&address) {
                     let twin = &twin.name;
                     wants.problems.insert(format!(
@@ -80,16 +80,25 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
     wants
 }
 
-fn want(view: &Snapshot, name: &str, record: &Replica, serving: &Serving<String>) -> Want {
+fn want(
+    view: &Snapshot,
+    here: &str,
+    name: &str,
+    record: &Replica,
+    serving: &Serving<String>,
+) -> Want {
     let region = view.regions.get(&record.region);
     let serves = region.is_none_or(|region| region.wanted == Wanted::Up);
     let (adopted, rtt) = match serving {
         Serving::Adopted { rtt, .. } => (Some(record.region.clone()), *rtt),
         Serving::Own(_) | Serving::Nobody => (None, None),
     };
+    // Where it stands is the record's to say.
+    let region = (record.region != here).then(|| record.region.clone());
+    let spec = AddReplica { region, labels: record.labels.clone(), ..record.spec.clone() };
     Want {
         name: name.to_owned(),
-        spec: record.spec.clone(),
+        spec,
         drains: record.wanted != Wanted::Up || !serves,
         adopted,
         rtt: rtt.unwrap_or_default(),
@@ -143,7 +152,9 @@ mod tests {
         let eu = fleet.gateways.remove("eu-1").unwrap();
         let adopted = wants(&fleet, "us-1", "us");
         assert_eq!(here(&adopted), ["a of eu", "b of eu", "c"]);
-        assert_eq!(adopted.here["10.0.0.1:80"].rtt, Duration::from_millis(92));
+        let a = &adopted.here["10.0.0.1:80"];
+        assert_eq!((a.rtt, a.spec.region.as_deref()), (Duration::from_millis(92), Some("eu")));
+        assert_eq!(adopted.here["10.0.0.3:80"].spec.region, None);
         fleet.gateways.insert("eu-2".into(), eu);
         assert_eq!(wants(&fleet, "us-1", "us"), before);
     }

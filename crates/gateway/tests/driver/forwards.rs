@@ -15,16 +15,16 @@ const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 
 /// Regions that follow each other, each with one replica that takes one request at a time.
-struct World {
+pub(crate) struct World {
     /// Its files are there as long as it is.
     _fleet: Fleet,
-    configs: Vec<Config>,
+    pub(crate) configs: Vec<Config>,
 }
 
 const NAMES: [&str; 3] = ["us", "eu", "asia"];
 
 impl World {
-    fn of(replicas: &[&[&Replica]]) -> World {
+    pub(crate) fn of(replicas: &[&[&Replica]]) -> World {
         let fleet = Fleet::new("prod");
         let mut configs = Vec::new();
         for (at, own) in replicas.iter().enumerate() {
@@ -38,7 +38,7 @@ impl World {
         World { _fleet: fleet, configs }
     }
 
-    async fn start(&self) -> Vec<Region> {
+    pub(crate) async fn start(&self) -> Vec<Region> {
         let mut regions = Vec::new();
         for config in &self.configs {
             regions.push(Region::start(config.clone()).await);
@@ -61,7 +61,7 @@ impl World {
 }
 
 /// A request that keeps a replica full until it is dropped.
-struct Busy {
+pub(crate) struct Busy {
     replica: Replica,
     _answer: Open,
 }
@@ -72,7 +72,7 @@ impl Drop for Busy {
     }
 }
 
-async fn occupy(region: &Region, replica: &Replica) -> Busy {
+pub(crate) async fn occupy(region: &Region, replica: &Replica) -> Busy {
     replica.then(Script::sse().event(EVENT).hang());
     replica.load(0, 1, 0.1);
     let mut busy = open(region.listen, stream_chat("busy")).await;

@@ -7,6 +7,7 @@
 
 mod admin;
 mod cancel;
+mod client_tls;
 mod common;
 mod drain;
 mod forwards;
@@ -18,9 +19,12 @@ mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]
 mod plane;
 mod registry;
+mod residency;
+mod resume;
 mod retries;
 mod signals;
 mod stateful;
+mod tenants;
 mod timeouts;
 
 use common::{Region, Replica, call, chat};

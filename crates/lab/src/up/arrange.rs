@@ -1,5 +1,5 @@
-//! Who knows whom: what the regions of a run share, which replicas a gateway has, and the doors
-//! through which one region reaches another.
+//! Who knows whom: what the regions of a run share, which replicas a gateway has, and the routes by
+//! which one region reaches another.
 //!
 //! Several regions are linked by the emulated WAN, follow one control plane, and know each other by
 //! certificates. Where one gateway serves all of them (`central`), it has the replicas of all in its
@@ -12,8 +12,8 @@ use meridian_wire::wan::KNOWN_RTT_MS;
 
 use super::region::{Region, Replica};
 use super::start::usual_or_any;
-use super::{CENTRAL, Options};
-use crate::{Certificates, Control, Distance, Door, Fleet, GatewaySpec, PeersSpec, Result};
+use super::{CENTRAL, Options, tenants};
+use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
 /// What the regions of a run share.
 pub(super) struct Shared {
@@ -29,7 +29,7 @@ impl Shared {
         options: &Options,
         regions: &[Region],
     ) -> Result<Shared> {
-        let distance = fleet.distance(&doors(regions)).await?;
+        let distance = fleet.distance(&routes(regions)).await?;
         if options.topology == CENTRAL {
             return Ok(Shared { distance, common: None });
         }
@@ -59,6 +59,7 @@ pub(super) fn gateway(
         topology: options.topology.clone(),
         policy: options.policy.clone(),
         listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
+        further: if tenants::are_there(options) { tenants::config() } else { String::new() },
         ..GatewaySpec::default()
     };
     match shared {
@@ -71,7 +72,7 @@ pub(super) fn gateway(
         Some(Shared { distance, common: None }) => {
             let url = |there: &Region, replica: &Replica| match there.name == here.name {
                 true => replica.url.clone(),
-                false => format!("http://{}", distance.door(&replica_door(here, replica))),
+                false => format!("http://{}", distance.listens(&replica_route(here, replica))),
             };
             for there in regions {
                 spec.replicas.extend(there.replicas.iter().map(|replica| url(there, replica)));
@@ -90,7 +91,7 @@ fn peers(
 ) -> PeersSpec {
     let (certificate, key) = certificates.of(&Region::gateway_name(here));
     let one = |to: &Region| {
-        let at = distance.door(&door("peer", here, &to.name));
+        let at = distance.listens(&route("peer", here, &to.name));
         (Region::gateway_name(&to.name), to.name.clone(), at)
     };
     PeersSpec {
@@ -107,7 +108,7 @@ pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usi
     all.sort_by_key(|region| rtt_ms(&here.name, &region.name));
     let url = |there: &&Region| match (there.name == here.name, &there.spec, distance) {
         (false, _, Some(distance)) => {
-            Some(format!("http://{}", distance.door(&door("client", &here.name, &there.name))))
+            Some(format!("http://{}", distance.listens(&route("client", &here.name, &there.name))))
         }
         (_, Some(spec), _) => Some(format!("http://{}", spec.listen)),
         _ => None,
@@ -115,30 +116,30 @@ pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usi
     all.iter().filter_map(url).collect()
 }
 
-/// All doors between regions, from each to each, and to each replica.
-fn doors(regions: &[Region]) -> Vec<Door> {
-    let mut doors = Vec::new();
+/// All routes between regions, from each to each, and to each replica: name, from and to.
+fn routes(regions: &[Region]) -> Vec<(String, String, String)> {
+    let mut routes = Vec::new();
     for (from, to) in pairs(regions) {
-        let one = |name| Door { name, from: from.name.clone(), to: to.name.clone() };
-        doors.push(one(door("peer", &from.name, &to.name)));
-        doors.push(one(door("client", &from.name, &to.name)));
-        doors.extend(to.replicas.iter().map(|replica| one(replica_door(from, replica))));
+        let one = |name| (name, from.name.clone(), to.name.clone());
+        routes.push(one(route("peer", &from.name, &to.name)));
+        routes.push(one(route("client", &from.name, &to.name)));
+        routes.extend(to.replicas.iter().map(|replica| one(replica_route(from, replica))));
     }
-    doors
+    routes
 }
 
-/// What is behind the doors now.
-pub(super) fn behind_doors(regions: &[Region]) -> Vec<(String, SocketAddr)> {
+/// What is at the ends of the routes now.
+pub(super) fn at_the_ends(regions: &[Region]) -> Vec<(String, SocketAddr)> {
     let mut all = Vec::new();
     for (from, to) in pairs(regions) {
         let clients = to.spec.as_ref().and_then(|spec| spec.listen.parse().ok());
         let peers = to.gateway.as_ref().and_then(|gateway| gateway.peers);
         let gateways = [("client", clients), ("peer", peers)];
         let gateways = gateways.into_iter().filter_map(|(kind, target)| Some((kind, target?)));
-        all.extend(gateways.map(|(kind, target)| (door(kind, &from.name, &to.name), target)));
+        all.extend(gateways.map(|(kind, target)| (route(kind, &from.name, &to.name), target)));
         let address = |replica: &Replica| {
             let target = replica.url.trim_start_matches("http://").parse().ok()?;
-            Some((replica_door(from, replica), target))
+            Some((replica_route(from, replica), target))
         };
         all.extend(to.replicas.iter().filter_map(address));
     }
@@ -150,13 +151,13 @@ fn pairs(regions: &[Region]) -> impl Iterator<Item = (&Region, &Region)> {
     all.filter(|(from, to)| from.name != to.name)
 }
 
-/// The name of the door by which `from` reaches a gateway's port in `to`.
-fn door(kind: &str, from: &str, to: &str) -> String {
+/// The name of the route by which `from` reaches a gateway's port in `to`.
+fn route(kind: &str, from: &str, to: &str) -> String {
     format!("{kind}-{from}-{to}")
 }
 
-/// The name of the door by which a region's gateway reaches a replica of another one.
-fn replica_door(from: &Region, replica: &Replica) -> String {
+/// The name of the route by which a region's gateway reaches a replica of another one.
+fn replica_route(from: &Region, replica: &Replica) -> String {
     format!("replica-{}-{}", from.name, replica.name)
 }
 

@@ -176,7 +176,7 @@ impl World {
         if act != Act::Kill && there.gateway.is_none() && there.spec.is_some() {
             let gateway = again(|| there.new_gateway(&self.fleet)).await?;
             there.settle_in(gateway);
-            self.open_doors().await?;
+            self.set_routes().await?;
         }
         Ok(())
     }

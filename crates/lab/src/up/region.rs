@@ -2,8 +2,8 @@
 
 use meridian_wire::admin::{self, Status};
 
-use super::Options;
 use super::start::{Maker, load_args};
+use super::{Options, tenants};
 use crate::load::Load;
 use crate::page::Seen;
 use crate::{Client, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Result};
@@ -91,6 +91,9 @@ impl Region {
     ) -> Result<()> {
         let mut args = load_args(options, region);
         let (first, elsewhere) = addresses.split_first().expect("some gateway serves the region");
+        if tenants::are_there(options) {
+            args.extend(tenants::load_args());
+        }
         for url in elsewhere {
             args.extend(["--elsewhere".to_owned(), url.clone()]);
         }

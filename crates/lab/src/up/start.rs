@@ -77,32 +77,59 @@ fn uneven(options: &Options, region: usize) -> u32 {
     if options.seed % regions == region as u64 { 40 } else { 8 }
 }
 
-/// The arguments of a region's load. Several regions share the clients of one, and their days
-/// follow one another.
+/// The clients of one region.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clients {
+    /// What they run: a workload of `meridian bench`.
+    pub workload: &'static str,
+    /// How many they are.
+    pub count: u32,
+    /// Most tokens of a reply.
+    pub max_tokens: u32,
+    /// Bytes of the system prompt that sessions share.
+    pub system_bytes: u32,
+    /// When most are awake, as a share of the day.
+    pub peak: f64,
+    /// Share of them awake when fewest are.
+    pub night: f64,
+}
+
+impl Options {
+    /// The clients of this region. All regions have as many, and their days follow one another;
+    /// where the demand is steady there are no days, and one region has more.
+    #[must_use]
+    pub fn clients(&self, region: usize) -> Clients {
+        let (workload, count, max_tokens, system_bytes) = match (self.demand, self.engines) {
+            (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
+            (Demand::Steady, _) => ("mixed", uneven(self, region), 48, 6144),
+            (_, Engines::Model) => ("sessions", 4, 64, 6144),
+            (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
+            (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
+        };
+        let peak = region as f64 / self.regions.len() as f64;
+        Clients { workload, count, max_tokens, system_bytes, peak, night: 0.3 }
+    }
+}
+
+/// The arguments of a region's load.
 pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
-    let (workload, clients, tokens, system) = match (options.demand, options.engines) {
-        (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
-        (Demand::Steady, _) => ("mixed", uneven(options, region), 48, 6144),
-        (_, Engines::Model) => ("sessions", 4, 64, 6144),
-        (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
-        (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
-    };
-    let regions = options.regions.len();
+    let clients = options.clients(region);
     let mut args = vec![
-        ("--workload", workload.to_owned()),
-        ("--clients", clients.to_string()),
-        ("--max-tokens", tokens.to_string()),
-        ("--system-bytes", system.to_string()),
+        ("--workload", clients.workload.to_owned()),
+        ("--clients", clients.count.to_string()),
+        ("--max-tokens", clients.max_tokens.to_string()),
+        ("--system-bytes", clients.system_bytes.to_string()),
         ("--seed", options.seed.to_string()),
         ("--region", region.to_string()),
         ("--drain", format!("{}s", DRAIN.as_secs())),
     ];
     if options.demand == Demand::Steady {
         args.extend([("--abort-share", "0.05".to_owned()), ("--abort-within", "2s".to_owned())]);
-    } else if regions > 1 {
+    } else if options.regions.len() > 1 {
         args.extend([
             ("--day", format!("{}ms", options.day.as_millis())),
-            ("--peak", (region as f64 / regions as f64).to_string()),
+            ("--peak", clients.peak.to_string()),
+            ("--night", clients.night.to_string()),
         ]);
     }
     args.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()

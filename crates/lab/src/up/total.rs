@@ -4,7 +4,7 @@
 //! gateway has taken from its peers is left out here. Tokens are those of the replicas, each of
 //! which has one answer's tokens once.
 
-use meridian_wire::admin::{Prefix, Status};
+use meridian_wire::admin::{Prefix, Residency, RuleCounts, Status};
 
 use crate::page::Seen;
 
@@ -15,7 +15,11 @@ pub(super) fn total(seen: &[Seen]) -> Status {
     }
     let mut all = Status::default();
     for status in seen.iter().filter_map(|seen| seen.status.as_ref()) {
-        all.policy.clone_from(&status.policy);
+        // Regions may differ: the registry changes one at a time.
+        if !all.policy.split(", ").any(|policy| policy == status.policy) {
+            let between = if all.policy.is_empty() { "" } else { ", " };
+            all.policy = format!("{}{between}{}", all.policy, status.policy);
+        }
         let (sum, one) = (&mut all.requests, &status.requests);
         sum.accepted += one.accepted;
         sum.done += one.done;
@@ -48,10 +52,29 @@ pub(super) fn total(seen: &[Seen]) -> Status {
         });
         sum.known_prompt_tokens += told.known_prompt_tokens;
         sum.cached_tokens += told.cached_tokens;
+        if let Some(residency) = &status.residency {
+            add(all.residency.get_or_insert_default(), residency);
+        }
         all.held += status.held;
         all.replicas.extend(status.replicas.iter().cloned());
     }
     all
+}
+
+/// A request that was sent on is counted where it was sent from and where it was served.
+fn add(sum: &mut Residency, one: &Residency) {
+    sum.breaches += one.breaches;
+    for row in &one.rules {
+        let known = sum.rules.iter().position(|known| known.rule == row.rule);
+        let at = known.unwrap_or_else(|| {
+            sum.rules.push(RuleCounts { rule: row.rule.clone(), ..RuleCounts::default() });
+            sum.rules.len() - 1
+        });
+        let known = &mut sum.rules[at];
+        known.served += row.served;
+        known.sent += row.sent;
+        known.refused += row.refused;
+    }
 }
 
 #[cfg(test)]

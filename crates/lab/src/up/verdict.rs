@@ -52,6 +52,7 @@ pub(super) fn judge(
             faults.push("the client got no answer at all".into());
         }
     }
+    faults.extend(breached(all));
     for row in counts.disagreements() {
         faults.push(format!(
             "client, gateway and engines count {row} differently (requests that others sent to \
@@ -60,9 +61,16 @@ pub(super) fn judge(
     }
 }
 
+/// Rules hold whatever is killed.
+fn breached(all: &Status) -> Option<String> {
+    let breaches = all.residency.as_ref().map_or(0, |residency| residency.breaches);
+    (breaches > 0).then(|| format!("{breaches} answers were given where a residency rule forbids"))
+}
+
 /// What must hold even where processes were killed: every request has an end, at the client and at
 /// the gateways that live.
 pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mut Vec<String>) {
+    faults.extend(breached(all));
     if all.requests.in_flight > 0 {
         faults.push(format!("the gateway has {} requests without an end", all.requests.in_flight));
     }
@@ -95,6 +103,16 @@ pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report
     if seen.len() > 1 {
         let _ = writeln!(text, "{}\n", page::regions(seen, reports));
     }
+    if let Some(residency) = &all.residency {
+        for row in &residency.rules {
+            let _ = writeln!(
+                text,
+                "residency rule {}: {} answered by replicas where they may be, {} of those sent there, {} refused",
+                row.rule, row.served, row.sent, row.refused
+            );
+        }
+        let _ = writeln!(text, "answers given where a rule forbids: {}\n", residency.breaches);
+    }
     println!("{text}{}", page::counts(counts));
 }
 
@@ -114,7 +132,7 @@ fn measured(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{ClientCounts, EngineCounts};
-    use meridian_wire::admin::{Prefix, Requests};
+    use meridian_wire::admin::{Prefix, Requests, Residency};
 
     /// Five requests, all well, as the gateway counts them.
     fn gateway() -> Status {
@@ -180,6 +198,13 @@ mod tests {
             change(&mut gateway.requests);
             faults(&client(), &gateway, &engines())
         };
+        let breaches = Residency { breaches: 1, ..Residency::default() };
+        let breached = Status { residency: Some(breaches), ..gateway() };
+        has(faults(&client(), &breached, &engines()), "where a residency rule forbids");
+        let mut broken = Vec::new();
+        judge_broken(&breached, &[], &mut broken);
+        has(broken, "where a residency rule forbids");
+
         has(at_gateway(|r| r.accepted = 6), "requests accepted");
         has(at_gateway(|r| r.failed = 1), "failed");
         has(at_gateway(|r| r.rejected = 1), "rejected");

@@ -7,6 +7,8 @@ use meridian_wire::admin::{Decided, Status};
 use meridian_wire::wan;
 use serde::Serialize;
 
+use super::Options;
+use super::beside::Second;
 use super::world::World;
 use crate::Live;
 use crate::page::Seen;
@@ -24,6 +26,15 @@ struct State<'a> {
     links: Vec<wan::Link>,
     /// What was broken and mended, newest first.
     orders: &'a [String],
+    beside: Option<Other<'a>>,
+}
+
+/// Another arrangement, as it would be now.
+#[derive(Serialize)]
+struct Other<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    now: &'a Second,
 }
 
 #[derive(Serialize)]
@@ -43,13 +54,7 @@ struct OfReplica<'a> {
 }
 
 impl World {
-    pub(super) async fn state(
-        &self,
-        elapsed: Duration,
-        topology: &str,
-        seen: &[Seen],
-        orders: &[String],
-    ) -> Bytes {
+    pub(super) async fn state(&self, elapsed: Duration, options: &Options, seen: &[Seen]) -> Bytes {
         let mut regions = Vec::new();
         for (region, seen) in self.regions.iter().zip(seen) {
             let replica = |r: &'_ super::region::Replica| r.process.is_some();
@@ -69,7 +74,12 @@ impl World {
             Some(distance) => distance.state().await.map(|s| s.links).unwrap_or_default(),
             None => Vec::new(),
         };
-        let state = State { t_s: elapsed.as_secs_f64(), topology, regions, links, orders };
+        let beside = options
+            .beside
+            .as_ref()
+            .and_then(|beside| beside.at(elapsed).map(|now| Other { name: &beside.name, now }));
+        let (t_s, topology) = (elapsed.as_secs_f64(), &*options.topology);
+        let state = State { t_s, topology, regions, links, orders: &self.orders, beside };
         serde_json::to_vec(&state).expect("the state always serializes").into()
     }
 

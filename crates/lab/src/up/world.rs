@@ -1,6 +1,6 @@
 //! All regions while they are up: started, watched, brought to rest, drained.
 //!
-//! Who knows whom, and over which doors, is in `arrange.rs`.
+//! Who knows whom, and by which routes, is in `arrange.rs`.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::board::{Asked, Board};
 use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
+use super::tenants;
 use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
@@ -33,6 +34,8 @@ pub(super) struct World {
     pub(super) board: Board,
     /// What was broken and mended, newest first.
     pub(super) orders: Vec<String>,
+    /// How long the loads ran.
+    pub(super) watched: Duration,
 }
 
 impl World {
@@ -74,8 +77,9 @@ impl World {
             maker,
             board: Board::start().await?,
             orders: Vec::new(),
+            watched: Duration::ZERO,
         };
-        world.open_doors().await?;
+        world.set_routes().await?;
         world.all_up().await?;
         world.start_loads(options).await?;
         Ok(world)
@@ -105,6 +109,9 @@ impl World {
             }
             println!("  wan      {}/admin/wan", distance.admin);
         }
+        if tenants::are_there(options) {
+            println!("  key      {}", tenants::VISITORS);
+        }
         println!("  page     http://{}", self.board.address);
         println!("  logs     {}", self.fleet.dir().display());
         if options.duration.is_none() {
@@ -112,11 +119,11 @@ impl World {
         }
     }
 
-    /// Puts everything behind the doors that lead to it.
-    pub(super) async fn open_doors(&self) -> Result<()> {
+    /// Leads the routes to what is at their ends.
+    pub(super) async fn set_routes(&self) -> Result<()> {
         let Some(distance) = &self.distance else { return Ok(()) };
-        for (door, target) in arrange::behind_doors(&self.regions) {
-            distance.leads_to(&door, target).await?;
+        for (route, target) in arrange::at_the_ends(&self.regions) {
+            distance.leads_to(&route, target).await?;
         }
         Ok(())
     }
@@ -177,7 +184,8 @@ impl World {
             }
             self.nobody_died()?;
             let (elapsed, seen) = (start.elapsed(), self.look().await);
-            let state = self.state(elapsed, &options.topology, &seen, &self.orders).await;
+            self.watched = elapsed;
+            let state = self.state(elapsed, options, &seen).await;
             self.board.state.send_replace(state);
             screen.show(elapsed, &seen);
         }

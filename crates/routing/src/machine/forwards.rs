@@ -92,6 +92,7 @@ impl Routing {
         self.remember_away(now, &active, peer, &end);
         if end.retry && matches!(end.outcome, Outcome::Full | Outcome::ReplicaError) {
             active.tried_peers |= 1 << peer.0;
+            active.goes_on(now, end.extended);
             self.again(now, active, None, end.outcome);
         } else {
             self.count_finish(now);

@@ -1,7 +1,6 @@
 //! The life of a request between its arrival and its end.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
 use super::forwards::End;
@@ -83,10 +82,9 @@ impl Routing {
         why: Why,
     ) {
         let id = active.request.id;
-        let row = self.replicas.row(replica);
-        active.alone = active.request.streams && row.front_tokens == 0.0 && row.pending == 0;
         active.matched = self.scratch.matched_tokens(replica);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
+        active.to_prefill = self.to_prefill(active, replica);
         active.attempt += 1;
         active.place = Place::At(replica);
         active.recall = None;
@@ -101,6 +99,14 @@ impl Routing {
         });
         self.policy.dispatched(now, &active.request, replica);
         self.unwritten = Some(Sent { at: now, id, replica, why });
+    }
+
+    fn to_prefill(&self, active: &Active, replica: ReplicaId) -> Option<f32> {
+        let there = self.replicas.get(replica)?;
+        let row = self.replicas.row(replica);
+        let own = active.request.prompt_tokens as f32 - active.matched * row.trust;
+        let is_ours_alone = there.agreed_drift() <= 0;
+        (active.request.streams && is_ours_alone).then_some(row.front_tokens + own.max(0.0))
     }
 
     /// Remembers the newest dispatch: the journal first, which shows the region as it was
@@ -153,15 +159,20 @@ impl Routing {
         }
         active.first_token = true;
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
-        let (unmatched, alone, overdue) = (active.unmatched, active.alone, active.overdue);
-        active.overdue = false;
+        let (unmatched, to_prefill) = (active.unmatched, active.to_prefill);
+        let overdue = core::mem::take(&mut active.overdue);
+        let mean = self.replicas.columns().mean_ms_per_token();
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             r.first_token(id, unmatched);
             r.overdue -= u32::from(overdue);
-            if alone {
+            if let Some(tokens) = to_prefill {
                 let rtt_ms = r.spec.rtt.as_secs_f64() * 1e3;
-                r.speed.sample((ttft_ms - rtt_ms).max(0.0), f64::from(unmatched));
+                // Before anybody has learned anything the mean is a constant.
+                if knew {
+                    r.speed.assume(f64::from(mean));
+                }
+                r.speed.sample((ttft_ms - rtt_ms).max(0.0), f64::from(tokens));
             }
             r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
             !knew && r.speed.is_learned()
@@ -188,9 +199,10 @@ impl Routing {
         if let Some(replica) = replica {
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
-            self.remember(&active, replica, outcome, extended);
+            self.remember(&active, replica, outcome, extended.as_deref());
         }
         if retry && matches!(outcome, Outcome::Full | Outcome::ReplicaError) {
+            active.goes_on(now, extended);
             self.again(now, active, replica, outcome);
         } else {
             self.count_finish(now);
@@ -258,7 +270,7 @@ impl Routing {
         active: &Active,
         replica: ReplicaId,
         outcome: Outcome,
-        extended: Option<Vec<u64>>,
+        extended: Option<&[u64]>,
     ) {
         let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
@@ -268,7 +280,7 @@ impl Routing {
         }
         match outcome {
             Outcome::Done if self.insert != Insert::OnDispatch => {
-                index.insert(replica.0, extended.as_deref().unwrap_or(blocks));
+                index.insert(replica.0, extended.unwrap_or(blocks));
             }
             Outcome::Done => {}
             _ if active.first_token => {}

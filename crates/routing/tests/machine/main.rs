@@ -9,7 +9,8 @@
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [deadline=MS] [pinned=N]`
-//! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [prompt=N cached=N]`, `cancel id=N`
+//! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N cached=N]`,
+//!   `cancel id=N`; `blocks` are those of prompt and reply together
 //! - peers: see `peers.rs`
 //! - `tick` calls the machine's timeout; probes are answered by nobody unless told
 //! - `state` prints the replicas, `why id=N` the newest decision's candidates
@@ -167,7 +168,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 completion_tokens: 1,
                 prefill_us: None,
             }),
-            extended: None,
+            extended: t.args.contains_key("blocks").then(|| chain(t, "blocks")),
             served: arg(t, "served").map(ReplicaId),
         },
         _ => peers::input(t),
@@ -240,7 +241,8 @@ impl Region {
         let Some(d) = self.routing.explain(RequestId(id)) else {
             return "no decision kept\n".to_owned();
         };
-        let mut out = format!("pick {:?}\n", d.pick);
+        let resumed = if d.resumed { ", resumed" } else { "" };
+        let mut out = format!("pick {:?}{resumed}\n", d.pick);
         for c in &d.candidates {
             writeln!(
                 out,

@@ -33,6 +33,7 @@ fn forgetful(policy: &str) -> Scenario {
         generator: Arc::new(Sessions::default()),
         ramp: Duration::from_secs(1),
         programs: None,
+        day: None,
     };
     scenario.loads = vec![Load { region: 0, source, may_run_in: None }];
     scenario

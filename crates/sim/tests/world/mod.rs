@@ -2,9 +2,8 @@
 
 use meridian_base::Duration;
 use meridian_engine::{Config, Profile};
-use meridian_routing::policy::{self, Params};
-use meridian_routing::{HeldConfig, ProbeConfig};
-use meridian_sim::{Digests, Hardware, Measure, News, Region, Scenario, System, Topology, Wan};
+use meridian_routing::policy;
+use meridian_sim::{Hardware, Measure, News, Region, Scenario, System, Topology, Wan};
 
 /// Three regions with so many replicas each, and no load yet.
 pub(crate) fn three_regions(
@@ -27,18 +26,7 @@ pub(crate) fn three_regions(
             loss: 0.0,
         },
         replicas: (0..3 * replicas).map(hardware).collect(),
-        system: System {
-            name: "test".into(),
-            policy,
-            params: Params::defaults(policy),
-            admission: policy.admission,
-            topology,
-            gateways: 1,
-            held: HeldConfig::default(),
-            probe: ProbeConfig::default(),
-            digests: Digests { every: Duration::from_millis(100), on_change: None },
-            news: News::Eager,
-        },
+        system: System { news: News::Eager, ..System::usual(policy, topology) },
         loads: Vec::new(),
         faults: Vec::new(),
         autoscaler: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Span, VERSION};
+use super::{ConfigError, MutualTls, Span, VERSION, file};
 use crate::peer::label;
 
 /// Shortest lease: a third of it is what a renewal may take.
@@ -27,6 +27,9 @@ pub struct Control {
     /// What every request that changes something has to bring as `Authorization: Bearer ...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Who connects shows a certificate of the fleet, and so does this; plain HTTP without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<MutualTls>,
     /// The mean use of replicas that the number needed aims at, above 0 and at most 1.
     #[serde(default = "target")]
     pub target: f64,
@@ -36,7 +39,7 @@ pub struct Control {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// `http://host:port` of its admin port.
+    /// `http://host:port` of its admin port, or `https://host:port`.
     pub url: String,
     /// This gateway's name in the fleet; with `peers` the certificate says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +47,9 @@ pub struct Registry {
     /// The control plane's token, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The certificates that it is asked with over https; those of `peers` where none are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<MutualTls>,
     /// How long others take this gateway for alive without news of it.
     #[serde(default = "lease")]
     pub lease: Span,
@@ -65,10 +71,7 @@ impl Control {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Control, ConfigError> {
-        let config: Control =
-            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-        let problems = config.problems();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        file::read(yaml, Control::problems)
     }
 
     /// The whole configuration as it is in force, defaults written out, the token left out.
@@ -78,7 +81,7 @@ impl Control {
     pub fn print(&self) -> Result<String, ConfigError> {
         let token = self.token.as_ref().map(|_| "(set)".to_owned());
         let shown = Control { token, ..self.clone() };
-        serde_saphyr::to_string(&shown).map_err(|e| ConfigError::Unreadable(e.to_string()))
+        file::print(&shown)
     }
 
     /// Everything that keeps it from working.
@@ -102,24 +105,34 @@ impl Control {
             self.target > 0.0 && self.target <= 1.0,
             format!("target: {} is no share; use a number above 0, at most 1", self.target),
         );
-        let open = self.admin.ip().is_loopback() || self.token.is_some();
+        let open = self.admin.ip().is_loopback() || self.token.is_some() || self.tls.is_some();
         check(
             open,
             format!(
-                "token: is missing, and admin is {}; set one, or keep admin on 127.0.0.1",
+                "token: is missing, and admin is {}; set tls or a token, or keep admin on 127.0.0.1",
                 self.admin
             ),
         );
+        if let Some(tls) = &self.tls {
+            tls.check("tls", &mut check);
+        }
         check_token("token", self.token.as_deref(), &mut check);
         found
     }
 }
 
 impl Registry {
+    /// Whether it is asked over TLS.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.url.starts_with("https://")
+    }
+
     /// Host and port; none for a URL that [`super::Gateway::problems`] tells of.
     #[must_use]
     pub fn authority(&self) -> Option<http::uri::Authority> {
-        let rest = self.url.strip_prefix("http://")?;
+        let rest =
+            self.url.strip_prefix("https://").or_else(|| self.url.strip_prefix("http://"))?;
         let authority: http::uri::Authority =
             rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
         let fits = !authority.host().is_empty()
@@ -142,6 +155,18 @@ impl Registry {
             check(false, format!("control.{error}"));
         }
         check_token("control.token", self.token.as_deref(), check);
+        check(
+            !self.is_https() || self.tls.is_some() || has_peers,
+            "control.tls: is missing; name the certificates to ask it with, or those of peers"
+                .to_owned(),
+        );
+        if let Some(tls) = &self.tls {
+            tls.check("control.tls", check);
+            check(
+                self.is_https(),
+                format!("control.tls: is named, and control.url is `{}`; write https://", self.url),
+            );
+        }
         check(
             (LEAST_LEASE..=MOST_LEASE).contains(&self.lease),
             format!(
@@ -206,8 +231,13 @@ mod tests {
         let control = read("{url: 'http://127.0.0.1:8090', name: us-1}").unwrap().control.unwrap();
         assert_eq!(control.authority().unwrap().as_str(), "127.0.0.1:8090");
         assert_eq!(control.lease, Span::secs(5));
-        let error = read("{url: 'https://c:1', name: US, lease: 10ms}").unwrap_err().to_string();
-        for part in ["control.url: `https://c:1`", "control.name: `US`", "control.lease: 10ms is"] {
+        let error = read("{url: 'https://c', name: US, lease: 10ms}").unwrap_err().to_string();
+        for part in [
+            "control.url: `https://c`",
+            "control.tls: is missing",
+            "control.name: `US`",
+            "control.lease: 10ms is",
+        ] {
             assert!(error.contains(part), "{part}: {error}");
         }
         for url in ["c:1", "http://c", "ftp://c:1", "http://c:1/x", "http://a@c:1"] {

@@ -4,8 +4,12 @@
 //! wrong type) with its line; checking finds everything else at once.
 
 mod control;
+pub(crate) mod file;
 mod peers;
 mod policy;
+mod residency;
+mod tenants;
+mod tls;
 mod topology;
 mod units;
 
@@ -17,8 +21,13 @@ use serde::{Deserialize, Serialize};
 pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
+pub use residency::{Residency, ResidencyRule};
+pub use tenants::{KeyHash, Tenant};
+pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};
+
+use crate::peer::label;
 
 pub use crate::admin::AddReplica;
 
@@ -40,6 +49,9 @@ pub struct Gateway {
     /// Where operators and scrapers connect. Keep it off the public network.
     #[serde(default = "defaults::admin")]
     pub admin: SocketAddr,
+    /// Clients come over TLS; in plain HTTP without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// The policy.
     #[serde(default)]
     pub policy: Policy,
@@ -55,6 +67,16 @@ pub struct Gateway {
     /// Affinity and tenants.
     #[serde(default)]
     pub keys: Keys,
+    /// Who may send requests, by key; anybody where nobody is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Tenant>,
+    /// What replicas ask for as `Authorization: Bearer ...`; without it they get the client's own,
+    /// or none where tenants are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_key: Option<String>,
+    /// Where requests may be served.
+    #[serde(default, skip_serializing_if = "Residency::is_empty")]
+    pub residency: Residency,
     /// Prefix sharing between tenants.
     #[serde(default)]
     pub isolation: Isolation,
@@ -73,6 +95,10 @@ pub struct Gateway {
     /// Attempts a request gets, the first included.
     #[serde(default = "defaults::attempts")]
     pub attempts: u32,
+    /// Going on elsewhere with streams that break after their first byte; they end with an error
+    /// without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
     /// Circuit breakers.
     #[serde(default)]
     pub breaker: Breaker,
@@ -188,6 +214,14 @@ pub struct Held {
     pub promise: Span,
 }
 
+/// Going on elsewhere with broken streams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resume {
+    /// Most bytes of an answer's text that are kept for it; a longer answer is not gone on with.
+    pub text: Size,
+}
+
 /// Circuit breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -286,6 +320,12 @@ impl Default for Held {
     }
 }
 
+impl Default for Resume {
+    fn default() -> Self {
+        Resume { text: Size::kib(256) }
+    }
+}
+
 impl Default for Breaker {
     fn default() -> Self {
         let b = BreakerConfig::default();
@@ -322,10 +362,7 @@ impl Gateway {
     /// # Errors
     /// See [`ConfigError`].
     pub fn read(yaml: &str) -> Result<Gateway, ConfigError> {
-        let config: Gateway =
-            serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
-        let problems = config.problems();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        file::read(yaml, Gateway::problems)
     }
 
     /// The whole configuration as it is in force, defaults written out.
@@ -333,7 +370,7 @@ impl Gateway {
     /// # Errors
     /// Never for a configuration that was read; the serializer's own otherwise.
     pub fn print(&self) -> Result<String, ConfigError> {
-        serde_saphyr::to_string(self).map_err(|e| ConfigError::Unreadable(e.to_string()))
+        file::print(self)
     }
 
     /// Everything that keeps it from working.
@@ -371,6 +408,16 @@ impl Gateway {
             control.check(self.peers.is_some(), &mut check);
         }
         self.topology.check(self.peers.as_ref(), &mut check);
+        if let Some(tls) = &self.tls {
+            tls.check("tls", &mut check);
+        }
+        tenants::check(&self.tenants, &mut check);
+        self.residency.check(&self.tenants, &mut check);
+        let sendable = |key: &String| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic());
+        check(
+            self.engine_key.as_ref().is_none_or(sendable),
+            "engine_key: is no key; use printable characters without spaces".to_owned(),
+        );
         if let Err(errors) = self.policy.resolve() {
             found.extend(errors);
         }
@@ -421,6 +468,9 @@ impl Gateway {
             self.breaker.open <= self.breaker.open_max,
             "breaker.open_max: is below breaker.open; use at least as much".to_owned(),
         );
+        if self.resume.is_some_and(|resume| resume.text.bytes() == 0) {
+            check(false, "resume.text: 0 would keep nothing to go on with; use 1KiB or more, or leave `resume` out".to_owned());
+        }
         if self.admission == Some(AdmissionMode::Outstanding(0)) {
             check(false, "admission.outstanding: 0 would admit nothing; use 1 or more".to_owned());
         }
@@ -443,6 +493,10 @@ impl Gateway {
                 replica.weight > 0,
                 format!("replicas[{i}].weight: 0 would never be picked; use 1 or more"),
             );
+            if let Some(Err(error)) = replica.region.as_ref().map(|r| label("region", r)) {
+                check(false, format!("replicas[{i}].{error}"));
+            }
+            residency::check_labels(&format!("replicas[{i}].labels"), &replica.labels, check);
             let twin = self.replicas[..i].iter().position(|r| r.url == replica.url);
             if let Some(j) = twin {
                 check(

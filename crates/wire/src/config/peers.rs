@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use meridian_routing::Peering;
 use serde::{Deserialize, Serialize};
 
-use super::{Size, Span};
+use super::{MutualTls, Size, Span};
 use crate::peer::label;
 
 /// Most peers that one gateway can have: the machine knows a request's permission as a bit each.
@@ -106,6 +106,13 @@ impl Peers {
         self.continent.is_some() && self.continent == peer.continent
     }
 
+    /// The files that say who this gateway is, and whom it trusts.
+    #[must_use]
+    pub fn files(&self) -> MutualTls {
+        let (ca, certificate, key) = (&self.ca, &self.certificate, &self.key);
+        MutualTls { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() }
+    }
+
     /// How the machine judges peers.
     pub(super) fn peering(&self) -> Peering {
         Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
@@ -118,14 +125,7 @@ impl Peers {
                 format!("{error}; with peers a region has a name that a certificate says"),
             );
         }
-        for (name, path) in
-            [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)]
-        {
-            check(
-                !path.as_os_str().is_empty(),
-                format!("peers.{name}: is empty; name a file of `meridian certs`"),
-            );
-        }
+        self.files().check("peers", check);
         let spans =
             [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
         for (name, span) in spans {

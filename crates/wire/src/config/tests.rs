@@ -215,3 +215,16 @@ fn topology_problems() {
         assert!(found.contains(part), "{part} is missing in {found}");
     }
 }
+
+// Broken streams are gone on with where it is asked for, in a text of sensible length.
+#[test]
+fn resume_form() {
+    let read = |resume: &str| Gateway::read(&format!("version: 1\n{resume}\n"));
+    assert_eq!(read("").expect("is valid").resume, None);
+    let default = read("resume: {}").expect("is valid");
+    assert_eq!(default.resume, Some(Resume { text: Size::kib(256) }));
+    assert_eq!(Gateway::read(&default.print().expect("prints")).expect("reads back"), default);
+    let problem = read("resume: {text: 0B}").expect_err("cannot work").to_string();
+    assert!(problem.contains("resume.text: 0 would keep nothing"), "{problem}");
+    assert!(read("resume: true").is_err());
+}

@@ -16,7 +16,7 @@
 mod json;
 mod reader;
 mod reply;
-mod sse;
+pub(super) mod sse;
 mod stream;
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use super::endpoint::Endpoint;
 use super::usage::Usage;
 use json::Json;
+pub(super) use reader::member;
 use stream::Stream;
 
 /// The longest event that is read, and with a splice held, in bytes.

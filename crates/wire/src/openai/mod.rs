@@ -4,7 +4,8 @@
 //! of facts: the model, a fingerprint of the prompt, whether the answer streams, how many tokens
 //! it took. The functions here read those facts from bytes and own no socket, no clock and no
 //! buffer that is not bounded. What they change is one named splice, asking for usage
-//! ([`Splice`]), which [`Answer`] takes out again on the way back.
+//! ([`Splice`]), which [`Answer`] takes out again on the way back, and, where a broken stream is to
+//! be gone on with elsewhere, what [`Thread`] tells.
 //!
 //! They do not validate a request for the engine: unknown fields pass, and what only the engine
 //! cares about is left to it.
@@ -19,6 +20,7 @@ mod prompt;
 mod raw;
 mod refuse;
 mod request;
+mod resume;
 mod splice;
 mod text;
 mod usage;
@@ -33,5 +35,6 @@ pub use error::{anthropic_error_json, error_body, error_event, error_json};
 pub use models::{BadModels, Model, find_model, merge_models, model_ids, model_list};
 pub use prompt::push_reply;
 pub use request::{Reading, RequestInfo, read};
+pub use resume::{Continued, Counts, Lost, Thread};
 pub use splice::Splice;
 pub use usage::Usage;

@@ -22,6 +22,8 @@ pub struct Reading {
     pub head_bytes: usize,
     /// The tenant, where tenants are kept apart.
     pub tenant_scope: Option<u64>,
+    /// Streams are asked for the count of tokens in each chunk.
+    pub counts: bool,
 }
 
 /// What a gateway has to know of a request.
@@ -50,6 +52,8 @@ pub struct RequestInfo {
     pub prompt_bytes: u64,
     /// How to ask for usage. `None` where it is asked for already or told unasked.
     pub usage_splice: Option<Splice>,
+    /// Asked so, each chunk has the count of tokens so far, which the client did not ask for.
+    pub counts: bool,
 }
 
 /// Reads the body of a request to `endpoint`. Bodies of [`Endpoint::Models`] and
@@ -92,7 +96,7 @@ fn strict(
         None => return Err(BadRequest::missing("model", "the name of a model of /v1/models")),
     };
     let stream = flag(&body, "stream")?;
-    let asked = usage_asked(json, &body)?;
+    let asked = usage_asked(json, &body, reading.counts)?;
     let scope = scope(&model, text(&body, "cache_salt")?, reading);
     let fingerprint = Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1));
     let mut writer = Writer::new(fingerprint, reading.head_bytes, reading.seed);
@@ -100,6 +104,7 @@ fn strict(
         writer.fingerprint.reserve(json.len());
         writer.prompt(endpoint, &body)?;
     }
+    let splice = asked.splice.filter(|_| stream && endpoint.usage_on_request());
     Ok(RequestInfo {
         stream,
         include_usage: asked.include_usage,
@@ -109,7 +114,8 @@ fn strict(
         head: mix(scope, keyed(reading.seed, &writer.head)),
         prompt_bytes: writer.fingerprint.bytes(),
         fingerprint: writer.fingerprint,
-        usage_splice: asked.splice.filter(|_| stream && endpoint.usage_on_request()),
+        counts: asked.counts && splice.is_some(),
+        usage_splice: splice,
         model,
     })
 }
@@ -128,6 +134,7 @@ fn nothing(reading: &Reading) -> RequestInfo {
         fingerprint: Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1)),
         prompt_bytes: 0,
         usage_splice: None,
+        counts: false,
     }
 }
 

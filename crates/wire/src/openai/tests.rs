@@ -11,7 +11,7 @@ mod splices;
 use super::{Endpoint, Reading, RequestInfo, read};
 
 fn reading() -> Reading {
-    Reading { seed: 7, block_bytes: 8, head_bytes: 16, tenant_scope: None }
+    Reading { seed: 7, block_bytes: 8, head_bytes: 16, tenant_scope: None, counts: false }
 }
 
 fn ok(endpoint: Endpoint, body: &str) -> RequestInfo {

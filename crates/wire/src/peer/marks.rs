@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use meridian_routing::residency::Rule;
+
 use super::hello::MAJOR;
+use super::rules;
 
 /// The version of the protocol; it also tells a forward from anything else.
 const FORWARD: HeaderName = HeaderName::from_static("x-meridian-forward");
@@ -19,7 +22,9 @@ const TENANT: HeaderName = HeaderName::from_static("x-meridian-tenant");
 const KEY: HeaderName = HeaderName::from_static("x-meridian-key");
 const BUDGET: HeaderName = HeaderName::from_static("x-meridian-budget-ms");
 const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
-static ALL: [HeaderName; 6] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL];
+const CONTINUES: HeaderName = HeaderName::from_static("x-meridian-continues");
+const RULES: HeaderName = HeaderName::from_static("x-meridian-rules");
+static ALL: [HeaderName; 8] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES, RULES];
 
 /// What all names of ours begin with.
 const OURS: &str = "x-meridian-";
@@ -39,6 +44,10 @@ pub struct Marks {
     pub budget: Option<Duration>,
     /// The model's name where the body names none.
     pub model: Option<HeaderValue>,
+    /// It goes on with a chat that broke off: only an engine that can be told to may serve it.
+    pub continues: bool,
+    /// The residency rules that name it by the first gateway's configuration.
+    pub rules: Vec<Rule>,
 }
 
 /// Why a request on the peer port is no forward.
@@ -83,12 +92,19 @@ impl Marks {
             (TENANT, self.tenant.clone()),
             (BUDGET, self.budget.map(ms)),
             (MODEL, self.model.clone()),
+            (CONTINUES, self.continues.then(|| HeaderValue::from_static("1"))),
+            (RULES, (!self.rules.is_empty()).then(|| self.rules_mark())),
         ];
         for (name, value) in rest {
             if let Some(value) = value {
                 headers.insert(name, value);
             }
         }
+    }
+
+    fn rules_mark(&self) -> HeaderValue {
+        let text = rules::written(self.rules.iter());
+        HeaderValue::from_str(&text).expect("names and signs are a header value")
     }
 
     /// Takes them out of the headers of a request that a peer sent.
@@ -107,18 +123,21 @@ impl Marks {
         }
         let key = headers.remove(&KEY).map_or(Ok(0), |v| number("x-meridian-key", &v))?;
         let budget = headers.remove(&BUDGET).map(|v| number("x-meridian-budget-ms", &v));
+        let rules = headers.remove(&RULES).map(|v| residency(&v)).transpose()?;
         Ok(Marks {
+            rules: rules.unwrap_or_default(),
             hops: 1,
             tenant: headers.remove(&TENANT),
             key,
             budget: budget.transpose()?.map(Duration::from_millis),
             model: headers.remove(&MODEL),
+            continues: headers.remove(&CONTINUES).is_some(),
         })
     }
 
     /// Takes out what a client sent under these names: nobody vouches for it.
     pub fn strip(headers: &mut HeaderMap) {
-        // Few requests have any header of ours, and looking for one costs less than for six.
+        // Few requests have any header of ours, and looking for one costs less than for all.
         if headers.keys().any(|name| name.as_str().starts_with(OURS)) {
             for name in &ALL {
                 headers.remove(name);
@@ -127,17 +146,25 @@ impl Marks {
     }
 }
 
+fn residency(value: &HeaderValue) -> Result<Vec<Rule>, MarksError> {
+    let read = value.to_str().ok().and_then(rules::read);
+    read.ok_or_else(|| no("x-meridian-rules", value, "list of residency rules"))
+}
+
+fn no(name: &'static str, value: &HeaderValue, wanted: &'static str) -> MarksError {
+    let value = String::from_utf8_lossy(value.as_bytes()).chars().take(MOST_SHOWN).collect();
+    MarksError::Value { name, value, wanted }
+}
+
 fn number(name: &'static str, value: &HeaderValue) -> Result<u64, MarksError> {
     let text = value.to_str().ok();
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| MarksError::Value {
-        name,
-        value: String::from_utf8_lossy(value.as_bytes()).chars().take(MOST_SHOWN).collect(),
-        wanted: "whole number",
-    })
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| no(name, value, "whole number"))
 }
 
 #[cfg(test)]
 mod tests {
+    use meridian_routing::residency::Term;
+
     use super::*;
 
     fn marks() -> Marks {
@@ -147,6 +174,12 @@ mod tests {
             key: u64::MAX,
             budget: Some(Duration::from_millis(250)),
             model: Some(HeaderValue::from_static("org/model")),
+            continues: true,
+            rules: vec![Rule {
+                name: "eu-only".to_owned(),
+                run_in: vec![Term::Region("eu".to_owned())],
+                ..Rule::default()
+            }],
         }
     }
 
@@ -164,7 +197,15 @@ mod tests {
         let mut headers = written(|_| {});
         assert_eq!(Marks::take(&mut headers), Ok(marks()));
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["traceparent"]);
-        let bare = Marks { tenant: None, key: 7, budget: None, model: None, hops: 1 };
+        let bare = Marks {
+            tenant: None,
+            key: 7,
+            budget: None,
+            model: None,
+            continues: false,
+            hops: 1,
+            rules: Vec::new(),
+        };
         bare.write(&mut headers);
         assert_eq!(Marks::take(&mut headers), Ok(bare));
     }
@@ -198,5 +239,8 @@ mod tests {
         let error = set("x-meridian-budget-ms", "soon").to_string();
         assert_eq!(error, "x-meridian-budget-ms: `soon` is no whole number");
         assert!(matches!(set("x-meridian-key", "-1"), MarksError::Value { .. }));
+        // A rule that is not understood is no rule left out.
+        let error = set("x-meridian-rules", "eu-only").to_string();
+        assert_eq!(error, "x-meridian-rules: `eu-only` is no list of residency rules");
     }
 }

@@ -21,19 +21,23 @@ mod identity;
 mod marks;
 mod message;
 mod news;
+mod party;
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod proto;
+mod rules;
 mod telling;
 
 pub use account::{usage_of, usage_trailers};
 pub use bounds::{MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
 pub use hearing::Hearing;
-pub use hello::{Agreement, Hello, MAJOR, MINOR, Refused, seed_check};
+pub use hello::{Agreement, Hello, MAJOR, MINOR, RULES_SINCE, Refused, seed_check};
 pub use identity::{Identity, IdentityError, label};
 pub use marks::{Marks, MarksError};
 pub use message::{Ask, FOLLOW, Tell, WARM};
 pub use news::News;
+pub use party::{Party, control_name};
+pub use rules::{MOST_RULES, MOST_TERMS, shown, term};
 pub use telling::{Budget, Telling};
 
 #[cfg(test)]

@@ -17,6 +17,11 @@ impl Replica {
         if self.spec.weight == 0 {
             found.push("spec.weight: 0 would never be picked; use 1 or more".to_owned());
         }
+        // The record itself says where it stands, once.
+        if self.spec.region.is_some() || !self.spec.labels.is_empty() {
+            let remedy = "put them beside spec";
+            found.push(format!("spec: has a region or labels of its own; {remedy}"));
+        }
         if self.spec.slots == Some(0) {
             found.push(
                 "spec.slots: 0 would take nothing; use 1 or more, or leave it out".to_owned(),

@@ -5,6 +5,7 @@
 //! looks at what it starts. [`ArrivalProcess`] names one with its figures, [`open_loop`] puts
 //! programs to the times. A row of recorded times is such an iterator as it stands.
 
+mod day;
 mod diurnal;
 mod gaps;
 mod poisson;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use meridian_base::Time;
 
+pub use day::Day;
 pub use diurnal::{Diurnal, DiurnalArrivals, DiurnalRegion};
 pub use gaps::{Gaps, Renewal};
 pub use poisson::Poisson;

@@ -140,6 +140,8 @@ impl Replica {
             kv_tokens: None,
             slots: None,
             weight: 1,
+            region: None,
+            labels: std::collections::BTreeMap::new(),
         }
     }
 

@@ -162,7 +162,7 @@ fn kind<'a>(name: &'a [u8], data: &'a [u8]) -> &'a [u8] {
 
 /// The range of the member `key` whose value is the slice `value` of `json`, with the comma that
 /// goes with it. `None` when the key is spelled in another way.
-fn member(json: &str, value: &str, key: &str) -> Option<Range<usize>> {
+pub(in crate::openai) fn member(json: &str, value: &str, key: &str) -> Option<Range<usize>> {
     let start = value.as_ptr() as usize - json.as_ptr() as usize;
     let end = start + value.len();
     let before = json[..start].trim_ascii_end().strip_suffix(':')?.trim_ascii_end();

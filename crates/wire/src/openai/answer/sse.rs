@@ -6,18 +6,18 @@ use memchr::{memchr, memchr_iter};
 
 /// One event's fields that matter here.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Event<'a> {
+pub(in crate::openai) struct Event<'a> {
     /// The `event:` field, empty when there is none.
-    pub(super) name: &'a [u8],
+    pub(in crate::openai) name: &'a [u8],
     /// The `data:` field; several are joined by line feeds.
-    pub(super) data: Option<Cow<'a, [u8]>>,
+    pub(in crate::openai) data: Option<Cow<'a, [u8]>>,
     /// Where the data lies in the event, when it is in one piece.
-    pub(super) data_at: Option<usize>,
+    pub(in crate::openai) data_at: Option<usize>,
 }
 
 /// The length of the event at the start of `bytes`, its blank line included. The first `scanned`
 /// bytes are known to hold no end.
-pub(super) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize> {
+pub(in crate::openai) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize> {
     let rest = bytes.get(scanned..)?;
     memchr_iter(b'\n', rest).map(|i| scanned + i).find_map(|newline| {
         let line = &bytes[..newline];
@@ -27,7 +27,7 @@ pub(super) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize> {
 }
 
 /// Reads an event.
-pub(super) fn parse(bytes: &[u8]) -> Event<'_> {
+pub(in crate::openai) fn parse(bytes: &[u8]) -> Event<'_> {
     let mut event = Event::default();
     let mut at = 0;
     while at < bytes.len() {

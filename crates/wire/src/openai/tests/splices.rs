@@ -89,3 +89,32 @@ fn nothing_is_copied() {
     assert_eq!(before.as_ptr(), body.as_ptr());
     assert_eq!(after.as_ptr(), body[1..].as_ptr());
 }
+
+// Where each chunk is to be counted, that is asked for in the same place, unless the client has an
+// opinion of it.
+#[test]
+fn asking_for_counts() {
+    let spliced = |options: &str| {
+        let body = format!(r#"{{{options}"model":"m","messages":[],"stream":true}}"#);
+        let reading = super::super::Reading { counts: true, ..reading() };
+        let info = read(ChatCompletions, body.as_bytes(), &reading).expect("a good body");
+        let pieces = info.usage_splice.map(|s| s.apply(&Bytes::from(body.into_bytes())).concat());
+        let text = pieces.map(|text| String::from_utf8(text).expect("text stays text"));
+        (text.unwrap_or_default(), info.counts)
+    };
+    let rest = r#","model":"m","messages":[],"stream":true}"#;
+    for options in ["", "\"stream_options\":null,", "\"stream_options\":{},"] {
+        let asked = r#"{"stream_options":{"include_usage":true,"continuous_usage_stats":true}"#;
+        assert_eq!(spliced(options), (format!("{asked}{rest}"), true), "{options}");
+    }
+    let include = |value: &str| format!(r#""stream_options":{{"include_usage":{value}}},"#);
+    let both = r#"{"stream_options":{"include_usage":true,"continuous_usage_stats":true}"#;
+    assert_eq!(spliced(&include("false")), (format!("{both}{rest}"), true));
+    let turned = r#"{"stream_options":{"continuous_usage_stats":true,"include_usage":true}"#;
+    assert_eq!(spliced(&include("true")), (format!("{turned}{rest}"), true));
+    let own = r#""stream_options":{"include_usage":true,"continuous_usage_stats":true},"#;
+    assert_eq!(spliced(own), (String::new(), false));
+    let no = r#""stream_options":{"continuous_usage_stats":false},"#;
+    let asked = r#"{"stream_options":{"include_usage":true,"continuous_usage_stats":false}"#;
+    assert_eq!(spliced(no), (format!("{asked}{rest}"), false));
+}

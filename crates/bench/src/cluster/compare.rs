@@ -1,0 +1,273 @@
+//! One cluster under several policies, side by side: the same requests, the same objectives.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use meridian_base::{Duration, PortId, Time};
+use meridian_fabric::Topology;
+use meridian_sim::cluster::{self, Report, Slice, Watch};
+use serde_json::{Value, json};
+
+use super::file::File;
+use super::score::Score;
+use super::timeline::{Timeline, who};
+use crate::experiment::runner::parallel;
+use crate::experiment::table::Table;
+use crate::experiment::{plot::Figure, results};
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Compare {
+    /// The policies, by name.
+    pub policies: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// The port of the timeline, as it is named in the output; the busiest without a name.
+    pub port: Option<String>,
+    /// When the timeline begins; in the middle of the arrivals without a time.
+    pub from: Option<Duration>,
+    /// How long it is.
+    pub window: Duration,
+}
+
+/// What came of it.
+pub struct Compared {
+    /// A table for each model, one of the ports, one of who had the watched port.
+    pub tables: Vec<Table>,
+    /// A timeline for each policy.
+    pub figures: Vec<Figure>,
+    /// Rows for programs.
+    pub rows: Vec<Value>,
+    /// What a reader must know of the run.
+    pub notes: Vec<String>,
+}
+
+/// Runs a cluster under each policy.
+///
+/// # Errors
+/// What is wrong with the file or the options.
+pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
+    ensure!(!compare.policies.is_empty(), "--policy names none: name one or more");
+    ensure!(!compare.window.is_zero(), "--window is 0s: use a length of time, as in 50ms");
+    let mut setups = Vec::new();
+    for policy in &compare.policies {
+        setups.push(super::setup(file, policy, compare.seed)?);
+    }
+    // The port is found under the first policy: which one is busiest is the load's doing.
+    let first = cluster::run(&setups[0])?;
+    let port = port(&first, compare)?;
+    let arrivals = setups[0].pools.iter().flat_map(|pool| &pool.requests).map(|one| one.at);
+    let last = arrivals.max().unwrap_or(Time::ZERO);
+    let from =
+        compare.from.map_or(Time::ZERO + last.since(Time::ZERO) / 2, |from| Time::ZERO + from);
+    let watch = Watch { port, from, span: compare.window };
+    setups.iter_mut().for_each(|setup| setup.watch = Some(watch));
+    let reports = parallel(setups.len(), |nth| cluster::run(&setups[nth]));
+    let reports: Vec<Report> = reports.into_iter().collect::<Result<_, _>>()?;
+    let rate = rate(&setups[0], port)?;
+    let name = named(&first, port);
+    let mut figures = Vec::new();
+    for (policy, report) in compare.policies.iter().zip(&reports) {
+        let window = (from, from + compare.window);
+        let drawn = Timeline { policy, port: &name, rate, window, slices: &report.slices };
+        let title = format!("{policy}: who had {name}");
+        figures.push(Figure::new(&["timeline", policy], title, drawn.svg()));
+    }
+    let mut tables = Vec::new();
+    let mut rows = Vec::new();
+    for (nth, served) in file.models.iter().enumerate() {
+        let scores: Vec<(String, Option<Score>)> = compare
+            .policies
+            .iter()
+            .zip(&reports)
+            .map(|(policy, report)| (policy.clone(), Score::of(report, nth)))
+            .collect();
+        tables.push(table(&served.model, &scores));
+        rows.extend(
+            scores
+                .iter()
+                .filter_map(|(policy, score)| Some(row(policy, &served.model, score.as_ref()?))),
+        );
+    }
+    tables.push(ports(&first));
+    let slices = compare.policies.iter().zip(&reports).map(|(name, one)| (name, &one.slices[..]));
+    tables.push(held(&name, rate * compare.window.as_secs_f64(), slices));
+    Ok(Compared { tables, figures, rows, notes: notes(&setups[0], &first, compare) })
+}
+
+fn notes(setup: &cluster::Setup, report: &Report, compare: &Compare) -> Vec<String> {
+    let fold = cluster::fold(&setup.fabric, &setup.pools);
+    let mut notes = vec![format!(
+        "seed {}, {} requests in {} batches and {} flows over {:.2} s under {}",
+        compare.seed,
+        report.records.len(),
+        report.batches,
+        report.flows,
+        report.end.as_secs_f64(),
+        compare.policies[0],
+    )];
+    if fold > 1 {
+        notes.push(format!(
+            "one of {fold} tensor-parallel GPUs is simulated, for all do the same: cards and GPUs are \
+             numbered so"
+        ));
+    }
+    notes
+}
+
+fn port(report: &Report, compare: &Compare) -> anyhow::Result<PortId> {
+    let Some(wanted) = &compare.port else {
+        return report.busiest.first().map(|(port, ..)| *port).context("no port carried anything");
+    };
+    let named = report.busiest.iter().find(|(_, name, _)| name.to_string() == *wanted);
+    let Some((port, ..)) = named else {
+        let known: Vec<_> = report.busiest.iter().map(|(_, name, _)| format!("`{name}`")).collect();
+        bail!("--port `{wanted}` is none of the busiest: use one of {}", known.join(", "));
+    };
+    Ok(*port)
+}
+
+fn named(report: &Report, port: PortId) -> String {
+    let found = report.busiest.iter().find(|(one, ..)| *one == port);
+    found.map_or_else(|| port.to_string(), |(_, name, _)| name.to_string())
+}
+
+fn rate(setup: &cluster::Setup, port: PortId) -> anyhow::Result<f64> {
+    let fold = cluster::fold(&setup.fabric, &setup.pools);
+    let mut fabric = setup.fabric;
+    (fabric.gpus, fabric.cards) = (fabric.gpus / fold, fabric.cards / fold);
+    let topology = Topology::new(fabric)?;
+    Ok(topology.rates()[port.index()])
+}
+
+/// A model's figures, a policy a row.
+#[must_use]
+pub fn table(model: &str, scores: &[(String, Option<Score>)]) -> Table {
+    let header = [
+        "policy",
+        "in time",
+        "TTFT mean, ms",
+        "P50",
+        "P99",
+        "over low load",
+        "exchange, ms",
+        "fetch wait, ms",
+        "early by, ms",
+        "late by, ms",
+        "given up",
+    ];
+    let mut table = Table::new(model, &header);
+    for (policy, score) in scores {
+        let Some(score) = score else { continue };
+        let maybe = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        table.row([
+            policy.clone(),
+            format!("{:.1} %", 100.0 * score.attainment),
+            format!("{:.1}", score.ttft.mean),
+            format!("{:.1}", score.ttft.p(50)),
+            format!("{:.1}", score.ttft.p(99)),
+            format!("{:.2}", score.slowdown),
+            maybe(score.cct, 3),
+            maybe(score.stall, 3),
+            maybe(score.earliness, 1),
+            maybe(score.lateness, 1),
+            score.demoted.to_string(),
+        ]);
+    }
+    table
+}
+
+fn ports(report: &Report) -> Table {
+    let mut table = Table::new("Busiest ports, under the first policy", &["port", "of its rate"]);
+    for (_, name, share) in report.busiest.iter().take(5) {
+        table.row([name.to_string(), format!("{:.1} %", 100.0 * share)]);
+    }
+    table
+}
+
+/// Who had the port: each stage's share of what it can carry, and who had most.
+fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = (&'a String, &'a [Slice])>) -> Table {
+    let title = format!("Who had {port} during the timeline");
+    let header = ["policy", "reuse", "collective", "handoff", "had most", "its share", "why"];
+    let mut table = Table::new(title, &header);
+    for (policy, slices) in of {
+        let mut stages = [0.0; 3];
+        let mut owners: BTreeMap<String, (f64, String)> = BTreeMap::new();
+        for slice in slices {
+            let seconds = slice.to.since(slice.from).as_secs_f64();
+            for holding in &slice.holders {
+                let bytes = holding.rate * seconds;
+                stages[holding.stage as usize] += bytes;
+                let entry = owners.entry(who(holding)).or_default();
+                *entry = (entry.0 + bytes, holding.why.to_string());
+            }
+        }
+        let share = |bytes: f64| format!("{:.1} %", 100.0 * bytes / most);
+        let first = owners.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (owner, (bytes, why)) = first.unwrap_or(("nobody".to_owned(), (0.0, "-".to_owned())));
+        let stages = stages.map(share);
+        let rest = [owner, share(bytes), why];
+        table.row(std::iter::once(policy.clone()).chain(stages).chain(rest));
+    }
+    table
+}
+
+/// A score as a row of `results.json`.
+#[must_use]
+pub fn row(policy: &str, workload: &str, score: &Score) -> Value {
+    let quantile = |percent| json!(score.ttft.p(percent));
+    results::bare(
+        policy,
+        workload,
+        &[
+            ("slo_attainment", json!(score.attainment)),
+            ("ttft_ms.mean", json!(score.ttft.mean)),
+            ("ttft_ms.p50", quantile(50)),
+            ("ttft_ms.p90", quantile(90)),
+            ("ttft_ms.p95", quantile(95)),
+            ("ttft_ms.p99", quantile(99)),
+            ("prefix_hit_ratio", json!(score.matched)),
+            ("cct_ms", json!(score.cct)),
+            ("earliness_ms", json!(score.earliness)),
+        ],
+    )
+}
+
+impl Compared {
+    /// The tables, for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let tables: Vec<String> = self.tables.iter().map(Table::text).collect();
+        format!("{}\n{}\n", tables.join("\n"), self.notes.join("\n"))
+    }
+
+    /// Writes the tables as a page, the timelines, and `results.json`.
+    ///
+    /// # Errors
+    /// When a file can't be written.
+    pub fn write(&self, dir: &Path, seed: u64) -> anyhow::Result<()> {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let put = |name: &str, text: &str| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        let tables: Vec<String> = self.tables.iter().map(Table::markdown).collect();
+        let plots = self.figures.iter().map(|f| format!("![{}]({}.svg)", f.title, f.name));
+        let plots: Vec<String> = plots.collect();
+        let notes = self.notes.join("\n\n");
+        let page = format!(
+            "# Flow policies on a cluster (simulated)\n\n{notes}\n\n{}\n\n{}\n",
+            tables.join("\n\n"),
+            plots.join("\n\n")
+        );
+        put("report.md", &page)?;
+        for figure in &self.figures {
+            put(&format!("{}.svg", figure.name), &figure.svg)?;
+        }
+        let file = results::file("flow-sim", &crate::commit(), seed as u32, self.rows.clone(), "");
+        put("results.json", &(serde_json::to_string_pretty(&file)? + "\n"))
+    }
+}

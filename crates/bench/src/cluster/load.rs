@@ -1,0 +1,136 @@
+//! A model's requests: from a generator at its published rate or from a trace, in their order; and with
+//! a rate, at times of their own.
+//!
+//! Experiments sweep the rate, and so does the paper, with Poisson arrivals. Requests keep their order
+//! and with it how far apart those lie that share a prefix, and only their times are drawn anew.
+
+use anyhow::{Context, bail, ensure};
+use meridian_base::{Duration, Time, mix};
+use meridian_sim::cluster::Request;
+use meridian_workload::trace::{
+    Answers, Load as Clients, ReadOptions, RecordOptions, TraceRequest, find_excerpt, record,
+};
+use meridian_workload::{Generator, Poisson, PublishedLoad, find_generator};
+
+use super::file::Load;
+use crate::experiment::generator;
+use crate::trace_file;
+
+/// Tokens of a block of generated prompts.
+const BLOCK: u32 = 64;
+
+/// Requests: those that were before the run, and the run's.
+pub struct Asked {
+    /// Before the run.
+    pub known: Vec<Request>,
+    /// In the run.
+    pub requests: Vec<Request>,
+}
+
+/// How many requests, of whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Before the run.
+    pub known: usize,
+    /// In the run.
+    pub requests: usize,
+    /// Most tokens of a prompt: longer ones are not generated, and in a trace they are refused later.
+    pub context: u32,
+    /// GPUs that the rate counts for.
+    pub gpus: u32,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The requests of a load, by time.
+///
+/// # Errors
+/// What is wrong with the load or the trace, with the remedy.
+pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
+    let Wanted { known, requests: count, gpus, seed, .. } = wanted;
+    ensure!(count > 0, "requests: 0 asks nothing; use 1 or more");
+    let all = known + count;
+    let mut found: Vec<TraceRequest> = match (&load.generator, &load.excerpt, &load.trace) {
+        (Some(named), None, None) => {
+            let built = generator::build(named);
+            let built = built.map_err(|errors| anyhow::anyhow!("{}", errors.join("\n")))?;
+            let per_second = find_generator(&named.name).map_or(10.0, |spec| match spec.load {
+                PublishedLoad::PerSecond(rate) => rate,
+                _ => 10.0,
+            });
+            generated(built.as_ref(), all, wanted, per_second)
+        }
+        (None, Some(name), None) => {
+            let excerpt = find_excerpt(name)
+                .with_context(|| format!("excerpt: `{name}` is unknown; use mooncake"))?;
+            excerpt.requests().into_iter().take(all).collect()
+        }
+        (None, None, Some(file)) => {
+            let name = || format!("trace: {}", file.display());
+            let input = trace_file::open(file).with_context(name)?;
+            let reader = trace_file::reader(input, None, &ReadOptions::default());
+            let reader = reader.with_context(name)?;
+            reader.take(all).collect::<Result<_, _>>().with_context(name)?
+        }
+        (None, None, None) => bail!("give one of generator, excerpt and trace"),
+        _ => bail!("give one of generator, excerpt and trace, not several"),
+    };
+    ensure!(
+        found.len() == all,
+        "the trace holds {} requests, and known and requests ask for {all} of it: lower them",
+        found.len()
+    );
+    let rest = found.split_off(known);
+    let mut requests: Vec<Request> = rest.iter().map(asked).collect();
+    match load.rate {
+        Some(rate) => {
+            ensure!(rate > 0.0 && rate.is_finite(), "rate is {rate}: use a number above 0");
+            let times = Poisson::new(seed, rate * f64::from(gpus));
+            for (request, at) in requests.iter_mut().zip(times) {
+                request.at = Time::ZERO + at;
+            }
+        }
+        None => {
+            ensure!(
+                load.generator.is_none(),
+                "rate: a generator needs one, in requests a second a GPU"
+            );
+            let first = requests.iter().map(|request| request.at).min().unwrap_or(Time::ZERO);
+            requests.iter_mut().for_each(|one| one.at = Time::ZERO + one.at.since(first));
+            requests.sort_by_key(|request| request.at);
+        }
+    }
+    Ok(Asked { known: found.iter().map(asked).collect(), requests })
+}
+
+fn generated(
+    from: &dyn Generator,
+    count: usize,
+    wanted: Wanted,
+    per_second: f64,
+) -> Vec<TraceRequest> {
+    let options = RecordOptions {
+        seed: wanted.seed,
+        load: Clients::Open { requests_per_second: per_second, clients: vec![64] },
+        answers: Answers { ttft: Duration::from_millis(200), tpot: Duration::from_millis(30) },
+        block_tokens: BLOCK,
+        regions: Vec::new(),
+    };
+    let fits = |request: &TraceRequest| request.input_tokens <= wanted.context;
+    record(from, &options).filter(fits).take(count).collect()
+}
+
+/// A recorded request as the cluster sees it: ids that name whole prefixes.
+fn asked(request: &TraceRequest) -> Request {
+    let mut chain = u64::from(request.block_tokens);
+    let blocks = request.hash_ids.iter().map(|id| {
+        chain = mix(chain, *id);
+        chain
+    });
+    Request {
+        at: request.at,
+        tokens: request.input_tokens,
+        block_tokens: request.block_tokens.max(1),
+        blocks: blocks.collect(),
+    }
+}

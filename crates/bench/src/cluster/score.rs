@@ -1,0 +1,65 @@
+//! What is said of a run.
+
+use meridian_sim::cluster::{Record, Report};
+
+use crate::experiment::dist::Dist;
+
+/// The figures of one model in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// Requests that count.
+    pub requests: usize,
+    /// Share of them whose first token was in time.
+    pub attainment: f64,
+    /// TTFT, ms.
+    pub ttft: Dist,
+    /// Mean TTFT over the request's own at low load.
+    pub slowdown: f64,
+    /// Mean time of an exchange that computation waited for, ms.
+    pub cct: Option<f64>,
+    /// Mean wait of a layer for its fetch, where it waited, ms.
+    pub stall: Option<f64>,
+    /// Mean time before the deadline of those in time, ms.
+    pub earliness: Option<f64>,
+    /// Mean time after the deadline of those that were late, ms.
+    pub lateness: Option<f64>,
+    /// Share of prompt tokens that were not computed.
+    pub matched: f64,
+    /// Requests that were given up, of all models.
+    pub demoted: u64,
+}
+
+/// The share of requests, from the first, that fill the queues and do not count.
+const FILL: usize = 8;
+
+impl Score {
+    /// The figures of the pool with this place in the setup; `None` where no request counts.
+    #[must_use]
+    pub fn of(report: &Report, pool: usize) -> Option<Score> {
+        let all: Vec<&Record> = report.records.iter().filter(|r| r.pool as usize == pool).collect();
+        let counted = &all[all.len() / FILL..];
+        let ms = |seconds: f64| seconds * 1e3;
+        let mean = |values: Vec<f64>| {
+            let sum: f64 = values.iter().sum();
+            (!values.is_empty()).then(|| sum / values.len() as f64)
+        };
+        let earliness = || counted.iter().map(|record| ms(record.earliness()));
+        let in_time = counted.iter().filter(|record| record.in_time()).count();
+        let ttft = counted.iter().map(|record| ms(record.ttft().as_secs_f64()));
+        let slow = counted.iter().map(|r| r.ttft().as_secs_f64() / r.alone.as_secs_f64());
+        let tokens: f64 = counted.iter().map(|record| f64::from(record.tokens)).sum();
+        let matched: f64 = counted.iter().map(|record| f64::from(record.matched)).sum();
+        Some(Score {
+            requests: counted.len(),
+            attainment: in_time as f64 / counted.len() as f64,
+            ttft: Dist::of(ttft.collect())?,
+            slowdown: mean(slow.collect())?,
+            cct: report.exchanges[pool].value().map(ms),
+            stall: report.stalls[pool].value().map(ms),
+            earliness: mean(earliness().filter(|early| *early >= 0.0).collect()),
+            lateness: mean(earliness().filter(|early| *early < 0.0).map(|early| -early).collect()),
+            matched: matched / tokens.max(1.0),
+            demoted: report.demoted,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+use std::io::Write as _;
+
+use super::compare::{self, Compare};
+use super::*;
+use meridian_base::Duration;
+
+const FILE: &str = "
+servers: 8
+gpus: 8
+card: 200Gbps
+models:
+  - {model: mixtral-8x22b, tensor: 4, ranks: 8, prefill: 1, load: {generator: qwen_b, rate: 0.5}}
+known: 16
+requests: 24
+";
+
+fn refused(from: &str, to: &str) -> String {
+    assert!(FILE.contains(from), "{from}");
+    let compare = options(&["mfs"]);
+    let file = File::read(&FILE.replace(from, to));
+    let error = file.and_then(|file| compare::run(&file, &compare).map(|_| ()));
+    format!("{:#}", error.expect_err(to))
+}
+
+fn options(policies: &[&str]) -> Compare {
+    Compare {
+        policies: policies.iter().map(|name| (*name).to_owned()).collect(),
+        seed: 1,
+        port: None,
+        from: None,
+        window: Duration::from_millis(50),
+    }
+}
+
+// A file runs under two policies: a table of the model, one of ports, one of who had the busiest, a timeline each, a row each;
+// and the same file and seed give the same bytes.
+#[test]
+fn a_file_is_compared() {
+    let file = File::read(FILE).unwrap();
+    let found = compare::run(&file, &options(&["mfs", "fair"])).unwrap();
+    assert_eq!((found.tables.len(), found.figures.len(), found.rows.len()), (3, 2, 2));
+    assert_eq!(found.tables[0].rows.len(), 2);
+    assert!(found.figures[0].svg.contains("stage 3"));
+    assert!(found.rows[0]["slo_attainment"].as_f64().unwrap() > 0.0);
+    let again = compare::run(&file, &options(&["mfs", "fair"])).unwrap();
+    assert_eq!((found.text(), found.figures), (again.text(), again.figures));
+}
+
+// Everything wrong with a file is told with the field, its value and the remedy.
+#[test]
+fn a_bad_file_names_what_is_wrong() {
+    for (from, to, words) in [
+        ("card: 200Gbps", "card: 0Gbps", "`0Gbps` is the rate of a dead port"),
+        ("card: 200Gbps", "card: fast", "`fast` is no rate: write it with a unit"),
+        (
+            "card: 200Gbps",
+            "card: 200Gbps\nslow_cards: [{server: 9, card: 0, rate: 1Gbps}]",
+            "slow_cards[0].server is 9: use 0 to 7",
+        ),
+        ("mixtral-8x22b", "mixtral", "models[0] (mixtral): model: `mixtral` is unknown"),
+        ("generator: qwen_b", "generator: qwen", "generator: `qwen` is unknown"),
+        (", rate: 0.5", "", "rate: a generator needs one"),
+        ("rate: 0.5", "rate: 0", "rate is 0: use a number above 0"),
+        ("prefill: 1", "prefill: 9", "576 GPUs"),
+        ("prefill: 1", "prefill: 1, slo: {tight: 0.9}", "tiers.tight is 0.9: a deadline before"),
+        ("prefill: 1", "prefil: 1", "prefil"),
+        ("requests: 24", "requests: 0", "requests: 0 asks nothing"),
+        ("known: 16", "known: 16\nflow: {levels: 40}", "levels 40 is out of range"),
+    ] {
+        let message = refused(from, to);
+        assert!(message.contains(words), "{to}: {message}");
+    }
+}
+
+// A trace that ends in the middle of a line, that has a request without tokens, or that is shorter than
+// the run is refused, by its line or its length.
+#[test]
+fn a_bad_trace_names_what_is_wrong() {
+    let line = |at: u32, tokens: u32| {
+        format!(
+            "{{\"timestamp\": {at}, \"input_length\": {tokens}, \"output_length\": 5, \"hash_ids\": [{at}]}}\n"
+        )
+    };
+    let dir = std::env::temp_dir().join(format!("meridian-flow-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("trace.jsonl");
+    let with = |text: &str| {
+        std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        refused("generator: qwen_b, rate: 0.5", &format!("trace: {}", path.display()))
+    };
+    let whole: String = (0..39).map(|at| line(at * 1000, 400)).collect();
+    assert!(
+        with(&whole).contains("the trace holds 39 requests, and known and requests ask for 40")
+    );
+    let cut = with(&(whole.clone() + "{\"timestamp\": 40000, \"inp"));
+    assert!(cut.contains("the trace was cut short"), "{cut}");
+    let empty = with(&(whole + &line(40_000, 0)));
+    assert!(empty.contains("line 40") && empty.contains("input_length"), "{empty}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}

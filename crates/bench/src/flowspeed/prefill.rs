@@ -1,0 +1,28 @@
+//! What an event of a simulated cluster costs, at the scale that MFS simulates: 32 prefill replicas of 32
+//! GPUs beside as many for decode, and all that is between a request and its first token.
+
+use anyhow::Context;
+use meridian_sim::cluster;
+
+use super::{Options, processor};
+use crate::cluster::{File, setup};
+use crate::decision::{Row, row};
+
+const CLUSTER: &str = include_str!("../../../../experiments/clusters/mixtral-8x22b.yaml");
+
+/// Events and flows a second of the processor.
+pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
+    let mut file = File::read(CLUSTER)?;
+    (file.servers, file.requests) = (256, 1024);
+    let served = file.models.first_mut().context("the file serves a model")?;
+    served.prefill = 32;
+    let setup = setup(&file, &options.policy, options.seed)?;
+    let start = processor();
+    let report = cluster::run(&setup)?;
+    let seconds = (processor() - start).as_secs_f64();
+    Ok(vec![
+        row("cluster of 256 x 8 GPUs, 1,024 requests", "s", seconds),
+        row("cluster of 256 x 8 GPUs", "events/s", report.events as f64 / seconds),
+        row("cluster of 256 x 8 GPUs", "flows/s", report.flows as f64 / seconds),
+    ])
+}

@@ -1,0 +1,199 @@
+//! `meridian plan`: where GPUs go and which collective they use.
+
+mod show;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use meridian_plan::units::{Rate, Span};
+use meridian_plan::{
+    Lengths, PlanFile, Problems, Slo, Subject, Task, Topology, TopologySpec, from_nccl, from_smi,
+};
+
+/// Plan where GPUs go and which collective they use; docs/planner.md
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Checks a plan against a topology and names everything wrong with it
+    Check(Check),
+    /// Prints a server's topology file, from NCCL's dump or from `nvidia-smi topo -m`
+    Import(Import),
+}
+
+#[derive(Debug, clap::Args)]
+struct Asked {
+    /// The topology file
+    #[arg(short, long, value_name = "FILE", required = true)]
+    topology: Option<PathBuf>,
+    /// The model: a short name, or its config.json
+    #[arg(short, long, value_name = "NAME|FILE", required = true)]
+    model: Option<String>,
+    /// Objective of the time to the first token
+    #[arg(long, value_parser = span, default_value = "2.5s")]
+    ttft: Span,
+    /// Objective of the time of each further token
+    #[arg(long, value_parser = span, default_value = "150ms")]
+    tpot: Span,
+    /// Share of requests that shall meet both
+    #[arg(long, default_value_t = 0.9)]
+    attainment: f64,
+    /// Mean length of prompts, in tokens
+    #[arg(long, default_value_t = 1000.0)]
+    prompt: f64,
+    /// Their coefficient of variation
+    #[arg(long, default_value_t = 1.0)]
+    prompt_cv: f64,
+    /// Mean length of replies
+    #[arg(long, default_value_t = 250.0)]
+    output: f64,
+    /// Their coefficient of variation
+    #[arg(long, default_value_t = 1.0)]
+    output_cv: f64,
+    /// Requests a second to serve with the fewest GPUs [default: as many as the topology can]
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Plans to show
+    #[arg(long, default_value_t = 3)]
+    top: usize,
+    /// Write the best plan's file here
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Check {
+    /// The plan file
+    plan: PathBuf,
+    /// The topology file
+    #[arg(short, long, value_name = "FILE")]
+    topology: PathBuf,
+    /// The model, where it is not one of the short names: its config.json
+    #[arg(short, long, value_name = "NAME|FILE")]
+    model: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Import {
+    /// The dump, or what `nvidia-smi topo -m` printed
+    file: PathBuf,
+    /// The GPUs' short name
+    #[arg(long)]
+    gpu: String,
+    /// A card's rate, which `nvidia-smi` does not tell
+    #[arg(long, value_parser = rate, default_value = "100Gb/s")]
+    card_rate: Rate,
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    Span::parse(text)
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    Rate::parse(text)
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.command {
+        None => plan(&args.asked),
+        Some(Command::Check(args)) => check(args),
+        Some(Command::Import(args)) => import(args),
+    }
+}
+
+fn plan(asked: &Asked) -> anyhow::Result<()> {
+    let topology = topology(asked.topology.as_deref().context("--topology: none; give a file")?)?;
+    let subject = subject(asked.model.as_deref().context("--model: none; give a name")?)?;
+    let task = asked.task(&topology, &subject);
+    let plans = all(meridian_plan::plan(&task), "no plan")?;
+    let mut out = std::io::stdout().lock();
+    for (nth, plan) in plans.iter().take(asked.top.max(1)).enumerate() {
+        out.write_all(show::plan(&task, plan, nth + 1).as_bytes())?;
+    }
+    if let (Some(path), Some(best)) = (&asked.out, plans.first()) {
+        let text = PlanFile::of(&task, best).print();
+        std::fs::write(path, text).with_context(|| format!("--out {}", path.display()))?;
+        writeln!(out, "\nwritten to {}", path.display())?;
+    }
+    Ok(())
+}
+
+impl Asked {
+    fn task<'a>(&self, topology: &'a Topology, subject: &'a Subject) -> Task<'a> {
+        Task {
+            topology,
+            subject,
+            prompt: Lengths { mean: self.prompt, cv: self.prompt_cv },
+            output: Lengths { mean: self.output, cv: self.output_cv },
+            slo: Slo { ttft: self.ttft.0, tpot: self.tpot.0, attainment: self.attainment },
+            rate: self.rate,
+        }
+    }
+}
+
+fn check(args: &Check) -> anyhow::Result<()> {
+    let topology = topology(&args.topology)?;
+    let file = all(PlanFile::read(&read(&args.plan)?), "no plan")?;
+    let subject = subject(args.model.as_ref().unwrap_or(&file.model))?;
+    let what = format!("{} does not work on {}", args.plan.display(), topology.name);
+    let fleets = all(meridian_plan::check(&file, &topology, &subject), &what)?;
+    let instances: usize = fleets.iter().map(|fleet| fleet.all().count()).sum();
+    let gpus: u32 = fleets.iter().map(meridian_plan::Fleet::gpus).sum();
+    let (path, goodput) = (args.plan.display(), file.goodput);
+    writeln!(
+        std::io::stdout(),
+        "{path} works on {}: {instances} instances on {gpus} GPUs serve {goodput:.3} requests/s",
+        topology.name
+    )?;
+    Ok(())
+}
+
+fn import(args: &Import) -> anyhow::Result<()> {
+    let text = read(&args.file)?;
+    let spec = if text.trim_start().starts_with('<') {
+        from_nccl(&text, &args.gpu)
+    } else {
+        from_smi(&text, &args.gpu, args.card_rate)
+    };
+    let spec = all(spec, &format!("{} is no server", args.file.display()))?;
+    std::io::stdout().write_all(spec.print().as_bytes())?;
+    Ok(())
+}
+
+fn topology(path: &Path) -> anyhow::Result<Topology> {
+    let spec = TopologySpec::read(&read(path)?).and_then(|spec| spec.build());
+    all(spec, &format!("{} is no working topology", path.display()))
+}
+
+/// A short name, or a file.
+fn subject(model: &str) -> anyhow::Result<Subject> {
+    let path = Path::new(model);
+    if path.extension().is_none_or(|end| end != "json") {
+        return all(Subject::named(model), "--model");
+    }
+    // The folder has the model's name; config.json has none.
+    let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let name = folder.unwrap_or("model");
+    all(Subject::from_config(name, &read(path)?), &format!("{model} is no model to plan for"))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Every problem on a line of its own.
+fn all<T>(result: Result<T, Problems>, what: &str) -> anyhow::Result<T> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(problems) => bail!("{what}\n{problems}"),
+    }
+}

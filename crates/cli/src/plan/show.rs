@@ -1,0 +1,119 @@
+//! A plan as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use meridian_plan::units::Span;
+use meridian_plan::{FULL, Limit, Phase, Plan, Ranked, Rated, Task, Verdict};
+
+/// Busiest links that are shown of a cell.
+const LINKS: usize = 3;
+
+pub(super) fn plan(task: &Task<'_>, plan: &Plan, rank: usize) -> String {
+    let mut text = String::new();
+    let (goodput, gpus, all) = (plan.goodput(), plan.gpus(), task.topology.gpus());
+    let each = goodput / f64::from(gpus.max(1));
+    let _ = writeln!(
+        text,
+        "{rank}. {goodput:.3} requests/s on {gpus} of {all} GPUs, {each:.4} a GPU in use"
+    );
+    // Cells that look alike are shown once.
+    let mut seen: BTreeMap<String, (usize, &Ranked)> = BTreeMap::new();
+    for cell in &plan.cells {
+        seen.entry(outline(task, cell)).or_insert((0, cell)).0 += 1;
+    }
+    for (outline, (count, cell)) in seen {
+        if plan.cells.len() > 1 {
+            let _ = writeln!(text, "   {count} x a cell of {} GPUs:", cell.fleet.gpus());
+        }
+        text.push_str(&outline);
+        text.push_str(&figures(task, cell));
+    }
+    text
+}
+
+/// Instances by what they are.
+fn outline(task: &Task<'_>, cell: &Ranked) -> String {
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for rated in cell.fleet.all() {
+        let line = instance(task, rated);
+        match lines.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, count)) => *count += 1,
+            None => lines.push((line, 1)),
+        }
+    }
+    lines.iter().fold(String::new(), |mut text, (line, count)| {
+        let _ = writeln!(text, "   {count} x {line}");
+        text
+    })
+}
+
+fn instance(task: &Task<'_>, rated: &Rated) -> String {
+    let one = rated.instance.parallel;
+    let ep = if one.ep { " sharing experts" } else { "" };
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut servers: Vec<u32> = Vec::new();
+    for gpu in rated.instance.gpus() {
+        *kinds.entry(task.topology.kind(gpu).name).or_default() += 1;
+        servers.push(task.topology.server_of(gpu));
+    }
+    servers.sort_unstable();
+    servers.dedup();
+    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let ways: Vec<&str> = rated
+        .groups
+        .iter()
+        .filter_map(|choices| meridian_plan::collective::best(choices, rated.message))
+        .map(|choice| choice.algorithm.name())
+        .collect();
+    let mut distinct = ways.clone();
+    distinct.dedup();
+    let ways = if distinct.is_empty() { "no collective".to_owned() } else { distinct.join(", ") };
+    let times = match rated.instance.phase {
+        Phase::Prefill => format!("{} a prompt", Span(rated.service)),
+        Phase::Decode => format!("{} a step of {:.0}", Span(rated.service), rated.batch),
+    };
+    format!(
+        "{} tp {} pp {}{ep} on {} in {} servers: {ways}, {times}, {:.0} % of it network, {:.3}/s",
+        rated.instance.phase.name(),
+        one.tp,
+        one.pp,
+        kinds.join(" + "),
+        servers.len(),
+        100.0 * rated.communication / rated.service,
+        rated.rate
+    )
+}
+
+fn figures(task: &Task<'_>, cell: &Ranked) -> String {
+    let Ranked { fleet, verdict } = cell;
+    let times = fleet.times(task, verdict, verdict.goodput);
+    let limit = match verdict.limit {
+        Limit::Prefill => "prefill".to_owned(),
+        Limit::Decode => "decode".to_owned(),
+        Limit::Link(link) => task.topology.link_text(link),
+    };
+    let mut text = format!(
+        "   serves {:.3}/s, limited by {limit}: TTFT {} mean, {} for {} %; TPOT {}; KV {} after\n",
+        verdict.goodput,
+        Span(times.ttft),
+        Span(times.ttft_within),
+        100.0 * task.slo.attainment,
+        Span(times.tpot),
+        Span(verdict.handoff),
+    );
+    for (name, share) in busiest(task, verdict) {
+        let _ = writeln!(text, "   {:.0} % of {name}", 100.0 * share);
+    }
+    text
+}
+
+/// The fullest links, as shares of what traffic may fill.
+fn busiest(task: &Task<'_>, verdict: &Verdict) -> Vec<(String, f64)> {
+    let share = |link, bytes| bytes * verdict.goodput / (FULL * task.topology.usable(link));
+    let mut all: Vec<_> =
+        verdict.loads.iter().map(|(link, bytes)| (link, share(link, bytes))).collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.truncate(LINKS);
+    all.into_iter().map(|(link, share)| (task.topology.link_text(link), share)).collect()
+}

@@ -1,0 +1,70 @@
+//! `meridian tenant-key`: the hash by which a configuration knows a tenant's key.
+//!
+//! The key comes over stdin, where no list of processes and no shell's history shows it.
+
+use std::io::{BufRead, Read};
+
+use anyhow::bail;
+
+/// Makes the hash of a tenant's API key, for `tenants` in a gateway's configuration
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Makes a key too, and prints it before its hash; without, the key is read from stdin
+    #[arg(long)]
+    new: bool,
+}
+
+/// Shortest key. What is shorter could be found by trying: the hash is a fast one.
+const LEAST: usize = 20;
+/// Longest key: a header has to hold it.
+const MOST: usize = 1024;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.new {
+        let key = meridian_gateway::new_key()?;
+        println!("key  {key}\nhash {}", meridian_gateway::hash_key(key.as_bytes()));
+        return Ok(());
+    }
+    println!("{}", hash(std::io::stdin().lock())?);
+    Ok(())
+}
+
+fn hash(input: impl BufRead) -> anyhow::Result<String> {
+    let mut text = String::new();
+    input.take(MOST as u64 + 2).read_to_string(&mut text)?;
+    let key = text.trim_end_matches(['\r', '\n']);
+    if key.len() < LEAST {
+        bail!(
+            "stdin: the key has {} characters, and one under {LEAST} could be found by trying; use `meridian tenant-key --new`",
+            key.len()
+        );
+    }
+    if key.len() > MOST || !key.bytes().all(|b| b.is_ascii_graphic()) {
+        bail!("stdin: is no key; give one line of at most {MOST} printable characters, no spaces");
+    }
+    Ok(meridian_gateway::hash_key(key.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A key's newline is not part of it; what could be guessed or could not be sent is refused
+    // without being shown.
+    #[test]
+    fn keys_are_read() {
+        let key = "0123456789abcdefghij";
+        let hashed = hash(format!("{key}\n").as_bytes()).expect("is a key");
+        assert_eq!(hashed, hash(key.as_bytes()).expect("is a key"));
+        assert!(hashed.starts_with("sha256:") && hashed.len() == 71);
+        for (bad, part) in [
+            ("hunter2\n", "has 7 characters"),
+            ("0123456789 abcdefghij\n", "is no key"),
+            ("0123456789abcdefghij\nk2\n", "is no key"),
+        ] {
+            let error = hash(bad.as_bytes()).expect_err("is none").to_string();
+            assert!(error.contains(part) && !error.contains(bad.trim()), "{error}");
+        }
+        assert!(hash("k".repeat(MOST + 1).as_bytes()).is_err());
+    }
+}

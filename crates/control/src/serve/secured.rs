@@ -1,0 +1,111 @@
+//! The admin port over TLS: who asks is known by a certificate of the fleet, and so is what they may
+//! change. An operator may change everything; a gateway its own lease and nothing else; everybody
+//! may read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use meridian_tls::{FileError, Files, LOOK, Look, Reread, Unread, mutual_server, party};
+use meridian_wire::config::MutualTls;
+use meridian_wire::peer::Party;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::Shared;
+use super::answer::Refusal;
+
+/// The certificates, as they are now.
+pub(super) struct Secured(Reread<TlsAcceptor>);
+
+impl Secured {
+    pub(super) fn load(tls: &MutualTls) -> Result<Secured, FileError> {
+        let files = Files {
+            section: "tls",
+            ca: Some(tls.ca.clone()),
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+        };
+        let make = |files: &Files| {
+            let named = files.read()?;
+            if !matches!(party(named.certificate()), Ok(Party::Control { .. })) {
+                let problem = "is not a control plane's, so nobody who dials would accept it";
+                return Err(files.error("certificate", problem));
+            }
+            let server = mutual_server(files, named, &[b"http/1.1"])?;
+            Ok(TlsAcceptor::from(Arc::new(server)))
+        };
+        let first = make(&files)?;
+        let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
+        let again = move || make(&files).map_err(|error| Unread(error.to_string()));
+        Ok(Secured(Reread::new(paths, first, again)))
+    }
+
+    /// Shakes hands with whoever came; none where that is a stranger, or takes too long.
+    pub(super) async fn meet(
+        &self,
+        stream: TcpStream,
+        patience: Duration,
+    ) -> Option<(TlsStream<TcpStream>, Party)> {
+        let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
+        let refused = |error: &dyn std::fmt::Display| {
+            tracing::warn!(%address, %error, "a stranger was refused at the admin port");
+        };
+        let acceptor = self.0.now();
+        let shaken = tokio::time::timeout(patience, acceptor.accept(stream)).await.ok()?;
+        let stream = shaken.map_err(|error| refused(&error)).ok()?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let party = party(shown).map_err(|error| refused(&error)).ok()?;
+        Some((stream, party))
+    }
+}
+
+/// Looks at the certificates' files now and then, for ever.
+pub(super) async fn keep(shared: Arc<Shared>) {
+    let Some(Secured(reread)) = &shared.tls else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match reread.look() {
+            Look::Same => {}
+            Look::New => tracing::info!("certificates were exchanged"),
+            Look::Bad(problem) => {
+                tracing::error!(%problem, "new certificates can't be used; the old ones go on");
+            }
+        }
+    }
+}
+
+/// Whether whoever asks may change what `path` names. Without certificates the token alone decides.
+pub(super) fn may_change(party: Option<&Party>, path: &[&str]) -> Result<(), Refusal> {
+    match (party, path) {
+        (None | Some(Party::Operator { .. }), _) => Ok(()),
+        (Some(Party::Gateway(identity)), ["admin", "gateways", name])
+            if *name == identity.gateway() =>
+        {
+            Ok(())
+        }
+        (Some(party), _) => {
+            let message = format!(
+                "{party} may not change this: a gateway changes its own lease, and operators the \
+                 rest; use a certificate of `meridian certs issue --operator`"
+            );
+            Err(Refusal::new(StatusCode::FORBIDDEN, "not_yours", message))
+        }
+    }
+}
+
+/// Whether a gateway announces the region that its certificate names.
+pub(super) fn may_serve(party: Option<&Party>, region: &str) -> Result<(), Refusal> {
+    match party {
+        Some(Party::Gateway(identity)) if identity.region() != region => {
+            let own = identity.region();
+            let message = format!(
+                "gateway.region: is {region}, and the certificate is of region {own}; a gateway \
+                 serves the region that its certificate names"
+            );
+            Err(Refusal::new(StatusCode::FORBIDDEN, "not_yours", message))
+        }
+        _ => Ok(()),
+    }
+}

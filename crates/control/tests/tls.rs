@@ -1,0 +1,189 @@
+//! The admin port with certificates: who is let in, and what they may change.
+
+#![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use meridian_control::serve::serve;
+use meridian_tls::{Files, client};
+use meridian_wire::config::Control;
+use meridian_wire::peer::{Identity, Party, control_name};
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+
+/// A fleet's authority, and a folder that goes with the test.
+struct Fleet {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Fleet {
+    fn new(name: &str) -> Fleet {
+        let dir =
+            std::env::temp_dir().join(format!("meridian-control-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        std::fs::write(dir.join("ca.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+        Fleet { dir, issuer: Issuer::new(params, key) }
+    }
+
+    /// Somebody's certificate, under a name of files.
+    fn issue(&self, party: &Party, file: &str) -> Files {
+        let key = KeyPair::generate().unwrap();
+        let names: Vec<String> = party.dns_name().into_iter().collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.subject_alt_names.push(SanType::URI(party.uri().try_into().unwrap()));
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let crt = params.signed_by(&key, &self.issuer).unwrap();
+        let path = |kind: &str| self.dir.join(format!("{file}.{kind}"));
+        std::fs::write(path("crt"), crt.pem()).unwrap();
+        std::fs::write(path("key"), key.serialize_pem()).unwrap();
+        let ca = Some(self.dir.join("ca.crt"));
+        Files { section: "test", ca, certificate: path("crt"), key: path("key") }
+    }
+
+    /// A control plane with the files of `control`.
+    async fn start(&self) -> (SocketAddr, oneshot::Sender<()>) {
+        let dir = self.dir.display();
+        let yaml = format!(
+            "version: 1\nstore: {dir}/store.redb\nadmin: 127.0.0.1:0\n\
+             tls: {{ca: {dir}/ca.crt, certificate: {dir}/control.crt, key: {dir}/control.key}}\n"
+        );
+        let config = Control::read(&yaml).unwrap();
+        let (ready, is_ready) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(serve(config, |r| ready.send(r).unwrap(), async move {
+            let _ = stopped.await;
+        }));
+        let ready = is_ready.await.expect("it starts");
+        assert!(ready.tls);
+        (ready.admin, stop)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Asks with somebody's certificate; none where there is no answer.
+async fn ask(
+    at: SocketAddr,
+    files: &Files,
+    (method, path): (&str, &str),
+    body: Value,
+) -> Option<(u16, Value)> {
+    let config = client(files, files.read().unwrap(), &[b"http/1.1"]).unwrap();
+    let stream = TcpStream::connect(at).await.unwrap();
+    let name = ServerName::try_from(control_name("prod")).unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    tokio::spawn(connection);
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = Request::builder().method(method).uri(path).header("host", "control");
+    let request = request.body(Full::new(Bytes::from(body))).unwrap();
+    let answer = sender.send_request(request).await.ok()?;
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.ok()?.to_bytes();
+    Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+}
+
+fn gateway(region: &str, name: &str) -> Party {
+    Party::Gateway(Identity::new("prod", region, name).unwrap())
+}
+
+// Operators change everything, a gateway its own lease in its own region and nothing else, and all
+// may read; another fleet's certificate is not let in.
+#[tokio::test]
+async fn each_may_what_is_theirs() {
+    let fleet = Fleet::new("roles");
+    fleet.issue(&Party::control("prod", "c-1").unwrap(), "control");
+    let alice = fleet.issue(&Party::operator("prod", "alice").unwrap(), "alice");
+    let eu = fleet.issue(&gateway("eu", "eu-1"), "eu-1");
+    let (at, _stop) = fleet.start().await;
+    let code = async |files: &Files, what: (&str, &str), body: Value| {
+        ask(at, files, what, body).await.map(|(status, said)| {
+            (status, said["error"]["code"].as_str().unwrap_or_default().to_owned())
+        })
+    };
+    let ok = |status: u16| Some((status, String::new()));
+    let not_yours = Some((403, "not_yours".to_owned()));
+    let replica = json!({"region": "eu", "spec": {"url": "http://10.0.0.1:80"}});
+    let put = ("PUT", "/admin/replicas/a");
+    assert_eq!(code(&eu, put, replica.clone()).await, not_yours);
+    assert_eq!(code(&alice, put, replica).await, ok(201));
+    let announce = |region: &str| json!({"gateway": {"region": region, "address": "x", "version": "1"}, "lease": "5s"});
+    let own = ("POST", "/admin/gateways/eu-1");
+    assert_eq!(code(&eu, ("POST", "/admin/gateways/us-1"), announce("us")).await, not_yours);
+    assert_eq!(code(&eu, own, announce("us")).await, not_yours);
+    assert_eq!(code(&eu, own, announce("eu")).await, ok(201));
+    assert_eq!(code(&eu, ("POST", "/admin/regions/eu/drain"), Value::Null).await, not_yours);
+    for files in [&eu, &alice] {
+        assert_eq!(code(files, ("GET", "/admin/registry"), Value::Null).await, ok(200));
+    }
+    let theirs = Fleet::new("strangers");
+    let stranger = theirs.issue(&Party::operator("prod", "alice").unwrap(), "alice");
+    let stranger = Files { ca: alice.ca.clone(), ..stranger };
+    assert_eq!(code(&stranger, ("GET", "/admin/registry"), Value::Null).await, None);
+}
+
+// A gateway's certificate does not make a control plane: it is refused at the start, by name, and
+// by whoever dials.
+#[tokio::test]
+async fn a_gateway_is_no_control_plane() {
+    let fleet = Fleet::new("impostor");
+    fleet.issue(&gateway("eu", "eu-1"), "control");
+    let dir = fleet.dir.display();
+    let yaml = format!(
+        "version: 1\nstore: {dir}/store.redb\nadmin: 127.0.0.1:0\n\
+         tls: {{ca: {dir}/ca.crt, certificate: {dir}/control.crt, key: {dir}/control.key}}\n"
+    );
+    let served = serve(Control::read(&yaml).unwrap(), |_| {}, std::future::pending()).await;
+    let error = served.unwrap_err().to_string();
+    assert!(
+        error.contains("tls.certificate") && error.contains("is not a control plane's"),
+        "{error}"
+    );
+}
+
+// Certificates that are exchanged in their files are shown to whoever comes next.
+#[tokio::test(start_paused = true)]
+async fn certificates_are_exchanged_while_serving() {
+    let fleet = Fleet::new("exchange");
+    let plane = Party::control("prod", "c-1").unwrap();
+    fleet.issue(&plane, "control");
+    let alice = fleet.issue(&Party::operator("prod", "alice").unwrap(), "alice");
+    let (at, _stop) = fleet.start().await;
+    let get = ("GET", "/admin/status");
+    assert!(ask(at, &alice, get, Value::Null).await.is_some());
+    // Another authority: what it issued is refused by alice, until she trusts it too.
+    let other = Fleet::new("exchange-other");
+    other.issue(&plane, "control");
+    for file in ["ca.crt", "control.crt", "control.key"] {
+        std::fs::copy(other.dir.join(file), fleet.dir.join(file)).unwrap();
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let bob = other.issue(&Party::operator("prod", "bob").unwrap(), "bob");
+    assert!(ask(at, &bob, get, Value::Null).await.is_some());
+    let alice = Files { ca: bob.ca.clone(), ..alice };
+    assert_eq!(ask(at, &alice, get, Value::Null).await, None);
+}

@@ -1,0 +1,70 @@
+//! What became of requests that a rule names.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use meridian_routing::residency::{Residence, Rule};
+use meridian_wire::admin;
+
+/// What became of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Answered by a replica of this gateway.
+    Served,
+    /// Answered by a peer.
+    Sent,
+    /// Refused: nobody may serve it.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Row([AtomicU64; 3]);
+
+/// By rule.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    rows: Vec<(String, Row)>,
+    /// Of rules that only other gateways know.
+    others: Row,
+    breaches: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn new(rules: &[Arc<Rule>]) -> Counts {
+        let row = |rule: &Arc<Rule>| (rule.name.clone(), Row::default());
+        let rows = rules.iter().map(row).collect();
+        Counts { rows, others: Row::default(), breaches: AtomicU64::new(0) }
+    }
+
+    /// Counts a request under each rule that names it.
+    pub(crate) fn count(&self, residence: &Residence, kept: Kept) {
+        for rule in residence.rules() {
+            let row = self.rows.iter().find(|(name, _)| *name == rule.name);
+            let row = row.map_or(&self.others, |(_, row)| row);
+            row.0[kept as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A rule was not kept.
+    pub(crate) fn breach(&self) {
+        self.breaches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// For the status page; none without rules.
+    pub(crate) fn read(&self) -> Option<admin::Residency> {
+        let of = |row: &Row, kept: Kept| row.0[kept as usize].load(Ordering::Relaxed);
+        let told = |name: &str, row: &Row| admin::RuleCounts {
+            rule: name.to_owned(),
+            served: of(row, Kept::Served),
+            sent: of(row, Kept::Sent),
+            refused: of(row, Kept::Refused),
+        };
+        let mut rules: Vec<_> = self.rows.iter().map(|(name, row)| told(name, row)).collect();
+        let others = told("others", &self.others);
+        if others.served + others.sent + others.refused > 0 {
+            rules.push(others);
+        }
+        let breaches = self.breaches.load(Ordering::Relaxed);
+        (!rules.is_empty() || breaches > 0).then_some(admin::Residency { rules, breaches })
+    }
+}

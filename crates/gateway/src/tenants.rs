@@ -1,0 +1,197 @@
+//! Who sends a request, by the key that came with it.
+//!
+//! Keys are compared as SHA-256 with all that are configured, each for as long as every other, so
+//! that the time a refusal takes says nothing of any of them. A key goes nowhere from here: not to
+//! a log, a metric, a peer or a replica.
+
+use http::StatusCode;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use meridian_routing::residency::Labels;
+use meridian_wire::config;
+use meridian_wire::openai::Endpoint;
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq;
+
+use crate::refuse::Refusal;
+
+/// Anthropic's header for keys.
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// One tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: HeaderValue,
+    pub(crate) labels: Labels,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Tenants {
+    all: Vec<Tenant>,
+    /// Each key's hash, with whose it is.
+    keys: Vec<([u8; 32], usize)>,
+}
+
+/// The SHA-256 of a key, as a configuration names it: `sha256:` and hex digits.
+#[must_use]
+pub fn hash_key(key: &[u8]) -> String {
+    config::KeyHash(Some(hashed(key))).to_string()
+}
+
+/// The system gives no randomness.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the system gives no randomness; make a key elsewhere")]
+pub struct NoChance;
+
+/// A key that nobody can guess: 256 bits, in hex digits.
+///
+/// # Errors
+/// When the system gives no randomness.
+pub fn new_key() -> Result<String, NoChance> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoChance)?;
+    Ok(bytes.iter().fold("mk-".to_owned(), |key, byte| format!("{key}{byte:02x}")))
+}
+
+fn hashed(key: &[u8]) -> [u8; 32] {
+    digest(&SHA256, key).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+impl Tenants {
+    pub(crate) fn new(tenants: &[config::Tenant]) -> Tenants {
+        let mut made = Tenants::default();
+        for tenant in tenants {
+            // The configuration was checked: names are header values, and keys are hashes.
+            let Ok(name) = HeaderValue::from_str(&tenant.name) else { continue };
+            let at = made.all.len();
+            made.all.push(Tenant { name, labels: tenant.labels.clone() });
+            made.keys.extend(tenant.keys.iter().filter_map(|key| Some((key.0?, at))));
+        }
+        made
+    }
+
+    /// Whether requests need a key.
+    pub(crate) fn are_named(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// Whose key came with a client's request.
+    pub(crate) fn identify(
+        &self,
+        headers: &HeaderMap,
+        endpoint: Endpoint,
+    ) -> Result<&Tenant, Refusal> {
+        let key = key(headers, endpoint).ok_or_else(missing)?;
+        let hash = hashed(key);
+        let mut whose = None;
+        for (known, tenant) in &self.keys {
+            if known.ct_eq(&hash).into() {
+                whose = Some(*tenant);
+            }
+        }
+        whose.map(|at| &self.all[at]).ok_or_else(unknown)
+    }
+
+    /// The labels of a tenant by its name; none of one that is not known here.
+    pub(crate) fn labels(&self, name: Option<&HeaderValue>) -> Option<&Labels> {
+        let known = self.all.iter().find(|tenant| Some(&tenant.name) == name)?;
+        Some(&known.labels)
+    }
+}
+
+/// The key that came: one, or none.
+fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
+    let only = |name: &HeaderName| {
+        let mut values = headers.get_all(name).iter();
+        values.next().filter(|_| values.next().is_none()).map(HeaderValue::as_bytes)
+    };
+    if headers.contains_key(AUTHORIZATION) {
+        let (scheme, key) = only(&AUTHORIZATION)?.split_at_checked(7)?;
+        return scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii());
+    }
+    match endpoint {
+        Endpoint::Messages => only(&API_KEY),
+        _ => None,
+    }
+}
+
+fn missing() -> Refusal {
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "missing_api_key",
+        "no API key came; send one as `Authorization: Bearer KEY`, or as `x-api-key` to /v1/messages",
+    )
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "invalid_api_key",
+        "the API key is not known here; check it, or let the operator add its hash to `tenants`",
+    )
+}
+
+/// Takes out what told who the client is: a replica is to learn neither a key nor a name that
+/// nobody vouches for.
+pub(crate) fn strip(headers: &mut HeaderMap, tenant_header: Option<&HeaderName>) {
+    headers.remove(AUTHORIZATION);
+    headers.remove(API_KEY);
+    if let Some(name) = tenant_header {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenants() -> Tenants {
+        let key = |key: &str| config::KeyHash::from(hash_key(key.as_bytes()));
+        let tenant = |name: &str, keys: &[&str]| config::Tenant {
+            name: name.to_owned(),
+            keys: keys.iter().map(|k| key(k)).collect(),
+            labels: Labels::new(),
+        };
+        Tenants::new(&[tenant("a", &["key-one", "key-two"]), tenant("b", &["key-three"])])
+    }
+
+    fn whose(
+        endpoint: Endpoint,
+        pairs: &[(&'static str, &'static str)],
+    ) -> Result<String, &'static str> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let tenants = tenants();
+        let found = tenants.identify(&headers, endpoint).map_err(|refusal| refusal.code)?;
+        Ok(found.name.to_str().expect("is text").to_owned())
+    }
+
+    // SHA-256 of "abc" (FIPS 180-2, appendix B.1).
+    #[test]
+    fn hash_is_sha256() {
+        let known = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash_key(b"abc"), known);
+    }
+
+    // Each key is its tenant's, in either header; without one, with two, or with another, there is
+    // no tenant, and Anthropic's header is one for Anthropic's path alone.
+    #[test]
+    fn keys_are_told_apart() {
+        use Endpoint::{ChatCompletions as Chat, Messages};
+        assert_eq!(whose(Chat, &[("authorization", "Bearer key-two")]), Ok("a".to_owned()));
+        assert_eq!(whose(Chat, &[("authorization", "bearer key-three")]), Ok("b".to_owned()));
+        assert_eq!(whose(Messages, &[("x-api-key", "key-three")]), Ok("b".to_owned()));
+        assert_eq!(whose(Chat, &[]), Err("missing_api_key"));
+        assert_eq!(whose(Chat, &[("x-api-key", "key-three")]), Err("missing_api_key"));
+        assert_eq!(whose(Chat, &[("authorization", "Basic key-two")]), Err("missing_api_key"));
+        assert_eq!(whose(Chat, &[("authorization", "Bearer key")]), Err("invalid_api_key"));
+        assert_eq!(whose(Chat, &[("authorization", "Bearer ")]), Err("invalid_api_key"));
+        let twice = [("authorization", "Bearer key-two"), ("authorization", "Bearer key-two")];
+        assert_eq!(whose(Chat, &twice), Err("missing_api_key"));
+        let both = [("authorization", "Bearer no"), ("x-api-key", "key-three")];
+        assert_eq!(whose(Messages, &both), Err("invalid_api_key"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Clients over TLS: HTTP/1.1 and HTTP/2 by what was agreed on, and a certificate that is exchanged
+//! while the gateway serves.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use meridian_wire::config::Tls;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::common::{Region, Replica};
+
+/// A folder with a certificate, which goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let dir = std::env::temp_dir().join(format!("meridian-tls-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let folder = Folder(dir);
+        folder.certify();
+        folder
+    }
+
+    fn tls(&self) -> Tls {
+        Tls { certificate: self.0.join("gateway.crt"), key: self.0.join("gateway.key") }
+    }
+
+    /// Puts a new certificate in place of the old one.
+    fn certify(&self) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["gateway.test".to_owned()]).unwrap();
+        let crt = params.self_signed(&key).unwrap();
+        std::fs::write(self.tls().certificate, crt.pem()).unwrap();
+        std::fs::write(self.tls().key, key.serialize_pem()).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A client that trusts one certificate, by its file.
+async fn connect(
+    region: &Region,
+    trusted: &Path,
+    speaks: &[u8],
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![speaks.to_vec()];
+    let stream = TcpStream::connect(region.listen).await?;
+    stream.set_nodelay(true)?;
+    let name = ServerName::try_from("gateway.test").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+fn chat() -> Request<Full<Bytes>> {
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+    let uri = "https://gateway.test/v1/chat/completions";
+    Request::post(uri).header("host", "gateway.test").body(Full::from(body)).unwrap()
+}
+
+// The same answers over TLS, in both versions of HTTP; who comes without TLS gets nothing.
+#[tokio::test(start_paused = true)]
+async fn both_versions_over_tls() {
+    let folder = Folder::new("both");
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |config| config.tls = Some(folder.tls())).await;
+    let trusted = folder.tls().certificate;
+    let stream = connect(&region, &trusted, b"h2").await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut two, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let answer = two.send_request(chat()).await.unwrap();
+    assert_eq!(
+        (answer.status(), answer.version()),
+        (200.try_into().unwrap(), http::Version::HTTP_2)
+    );
+    drop(answer.into_body().collect().await.unwrap());
+    let stream = connect(&region, &trusted, b"http/1.1").await.unwrap();
+    let (mut one, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(one.send_request(chat()).await.unwrap().status(), 200);
+    let plain = TcpStream::connect(region.listen).await.unwrap();
+    let (mut plain, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(plain)).await.unwrap();
+    tokio::spawn(connection);
+    assert!(plain.send_request(chat()).await.is_err());
+    assert_eq!(replica.count(), 2);
+}
+
+// A certificate that is exchanged in its file is shown to whoever comes then; a half-written one
+// changes nothing; a connection that was there goes on.
+#[tokio::test(start_paused = true)]
+async fn certificates_are_exchanged_while_serving() {
+    let folder = Folder::new("exchange");
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |config| config.tls = Some(folder.tls())).await;
+    let old = folder.0.join("old.crt");
+    std::fs::copy(folder.tls().certificate, &old).unwrap();
+    let before = connect(&region, &old, b"http/1.1").await.unwrap();
+    let (mut before, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(before)).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(before.send_request(chat()).await.unwrap().status(), 200);
+
+    std::fs::write(folder.tls().key, "half a key").unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    connect(&region, &old, b"http/1.1").await.unwrap();
+
+    folder.certify();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    connect(&region, &folder.tls().certificate, b"http/1.1").await.unwrap();
+    connect(&region, &old, b"http/1.1").await.unwrap_err();
+    assert_eq!(before.send_request(chat()).await.unwrap().status(), 200);
+}
+
+// Who connects and says nothing, or begins TLS and stops, is hung up on.
+#[tokio::test(start_paused = true)]
+async fn silence_is_bounded() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let folder = Folder::new("silence");
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |config| config.tls = Some(folder.tls())).await;
+    for begins in [&b""[..], &[0x16, 0x03, 0x01]] {
+        let mut stream = TcpStream::connect(region.listen).await.unwrap();
+        stream.write_all(begins).await.unwrap();
+        let mut rest = Vec::new();
+        // A reset ends it as well.
+        let _ = stream.read_to_end(&mut rest).await;
+        assert!(rest.is_empty());
+    }
+}

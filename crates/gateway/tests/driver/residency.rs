@@ -1,0 +1,335 @@
+//! Residency: where a rule says, there a request is served, and nowhere else.
+
+use std::collections::BTreeMap;
+
+use meridian_wire::admin::{Explanation, Status};
+use meridian_wire::config::{AdmissionMode, Gateway as Config, ResidencyRule, Span, Topology};
+
+use crate::common::{
+    Answer, Fleet, Region, Replica, Script, call, chat, config, eventually, follow, open, peers,
+    request, stream_chat,
+};
+use crate::tenants::{bearing, tenant};
+
+const KEY: &str = "mk-0123456789abcdefghij";
+const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
+const NAMES: [&str; 3] = ["us", "eu", "asia"];
+
+fn rule(run_in: &[&str]) -> ResidencyRule {
+    ResidencyRule {
+        name: "kept".to_owned(),
+        tenants: vec!["acme".to_owned()],
+        labels: BTreeMap::new(),
+        models: Vec::new(),
+        from: Vec::new(),
+        run_in: run_in.iter().map(|place| (*place).to_owned()).collect(),
+    }
+}
+
+/// `acme`'s requests may be served in these places; `other`'s anywhere.
+fn kept(config: &mut Config, run_in: &[&str]) {
+    config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
+    config.residency.rules = vec![rule(run_in)];
+}
+
+/// Regions that follow each other, each with one replica that takes one request at a time.
+struct World {
+    fleet: Fleet,
+    configs: Vec<Config>,
+    replicas: Vec<Replica>,
+}
+
+impl World {
+    async fn of(regions: usize) -> World {
+        let (fleet, mut configs, mut replicas) = (Fleet::new("prod"), Vec::new(), Vec::new());
+        for (at, name) in NAMES.iter().enumerate().take(regions) {
+            let replica = Replica::start().await;
+            let mut config = fleet.gateway(name, at as u16 + 1, &[&replica]);
+            config.admission = Some(AdmissionMode::Outstanding(1));
+            for other in (0..regions).filter(|other| *other != at) {
+                follow(&mut config, NAMES[other], fleet.address(other as u16 + 1));
+            }
+            configs.push(config);
+            replicas.push(replica);
+        }
+        World { fleet, configs, replicas }
+    }
+
+    fn each(mut self, change: impl Fn(&mut Config)) -> World {
+        self.configs.iter_mut().for_each(change);
+        self
+    }
+
+    async fn start(&self) -> Vec<Region> {
+        let mut regions = Vec::new();
+        for config in &self.configs {
+            regions.push(Region::start(config.clone()).await);
+        }
+        for region in &regions {
+            let known = |s: &Status| {
+                let up = s.replicas.iter().all(|r| r.state == "up");
+                let seen = |p: &meridian_wire::admin::Peer| p.state == "up" && p.eligible > 0;
+                up && s.peers.iter().all(seen)
+            };
+            region.until("everybody knows everybody", known).await;
+        }
+        regions
+    }
+
+    fn counts(&self) -> Vec<usize> {
+        self.replicas.iter().map(Replica::count).collect()
+    }
+}
+
+async fn ask(region: &Region, key: &str) -> Answer {
+    call(region.listen, bearing(chat("hi"), key)).await
+}
+
+/// Served, sent and refused by the rule, and breaches: 0.
+async fn books(region: &Region) -> (u64, u64, u64) {
+    let told = region.status().await.residency.expect("there are rules");
+    assert_eq!(told.breaches, 0);
+    let row = &told.rules[0];
+    (row.served, row.sent, row.refused)
+}
+
+// A tenant with a rule is served where the rule says, with the own replica idle: the answer says
+// where and by which rule, the decision and the counts say it too. A tenant without one stays.
+#[tokio::test(start_paused = true)]
+async fn served_where_permitted() {
+    for topology in ["two_layer", "waterfall"] {
+        let world = World::of(3).await.each(|config| {
+            kept(config, &["eu"]);
+            config.topology = Topology { name: topology.to_owned(), above: None };
+        });
+        let regions = world.start().await;
+        let answer = ask(&regions[0], KEY).await;
+        assert_eq!(answer.status, 200, "{topology}: {}", answer.text());
+        assert_eq!(answer.header("x-meridian-region"), "eu");
+        assert_eq!(answer.header("x-meridian-residency"), "kept");
+        assert_eq!(answer.header("x-meridian-peer"), "eu/eu-1");
+        let free = ask(&regions[0], OTHER).await;
+        assert_eq!((free.status, free.header("x-meridian-region")), (200, "us"));
+        assert_eq!(free.header("x-meridian-residency"), "");
+        let at_home = ask(&regions[1], KEY).await;
+        assert_eq!((at_home.status, at_home.header("x-meridian-region")), (200, "eu"));
+        assert_eq!(world.counts(), [1, 2, 0]);
+        assert_eq!(books(&regions[0]).await, (0, 1, 0));
+        assert_eq!(books(&regions[1]).await, (2, 0, 0));
+        let id = answer.header("x-request-id");
+        let told = regions[0].admin("GET", &format!("/admin/explain/{id}"), "").await;
+        let told: Explanation = serde_json::from_slice(&told.body).unwrap();
+        assert_eq!(told.rules, ["kept"]);
+        assert_eq!(told.candidates[0].ineligible.as_deref(), Some("not-permitted"));
+        let asia = told.peers.iter().find(|p| p.name == "asia/asia-1").unwrap();
+        assert_eq!(asia.unavailable.as_deref(), Some("not-permitted"));
+        let metrics = regions[0].admin("GET", "/metrics", "").await;
+        assert!(
+            metrics.text().contains("meridian_residency_total{rule=\"kept\",outcome=\"sent\"} 1")
+        );
+        assert!(metrics.text().contains("meridian_residency_breaches_total 0"));
+    }
+}
+
+// Nobody who may: refused at once with the rule and the remedy, not as overload, and no replica
+// sees it; in the topology that sends nothing on as well.
+#[tokio::test(start_paused = true)]
+async fn refused_where_nobody_may() {
+    for topology in ["two_layer", "region_local"] {
+        let world = World::of(2).await.each(|config| {
+            kept(config, &["mars", "jurisdiction=mars"]);
+            config.topology = Topology { name: topology.to_owned(), above: None };
+        });
+        let regions = world.start().await;
+        let answer = ask(&regions[0], KEY).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+        assert_eq!(answer.header("x-meridian-refused"), "not_permitted");
+        assert_eq!(answer.header("x-meridian-residency"), "kept");
+        assert_eq!(answer.json()["error"]["type"], "permission_error");
+        let text = answer.text();
+        assert!(text.contains("rule `kept` (in mars, jurisdiction=mars)"), "{text}");
+        assert!(text.contains("residency.rules"), "{text}");
+        let told = regions[0].admin("GET", "/admin/decisions?last=1", "").await;
+        assert!(told.text().contains("no replica here is permitted"), "{}", told.text());
+        assert_eq!((world.counts(), books(&regions[0]).await), (vec![0, 0], (0, 0, 1)));
+    }
+}
+
+// A full region that is permitted is overload; one that is gone is not: the refusal tells them apart,
+// and neither is served by the idle replica here.
+#[tokio::test(start_paused = true)]
+async fn overload_is_told_apart() {
+    let world = World::of(2).await.each(|config| {
+        kept(config, &["eu"]);
+        config.held.max_wait = Span::secs(2);
+    });
+    let mut regions = world.start().await;
+    world.replicas[1].then(Script::sse().hang());
+    world.replicas[1].load(0, 1, 0.1);
+    let busy = open(regions[1].listen, bearing(chat("busy"), OTHER));
+    let busy = tokio::spawn(busy);
+    eventually("eu is full", async || (world.replicas[1].count() == 1).then_some(())).await;
+    regions[0].until("us knows it", |s| s.peers[0].eligible == 0).await;
+    let answer = ask(&regions[0], KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
+    busy.abort();
+    regions[1].shut_down();
+    drop(regions.pop());
+    regions[0].until("eu is gone", |s| s.peers[0].state == "gone").await;
+    let answer = ask(&regions[0], KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+    assert_eq!(world.counts()[0], 0);
+}
+
+// A peer applies its own rules to what it was sent: it refuses, the sender goes elsewhere or refuses,
+// and no replica there has seen it. Here only asia's gateway knows the rule.
+#[tokio::test(start_paused = true)]
+async fn a_peer_refuses_what_it_may_not_serve() {
+    let mut world = World::of(2).await.each(|config| kept(config, &["us", "eu"]));
+    world.configs[0].residency.rules[0].name = "ours".to_owned();
+    world.configs[0].residency.rules[0].run_in = vec!["eu".to_owned()];
+    world.configs[1].residency.rules[0].run_in = vec!["us".to_owned()];
+    let regions = world.start().await;
+    let answer = ask(&regions[0], KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+    assert_eq!(world.counts(), [0, 0]);
+    let status = regions[1].status().await;
+    assert_eq!(status.peers[0].taken.refused, 1);
+    assert_eq!(books(&regions[1]).await, (0, 0, 1));
+    assert_eq!(books(&regions[0]).await, (0, 0, 1));
+}
+
+// The rules of the gateway that the client came to hold at the peer that has none: of the peer's
+// replicas, the one that stands elsewhere is not used, though it alone has room.
+#[tokio::test(start_paused = true)]
+async fn rules_travel_with_the_request() {
+    let mut world = World::of(2).await;
+    kept(&mut world.configs[0], &["eu"]);
+    let elsewhere = Replica::start().await;
+    let mut spec = elsewhere.spec();
+    spec.region = Some("asia".to_owned());
+    world.configs[1].replicas.insert(0, spec);
+    let regions = world.start().await;
+    for n in 1..=3 {
+        let answer = ask(&regions[0], KEY).await;
+        assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+        assert_eq!((elsewhere.count(), world.replicas[1].count()), (0, n));
+    }
+    let told = regions[1].status().await.residency.expect("rules were brought");
+    assert_eq!((told.rules[0].rule.as_str(), told.rules[0].served), ("others", 3));
+}
+
+// One gateway with the replicas of all regions: places are the replicas' own, by region and by
+// label, and a replica's label goes before its region's.
+#[tokio::test(start_paused = true)]
+async fn one_gateway_with_all_replicas() {
+    let (us, eu, odd) = (Replica::start().await, Replica::start().await, Replica::start().await);
+    let mut all = config(&[&us, &eu, &odd]);
+    kept(&mut all, &["jurisdiction=eu"]);
+    all.region = "us".to_owned();
+    all.replicas[1].region = Some("eu".to_owned());
+    all.replicas[2].region = Some("eu".to_owned());
+    all.replicas[2].labels.insert("jurisdiction".to_owned(), "elsewhere".to_owned());
+    let labels = BTreeMap::from([("jurisdiction".to_owned(), "eu".to_owned())]);
+    all.residency.labels.insert("eu".to_owned(), labels);
+    let region = Region::start(all).await;
+    region.until("all are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+    for _ in 0..6 {
+        let answer = ask(&region, KEY).await;
+        assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+    }
+    assert_eq!((us.count(), eu.count(), odd.count()), (0, 6, 0));
+    assert_eq!(books(&region).await, (6, 0, 0));
+    // Its last permitted replica drains: nobody is left, at once.
+    let drained = region.admin("DELETE", "/admin/replicas/1?drain=true", "").await;
+    assert_eq!(drained.status, 202);
+    let answer = ask(&region, KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+}
+
+// A failed attempt is repeated where the rule permits, never elsewhere.
+#[tokio::test(start_paused = true)]
+async fn retries_stay_within() {
+    let (here, one, two) = (Replica::start().await, Replica::start().await, Replica::start().await);
+    let mut all = config(&[&here, &one, &two]);
+    kept(&mut all, &["eu"]);
+    all.region = "us".to_owned();
+    for spec in &mut all.replicas[1..] {
+        spec.region = Some("eu".to_owned());
+    }
+    let region = Region::start(all).await;
+    region.until("all are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+    one.always(Script::json(500, "{}"));
+    two.always(Script::json(500, "{}"));
+    let answer = ask(&region, KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (502, "retries_exhausted"));
+    assert_eq!((here.count(), one.count(), two.count()), (0, 1, 1));
+}
+
+// A region that takes in and does not send out: what entered there stays, full or not; what entered
+// elsewhere may come.
+#[tokio::test(start_paused = true)]
+async fn takes_in_and_sends_nothing_out() {
+    let world = World::of(2).await.each(|config| {
+        config.held.max_wait = Span::secs(1);
+        config.residency.rules = vec![ResidencyRule {
+            tenants: Vec::new(),
+            from: vec!["eu".to_owned()],
+            ..rule(&["eu"])
+        }];
+    });
+    let regions = world.start().await;
+    for at in 0..2 {
+        world.replicas[at].then(Script::sse().event("data: {}\n\n").hang());
+        world.replicas[at].load(0, 1, 0.1);
+        let mut busy = open(regions[at].listen, stream_chat("busy")).await;
+        busy.read_to("data").await;
+        let answer = call(regions[at].listen, chat("hi")).await;
+        match at {
+            0 => assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu")),
+            _ => assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long")),
+        }
+        drop(busy);
+        world.replicas[at].load(0, 0, 0.0);
+        regions[0].settled().await;
+        regions[1 - at].until("there is room again", |s| s.peers[0].eligible == 1).await;
+    }
+}
+
+// A response that lives at a peer is no way round: whoever goes on with it is held to the own rule.
+#[tokio::test(start_paused = true)]
+async fn state_elsewhere_is_no_way_round() {
+    let world = World::of(2).await.each(|config| kept(config, &["us"]));
+    let regions = world.start().await;
+    world.replicas[0].then(Script::sse().event("data: {}\n\n").hang());
+    world.replicas[0].load(0, 1, 0.1);
+    let mut busy = open(regions[0].listen, bearing(stream_chat("busy"), OTHER)).await;
+    busy.read_to("data").await;
+    world.replicas[1].always(Script::json(200, r#"{"id":"resp_a","object":"response"}"#));
+    let respond = |key: &'static str, previous: &str| {
+        let body = format!(r#"{{"model":"m","input":"hi"{previous}}}"#);
+        call(regions[0].listen, bearing(request("POST", "/v1/responses", &body), key))
+    };
+    let first = respond(OTHER, "").await;
+    assert_eq!((first.status, first.header("x-meridian-region")), (200, "eu"));
+    let previous = r#","previous_response_id":"resp_a""#;
+    let refused = respond(KEY, previous).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "not_permitted"));
+    let on = respond(OTHER, previous).await;
+    assert_eq!((on.status, on.header("x-meridian-region")), (200, "eu"));
+    assert_eq!(world.replicas[1].count(), 2);
+    drop(busy);
+}
+
+// A peer that has not said whether it applies rules gets nothing that one names.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_peer_gets_nothing() {
+    let mut world = World::of(2).await.each(|config| kept(config, &["eu"]));
+    let nobody = world.fleet.address(9).to_string();
+    peers(&mut world.configs[0]).gateways[0].address = nobody;
+    let region = Region::start(world.configs[0].clone()).await;
+    region.until("it is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+    let answer = ask(&region, KEY).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+    assert_eq!(world.counts(), [0, 0]);
+}

@@ -1,0 +1,323 @@
+//! Planning a cell: some servers whose prefill and decode instances exchange KV.
+//!
+//! First every shape of an instance is rated once, on servers of its class; then shapes are packed
+//! (`pack.rs`), links between instances aside; then the promising packings are laid on real GPUs and
+//! judged in full, best bound first, until no bound is above what was found.
+
+use core::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::fleet::{Fleet, Verdict};
+use crate::group::arranged;
+use crate::instance::{Parallel, Phase, Rated};
+use crate::pack::{Class, Packing, Piece, Shape, packings};
+use crate::shape::shapes;
+use crate::task::Task;
+use crate::topology::{GpuId, Server, Topology};
+
+/// A fleet with what it serves.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// The fleet.
+    pub fleet: Fleet,
+    /// What it serves.
+    pub verdict: Verdict,
+}
+
+/// What a cell can do.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Plans, best first.
+    pub plans: Vec<Ranked>,
+    /// The best TTFT that any instance has without load, in seconds.
+    pub least_ttft: Option<f64>,
+    /// The best TPOT.
+    pub least_tpot: Option<f64>,
+    /// Whether any instance fits into memory at all.
+    pub fits: bool,
+}
+
+/// Packings that are judged at most.
+const JUDGED: usize = 3000;
+/// Plans that are kept.
+const KEPT: usize = 5;
+
+/// Servers of a cell by class.
+pub(crate) struct Cell<'a> {
+    task: &'a Task<'a>,
+    pub(crate) classes: Vec<(Class, Vec<u32>)>,
+    cache: BTreeMap<Key, Option<Rc<Rated>>>,
+}
+
+type Key = (Phase, Parallel, Vec<GpuId>);
+
+/// Whether two servers of a unit are alike, their links as well.
+pub(crate) fn alike(topology: &Topology, a: u32, b: u32) -> bool {
+    let of = |at: u32| &topology.servers()[at as usize];
+    let (one, other) = (of(a), of(b));
+    let links = |server: &Server| {
+        server.cards.iter().map(|card| (card.access, card.numa)).collect::<Vec<_>>()
+    };
+    one.unit == other.unit
+        && one.kind == other.kind
+        && one.numa == other.numa
+        && one.nvlink.is_some() == other.nvlink.is_some()
+        && links(one) == links(other)
+        && topology.own_rates(a).eq(topology.own_rates(b))
+}
+
+impl<'a> Cell<'a> {
+    pub(crate) fn new(task: &'a Task<'a>, servers: &[u32]) -> Cell<'a> {
+        let mut classes: Vec<(Class, Vec<u32>)> = Vec::new();
+        for at in servers {
+            let gpus = task.topology.servers()[*at as usize].gpus;
+            match classes.iter_mut().find(|(_, of)| alike(task.topology, of[0], *at)) {
+                Some((class, of)) => {
+                    class.servers += 1;
+                    of.push(*at);
+                }
+                None => classes.push((Class { servers: 1, gpus }, vec![*at])),
+            }
+        }
+        Cell { task, classes, cache: BTreeMap::new() }
+    }
+
+    /// Plans it.
+    pub(crate) fn plan(&mut self) -> Found {
+        let mut found = Found::default();
+        let (pieces, splits) = self.pieces(&mut found);
+        let classes: Vec<Class> = self.classes.iter().map(|(class, _)| class.clone()).collect();
+        let packings = packings(&classes, &pieces, self.task.rate, JUDGED);
+        let mut plans: Vec<Ranked> = Vec::new();
+        for packing in &packings {
+            let best = plans.first().map_or(0.0, |plan| plan.verdict.goodput);
+            if plans.len() >= KEPT && best >= packing.bound && self.task.rate.is_none() {
+                break;
+            }
+            let fleet = self.laid(packing, &pieces, &splits);
+            if let Some(verdict) = fleet.judged(self.task) {
+                insert(self.task, &mut plans, Ranked { fleet, verdict });
+            }
+        }
+        found.plans = plans;
+        found
+    }
+
+    /// Every shape of each phase with its best split.
+    fn pieces(&mut self, found: &mut Found) -> (Vec<Piece>, Vec<(Phase, Parallel)>) {
+        let (mut pieces, mut splits) = (Vec::new(), Vec::new());
+        let parallels = parallels(self.task, self.gpus());
+        let mut sizes: Vec<u32> = parallels.iter().map(|one| one.gpus()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for size in sizes {
+            for shape in shapes(&self.classes, size) {
+                let gpus = self.first(&shape);
+                for phase in [Phase::Prefill, Phase::Decode] {
+                    let of_size = parallels.iter().filter(|one| one.gpus() == size);
+                    let mut best: Option<(f64, Parallel)> = None;
+                    for parallel in of_size {
+                        let Some(rated) = self.rated(phase, *parallel, gpus.clone()) else {
+                            continue;
+                        };
+                        note(found, &rated);
+                        if rated.rate > best.map_or(0.0, |(rate, _)| rate) {
+                            best = Some((rated.rate, *parallel));
+                        }
+                    }
+                    if let Some((rate, parallel)) = best {
+                        let rates = if phase == Phase::Prefill { (rate, 0.0) } else { (0.0, rate) };
+                        pieces.push(Piece { shape: shape.clone(), rates });
+                        splits.push((phase, parallel));
+                    }
+                }
+            }
+        }
+        (pieces, splits)
+    }
+
+    fn gpus(&self) -> u32 {
+        self.classes.iter().map(|(class, _)| class.servers * class.gpus).sum()
+    }
+
+    /// The first GPUs of the first servers of each class.
+    fn first(&self, shape: &Shape) -> Vec<GpuId> {
+        let mut gpus = Vec::new();
+        for ((_, servers), parts) in self.classes.iter().zip(shape) {
+            for (part, server) in parts.iter().zip(servers) {
+                let first = self.task.topology.servers()[*server as usize].first;
+                gpus.extend((first..first + u32::from(*part)).map(GpuId));
+            }
+        }
+        gpus
+    }
+
+    pub(crate) fn rated(
+        &mut self,
+        phase: Phase,
+        parallel: Parallel,
+        gpus: Vec<GpuId>,
+    ) -> Option<Rc<Rated>> {
+        let key = (phase, parallel, gpus);
+        if let Some(known) = self.cache.get(&key) {
+            return known.clone();
+        }
+        let rated = arranged(self.task, phase, parallel, &key.2).map(Rc::new);
+        self.cache.insert(key, rated.clone());
+        rated
+    }
+
+    /// A packing on real GPUs.
+    fn laid(&mut self, packing: &Packing, pieces: &[Piece], splits: &[(Phase, Parallel)]) -> Fleet {
+        let servers = self.servers_of(packing, pieces);
+        let mut free = Free::new(self.task.topology, &self.classes);
+        // Those that span servers first: their parts want the same cards on each.
+        let mut order: Vec<usize> = (0..servers.len()).collect();
+        order.sort_by_key(|at| {
+            let parts = &servers[*at];
+            let most = parts.iter().map(|(_, part)| *part).max().unwrap_or(0);
+            (parts.len() == 1, usize::MAX - usize::from(most))
+        });
+        let mut fleet = Fleet::default();
+        for at in order {
+            let (phase, parallel) = splits[packing.steps[at].piece];
+            let gpus = free.take(&servers[at]);
+            let Some(rated) = self.rated(phase, parallel, gpus) else { continue };
+            match phase {
+                Phase::Prefill => fleet.prefill.push(rated),
+                Phase::Decode => fleet.decode.push(rated),
+            }
+        }
+        fleet
+    }
+
+    /// For each step of a packing, servers with how many of their GPUs it takes.
+    fn servers_of(&self, packing: &Packing, pieces: &[Piece]) -> Vec<Vec<(u32, u8)>> {
+        let mut left: Vec<Vec<(u32, u8)>> = self
+            .classes
+            .iter()
+            .map(|(class, of)| of.iter().map(|server| (*server, class.gpus as u8)).collect())
+            .collect();
+        let mut all = Vec::new();
+        for step in &packing.steps {
+            let mut parts: Vec<(u32, u8)> = Vec::new();
+            for (nth, found) in step.found.iter().enumerate() {
+                let shape = &pieces[step.piece].shape[nth];
+                for (part, free) in shape.iter().zip(found) {
+                    let other = |server: u32| parts.iter().all(|(taken, _)| *taken != server);
+                    let fits = |(server, left): &&mut (u32, u8)| left == free && other(*server);
+                    let slot = left[nth].iter_mut().find(fits);
+                    let slot = slot.expect("a packing takes what is free");
+                    slot.1 -= part;
+                    parts.push((slot.0, *part));
+                }
+            }
+            all.push(parts);
+        }
+        all
+    }
+}
+
+/// Free GPUs of each server, by their place in it.
+struct Free<'a> {
+    topology: &'a Topology,
+    servers: BTreeMap<u32, Vec<bool>>,
+}
+
+impl<'a> Free<'a> {
+    fn new(topology: &'a Topology, classes: &[(Class, Vec<u32>)]) -> Free<'a> {
+        let all = classes.iter().flat_map(|(class, of)| {
+            of.iter().map(|server| (*server, vec![true; class.gpus as usize]))
+        });
+        Free { topology, servers: all.collect() }
+    }
+
+    /// Takes so many GPUs of each server: the same places on all where that is possible, in a block
+    /// that begins at a multiple of its length where one is free.
+    fn take(&mut self, parts: &[(u32, u8)]) -> Vec<GpuId> {
+        let longest = parts.iter().map(|(server, _)| self.servers[server].len()).max().unwrap_or(0);
+        let common: Vec<bool> = (0..longest)
+            .map(|at| parts.iter().all(|(server, _)| self.servers[server].get(at) == Some(&true)))
+            .collect();
+        let mut gpus = Vec::new();
+        for (server, part) in parts {
+            let free = self.servers.get_mut(server).expect("parts are on servers of the cell");
+            let part = usize::from(*part);
+            let chosen = block(&common, part).or_else(|| block(free, part));
+            let mut places = chosen.unwrap_or_else(|| {
+                let shared = (0..free.len()).filter(|at| free[*at] && common[*at]);
+                let rest = (0..free.len()).filter(|at| free[*at] && !common[*at]);
+                shared.chain(rest).take(part).collect()
+            });
+            places.sort_unstable();
+            for at in places {
+                free[at] = false;
+                let first = self.topology.servers()[*server as usize].first;
+                gpus.push(GpuId(first + at as u32));
+            }
+        }
+        gpus
+    }
+}
+
+/// The first aligned block of `len` that is all free.
+fn block(free: &[bool], len: usize) -> Option<Vec<usize>> {
+    (0..free.len())
+        .step_by(len.max(1))
+        .map(|start| start..start + len)
+        .find(|range| range.end <= free.len() && free[range.clone()].iter().all(|one| *one))
+        .map(Iterator::collect)
+}
+
+fn note(found: &mut Found, rated: &Rated) {
+    found.fits = true;
+    let slot = match rated.instance.phase {
+        Phase::Prefill => &mut found.least_ttft,
+        Phase::Decode => &mut found.least_tpot,
+    };
+    *slot = Some(slot.map_or(rated.least, |least| least.min(rated.least)));
+}
+
+/// Keeps the best few: those that serve the rate with the fewest GPUs first, then those that serve
+/// most.
+fn insert(task: &Task<'_>, plans: &mut Vec<Ranked>, plan: Ranked) {
+    plans.push(plan);
+    plans.sort_by(|a, b| order(task, a, b));
+    plans.truncate(KEPT);
+}
+
+fn order(task: &Task<'_>, a: &Ranked, b: &Ranked) -> Ordering {
+    let enough = |plan: &Ranked| task.rate.is_some_and(|rate| plan.verdict.goodput >= rate);
+    let most = b.verdict.goodput.total_cmp(&a.verdict.goodput);
+    let fewest = a.fleet.gpus().cmp(&b.fleet.gpus());
+    match (enough(a), enough(b)) {
+        (true, true) => fewest.then(most),
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        (false, false) => most.then(fewest),
+    }
+}
+
+/// Every split that the model and the number of GPUs allow.
+pub(crate) fn parallels(task: &Task<'_>, gpus: u32) -> Vec<Parallel> {
+    let model = &task.subject.shape;
+    let mut all = Vec::new();
+    for tp in [1, 2, 4, 8, 16] {
+        for pp in [1, 2, 3, 4, 6, 8] {
+            let one = Parallel { tp, pp, ep: false };
+            let divides = model.heads.is_multiple_of(tp) && pp <= model.layers;
+            if divides && one.gpus() <= gpus.min(MOST_OF_INSTANCE) {
+                all.push(one);
+            }
+        }
+        let shared = model.experts.is_some_and(|experts| experts.count.is_multiple_of(tp));
+        if shared && tp > 1 && tp <= gpus {
+            all.push(Parallel { tp, pp: 1, ep: true });
+        }
+    }
+    all
+}
+
+/// Most GPUs of an instance.
+pub(crate) const MOST_OF_INSTANCE: u32 = 32;

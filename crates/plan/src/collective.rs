@@ -1,0 +1,275 @@
+//! What an all-reduce costs in a group of GPUs, by each way of doing it.
+//!
+//! Every way takes a latency plus the bytes over its bottleneck: the maximum over links of what the
+//! whole group puts on the link over its rate, so that a group is in its own way where its members
+//! share a card. Four ways:
+//!
+//! - *ring*: servers one after the other, as many rings as each server has members, each over a card
+//!   of its own; a chunk goes around twice, less two hops.
+//! - *tree*: two binary trees over the servers and chains inside; as many bytes as a ring, but a
+//!   latency that grows with the logarithm.
+//! - *relayed*: each server first adds up over NVLink, so that each member then carries only its part
+//!   over its own card (HeroServe's heterogeneous network).
+//! - *in-network*: a switch adds up, so each card sends once and receives once.
+//!
+//! Inside one server it is a ring with the latency that the GPU's calibration has. Aggregation in
+//! the network is NCCL's CollNet or SHARP with its latency of some 30 microseconds and what the
+//! switch's slots let through, not the microsecond of the paper's section III-C.
+
+use crate::loads::Loads;
+use crate::route::{Route, hop, route};
+use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
+
+/// A way of doing an all-reduce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// Rings through all members.
+    Ring,
+    /// Double binary tree over servers.
+    Tree,
+    /// NVLink first, cards with a part each.
+    Relayed,
+    /// A switch adds up.
+    InNetwork,
+}
+
+impl Algorithm {
+    /// The short name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Ring => "ring",
+            Algorithm::Tree => "tree",
+            Algorithm::Relayed => "relayed",
+            Algorithm::InNetwork => "in-network",
+        }
+    }
+
+    /// The way of a short name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Algorithm> {
+        [Algorithm::Ring, Algorithm::Tree, Algorithm::Relayed, Algorithm::InNetwork]
+            .into_iter()
+            .find(|one| one.name() == name)
+    }
+}
+
+/// What one way costs in one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The way.
+    pub algorithm: Algorithm,
+    /// Seconds of an empty all-reduce.
+    pub latency: f64,
+    /// Seconds a byte.
+    pub per_byte: f64,
+    /// What one byte puts on each link.
+    pub loads: Loads,
+    /// The link that is over last.
+    pub bottleneck: Option<LinkId>,
+}
+
+impl Choice {
+    /// Seconds of an all-reduce of `bytes`.
+    #[must_use]
+    pub fn seconds(&self, bytes: f64) -> f64 {
+        self.latency + self.per_byte * bytes
+    }
+}
+
+/// Every way that a group has; none for one GPU. Members come in the order of their ring.
+#[must_use]
+pub fn choices(topology: &Topology, members: &[GpuId]) -> Vec<Choice> {
+    if members.len() < 2 {
+        return Vec::new();
+    }
+    let group = Group::new(topology, members);
+    if group.servers.len() == 1 {
+        return vec![group.inside()];
+    }
+    let all = [group.ring(), group.tree(), group.relayed(), group.in_network()];
+    all.into_iter().flatten().collect()
+}
+
+/// The cheapest way for `bytes`.
+#[must_use]
+pub fn best(choices: &[Choice], bytes: f64) -> Option<&Choice> {
+    choices.iter().min_by(|a, b| a.seconds(bytes).total_cmp(&b.seconds(bytes)))
+}
+
+struct Group<'a> {
+    topology: &'a Topology,
+    /// Members of each server, servers in the order of the ring.
+    servers: Vec<Vec<GpuId>>,
+    /// What an all-reduce costs inside a server beside its hops.
+    base: f64,
+}
+
+/// The size for which ways between two GPUs are chosen: a prompt of some hundred tokens.
+const TYPICAL: f64 = 4e6;
+
+impl<'a> Group<'a> {
+    fn new(topology: &'a Topology, members: &[GpuId]) -> Group<'a> {
+        let mut servers: Vec<Vec<GpuId>> = Vec::new();
+        for gpu in members {
+            let home = topology.server_of(*gpu);
+            match servers.iter_mut().find(|one| topology.server_of(one[0]) == home) {
+                Some(server) => server.push(*gpu),
+                None => servers.push(vec![*gpu]),
+            }
+        }
+        let base = members.iter().map(|gpu| topology.kind(*gpu).efficiency.reduce);
+        let base = base.fold(0.0, f64::max);
+        Group { topology, servers, base }
+    }
+
+    fn choice(&self, algorithm: Algorithm, latency: f64, loads: Loads) -> Choice {
+        let slowest = loads.slowest(self.topology);
+        let per_byte = slowest.map_or(0.0, |(_, seconds)| seconds);
+        let bottleneck = slowest.map(|(link, _)| link);
+        Choice { algorithm, latency, per_byte, loads, bottleneck }
+    }
+
+    fn way(&self, from: GpuId, to: GpuId) -> Option<Route> {
+        route(self.topology, from, to, TYPICAL)
+    }
+
+    /// Puts a ring on the links; the latency of a chunk on its way.
+    fn circle(&self, order: &[GpuId], bytes: f64, loads: &mut Loads) -> Option<f64> {
+        let len = order.len() as f64;
+        let mut around = 0.0;
+        for (at, from) in order.iter().enumerate() {
+            let way = self.way(*from, order[(at + 1) % order.len()])?;
+            loads.add(&way.links, 2.0 * (len - 1.0) / len * bytes);
+            around += way.latency;
+        }
+        Some(2.0 * (len - 1.0) / len * around)
+    }
+
+    /// One server: the latency is the calibration's own.
+    fn inside(&self) -> Choice {
+        let mut loads = Loads::default();
+        self.circle(&self.servers[0], 1.0, &mut loads);
+        self.choice(Algorithm::Ring, self.base, loads)
+    }
+
+    fn ring(&self) -> Option<Choice> {
+        let rings = self.servers.iter().map(Vec::len).min().unwrap_or(1);
+        let mut loads = Loads::default();
+        let mut latency = 0.0_f64;
+        for ring in 0..rings {
+            // Ring by ring another member is the last of its server, whose card is the way out.
+            let turned = |server: &Vec<GpuId>| {
+                let mut server = server.clone();
+                server.rotate_left(ring);
+                server
+            };
+            let order: Vec<GpuId> = self.servers.iter().flat_map(turned).collect();
+            latency = latency.max(self.circle(&order, 1.0 / rings as f64, &mut loads)?);
+        }
+        Some(self.choice(Algorithm::Ring, self.base + latency, loads))
+    }
+
+    /// Two trees in which every server is once inside and once a leaf load all servers alike: as if
+    /// each sent its part to both neighbours.
+    fn tree(&self) -> Option<Choice> {
+        let count = self.servers.len();
+        let channels = self.servers.iter().map(Vec::len).min().unwrap_or(1);
+        let share = (count as f64 - 1.0) / count as f64 / channels as f64;
+        let mut loads = Loads::default();
+        let mut hop = 0.0_f64;
+        for (at, server) in self.servers.iter().enumerate() {
+            for channel in 0..channels {
+                for next in [(at + 1) % count, (at + count - 1) % count] {
+                    let way = self.way(server[channel], self.servers[next][channel])?;
+                    loads.add(&way.links, share);
+                    hop = hop.max(way.latency);
+                }
+            }
+        }
+        let longest = self.servers.iter().map(Vec::len).max().unwrap_or(1) as f64;
+        for server in self.servers.iter().filter(|server| server.len() > 1) {
+            self.circle(server, 1.0, &mut loads)?;
+        }
+        let levels = libm::ceil(libm::log2(count as f64));
+        let latency = 2.0 * (levels * hop + (longest - 1.0) * hop::NVLINK);
+        Some(self.choice(Algorithm::Tree, self.base + latency, loads))
+    }
+
+    /// Members of each server, where all have equally many, above one, and NVLink.
+    fn even(&self) -> Option<usize> {
+        let len = self.servers[0].len();
+        let same = self.servers.iter().all(|server| server.len() == len);
+        let nvlink = |server: &Vec<GpuId>| self.topology.home(server[0]).nvlink.is_some();
+        (len > 1 && same && self.servers.iter().all(nvlink)).then_some(len)
+    }
+
+    /// Adding up and handing out inside each server: together one ring of it.
+    fn fold(&self, loads: &mut Loads) -> Option<()> {
+        self.servers.iter().try_for_each(|server| self.circle(server, 1.0, loads).map(|_| ()))
+    }
+
+    fn relayed(&self) -> Option<Choice> {
+        let each = self.even()?;
+        let mut loads = Loads::default();
+        self.fold(&mut loads)?;
+        let mut latency = 0.0_f64;
+        for nth in 0..each {
+            let order: Vec<GpuId> = self.servers.iter().map(|server| server[nth]).collect();
+            latency = latency.max(self.circle(&order, 1.0 / each as f64, &mut loads)?);
+        }
+        let latency = self.base + latency + 2.0 * (each as f64 - 1.0) * hop::NVLINK;
+        Some(self.choice(Algorithm::Relayed, latency, loads))
+    }
+
+    fn in_network(&self) -> Option<Choice> {
+        let mut loads = Loads::default();
+        let ranks: Vec<Vec<GpuId>> = match self.even() {
+            Some(each) => {
+                self.fold(&mut loads)?;
+                (0..each).map(|nth| self.servers.iter().map(|one| one[nth]).collect()).collect()
+            }
+            None => vec![self.servers.iter().flatten().copied().collect()],
+        };
+        let part = 1.0 / ranks.len() as f64;
+        let (mut latency, mut slots) = (0.0_f64, 0.0_f64);
+        for rank in &ranks {
+            let aggregation = self.gather(rank, part, &mut loads)?;
+            latency = latency.max(aggregation.latency);
+            slots = slots.max(part / aggregation.rate);
+        }
+        let folded = if ranks.len() > 1 { self.base } else { 0.0 };
+        let mut choice = self.choice(Algorithm::InNetwork, latency + folded, loads);
+        choice.per_byte = choice.per_byte.max(slots);
+        Some(choice)
+    }
+
+    /// Sends a part from each of `rank` to the lowest switch that all of them meet on, and back.
+    fn gather(&self, rank: &[GpuId], part: f64, loads: &mut Loads) -> Option<Aggregation> {
+        let topology = self.topology;
+        let card = |gpu: GpuId| topology.own_card(gpu);
+        let access = |gpu: GpuId| Some(topology.home(gpu).cards[card(gpu)? as usize].access);
+        let first = access(*rank.first()?)?;
+        let met = rank.iter().all(|gpu| access(*gpu) == Some(first));
+        let aggregation = if met {
+            topology.access()[first as usize].aggregation?
+        } else {
+            topology.core()?.aggregation?
+        };
+        for gpu in rank {
+            for way in [Way::Out, Way::In] {
+                let nth = card(*gpu)?;
+                let links =
+                    [topology.pcie(*gpu, way), topology.card(topology.server_of(*gpu), nth, way)];
+                loads.add(&links, part);
+                if !met {
+                    loads.add(&[topology.uplink(access(*gpu)?, way)], part);
+                }
+            }
+        }
+        Some(aggregation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Judging: what prefill and decode instances serve together.
+//!
+//! Every prefill instance sends to every decode instance, each in proportion to what it can serve. A
+//! fleet serves the least of what all prefills can, what all decodes can, and what its fullest link
+//! carries: all traffic of all instances at that rate, all-reduces, hops and KV, must leave every
+//! link a fifth of itself. Contention between instances is so counted as capacity; the delay that
+//! their transfers cause each other below that is not.
+//!
+//! KV is charged to the TTFT, once for a request, and not to each token as in the paper's equation 4.
+
+use std::rc::Rc;
+
+use crate::instance::Rated;
+use crate::loads::Loads;
+use crate::task::Task;
+use crate::topology::LinkId;
+use crate::transfer::transfer;
+
+/// Share of a link that traffic may fill.
+pub const FULL: f64 = 0.8;
+
+/// Instances that exchange KV.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    /// Those that compute prompts.
+    pub prefill: Vec<Rc<Rated>>,
+    /// Those that write replies.
+    pub decode: Vec<Rc<Rated>>,
+}
+
+/// What keeps a fleet from serving more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// Prompts.
+    Prefill,
+    /// Replies.
+    Decode,
+    /// A link.
+    Link(LinkId),
+}
+
+/// What a fleet serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Requests a second within both objectives.
+    pub goodput: f64,
+    /// What the prefill instances can, together.
+    pub prefill: f64,
+    /// What the decode instances can, together.
+    pub decode: f64,
+    /// What keeps it from serving more.
+    pub limit: Limit,
+    /// Worst seconds after a prompt until its KV is there.
+    pub handoff: f64,
+    /// Bytes of one request on each link, on average.
+    pub loads: Loads,
+}
+
+/// What requests of a fleet see, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Mean TTFT.
+    pub ttft: f64,
+    /// The TTFT that the objective's share of requests stays below, in the slowest instance.
+    pub ttft_within: f64,
+    /// TPOT of the slowest instance.
+    pub tpot: f64,
+}
+
+impl Fleet {
+    /// What requests see at `rate`, dealt out as the verdict has it.
+    #[must_use]
+    pub fn times(&self, task: &Task<'_>, verdict: &Verdict, rate: f64) -> Times {
+        let mut times = Times { ttft: 0.0, ttft_within: 0.0, tpot: 0.0 };
+        let all: f64 = self.prefill.iter().map(|one| one.rate).sum();
+        for one in &self.prefill {
+            let share = one.rate / all;
+            let (mean, within) = one.ttft(task, rate * share, verdict.handoff);
+            times.ttft += share * mean;
+            times.ttft_within = times.ttft_within.max(within);
+        }
+        for one in &self.decode {
+            times.tpot = times.tpot.max(one.tpot(task, rate * one.rate / verdict.decode));
+        }
+        times
+    }
+
+    /// GPUs in use.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.all().map(|rated| rated.instance.parallel.gpus()).sum()
+    }
+
+    /// Every instance.
+    pub fn all(&self) -> impl Iterator<Item = &Rc<Rated>> {
+        self.prefill.iter().chain(&self.decode)
+    }
+
+    /// What it serves; `None` where it serves nothing.
+    #[must_use]
+    pub fn judged(&self, task: &Task<'_>) -> Option<Verdict> {
+        let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
+        if decode <= 0.0 || self.prefill.is_empty() {
+            return None;
+        }
+        let layers = task.subject.shape.layers;
+        let (mut rates, mut sent) = (Vec::new(), Vec::new());
+        let mut worst = 0.0_f64;
+        for from in &self.prefill {
+            let (mut all, mut late) = (Loads::default(), 0.0_f64);
+            for to in &self.decode {
+                let kv = transfer(task, &from.instance, &to.instance)?;
+                late = late.max(kv.exposed(layers, from.service));
+                all.merge(&kv.loads, to.rate / decode);
+            }
+            rates.push(from.rate_with(task, late));
+            sent.push(all);
+            worst = worst.max(late);
+        }
+        let prefill: f64 = rates.iter().sum();
+        if prefill <= 0.0 {
+            return None;
+        }
+        let mut loads = Loads::default();
+        for ((from, rate), kv) in self.prefill.iter().zip(&rates).zip(&sent) {
+            loads.merge(&from.loads, rate / prefill);
+            loads.merge(kv, rate / prefill);
+        }
+        for to in &self.decode {
+            loads.merge(&to.loads, to.rate / decode);
+        }
+        let link = loads.slowest(task.topology);
+        let carried = link.map_or(f64::INFINITY, |(_, seconds)| FULL / seconds);
+        let goodput = prefill.min(decode).min(carried);
+        let limit = match link {
+            Some((link, _)) if carried < prefill.min(decode) => Limit::Link(link),
+            _ if prefill < decode => Limit::Prefill,
+            _ => Limit::Decode,
+        };
+        Some(Verdict { goodput, prefill, decode, limit, handoff: worst, loads })
+    }
+}

@@ -1,0 +1,11 @@
+//! Topologies from text: our own YAML, NCCL's topology dump, `nvidia-smi topo -m`.
+
+mod nccl;
+mod smi;
+mod spec;
+
+pub use nccl::from_nccl;
+pub use smi::from_smi;
+pub use spec::{
+    AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, ServerSpec, TopologySpec, UnitSpec, VERSION,
+};

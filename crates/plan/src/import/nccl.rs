@@ -1,0 +1,126 @@
+//! One server from NCCL's topology dump (`NCCL_TOPO_DUMP_FILE`).
+//!
+//! The dump is a tree: `cpu` elements with a NUMA node each, `pci` elements below them, and in these
+//! `gpu` elements (with `nvlink` children: target, count) and `nic` elements with `net` children,
+//! whose `speed` is in Mb/s. Only that is read: a card's port is a card, and a GPU's NVLink is the
+//! sum of its links.
+
+use roxmltree::{Document, Node};
+
+use crate::import::spec::{ServerSpec, TopologySpec, UnitSpec, VERSION};
+use crate::import::{AccessSpec, smi};
+use crate::problem::Problems;
+use crate::units::Rate;
+
+/// Reads a dump. The GPUs' kind is not in it and has to be said.
+///
+/// # Errors
+/// What is missing or strange in the dump.
+pub fn from_nccl(xml: &str, gpu: &str) -> Result<TopologySpec, Problems> {
+    let document = Document::parse(xml).map_err(|error| {
+        Problems::one("nccl", error, "write it with NCCL_TOPO_DUMP_FILE=FILE and any NCCL program")
+    })?;
+    let all = |name: &'static str| {
+        document.descendants().filter(move |node| node.has_tag_name(name)).collect::<Vec<_>>()
+    };
+    let gpus = all("gpu");
+    let mut found = Problems(Vec::new());
+    found.unless(!gpus.is_empty(), "nccl", "no <gpu>", "dump it on a server with GPUs");
+    let nets: Vec<Node<'_, '_>> =
+        all("net").into_iter().filter(|net| net.attribute("speed").is_some()).collect();
+    let mut rate = None;
+    for net in &nets {
+        let speed = net.attribute("speed").unwrap_or_default();
+        let megabits = speed.parse::<f64>().ok().filter(|speed| *speed > 0.0);
+        let remedy = "a port without a rate carries nothing; take it out of the dump";
+        let name = net.attribute("name").unwrap_or("?");
+        found.unless(megabits.is_some(), format!("net {name} speed"), speed, remedy);
+        let one = megabits.unwrap_or(0.0) * 125e3;
+        rate = Some(rate.map_or(one, |rate: f64| rate.min(one)));
+    }
+    found.or(())?;
+    let nodes = |list: &[Node<'_, '_>]| list.iter().map(numa).collect::<Vec<u8>>();
+    let links: Vec<u32> = gpus.iter().map(links).collect();
+    let slowest = links.iter().min().copied().unwrap_or(0);
+    let server = ServerSpec {
+        count: 1,
+        name: None,
+        gpu: gpu.to_owned(),
+        gpus: gpus.len() as u32,
+        memory: None,
+        nvlink: (slowest > 0).then(|| smi::nvlink(slowest)),
+        pcie: None,
+        socket: super::spec::socket(),
+        numa: nodes(&gpus),
+        cards: nets.len() as u32,
+        card_rate: rate.map(Rate),
+        card_numa: nodes(&nets),
+    };
+    let unit = UnitSpec { count: 1, access: AccessSpec::default(), servers: vec![server] };
+    let name = "imported".to_owned();
+    let spec = TopologySpec { version: VERSION, name, units: vec![unit], core: None };
+    Problems(spec.problems()).or(spec)
+}
+
+/// The NUMA node of the processor above.
+fn numa(node: &Node<'_, '_>) -> u8 {
+    node.ancestors()
+        .find(|one| one.has_tag_name("cpu"))
+        .and_then(|cpu| cpu.attribute("numaid")?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// NVLinks of a GPU, to switches or to other GPUs.
+fn links(gpu: &Node<'_, '_>) -> u32 {
+    gpu.children()
+        .filter(|one| one.has_tag_name("nvlink"))
+        .filter_map(|link| link.attribute("count")?.parse::<u32>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DUMP: &str = r#"<system version="1">
+  <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel">
+    <pci busid="0000:17:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:1a:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="0" sm="80" rank="0" gdr="1"><nvlink target="0000:c7:00.0" count="12" tclass="0x068000"/></gpu>
+      </pci>
+      <pci busid="0000:1b:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" maxconn="131072" gdr="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+  <cpu numaid="1" affinity="ffff0000" arch="x86_64" vendor="GenuineIntel">
+    <pci busid="0000:b1:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="80" rank="1" gdr="1"><nvlink target="0000:c7:00.0" count="12" tclass="0x068000"/></gpu>
+    </pci>
+  </cpu>
+</system>"#;
+
+    // GPUs, cards, NUMA nodes and NVLink's rate come out of the dump.
+    #[test]
+    fn a_dump_becomes_a_server() {
+        let spec = from_nccl(DUMP, "a100").unwrap();
+        let server = &spec.units[0].servers[0];
+        assert_eq!((server.gpus, server.cards), (2, 1));
+        assert_eq!((&server.numa[..], &server.card_numa[..]), (&[0, 1][..], &[0][..]));
+        assert_eq!(server.nvlink, Some(Rate(300e9)));
+        assert_eq!(server.card_rate, Some(Rate(25e9)));
+    }
+
+    // Without NVLink there is none; a port without a rate, no GPU or no XML at all is said.
+    #[test]
+    fn what_is_missing_is_said() {
+        let plain = DUMP.replace("nvlink", "c2c");
+        assert_eq!(from_nccl(&plain, "a100").unwrap().units[0].servers[0].nvlink, None);
+        let error = |xml: &str| from_nccl(xml, "a100").unwrap_err().to_string();
+        assert!(error(&DUMP.replace("200000", "-1")).starts_with("net mlx5_0 speed: -1;"));
+        assert!(error("<system/>").starts_with("nccl: no <gpu>;"));
+        assert!(error("GPU0 GPU1").contains("NCCL_TOPO_DUMP_FILE"));
+        let unknown = from_nccl(DUMP, "b300").unwrap_err().to_string();
+        assert!(unknown.contains("b300; use one of"), "{unknown}");
+    }
+}

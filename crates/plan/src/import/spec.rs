@@ -1,0 +1,380 @@
+//! Our own format: units of servers under their access switches, and the core. docs/planner.md has
+//! it field by field.
+//!
+//! Reading fails at the first thing that is no topology at all (syntax, an unknown key, a wrong
+//! unit) with its line; checking finds everything else at once.
+
+use meridian_engine::{GPUS, Gpu};
+use serde::{Deserialize, Serialize};
+
+use crate::problem::{Problem, Problems};
+use crate::topology::{Access, Aggregation, Card, Core, Server, Topology};
+use crate::units::{Rate, Size, Span};
+
+/// The schema version that this program reads.
+pub const VERSION: u32 = 1;
+/// Most GPUs of a topology.
+pub const MOST_GPUS: u32 = 65_536;
+/// Most of anything that a file counts.
+const MOST: u32 = 65_536;
+/// Most GPUs of a server.
+const MOST_IN_SERVER: u32 = 64;
+
+/// A topology file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologySpec {
+    /// Schema version: 1.
+    pub version: u32,
+    /// Its name, in reports.
+    #[serde(default = "unnamed")]
+    pub name: String,
+    /// Groups of servers.
+    pub units: Vec<UnitSpec>,
+    /// What joins access switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<CoreSpec>,
+}
+
+/// Servers under access switches of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnitSpec {
+    /// So many of them.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// The access switches of each.
+    #[serde(default)]
+    pub access: AccessSpec,
+    /// The servers of each.
+    pub servers: Vec<ServerSpec>,
+}
+
+/// Access switches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSpec {
+    /// So many in a unit; a server's card `i` goes to switch `i` modulo this.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// What they add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<AggregationSpec>,
+}
+
+impl Default for AccessSpec {
+    fn default() -> AccessSpec {
+        AccessSpec { count: 1, aggregation: None }
+    }
+}
+
+/// In-network aggregation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AggregationSpec {
+    /// Time of an empty all-reduce through it.
+    #[serde(default = "collnet")]
+    pub latency: Span,
+    /// What its slots let through a port.
+    pub rate: Rate,
+}
+
+/// Equal servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// So many of them in each unit.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// What their names begin with; the GPU's name by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The GPU's short name.
+    pub gpu: String,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// Memory of a GPU, where it is not the kind's usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// NVLink of a GPU in each direction; without it GPUs talk over PCIe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvlink: Option<Rate>,
+    /// PCIe of a GPU in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<Rate>,
+    /// Between NUMA nodes in each direction.
+    #[serde(default = "socket")]
+    pub socket: Rate,
+    /// The NUMA node of each GPU; all of one by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa: Vec<u8>,
+    /// Network cards.
+    #[serde(default)]
+    pub cards: u32,
+    /// A card's rate in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card_rate: Option<Rate>,
+    /// The NUMA node of each card; dealt out over the GPUs' by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub card_numa: Vec<u8>,
+}
+
+/// What joins access switches, evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreSpec {
+    /// Core switches.
+    pub switches: u32,
+    /// Rate of an access switch's cards over the rate of its uplinks: 1 is full bisection.
+    #[serde(default = "full")]
+    pub oversubscription: f64,
+    /// What they add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<AggregationSpec>,
+}
+
+fn unnamed() -> String {
+    "topology".to_owned()
+}
+fn one() -> u32 {
+    1
+}
+fn full() -> f64 {
+    1.0
+}
+/// NCCL's CollNet over commodity switches.
+fn collnet() -> Span {
+    Span(30e-6)
+}
+/// One way over the link between two sockets, as transfers see it.
+pub(super) fn socket() -> Rate {
+    Rate(40e9)
+}
+
+impl TopologySpec {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// See [`Problems`]: one for a text that is no topology, otherwise everything at once.
+    pub fn read(yaml: &str) -> Result<TopologySpec, Problems> {
+        let spec: TopologySpec = serde_saphyr::from_str(yaml).map_err(|error| {
+            Problems::one("topology", error, "docs/planner.md has every field of the file")
+        })?;
+        Problems(spec.problems()).or(spec)
+    }
+
+    /// The file of it.
+    ///
+    /// # Panics
+    /// Never: every field can be written.
+    #[must_use]
+    pub fn print(&self) -> String {
+        serde_saphyr::to_string(self).expect("plain fields can be written as YAML")
+    }
+
+    /// Everything that keeps it from working.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut found = Problems(Vec::new());
+        found.unless(self.version == VERSION, "version", self.version, format!("use {VERSION}"));
+        found.unless(!self.units.is_empty(), "units", "none", "give at least one with servers");
+        let mut gpus = 0_u64;
+        let mut servers = 0_u64;
+        for (at, unit) in self.units.iter().enumerate() {
+            let field = format!("units[{at}]");
+            count(&mut found, &format!("{field}.count"), unit.count);
+            count(&mut found, &format!("{field}.access.count"), unit.access.count);
+            unit.access.check(&mut found, &format!("{field}.access.aggregation"));
+            let none = !unit.servers.is_empty();
+            found.unless(none, format!("{field}.servers"), "none", "give at least one");
+            for (nth, server) in unit.servers.iter().enumerate() {
+                server.check(&mut found, &format!("{field}.servers[{nth}]"));
+                let many = u64::from(unit.count) * u64::from(server.count);
+                servers += many;
+                gpus += many * u64::from(server.gpus);
+            }
+        }
+        let most = format!("use {MOST_GPUS} or fewer");
+        found.unless(gpus <= u64::from(MOST_GPUS), "units", format!("{gpus} GPUs"), most);
+        self.check_core(&mut found);
+        self.check_joined(&mut found, servers);
+        found.0
+    }
+
+    fn check_core(&self, found: &mut Problems) {
+        let Some(core) = &self.core else { return };
+        count(found, "core.switches", core.switches);
+        let fits = (1.0..=64.0).contains(&core.oversubscription);
+        found.unless(fits, "core.oversubscription", core.oversubscription, "use 1 to 64");
+        check_aggregation(core.aggregation.as_ref(), found, "core.aggregation");
+    }
+
+    /// Every server reaches every other one.
+    fn check_joined(&self, found: &mut Problems, servers: u64) {
+        if servers < 2 {
+            return;
+        }
+        for (at, unit) in self.units.iter().enumerate() {
+            for (nth, server) in unit.servers.iter().enumerate() {
+                let field = format!("units[{at}].servers[{nth}].cards");
+                let remedy = "the server is disconnected; give it a card and a card_rate";
+                found.unless(server.cards > 0, field, server.cards, remedy);
+            }
+        }
+        let units: u64 = self.units.iter().map(|unit| u64::from(unit.count)).sum();
+        let remedy = format!(
+            "nothing joins the {units} units; give core.switches, or plan each unit by itself"
+        );
+        found.unless(units < 2 || self.core.is_some(), "core", "none", remedy);
+        for (at, unit) in self.units.iter().enumerate().filter(|_| self.core.is_none()) {
+            let rails = unit.access.count;
+            let all = unit.servers.iter().all(|one| one.cards >= rails || one.cards == 0);
+            let remedy = format!(
+                "servers with fewer cards do not meet on every one of them: use fewer, give each \
+                 server {rails} cards, or add a core"
+            );
+            found.unless(all, format!("units[{at}].access.count"), rails, remedy);
+        }
+    }
+
+    /// The topology of it, which must be without problems.
+    ///
+    /// # Errors
+    /// See [`Self::problems`].
+    pub fn build(&self) -> Result<Topology, Problems> {
+        Problems(self.problems()).or(())?;
+        let (mut servers, mut access) = (Vec::new(), Vec::new());
+        let mut names = std::collections::BTreeMap::<String, u32>::new();
+        let mut unit = 0;
+        for spec in &self.units {
+            for _ in 0..spec.count {
+                let first = access.len() as u32;
+                let mut below = vec![0.0; spec.access.count as usize];
+                for server in &spec.servers {
+                    for _ in 0..server.count {
+                        let stem = server.name.as_ref().unwrap_or(&server.gpu);
+                        let nth = names.entry(stem.clone()).or_default();
+                        let placed =
+                            server.place(format!("{stem}-{nth}"), unit, first, &spec.access);
+                        *nth += 1;
+                        for card in &placed.cards {
+                            below[(card.access - first) as usize] += card.rate;
+                        }
+                        servers.push(placed);
+                    }
+                }
+                let over = self.core.map_or(f64::INFINITY, |core| core.oversubscription);
+                let aggregation = spec.access.aggregation.map(AggregationSpec::build);
+                access.extend(below.into_iter().map(|rate| Access {
+                    unit,
+                    uplink: rate / over,
+                    aggregation,
+                }));
+                unit += 1;
+            }
+        }
+        let core = self.core.map(|core| Core {
+            switches: core.switches,
+            aggregation: core.aggregation.map(AggregationSpec::build),
+        });
+        Ok(Topology::new(self.name.clone(), servers, access, core))
+    }
+}
+
+fn count(found: &mut Problems, field: &str, value: u32) {
+    found.unless((1..=MOST).contains(&value), field, value, format!("use 1 to {MOST}"));
+}
+
+fn check_aggregation(spec: Option<&AggregationSpec>, found: &mut Problems, field: &str) {
+    if let Some(spec) = spec {
+        let remedy = "a switch that lets nothing through adds nothing; leave aggregation out";
+        found.unless(spec.rate.0 > 0.0, format!("{field}.rate"), spec.rate, remedy);
+    }
+}
+
+impl AccessSpec {
+    fn check(&self, found: &mut Problems, field: &str) {
+        check_aggregation(self.aggregation.as_ref(), found, field);
+    }
+}
+
+impl AggregationSpec {
+    fn build(self) -> Aggregation {
+        Aggregation { latency: self.latency.0, rate: self.rate.0 }
+    }
+}
+
+impl ServerSpec {
+    fn check(&self, found: &mut Problems, field: &str) {
+        count(found, &format!("{field}.count"), self.count);
+        let known: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
+        let remedy = format!("use one of {}", known.join(", "));
+        found.unless(Gpu::named(&self.gpu).is_some(), format!("{field}.gpu"), &self.gpu, remedy);
+        let gpus = (1..=MOST_IN_SERVER).contains(&self.gpus);
+        let remedy = format!("use 1 to {MOST_IN_SERVER}");
+        found.unless(gpus, format!("{field}.gpus"), self.gpus, remedy);
+        let cards = self.cards <= MOST_IN_SERVER;
+        let remedy = format!("use {MOST_IN_SERVER} or fewer");
+        found.unless(cards, format!("{field}.cards"), self.cards, remedy);
+        let rates = [
+            ("nvlink", self.nvlink),
+            ("pcie", self.pcie),
+            ("socket", Some(self.socket)),
+            ("card_rate", self.card_rate.filter(|_| self.cards > 0)),
+        ];
+        for (name, rate) in rates {
+            let fits = rate.is_none_or(|rate| rate.0 >= 1e6 && rate.0 <= 1e15);
+            let remedy = "nothing gets through; use 1MB/s or more, or leave the field out";
+            found.unless(fits, format!("{field}.{name}"), rate.unwrap_or_default(), remedy);
+        }
+        let named = self.cards == 0 || self.card_rate.is_some();
+        found.unless(named, format!("{field}.card_rate"), "none", "give it, as in 100Gb/s");
+        let memory = self.memory.is_none_or(|size| size.0 >= 4e9 && size.0 <= 1e13);
+        let value = self.memory.unwrap_or_default();
+        found.unless(memory, format!("{field}.memory"), value, "use 4GB to 10000GB");
+        let lists = [
+            ("numa", &self.numa, self.gpus, "GPU"),
+            ("card_numa", &self.card_numa, self.cards, "card"),
+        ];
+        for (name, list, wanted, what) in lists {
+            let fits = list.is_empty() || list.len() == wanted as usize;
+            let value = format!("{} nodes", list.len());
+            let remedy = format!("give one for each {what}, {wanted} in all");
+            found.unless(fits, format!("{field}.{name}"), value, remedy);
+        }
+    }
+
+    fn place(&self, name: String, unit: u32, first: u32, access: &AccessSpec) -> Server {
+        let mut kind = Gpu::named(&self.gpu).expect("checked before it is built");
+        kind.memory = self.memory.map_or(kind.memory, |size| size.0);
+        let mut server = Server::unplaced(name, unit, kind, self.gpus);
+        if !self.numa.is_empty() {
+            server.numa.clone_from(&self.numa);
+        }
+        server.nvlink = self.nvlink.map(|rate| rate.0);
+        server.pcie = self.pcie.map_or(usual_pcie(&kind), |rate| rate.0);
+        server.socket = self.socket.0;
+        let rate = self.card_rate.unwrap_or_default().0;
+        let dealt = |nth: u32| server.numa[(nth * self.gpus / self.cards) as usize];
+        server.cards = (0..self.cards)
+            .map(|nth| Card {
+                rate,
+                access: first + nth % access.count,
+                numa: self.card_numa.get(nth as usize).copied().unwrap_or_else(|| dealt(nth)),
+            })
+            .collect();
+        server
+    }
+}
+
+/// Sixteen lanes of the generation that the GPU has.
+fn usual_pcie(kind: &Gpu) -> f64 {
+    match kind.name {
+        "v100" => 16e9,
+        "h100" | "h200" | "rtx-pro-6000" => 64e9,
+        _ => 32e9,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Instances: one engine on some GPUs, for prefill or for decode, and what it can serve.
+//!
+//! An instance is a pipeline of stages, each a group that splits every layer (tensor parallel), or
+//! one stage whose ranks share the experts and each hold the rest (expert parallel). Its step times
+//! are the engine model's calibrated terms; only the collectives are the topology's own.
+
+mod decode;
+mod prefill;
+mod step;
+
+use crate::collective::Choice;
+use crate::loads::Loads;
+use crate::task::Task;
+use crate::topology::GpuId;
+
+pub(crate) use step::Hop;
+use step::Pipeline;
+
+/// What an instance does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Computes prompts.
+    Prefill,
+    /// Writes replies.
+    Decode,
+}
+
+impl Phase {
+    /// The short name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Prefill => "prefill",
+            Phase::Decode => "decode",
+        }
+    }
+}
+
+/// How an instance is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Parallel {
+    /// GPUs of a stage.
+    pub tp: u32,
+    /// Stages.
+    pub pp: u32,
+    /// Whether the GPUs of the one stage share experts instead of splitting every layer.
+    pub ep: bool,
+}
+
+impl Parallel {
+    /// GPUs in all.
+    #[must_use]
+    pub const fn gpus(self) -> u32 {
+        self.tp * self.pp
+    }
+}
+
+/// One engine on some GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// What it does.
+    pub phase: Phase,
+    /// How it is split.
+    pub parallel: Parallel,
+    /// GPUs of each stage, by rank.
+    pub stages: Vec<Vec<GpuId>>,
+}
+
+impl Instance {
+    /// All of its GPUs, stage by stage.
+    pub fn gpus(&self) -> impl Iterator<Item = GpuId> + '_ {
+        self.stages.iter().flatten().copied()
+    }
+}
+
+/// Why an instance serves nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unfit {
+    /// The weights leave no room for KV; bytes that each GPU lacks.
+    Memory(f64),
+    /// GPUs that do not reach each other.
+    Disconnected,
+}
+
+/// An instance with what it can serve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rated {
+    /// The instance.
+    pub instance: Instance,
+    /// Ways of the all-reduce of each stage.
+    pub groups: Vec<Vec<Choice>>,
+    /// The ways between stages.
+    pub(crate) hops: Vec<Hop>,
+    /// Requests a second within the objective; prefill without what handing KV over takes.
+    pub rate: f64,
+    /// Prefill: seconds of a mean prompt. Decode: seconds of a step at that rate.
+    pub service: f64,
+    /// Of that, collectives and hops.
+    pub communication: f64,
+    /// The best that it can do without load: TTFT or TPOT, in seconds.
+    pub least: f64,
+    /// Decode: requests in the batch at that rate; prefill: 1.
+    pub batch: f64,
+    /// Bytes of all-reduces, for which ways are chosen.
+    pub message: f64,
+    /// Bytes that a request puts on each link.
+    pub loads: Loads,
+    /// Prefill: seconds between prompts that it can take.
+    pub interval: f64,
+    /// Prefill: seconds of a prompt that a share of the objective's attainment stays below.
+    pub long: f64,
+}
+
+impl Rated {
+    /// What an instance can serve.
+    ///
+    /// # Errors
+    /// Where it can't run at all.
+    pub fn new(task: &Task<'_>, instance: Instance) -> Result<Rated, Unfit> {
+        let pipeline = Pipeline::new(task, &instance)?;
+        match instance.phase {
+            Phase::Prefill => prefill::rated(task, instance, pipeline),
+            Phase::Decode => decode::rated(task, instance, pipeline),
+        }
+    }
+
+    /// The rate within the TTFT objective where handing over takes `handoff` seconds more.
+    #[must_use]
+    pub fn rate_with(&self, task: &Task<'_>, handoff: f64) -> f64 {
+        match self.instance.phase {
+            Phase::Prefill => prefill::rate(task, self, handoff),
+            Phase::Decode => self.rate,
+        }
+    }
+
+    /// Mean and attained TTFT at `rate` prompts a second.
+    #[must_use]
+    pub fn ttft(&self, task: &Task<'_>, rate: f64, handoff: f64) -> (f64, f64) {
+        prefill::ttft(task, self, rate, handoff)
+    }
+
+    /// Seconds of a token at `rate` requests a second.
+    #[must_use]
+    pub fn tpot(&self, task: &Task<'_>, rate: f64) -> f64 {
+        match Pipeline::new(task, &self.instance) {
+            Ok(pipeline) => decode::tpot_at(task, &pipeline, rate, self.batch),
+            Err(_) => f64::INFINITY,
+        }
+    }
+}

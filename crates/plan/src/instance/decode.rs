@@ -1,0 +1,80 @@
+//! Decode: a batch that is as large as its own speed makes it.
+//!
+//! At a rate R with replies of O tokens, n = R O TPOT(n) requests are in the batch. Arrivals vary, so
+//! a share of the objective's attainment of the time is to have its TPOT, its memory and its seats
+//! with as many more as Poisson has then. In a pipeline of p stages each step carries n / p.
+
+use meridian_engine::Work;
+
+use super::step::{Pipeline, Time};
+use super::{Instance, Rated, Unfit};
+use crate::queue::{largest, normal_quantile};
+use crate::task::Task;
+use crate::topology::GpuId;
+
+pub(super) fn rated(
+    task: &Task<'_>,
+    instance: Instance,
+    pipeline: Pipeline,
+) -> Result<Rated, Unfit> {
+    let kept = task.prompt.mean + task.output.mean / 2.0;
+    let seats: f64 = seats(task, &instance);
+    let most = (pipeline.kv_tokens() / kept).min(seats);
+    let z = normal_quantile(task.slo.attainment);
+    let crowded = |n: f64| n + z * libm::sqrt(n);
+    let good = |n: f64| {
+        let crowd = crowded(n);
+        crowd <= most && step(task, &pipeline, crowd).whole <= task.slo.tpot
+    };
+    let least = step(task, &pipeline, 1.0).whole;
+    let batch = if good(0.0) { largest(most, good) } else { 0.0 };
+    let time = step(task, &pipeline, batch.max(1.0));
+    // A batch that is less than one request on average is a step of one.
+    let rate = batch / (task.output.mean * time.whole);
+    let message = pipeline.bytes(batch.max(1.0) / pipeline.stages.len() as f64);
+    let loads = pipeline.loads(task.output.mean, message);
+    let (groups, hops) = pipeline.into_parts();
+    Ok(Rated {
+        instance,
+        groups,
+        hops,
+        rate,
+        service: time.whole,
+        communication: time.communication,
+        least,
+        batch,
+        message,
+        loads,
+        interval: 0.0,
+        long: 0.0,
+    })
+}
+
+/// What vLLM takes at once by default: 1,024 sequences on GPUs with much memory bandwidth.
+fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
+    let large = |gpu: &GpuId| matches!(task.topology.kind(*gpu).name, "h100" | "h200");
+    let each = if instance.gpus().all(|gpu| large(&gpu)) { 1024.0 } else { 256.0 };
+    if instance.parallel.ep { each * f64::from(instance.parallel.tp) } else { each }
+}
+
+/// A step of `n` requests: a pipeline's stages work on equal parts of them at once.
+fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
+    let part = n / pipeline.stages.len() as f64;
+    let tokens = part.max(1.0);
+    let mut time = pipeline.step(&Work {
+        tokens,
+        sequences: tokens,
+        context: tokens * (task.prompt.mean + task.output.mean / 2.0),
+        pairs: 0.0,
+        prompts: 0.0,
+    });
+    time.whole = time.whole.max(pipeline.stages.len() as f64 * time.slowest);
+    time
+}
+
+/// The fixed point of the batch at a rate, up to a batch of `most`.
+pub(super) fn tpot_at(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
+    let seconds = |n: f64| step(task, pipeline, n.max(1.0)).whole;
+    let behind = |n: f64| n <= rate * task.output.mean * seconds(n);
+    seconds(largest(most.max(1.0), behind))
+}

@@ -1,0 +1,243 @@
+//! The step of an instance: stages with the engine's terms, all-reduces and hops of the topology.
+//!
+//! Each stage holds its part of the layers and two all-reduces a layer. A stage of mixed kinds takes
+//! the slower one's coefficient, term by term. Between stages each rank passes its part of the hidden
+//! state on; who is paired with whom is a bottleneck assignment. The engine's fixed time of a step is
+//! counted in every stage.
+//!
+//! Ranks that share experts hold the rest of the model each: all tokens are gathered before and
+//! handed back after the experts of a layer, together one all-reduce of all tokens.
+
+use meridian_engine::{Gpu, Model, Terms, Work};
+
+use super::{Instance, Unfit};
+use crate::assign::bottleneck;
+use crate::collective::{self, Choice};
+use crate::loads::Loads;
+use crate::route::{Route, route};
+use crate::task::Task;
+use crate::topology::{GpuId, Topology};
+
+/// Bytes of a number of the hidden state.
+pub(crate) const NUMBER: f64 = 2.0;
+/// Room for fewer tokens of KV than this is none.
+const MIN_KV_TOKENS: f64 = 2048.0;
+
+/// What passes between two stages.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hop {
+    /// Who sends to whom.
+    pub(crate) pairs: Vec<(GpuId, GpuId)>,
+    latency: f64,
+    per_byte: f64,
+    /// What one byte of the whole hidden state puts on links.
+    loads: Loads,
+}
+
+pub(crate) struct Stage {
+    terms: Terms,
+    /// All-reduces of a step.
+    reductions: f64,
+    choices: Vec<Choice>,
+    /// KV tokens that fit, and would without any limit of memory.
+    pub(crate) kv_tokens: f64,
+}
+
+/// An instance, ready for steps.
+pub(crate) struct Pipeline {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) hops: Vec<Hop>,
+    hidden: f64,
+}
+
+/// The time of one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Time {
+    /// Through all stages, in seconds.
+    pub(crate) whole: f64,
+    /// The slowest stage.
+    pub(crate) slowest: f64,
+    /// Of the whole, collectives and hops.
+    pub(crate) communication: f64,
+}
+
+impl Pipeline {
+    pub(crate) fn new(task: &Task<'_>, instance: &Instance) -> Result<Pipeline, Unfit> {
+        let model = &task.subject.shape;
+        let count = instance.stages.len() as u32;
+        let mut stages = Vec::with_capacity(instance.stages.len());
+        for (at, gpus) in instance.stages.iter().enumerate() {
+            let at = at as u32;
+            let layers = model.layers / count + u32::from(at < model.layers % count);
+            stages.push(Stage::new(task, instance, gpus, layers, at + 1 == count)?);
+        }
+        let pairs = instance.stages.windows(2);
+        let hops: Option<Vec<Hop>> =
+            pairs.map(|pair| Hop::new(task.topology, &pair[0], &pair[1])).collect();
+        let hops = hops.ok_or(Unfit::Disconnected)?;
+        Ok(Pipeline { stages, hops, hidden: f64::from(model.hidden) * NUMBER })
+    }
+
+    /// Bytes of the hidden state of `tokens`.
+    pub(crate) fn bytes(&self, tokens: f64) -> f64 {
+        tokens * self.hidden
+    }
+
+    pub(crate) fn step(&self, work: &Work) -> Time {
+        let bytes = self.bytes(work.tokens);
+        let mut time = Time::default();
+        for stage in &self.stages {
+            let reduce = collective::best(&stage.choices, bytes);
+            let reduce = stage.reductions * reduce.map_or(0.0, |choice| choice.seconds(bytes));
+            let seconds = stage.terms.seconds(work) + reduce;
+            time.whole += seconds;
+            time.communication += reduce;
+            time.slowest = time.slowest.max(seconds);
+        }
+        for hop in &self.hops {
+            let seconds = hop.latency + hop.per_byte * bytes;
+            time.whole += seconds;
+            time.communication += seconds;
+        }
+        time
+    }
+
+    /// What `tokens` of a request put on links, where steps carry `message` bytes each.
+    pub(crate) fn loads(&self, tokens: f64, message: f64) -> Loads {
+        let bytes = self.bytes(tokens);
+        let mut loads = Loads::default();
+        for stage in &self.stages {
+            if let Some(choice) = collective::best(&stage.choices, message) {
+                loads.merge(&choice.loads, stage.reductions * bytes);
+            }
+        }
+        for hop in &self.hops {
+            loads.merge(&hop.loads, bytes);
+        }
+        loads
+    }
+
+    /// Tokens of KV that the fullest stage holds.
+    pub(crate) fn kv_tokens(&self) -> f64 {
+        self.stages.iter().map(|stage| stage.kv_tokens).fold(f64::INFINITY, f64::min)
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<Vec<Choice>>, Vec<Hop>) {
+        (self.stages.into_iter().map(|stage| stage.choices).collect(), self.hops)
+    }
+}
+
+impl Stage {
+    fn new(
+        task: &Task<'_>,
+        instance: &Instance,
+        gpus: &[GpuId],
+        layers: u32,
+        last: bool,
+    ) -> Result<Stage, Unfit> {
+        let model = &task.subject.shape;
+        let share = f64::from(layers) / f64::from(model.layers);
+        let ep = instance.parallel.ep;
+        let ranks = gpus.len() as u32;
+        let mut terms = Terms::default();
+        let mut kv_tokens = f64::INFINITY;
+        for gpu in gpus {
+            let kind = task.topology.kind(*gpu);
+            terms = slower(&terms, &part(model, kind, ranks, ep, share, last));
+            let room = kind.usable_memory() - weights(model, ranks, ep) * share;
+            // Ranks that share experts keep the KV of their own sequences, all of it.
+            let (token, copies) =
+                if ep { (model.kv_bytes(1), ranks) } else { (model.kv_bytes(ranks), 1) };
+            let tokens = room / (token * share) * f64::from(copies);
+            if tokens < MIN_KV_TOKENS {
+                return Err(Unfit::Memory(MIN_KV_TOKENS * token * share - room));
+            }
+            kv_tokens = kv_tokens.min(tokens);
+        }
+        let choices = collective::choices(task.topology, gpus);
+        if gpus.len() > 1 && choices.is_empty() {
+            return Err(Unfit::Disconnected);
+        }
+        let reductions = match (ep, model.experts) {
+            (true, Some(experts)) => f64::from(experts.layers),
+            _ => 2.0 * f64::from(layers),
+        };
+        Ok(Stage { terms, reductions, choices, kv_tokens })
+    }
+}
+
+/// Bytes of all weights on each rank.
+fn weights(model: &Model, ranks: u32, ep: bool) -> f64 {
+    let ranks = f64::from(ranks);
+    if ep {
+        return model.weight_bytes() - model.expert_bytes() * (1.0 - 1.0 / ranks);
+    }
+    model.weight_bytes() / ranks
+}
+
+/// The engine's terms of a part of the layers, without its own collectives.
+fn part(model: &Model, kind: &Gpu, ranks: u32, ep: bool, share: f64, last: bool) -> Terms {
+    let whole = if ep {
+        Terms::sharing_experts(model, kind, ranks)
+    } else {
+        Terms::split(model, kind, ranks)
+    };
+    let end = f64::from(u8::from(last));
+    Terms {
+        weights: whole.weights * share,
+        experts: whole.experts * share,
+        touch: whole.touch,
+        token: whole.token * share,
+        head: whole.head * end,
+        kv: whole.kv * share,
+        pair: whole.pair * share,
+        reduce: 0.0,
+        token_reduce: 0.0,
+        launch: whole.launch * share,
+        step: whole.step,
+        sequence: whole.sequence * end,
+    }
+}
+
+/// Term by term the slower of two.
+fn slower(a: &Terms, b: &Terms) -> Terms {
+    Terms {
+        weights: a.weights.max(b.weights),
+        experts: a.experts.max(b.experts),
+        touch: a.touch.max(b.touch),
+        token: a.token.max(b.token),
+        head: a.head.max(b.head),
+        kv: a.kv.max(b.kv),
+        pair: a.pair.max(b.pair),
+        reduce: a.reduce.max(b.reduce),
+        token_reduce: a.token_reduce.max(b.token_reduce),
+        launch: a.launch.max(b.launch),
+        step: a.step.max(b.step),
+        sequence: a.sequence.max(b.sequence),
+    }
+}
+
+impl Hop {
+    /// Each rank sends its part of the hidden state to its partner.
+    fn new(topology: &Topology, from: &[GpuId], to: &[GpuId]) -> Option<Hop> {
+        let part = 1.0 / from.len() as f64;
+        let ways: Option<Vec<Vec<Route>>> = from
+            .iter()
+            .map(|a| to.iter().map(|b| route(topology, *a, *b, 1e6)).collect())
+            .collect();
+        let ways = ways?;
+        let cost = |way: &Route| way.seconds(topology, part * 1e6);
+        let costs: Vec<Vec<f64>> = ways.iter().map(|row| row.iter().map(cost).collect()).collect();
+        let partners = bottleneck(&costs);
+        let mut loads = Loads::default();
+        let mut latency = 0.0_f64;
+        for (row, column) in partners.iter().enumerate() {
+            let way = &ways[row][*column];
+            loads.add(&way.links, part);
+            latency = latency.max(way.latency);
+        }
+        let per_byte = loads.slowest(topology).map_or(0.0, |(_, seconds)| seconds);
+        let pairs = partners.iter().enumerate().map(|(row, at)| (from[row], to[*at])).collect();
+        Some(Hop { pairs, latency, per_byte, loads })
+    }
+}

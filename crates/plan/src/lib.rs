@@ -1,0 +1,52 @@
+//! Where GPUs go and which collective they use: HeroServe's planner ("Scalable and Fast Inference
+//! Serving via Hybrid Communication Scheduling on Heterogeneous Networks").
+//!
+//! A pure library: text and values in, values and text out. Files are read by whoever calls it.
+
+mod assign;
+mod cell;
+mod check;
+pub mod collective;
+mod document;
+mod explain;
+mod fleet;
+mod group;
+mod import;
+mod instance;
+mod loads;
+mod model;
+mod pack;
+mod problem;
+mod queue;
+mod route;
+mod search;
+mod shape;
+mod table;
+mod task;
+mod topology;
+mod transfer;
+pub mod units;
+
+pub use cell::{Found, Ranked};
+pub use check::{check, task_of};
+pub use document::{
+    CellFile, InstanceFile, LengthsFile, PLAN_VERSION, PhaseName, PlanFile, RowFile, SloFile,
+};
+pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
+pub use import::{
+    AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, ServerSpec, TopologySpec, UnitSpec, VERSION,
+    from_nccl, from_smi,
+};
+pub use instance::{Instance, Parallel, Phase, Rated, Unfit};
+pub use loads::Loads;
+pub use model::Subject;
+pub use problem::{Problem, Problems};
+pub use queue::Queue;
+pub use route::{Route, hop, route};
+pub use search::{Plan, plan};
+pub use table::{GroupPolicy, PolicyTable};
+pub use task::{Lengths, Slo, Task};
+pub use topology::{
+    Access, Aggregation, CARD_SHARE, Card, Core, GpuId, LinkId, LinkName, Server, Topology, Way,
+};
+pub use transfer::{Transfer, transfer};

@@ -1,0 +1,281 @@
+//! What is planned for: a model's shape, by name or from a Hugging Face `config.json`.
+//!
+//! Dense models and mixtures of experts, with grouped-query or latent attention, as the engine model
+//! knows them. A feed-forward layer without a gate has two matrices where the engine model counts
+//! three, and is taken as one of two thirds of its width. Windowed attention other than gpt-oss's
+//! counts in full, which asks for more KV reads than there are.
+//!
+//! It refuses what the engine model has no step time for: linear or sparse attention, latent
+//! attention of other ranks than DeepSeek's, 4-bit weights outside of experts.
+
+use meridian_engine::{Experts, MODELS, Model, Precision, WINDOW};
+use serde_json::{Map, Value};
+
+use crate::problem::Problems;
+
+/// A model with its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// Its name, in plans and launch lines.
+    pub name: String,
+    /// Its shape.
+    pub shape: Model,
+}
+
+/// Models that HeroServe plans and the engine model has no row for.
+const CONFIGS: [(&str, &str); 2] = [
+    ("opt-66b", include_str!("../models/opt-66b.json")),
+    ("opt-175b", include_str!("../models/opt-175b.json")),
+];
+
+/// Architectures whose feed-forward layers have no gate.
+const UNGATED: [&str; 4] = ["opt", "gpt_neox", "phi", "starcoder2"];
+
+impl Subject {
+    /// The model of a short name.
+    ///
+    /// # Errors
+    /// With the names that are known.
+    pub fn named(name: &str) -> Result<Subject, Problems> {
+        if let Some((_, config)) = CONFIGS.iter().find(|(known, _)| *known == name) {
+            return Subject::from_config(name, config);
+        }
+        let shape = Model::named(name).ok_or_else(|| {
+            let known = MODELS.iter().map(|model| model.name);
+            let known: Vec<&str> = known.chain(CONFIGS.map(|(known, _)| known)).collect();
+            let remedy = format!("use a config.json, or one of {}", known.join(", "));
+            Problems::one("model", name, remedy)
+        })?;
+        Ok(Subject { name: name.to_owned(), shape })
+    }
+
+    /// The model of a `config.json`.
+    ///
+    /// # Errors
+    /// Everything that is missing or unknown, at once.
+    pub fn from_config(name: &str, json: &str) -> Result<Subject, Problems> {
+        let value: Value = serde_json::from_str(json)
+            .map_err(|error| Problems::one("config", error, "give the model's config.json"))?;
+        // Models that see keep the language model's fields one level down.
+        let inner = value.get("text_config").unwrap_or(&value);
+        let Some(fields) = inner.as_object() else {
+            return Err(Problems::one("config", "no object", "give the model's config.json"));
+        };
+        let mut config = Config { fields, found: Problems(Vec::new()) };
+        let shape = config.shape(&value);
+        config.found.or(Subject { name: name.to_owned(), shape })
+    }
+}
+
+struct Config<'a> {
+    fields: &'a Map<String, Value>,
+    found: Problems,
+}
+
+impl Config<'_> {
+    fn shape(&mut self, whole: &Value) -> Model {
+        let kind = self.text("model_type");
+        let hidden = self.needed(&["hidden_size"], 1 << 20);
+        let heads = self.needed(&["num_attention_heads"], 4096);
+        let layers = self.needed(&["num_hidden_layers"], 4096);
+        let vocab = self.needed(&["vocab_size"], 1 << 24);
+        let kv_heads = self.optional("num_key_value_heads").unwrap_or(heads);
+        let head_dim = self.optional("head_dim").unwrap_or(hidden / heads.max(1));
+        let whole_heads = heads > 0 && kv_heads > 0 && heads.is_multiple_of(kv_heads);
+        let remedy = format!("it must divide num_attention_heads, {heads}");
+        self.found.unless(whole_heads, "num_key_value_heads", kv_heads, remedy);
+        let experts = self.experts(layers);
+        let dense = experts.is_none_or(|experts| experts.layers < layers);
+        let mut intermediate = self.any(&["intermediate_size", "ffn_dim"]).unwrap_or(0);
+        let remedy = "give the width of the feed-forward layers";
+        self.found.unless(!dense || intermediate > 0, "intermediate_size", intermediate, remedy);
+        if UNGATED.contains(&kind.as_str()) {
+            intermediate = intermediate * 2 / 3;
+        }
+        self.attention();
+        let latent = self.latent();
+        Model {
+            name: "config.json",
+            layers,
+            hidden,
+            heads,
+            kv_heads,
+            head_dim,
+            intermediate,
+            vocab,
+            context: self.optional("max_position_embeddings").unwrap_or(8192),
+            experts,
+            latent,
+            windowed: self.windowed(),
+            precision: self.precision(whole),
+            kv_number: 2.0,
+        }
+    }
+
+    fn experts(&mut self, layers: u32) -> Option<Experts> {
+        let count = self.any(&["n_routed_experts", "num_experts", "num_local_experts"])?;
+        if count < 2 {
+            return None;
+        }
+        let active = self.any(&["num_experts_per_tok", "experts_per_token"]).unwrap_or(0);
+        let remedy =
+            format!("it says how many of the {count} experts a token uses; use 1 to {count}");
+        self.found.unless((1..=count).contains(&active), "num_experts_per_tok", active, remedy);
+        let width = self.any(&["moe_intermediate_size", "intermediate_size"]).unwrap_or(0);
+        let remedy = "give the width of an expert";
+        self.found.unless(width > 0, "moe_intermediate_size", width, remedy);
+        let shared = match self.optional("shared_expert_intermediate_size") {
+            Some(shared) => shared,
+            None => width * self.optional("n_shared_experts").unwrap_or(0),
+        };
+        let dense = self.optional("first_k_dense_replace").unwrap_or(0);
+        let listed = self.fields.get("mlp_only_layers").and_then(Value::as_array);
+        let dense = listed.map_or(dense, |list| list.len() as u32).min(layers);
+        let step = self.optional("decoder_sparse_step").unwrap_or(1).max(1);
+        let layers = (layers - dense) / step;
+        Some(Experts { layers, count, active, intermediate: width, shared })
+    }
+
+    /// Refuses attention that has no step time here.
+    fn attention(&mut self) {
+        let kinds = self.fields.get("layer_types").and_then(Value::as_array);
+        let known = ["full_attention", "sliding_attention"];
+        let strange = kinds.into_iter().flatten().filter_map(Value::as_str);
+        let strange = strange.into_iter().find(|kind| !known.contains(kind));
+        let remedy = "there is no step time for it; use a model with full or sliding attention";
+        self.found.unless(strange.is_none(), "layer_types", strange.unwrap_or(""), remedy);
+        let sparse = self.optional("index_topk");
+        self.found.unless(sparse.is_none(), "index_topk", sparse.unwrap_or(0), remedy);
+    }
+
+    fn latent(&mut self) -> bool {
+        let Some(rank) = self.optional("kv_lora_rank") else { return false };
+        let wanted = [("kv_lora_rank", 512), ("qk_rope_head_dim", 64), ("qk_nope_head_dim", 128)];
+        for (field, known) in wanted {
+            let value = self.optional(field).unwrap_or(0);
+            let remedy = format!("latent attention is known with DeepSeek-V3's ranks; use {known}");
+            self.found.unless(value == known, field, value, remedy);
+        }
+        rank > 0
+    }
+
+    fn windowed(&self) -> u32 {
+        let window = self.fields.get("sliding_window").and_then(Value::as_u64);
+        let kinds = self.fields.get("layer_types").and_then(Value::as_array);
+        let sliding = |kind: &&Value| kind.as_str() == Some("sliding_attention");
+        match (window, kinds) {
+            (Some(window), Some(kinds)) if window == u64::from(WINDOW) => {
+                kinds.iter().filter(sliding).count() as u32
+            }
+            _ => 0,
+        }
+    }
+
+    fn precision(&mut self, whole: &Value) -> Precision {
+        let quantization =
+            self.fields.get("quantization_config").or_else(|| whole.get("quantization_config"));
+        let method = quantization.and_then(|one| one.get("quant_method")).and_then(Value::as_str);
+        match method {
+            None => Precision::Bf16,
+            Some("fp8") => Precision::Fp8,
+            Some("mxfp4") => Precision::Int4Experts,
+            Some(other) => {
+                let remedy = "there is no step time for it; use weights in bf16, fp8 or mxfp4";
+                self.found.unless(false, "quantization_config.quant_method", other, remedy);
+                Precision::Bf16
+            }
+        }
+    }
+
+    fn text(&self, field: &str) -> String {
+        self.fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// A count that has to be there.
+    fn needed(&mut self, names: &[&str], most: u32) -> u32 {
+        let value = self.any(names).unwrap_or(0);
+        let fits = (1..=most).contains(&value);
+        self.found.unless(fits, names[0], value, format!("give it, from 1 to {most}"));
+        value
+    }
+
+    fn any(&mut self, names: &[&str]) -> Option<u32> {
+        names.iter().find_map(|name| self.optional(name))
+    }
+
+    /// A count that may be missing; one that is no count is a problem.
+    fn optional(&mut self, field: &str) -> Option<u32> {
+        let value = self.fields.get(field).filter(|value| !value.is_null())?;
+        let count = value.as_u64().and_then(|value| u32::try_from(value).ok());
+        self.found.unless(count.is_some(), field, value, "use a whole number");
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(json: &str) -> String {
+        Subject::from_config("m", json).unwrap_err().to_string()
+    }
+
+    // OPT has no gate and no grouped queries, and comes out at its published size.
+    #[test]
+    fn opt_has_its_size() {
+        for (name, billions) in [("opt-66b", 65.7), ("opt-175b", 175.0)] {
+            let ours = Subject::named(name).unwrap().shape.params() / 1e9;
+            assert!((ours / billions - 1.0).abs() < 0.01, "{name}: {ours}");
+        }
+    }
+
+    // A grouped-query config gives the row that the engine model has for the same model.
+    #[test]
+    fn llama_is_the_engines_own() {
+        let json = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+            "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+            "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256,
+            "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}"#;
+        let read = Subject::from_config("llama", json).unwrap().shape;
+        let row = Model::named("llama-3.1-70b").unwrap();
+        assert_eq!(Model { name: row.name, ..read }, row);
+    }
+
+    // Latent attention, routed and shared experts, and fp8 come out of DeepSeek-V3's fields.
+    #[test]
+    fn deepseek_is_the_engines_own() {
+        let json = r#"{"model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61,
+            "num_attention_heads": 128, "num_key_value_heads": 128, "head_dim": 128,
+            "intermediate_size": 18432, "vocab_size": 129280, "max_position_embeddings": 163840,
+            "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
+            "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "kv_lora_rank": 512,
+            "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "q_lora_rank": 1536,
+            "quantization_config": {"quant_method": "fp8"}}"#;
+        let read = Subject::from_config("deepseek", json).unwrap().shape;
+        let row = Model::named("deepseek-v3").unwrap().with_precision(Precision::Fp8);
+        assert_eq!(Model { name: row.name, ..read }, row);
+    }
+
+    // Odd configs say which field, what stands there and what would do, all at once.
+    #[test]
+    fn odd_configs_are_refused() {
+        let text = errors(
+            r#"{"hidden_size": 4096, "num_hidden_layers": 0, "num_attention_heads": 32,
+            "num_key_value_heads": 5, "vocab_size": "many", "intermediate_size": 1,
+            "layer_types": ["linear_attention"], "num_experts": 8,
+            "quantization_config": {"quant_method": "awq"}}"#,
+        );
+        expect_test::expect![[r#"
+            num_hidden_layers: 0; give it, from 1 to 4096
+            vocab_size: "many"; use a whole number
+            vocab_size: 0; give it, from 1 to 16777216
+            num_key_value_heads: 5; it must divide num_attention_heads, 32
+            num_experts_per_tok: 0; it says how many of the 8 experts a token uses; use 1 to 8
+            layer_types: linear_attention; there is no step time for it; use a model with full or sliding attention
+            quantization_config.quant_method: awq; there is no step time for it; use weights in bf16, fp8 or mxfp4"#]]
+        .assert_eq(&text);
+        assert!(errors("[]").starts_with("config: no object;"));
+        assert!(errors("{").contains("config.json"));
+        assert!(Subject::named("gpt-5").unwrap_err().to_string().contains("opt-66b"));
+    }
+}

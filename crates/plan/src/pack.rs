@@ -1,0 +1,252 @@
+//! Packing: how many instances of which shape fit into servers, and what they serve together.
+//!
+//! Servers that are alike are interchangeable, so what is left of a cell is a sorted list of free
+//! GPUs for each class of servers. From the full cell every state is reached by placing one shape
+//! after another, and keeps those pairs of total prefill and decode rates that no other pair beats
+//! in both. Links between instances are not in it: what it promises is an upper bound, and whoever
+//! asks judges the promising ones in full.
+
+use core::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// A class of servers that are alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    /// How many.
+    pub(crate) servers: u32,
+    /// GPUs of each.
+    pub(crate) gpus: u32,
+}
+
+/// GPUs of a shape: for each class, how many on each of its servers, most first.
+pub(crate) type Shape = Vec<Vec<u8>>;
+
+/// A shape with what it serves at best.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// Its GPUs.
+    pub(crate) shape: Shape,
+    /// Requests a second: prefill, decode; one of them is 0.
+    pub(crate) rates: (f64, f64),
+}
+
+/// A packing: pieces with the free GPUs that each takes, by class and place in the sorted list.
+#[derive(Clone, Debug)]
+pub(crate) struct Packing {
+    /// What it serves, links aside.
+    pub(crate) bound: f64,
+    /// Index of the piece, and the free counts that it found on the servers that it took.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One placement.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// Which piece.
+    pub(crate) piece: usize,
+    /// For each class, free GPUs of the server that each part went to, in the order of the shape.
+    pub(crate) found: Vec<Vec<u8>>,
+}
+
+/// Most pairs that a state keeps.
+const FRONT: usize = 24;
+/// Most states.
+const STATES: usize = 20_000;
+
+/// Marks a count; a server has fewer GPUs than that.
+const TAKEN: u8 = 0x80;
+
+type State = Vec<Vec<u8>>;
+
+#[derive(Clone)]
+struct Entry {
+    rates: (f64, f64),
+    from: Option<(usize, usize)>,
+    step: Option<Step>,
+}
+
+struct Table {
+    states: Vec<State>,
+    fronts: Vec<Vec<Entry>>,
+    known: BTreeMap<State, usize>,
+}
+
+/// The packings worth judging, best first, at most `most`: with a rate to be served, those that may
+/// serve it with the fewest GPUs, then those that serve most.
+pub(crate) fn packings(
+    classes: &[Class],
+    pieces: &[Piece],
+    rate: Option<f64>,
+    most: usize,
+) -> Vec<Packing> {
+    let full: State =
+        classes.iter().map(|class| vec![class.gpus as u8; class.servers as usize]).collect();
+    let total = free(&full);
+    let mut table = Table { states: Vec::new(), fronts: Vec::new(), known: BTreeMap::new() };
+    let start = table.state(full);
+    table.fronts[start].push(Entry { rates: (0.0, 0.0), from: None, step: None });
+    let mut waves: Vec<Vec<usize>> = vec![Vec::new(); total as usize + 1];
+    waves[total as usize].push(start);
+    for left in (1..=total as usize).rev() {
+        for at in core::mem::take(&mut waves[left]) {
+            for (next, left) in table.expand(at, pieces) {
+                waves[left as usize].push(next);
+            }
+        }
+    }
+    table.best(total, rate, most)
+}
+
+fn free(state: &State) -> u32 {
+    state.iter().flatten().map(|free| u32::from(*free)).sum()
+}
+
+impl Table {
+    fn state(&mut self, state: State) -> usize {
+        if let Some(at) = self.known.get(&state) {
+            return *at;
+        }
+        self.known.insert(state.clone(), self.states.len());
+        self.states.push(state);
+        self.fronts.push(Vec::new());
+        self.states.len() - 1
+    }
+
+    /// Places every piece in every way; the states that are new.
+    fn expand(&mut self, at: usize, pieces: &[Piece]) -> Vec<(usize, u32)> {
+        let mut reached = Vec::new();
+        let state = self.states[at].clone();
+        let front = self.fronts[at].clone();
+        for (piece, Piece { shape, rates }) in pieces.iter().enumerate() {
+            for found in placements(&state, shape) {
+                if self.states.len() >= STATES {
+                    return reached;
+                }
+                let count = self.states.len();
+                let next = self.state(after(&state, shape, &found));
+                if next == count {
+                    reached.push((next, free(&self.states[next])));
+                }
+                for (nth, entry) in front.iter().enumerate() {
+                    let rates = (entry.rates.0 + rates.0, entry.rates.1 + rates.1);
+                    let step = Step { piece, found: found.clone() };
+                    let from = Some((at, nth));
+                    keep(&mut self.fronts[next], Entry { rates, from, step: Some(step) });
+                }
+            }
+        }
+        reached
+    }
+
+    fn best(&self, total: u32, rate: Option<f64>, most: usize) -> Vec<Packing> {
+        let mut all: Vec<(f64, u32, usize, usize)> = Vec::new();
+        for (at, front) in self.fronts.iter().enumerate() {
+            let used = total - free(&self.states[at]);
+            for (nth, entry) in front.iter().enumerate() {
+                let bound = entry.rates.0.min(entry.rates.1);
+                if bound > 0.0 {
+                    all.push((bound, used, at, nth));
+                }
+            }
+        }
+        let enough = |bound: f64| rate.is_some_and(|rate| bound >= rate);
+        all.sort_by(|a, b| {
+            let fewest = a.1.cmp(&b.1);
+            let most = b.0.total_cmp(&a.0);
+            match (enough(a.0), enough(b.0)) {
+                (true, true) => fewest.then(most),
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (false, false) => most.then(fewest),
+            }
+            .then(a.2.cmp(&b.2))
+        });
+        all.truncate(most);
+        all.into_iter().map(|(bound, _, at, nth)| self.traced(bound, at, nth)).collect()
+    }
+
+    fn traced(&self, bound: f64, at: usize, nth: usize) -> Packing {
+        let mut steps = Vec::new();
+        let mut entry = &self.fronts[at][nth];
+        while let (Some((at, nth)), Some(step)) = (entry.from, &entry.step) {
+            steps.push(step.clone());
+            entry = &self.fronts[at][nth];
+        }
+        steps.reverse();
+        Packing { bound, steps }
+    }
+}
+
+/// Keeps an entry that no other beats in both rates; at most `FRONT`, those of the best balance.
+fn keep(front: &mut Vec<Entry>, entry: Entry) {
+    let beats = |a: &Entry, b: &Entry| {
+        let near = 1e-9;
+        a.rates.0 >= b.rates.0 - near && a.rates.1 >= b.rates.1 - near
+    };
+    if front.iter().any(|other| beats(other, &entry)) {
+        return;
+    }
+    // Nothing was reached from this state yet: that comes once all fuller states are done.
+    front.retain(|other| !beats(&entry, other));
+    front.push(entry);
+    if front.len() > FRONT {
+        let worth = |entry: &Entry| entry.rates.0.min(entry.rates.1);
+        let least = (0..front.len())
+            .min_by(|a, b| worth(&front[*a]).total_cmp(&worth(&front[*b])))
+            .expect("a full front is not empty");
+        front.swap_remove(least);
+    }
+}
+
+/// Every way of placing a shape: for each class, which free counts its parts take.
+fn placements(state: &State, shape: &Shape) -> Vec<Vec<Vec<u8>>> {
+    let mut all: Vec<Vec<Vec<u8>>> = vec![Vec::new()];
+    for (servers, parts) in state.iter().zip(shape) {
+        let ways = ways(servers, parts);
+        all = all
+            .iter()
+            .flat_map(|so_far| {
+                ways.iter().map(move |way| so_far.iter().cloned().chain([way.clone()]).collect())
+            })
+            .collect();
+    }
+    all
+}
+
+/// Which free counts parts take from one class, each server once; equal counts are one way.
+fn ways(servers: &[u8], parts: &[u8]) -> Vec<Vec<u8>> {
+    let Some((part, rest)) = parts.split_first() else { return vec![Vec::new()] };
+    let mut all = Vec::new();
+    let mut last = None;
+    for (at, free) in servers.iter().enumerate() {
+        if free < part || last == Some(*free) {
+            continue;
+        }
+        last = Some(*free);
+        let mut others = servers.to_vec();
+        others.remove(at);
+        for mut way in ways(&others, rest) {
+            way.insert(0, *free);
+            all.push(way);
+        }
+    }
+    all
+}
+
+/// What is left of a state, sorted again.
+fn after(state: &State, shape: &Shape, found: &[Vec<u8>]) -> State {
+    let mut next = state.clone();
+    for ((servers, parts), found) in next.iter_mut().zip(shape).zip(found) {
+        for (part, free) in parts.iter().zip(found) {
+            let at = servers.iter().position(|server| server == free);
+            let at = at.expect("a placement takes servers that are there");
+            // Marked, since another part of the shape goes to another server.
+            servers[at] = (servers[at] - part) | TAKEN;
+        }
+        for free in servers.iter_mut() {
+            *free &= !TAKEN;
+        }
+        servers.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    next
+}

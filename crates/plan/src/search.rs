@@ -1,0 +1,273 @@
+//! The search: a topology into cells, each cell planned, the best cut of the topology kept.
+//!
+//! Instances of one cell exchange KV with each other and with nobody else. Up to `ONE_CELL` GPUs the
+//! topology is one cell. Beyond, servers are cut into cells of several sizes, never across units
+//! where a unit holds the cell; cells that look alike are planned once and laid out wherever they
+//! occur, and the size that serves most in all is taken. At the end the traffic of all cells meets
+//! on the links that they share.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::cell::{Cell, Found, Ranked, alike};
+use crate::explain::why_none;
+use crate::fleet::{FULL, Fleet};
+use crate::instance::{Instance, Rated};
+use crate::problem::Problems;
+use crate::task::Task;
+use crate::topology::{GpuId, LinkId, Topology, Way};
+
+/// A plan: cells, none of which shares a GPU with another.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The cells.
+    pub cells: Vec<Ranked>,
+}
+
+impl Plan {
+    /// Requests a second within both objectives.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        self.cells.iter().map(|cell| cell.verdict.goodput).sum()
+    }
+
+    /// GPUs in use.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.cells.iter().map(|cell| cell.fleet.gpus()).sum()
+    }
+
+    /// Every instance, cell by cell.
+    pub fn instances(&self) -> impl Iterator<Item = &Rc<Rated>> {
+        self.cells.iter().flat_map(|cell| cell.fleet.all())
+    }
+}
+
+/// GPUs up to which a topology is one cell.
+const ONE_CELL: u32 = 16;
+/// GPUs of the cells that a larger one is cut into.
+const MOST_OF_CELL: u32 = 32;
+/// Servers of a cell.
+const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
+
+/// Plans, best first.
+///
+/// # Errors
+/// What is wrong with the task, or why nothing can serve it and what nearly could.
+pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
+    task.check()?;
+    let servers: Vec<u32> = (0..task.topology.servers().len() as u32).collect();
+    if task.topology.gpus() <= ONE_CELL {
+        let found = Cell::new(task, &servers).plan();
+        let plans: Vec<Plan> =
+            found.plans.iter().map(|ranked| Plan { cells: vec![ranked.clone()] }).collect();
+        return served(task, plans, &[found]);
+    }
+    let open = Task { rate: None, ..task.clone() };
+    let mut known = BTreeMap::new();
+    let mut plans: Vec<Plan> = Vec::new();
+    for size in sizes(task.topology) {
+        let cells = cut(task.topology, size);
+        let mut plan = Plan::default();
+        for servers in &cells {
+            let enough = task.rate.is_some_and(|rate| plan.goodput() >= rate);
+            if !enough {
+                plan.cells.extend(planned(&open, servers, &mut known));
+            }
+        }
+        meet(task.topology, &mut plan);
+        trim(task, &mut plan);
+        if !plan.cells.is_empty() {
+            plans.push(plan);
+        }
+    }
+    plans.sort_by(|a, b| b.goodput().total_cmp(&a.goodput()).then(a.gpus().cmp(&b.gpus())));
+    if let Some(rate) = task.rate {
+        plans.sort_by_key(|plan| if plan.goodput() >= rate { plan.gpus() } else { u32::MAX });
+    }
+    let found: Vec<Found> = known.into_values().map(|(_, found)| found).collect();
+    served(task, plans, &found)
+}
+
+fn served(task: &Task<'_>, plans: Vec<Plan>, found: &[Found]) -> Result<Vec<Plan>, Problems> {
+    let most = plans.first().map_or(0.0, Plan::goodput);
+    if most <= 0.0 {
+        return Err(why_none(task, found));
+    }
+    match task.rate {
+        // The rate is a goal to the fourth digit.
+        Some(rate) if most < rate * 0.9999 => {
+            let remedy =
+                format!("the topology serves {most:.3} at most; ask for that, or add GPUs");
+            Err(Problems::one("rate", rate, remedy))
+        }
+        _ => Ok(plans),
+    }
+}
+
+/// Sizes of cells in servers, that fit the bound; larger ones where servers are small.
+fn sizes(topology: &Topology) -> Vec<usize> {
+    let largest = topology.servers().iter().map(|server| server.gpus).max().unwrap_or(1);
+    let count = topology.servers().len();
+    let fits = |size: &usize| *size as u32 * largest <= MOST_OF_CELL.max(2 * largest);
+    let mut all: Vec<usize> =
+        SIZES.into_iter().filter(|size| *size <= count).filter(fits).collect();
+    if topology.gpus() <= MOST_OF_CELL && !all.contains(&count) {
+        all.push(count);
+    }
+    all
+}
+
+/// Servers in cells of `size`. Within a unit, kinds take turns, so that cells have some of each.
+fn cut(topology: &Topology, size: usize) -> Vec<Vec<u32>> {
+    let servers = topology.servers();
+    let mut units: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for at in 0..servers.len() as u32 {
+        units.entry(servers[at as usize].unit).or_default().push(at);
+    }
+    let mut cells: Vec<Vec<u32>> = Vec::new();
+    let mut pending: Vec<u32> = Vec::new();
+    for unit in units.into_values() {
+        let unit = taking_turns(topology, &unit);
+        if unit.len() >= size {
+            cells.extend(unit.chunks(size).map(<[u32]>::to_vec));
+            continue;
+        }
+        pending.extend(unit);
+        while pending.len() >= size {
+            cells.push(pending.drain(..size).collect());
+        }
+    }
+    if !pending.is_empty() {
+        cells.push(pending);
+    }
+    cells
+}
+
+fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
+    let mut classes: Vec<Vec<u32>> = Vec::new();
+    for at in unit {
+        let same = |class: &&mut Vec<u32>| alike(topology, class[0], *at);
+        match classes.iter_mut().find(same) {
+            Some(class) => class.push(*at),
+            None => classes.push(vec![*at]),
+        }
+    }
+    // The i-th of n stands at (i + 1/2) / n of the way, so that every stretch has a like mix.
+    let mut placed: Vec<(f64, usize, u32)> = Vec::new();
+    for (nth, class) in classes.iter().enumerate() {
+        for (at, server) in class.iter().enumerate() {
+            placed.push(((at as f64 + 0.5) / class.len() as f64, nth, *server));
+        }
+    }
+    placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    placed.into_iter().map(|(_, _, server)| server).collect()
+}
+
+/// What a cell looks like, wherever it is.
+type Look = Vec<u64>;
+
+fn look(topology: &Topology, servers: &[u32]) -> Look {
+    let mut look = Vec::new();
+    let (mut units, mut switches): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    let nth = |seen: &mut Vec<u32>, id: u32| match seen.iter().position(|one| *one == id) {
+        Some(at) => at as u64,
+        None => {
+            seen.push(id);
+            seen.len() as u64 - 1
+        }
+    };
+    for at in servers {
+        let server = &topology.servers()[*at as usize];
+        look.extend(server.kind.name.bytes().map(u64::from));
+        look.push(server.kind.memory.to_bits());
+        look.extend(topology.own_rates(*at).map(f64::to_bits));
+        look.push(nth(&mut units, server.unit));
+        look.push(u64::from(server.gpus));
+        look.extend(server.numa.iter().map(|node| u64::from(*node)));
+        for card in &server.cards {
+            look.push(u64::from(card.numa));
+            look.push(nth(&mut switches, card.access));
+            let access = &topology.access()[card.access as usize];
+            look.push(topology.rate(topology.uplink(card.access, Way::Out)).to_bits());
+            let adds = access.aggregation.map_or([0.0; 2], |one| [one.latency, one.rate]);
+            look.extend(adds.map(f64::to_bits));
+        }
+    }
+    look
+}
+
+/// The plan of a cell: that of the first which looks alike, laid out here.
+fn planned(
+    task: &Task<'_>,
+    servers: &[u32],
+    known: &mut BTreeMap<Look, (Vec<u32>, Found)>,
+) -> Option<Ranked> {
+    let (first, found) = known
+        .entry(look(task.topology, servers))
+        .or_insert_with(|| (servers.to_vec(), Cell::new(task, servers).plan()));
+    let ranked = found.plans.first()?;
+    if first == servers {
+        return Some(ranked.clone());
+    }
+    moved(task, ranked, first, servers)
+}
+
+/// The same instances on other servers.
+fn moved(task: &Task<'_>, ranked: &Ranked, from: &[u32], to: &[u32]) -> Option<Ranked> {
+    let servers = task.topology.servers();
+    let there = |gpu: GpuId| {
+        let home = task.topology.server_of(gpu);
+        let at = from.iter().position(|server| *server == home).expect("a cell's own GPUs");
+        let offset = gpu.0 - servers[home as usize].first;
+        GpuId(servers[to[at] as usize].first + offset)
+    };
+    let instance = |rated: &Rc<Rated>| {
+        let stages = &rated.instance.stages;
+        let stages =
+            stages.iter().map(|stage| stage.iter().map(|gpu| there(*gpu)).collect()).collect();
+        Rated::new(task, Instance { stages, ..rated.instance.clone() }).ok().map(Rc::new)
+    };
+    let all = |list: &[Rc<Rated>]| list.iter().map(instance).collect::<Option<Vec<_>>>();
+    let fleet = Fleet { prefill: all(&ranked.fleet.prefill)?, decode: all(&ranked.fleet.decode)? };
+    let verdict = fleet.judged(task)?;
+    Some(Ranked { fleet, verdict })
+}
+
+/// Lets the cells' traffic meet on the links that they share.
+fn meet(topology: &Topology, plan: &mut Plan) {
+    let mut total = vec![0.0; topology.link_count() as usize];
+    for cell in &plan.cells {
+        for (link, bytes) in cell.verdict.loads.iter() {
+            total[link.0 as usize] += bytes * cell.verdict.goodput;
+        }
+    }
+    for cell in &mut plan.cells {
+        let share = |link: LinkId| FULL * topology.usable(link) / total[link.0 as usize];
+        let fits = cell.verdict.loads.iter().filter(|(_, bytes)| *bytes > 0.0);
+        let least = fits.map(|(link, _)| share(link)).fold(1.0, f64::min);
+        cell.verdict.goodput *= least;
+    }
+}
+
+/// Replans the last cell for what the others leave of the rate.
+fn trim(task: &Task<'_>, plan: &mut Plan) {
+    let Some(rate) = task.rate else { return };
+    let Some(last) = plan.cells.pop() else { return };
+    let left = rate - plan.goodput();
+    if left <= 0.0 || left > last.verdict.goodput {
+        plan.cells.push(last);
+        return;
+    }
+    let rest = Task { rate: Some(left), ..task.clone() };
+    let mut servers: Vec<u32> = last
+        .fleet
+        .all()
+        .flat_map(|rated| rated.instance.gpus())
+        .map(|gpu| task.topology.server_of(gpu))
+        .collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let found = Cell::new(&rest, &servers).plan();
+    plan.cells.push(found.plans.into_iter().next().unwrap_or(last));
+}

@@ -1,0 +1,83 @@
+//! What is asked: a model on a topology, the lengths of its requests, and the objectives.
+
+use crate::model::Subject;
+use crate::problem::Problems;
+use crate::queue::normal_quantile;
+use crate::topology::Topology;
+
+/// Lengths in tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lengths {
+    /// Mean.
+    pub mean: f64,
+    /// Coefficient of variation.
+    pub cv: f64,
+}
+
+impl Lengths {
+    /// The length that a share of `quantile` stays below, of a lognormal distribution.
+    #[must_use]
+    pub fn within(&self, quantile: f64) -> f64 {
+        let spread = libm::log(1.0 + self.cv * self.cv);
+        let z = normal_quantile(quantile);
+        self.mean * libm::exp(z * libm::sqrt(spread) - spread / 2.0)
+    }
+}
+
+/// The objectives, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slo {
+    /// Time to the first token.
+    pub ttft: f64,
+    /// Time of each further token.
+    pub tpot: f64,
+    /// Share of requests that shall meet both.
+    pub attainment: f64,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Task<'a> {
+    /// Where.
+    pub topology: &'a Topology,
+    /// What.
+    pub subject: &'a Subject,
+    /// Prompts.
+    pub prompt: Lengths,
+    /// Replies.
+    pub output: Lengths,
+    /// Objectives.
+    pub slo: Slo,
+    /// The rate to be served, requests a second; the most that can be where none is given.
+    pub rate: Option<f64>,
+}
+
+impl Task<'_> {
+    /// Everything that makes no sense in it, topology and model aside.
+    ///
+    /// # Errors
+    /// All at once.
+    pub fn check(&self) -> Result<(), Problems> {
+        let mut found = Problems(Vec::new());
+        let context = f64::from(self.subject.shape.context);
+        for (name, lengths) in [("prompt", self.prompt), ("output", self.output)] {
+            let remedy = format!("use 1 to the model's context of {context}");
+            let fits = lengths.mean >= 1.0 && lengths.mean <= context;
+            found.unless(fits, name, lengths.mean, remedy);
+            let fits = (0.0..=10.0).contains(&lengths.cv);
+            found.unless(fits, format!("{name} cv"), lengths.cv, "use 0 to 10");
+        }
+        let both = self.prompt.mean + self.output.mean;
+        let remedy = format!("together they must fit the model's context of {context}");
+        found.unless(both <= context, "prompt and output", both, remedy);
+        for (name, value) in [("ttft", self.slo.ttft), ("tpot", self.slo.tpot)] {
+            let fits = value > 0.0 && value <= 1e4;
+            found.unless(fits, name, value, "use a time above 0, as in 2.5s");
+        }
+        let share = self.slo.attainment;
+        found.unless((0.5..=0.999).contains(&share), "attainment", share, "use 0.5 to 0.999");
+        let rate = self.rate.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
+        found.unless(rate, "rate", self.rate.unwrap_or(0.0), "use requests a second above 0");
+        found.or(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The planner beside an exhaustive search, on generated topologies of up to sixteen GPUs.
+//!
+//! The reference shares the judge with the planner (what an instance and a fleet serve) and nothing
+//! of its search: it tries every set of GPUs up to those that are truly alike (same server, card and
+//! NUMA node), every split, every way of dealing the GPUs out to stages, and every set of instances
+//! that a bound without links does not rule out.
+
+mod reference;
+mod suite;
+
+use meridian_plan::plan;
+
+/// Cases of the suite.
+const CASES: u64 = 500;
+
+// Within 2 % of the best of all plans, wherever trying all is feasible; where nothing serves, there
+// is no plan.
+#[test]
+fn plans_are_within_two_percent_of_the_optimum() {
+    let (mut solved, mut short) = (0, Vec::new());
+    for seed in 0..CASES {
+        let case = suite::case(seed);
+        let task = case.task();
+        let Some(best) = reference::best(&task) else { continue };
+        solved += 1;
+        let ours = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+        assert!(best > 0.0 || ours == 0.0, "seed {seed}: the reference found nothing");
+        if ours < 0.98 * best {
+            short.push(format!("seed {seed}: {ours} of {best}\n{}", case.text()));
+        }
+    }
+    assert!(short.is_empty(), "{} of {solved}\n{}", short.len(), short.join("\n"));
+    assert!(solved >= CASES * 9 / 10, "only {solved} of {CASES} are feasible to try whole");
+}
+
+// A link that is twice as fast, in both directions, never makes a plan worse.
+#[test]
+fn a_faster_link_never_makes_a_plan_worse() {
+    for seed in 0..CASES / 10 {
+        let case = suite::case(seed);
+        let task = case.task();
+        let before = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+        let links = task.topology.link_count();
+        for link in [0, links / 3, links / 2, 2 * links / 3, links - 1] {
+            let faster = task.topology.faster(meridian_plan::LinkId(link), 2.0);
+            let task = meridian_plan::Task { topology: &faster, ..task.clone() };
+            let after = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+            let name = task.topology.link_text(meridian_plan::LinkId(link));
+            assert!(after >= before * (1.0 - 1e-9), "seed {seed}, {name}: {before} to {after}");
+        }
+    }
+}
+
+// One more GPU, in a server that is there or in one of its own, never makes a plan worse.
+#[test]
+fn one_more_gpu_never_makes_a_plan_worse() {
+    for seed in 0..CASES / 5 {
+        let case = suite::case(seed);
+        let task = case.task();
+        let before = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+        for other in case.with_one_more_gpu() {
+            let task = other.task();
+            let after = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+            assert!(
+                after >= before * (1.0 - 1e-9),
+                "seed {seed}: {before} to {after}\n{}",
+                other.text()
+            );
+        }
+    }
+}

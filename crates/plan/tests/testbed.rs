@@ -1,0 +1,96 @@
+//! The planner on HeroServe's testbed, and what it says where there is no plan.
+
+use meridian_plan::{Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, plan};
+
+fn testbed() -> Topology {
+    let yaml = include_str!("../topologies/heroserve-testbed.yaml");
+    TopologySpec::read(yaml).unwrap().build().unwrap()
+}
+
+fn asked<'a>(topology: &'a Topology, subject: &'a Subject, ttft: f64, tpot: f64) -> Task<'a> {
+    Task {
+        topology,
+        subject,
+        prompt: Lengths { mean: 300.0, cv: 1.0 },
+        output: Lengths { mean: 200.0, cv: 1.0 },
+        slo: Slo { ttft, tpot, attainment: 0.9 },
+        rate: None,
+    }
+}
+
+fn refused(model: &str, ttft: f64, tpot: f64, change: impl Fn(&mut Task<'_>)) -> String {
+    let (topology, subject) = (testbed(), Subject::named(model).unwrap());
+    let mut task = asked(&topology, &subject, ttft, tpot);
+    change(&mut task);
+    let problems: Problems = plan(&task).unwrap_err();
+    problems.to_string()
+}
+
+// The paper's own case has a plan, whose GPUs are each used once, with both phases.
+#[test]
+fn the_testbed_has_a_plan() {
+    let (topology, subject) = (testbed(), Subject::named("opt-66b").unwrap());
+    let plans = plan(&asked(&topology, &subject, 2.5, 0.15)).unwrap();
+    let best = &plans[0];
+    assert!(best.goodput() > 0.0);
+    let mut gpus: Vec<u32> =
+        best.instances().flat_map(|rated| rated.instance.gpus()).map(|gpu| gpu.0).collect();
+    let used = gpus.len();
+    gpus.sort_unstable();
+    gpus.dedup();
+    assert_eq!((gpus.len(), best.gpus() as usize), (used, used));
+    assert!(plans.windows(2).all(|pair| pair[0].goodput() >= pair[1].goodput()));
+    for rated in best.instances() {
+        let stages = rated.instance.stages.len();
+        eprintln!(
+            "{:?} {:?} {stages} {} {}",
+            rated.instance.phase, rated.instance.parallel, rated.rate, rated.service
+        );
+    }
+    eprintln!("{:?}", best.cells[0].verdict.goodput);
+}
+
+// An objective that nothing here reaches is named with what would be reached.
+#[test]
+fn impossible_objectives_have_the_nearest_feasible() {
+    let both = refused("opt-66b", 0.01, 0.001, |_| ());
+    let lines: Vec<&str> = both.lines().collect();
+    assert_eq!(lines.len(), 2, "{both}");
+    assert!(lines[0].starts_with("ttft: 10ms; the fastest prefill here does "), "{both}");
+    assert!(lines[1].starts_with("tpot: 1ms; the fastest decode here does "), "{both}");
+    assert!(lines[1].contains("; allow "), "{both}");
+}
+
+// A model that is too large says how many GPUs it would take.
+#[test]
+fn too_little_memory_says_how_much_is_needed() {
+    let text = refused("deepseek-v3", 10.0, 1.0, |_| ());
+    assert!(text.starts_with("memory: deepseek-v3 takes "), "{text}");
+    assert!(text.contains("16 GPUs"), "{text}");
+}
+
+// A rate beyond the topology is refused with what it serves; one within takes fewer GPUs than all.
+#[test]
+fn a_rate_takes_as_few_gpus_as_will_do() {
+    let text = refused("opt-66b", 2.5, 0.15, |task| task.rate = Some(1e6));
+    assert!(text.starts_with("rate: 1000000; the topology serves "), "{text}");
+    let (topology, subject) = (testbed(), Subject::named("llama-3.1-8b").unwrap());
+    let mut task = asked(&topology, &subject, 2.5, 0.15);
+    let all = plan(&task).unwrap()[0].clone();
+    task.rate = Some(all.goodput() / 4.0);
+    let some = plan(&task).unwrap()[0].clone();
+    assert!(some.goodput() >= all.goodput() / 4.0);
+    assert!(some.gpus() < all.gpus(), "{} {}", some.gpus(), all.gpus());
+}
+
+// Nonsense in the task is refused, all of it at once.
+#[test]
+fn nonsense_is_refused_at_once() {
+    let text = refused("opt-66b", 0.0, -1.0, |task| {
+        task.prompt.mean = 0.0;
+        task.output.mean = 4000.0;
+        task.slo.attainment = 1.0;
+        task.rate = Some(-3.0);
+    });
+    assert_eq!(text.lines().count(), 7, "{text}");
+}

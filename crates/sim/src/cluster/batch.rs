@@ -1,0 +1,170 @@
+//! A replica's queue and the batch that it computes.
+//!
+//! A batch is formed when the replica is free: the requests that have waited longest, each on the rank
+//! with least to do, as long as they fit into its budget of prompt tokens. A prompt above the budget is
+//! computed in chunks, each a new generation of the same batch, in which nobody joins; who has been
+//! computed is over with the generation. What waits is not fetched ahead.
+
+use std::collections::VecDeque;
+
+use meridian_base::Time;
+
+use super::compute::Share;
+use super::kv::{Directory, Found, Holder};
+use super::setup::{Parallel, Pool, Request};
+
+/// A prefill replica.
+#[derive(Debug, Default)]
+pub(crate) struct Replica {
+    /// Requests that wait, by their numbers, and the tokens of them and of the batch.
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) outstanding: u64,
+    pub(crate) batch: Option<Running>,
+}
+
+/// A request in a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) request: u32,
+    pub(crate) rank: u32,
+    /// Tokens that were there or are fetched, and who those come from.
+    pub(crate) matched: u32,
+    pub(crate) fetch: Vec<(Holder, u32)>,
+    pub(crate) tokens: u32,
+    /// Where its KV goes: a decode replica and a rank of it.
+    pub(crate) to: Holder,
+}
+
+/// What a batch is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for the fetch of a layer.
+    Fetch,
+    /// It computes attention, and passes KV around its ring.
+    Attention,
+    /// Tokens go to their experts.
+    Dispatch,
+    /// It computes the rest of the layer.
+    Rest,
+    /// Tokens come back.
+    Combine,
+    /// The last layer is over.
+    Head,
+}
+
+/// A batch that computes.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) members: Vec<Member>,
+    pub(crate) layer: u16,
+    pub(crate) generation: u32,
+    pub(crate) generations: u32,
+    pub(crate) phase: Phase,
+    /// By rank, in this generation.
+    pub(crate) shares: Vec<Share>,
+    /// Tokens of all prompts so far.
+    pub(crate) context: f64,
+    /// What the phase still waits for.
+    pub(crate) waits: u32,
+    /// When its exchange began, or its wait for a fetch.
+    pub(crate) since: Time,
+    /// Flows that are still to come, by group of layers.
+    pub(crate) fetching: Vec<u32>,
+}
+
+impl Running {
+    /// Tokens of a member before this generation's chunk, and in it.
+    pub(crate) fn chunk(&self, member: &Member, budget: u32) -> (u32, u32) {
+        let before = member.matched + self.generation * budget;
+        let new = (member.tokens - before.min(member.tokens)).min(budget);
+        (before, new)
+    }
+
+    /// Goes on to the next chunks and gives those members that have been computed.
+    pub(crate) fn next_generation(&mut self, pool: &Pool) -> Vec<Member> {
+        self.generation += 1;
+        let all = std::mem::take(&mut self.members);
+        let left = |member: &Member| self.chunk(member, pool.batch_tokens).1 > 0;
+        let (members, over) = all.into_iter().partition(left);
+        self.members = members;
+        self.divide(pool);
+        over
+    }
+
+    /// Works out each rank's share of this generation.
+    pub(crate) fn divide(&mut self, pool: &Pool) {
+        let ranks = pool.ranks as usize;
+        let mut shares = vec![Share::default(); ranks];
+        self.context = 0.0;
+        for member in &self.members {
+            let (before, new) = self.chunk(member, pool.batch_tokens);
+            self.context += f64::from(before + new);
+            let (before, new) = (f64::from(before), f64::from(new));
+            match pool.parallel {
+                Parallel::Experts => shares[member.rank as usize].add(before, new, 1.0),
+                Parallel::Sequence => {
+                    let part = 1.0 / ranks as f64;
+                    shares.iter_mut().for_each(|share| share.add(before, new, part));
+                }
+            }
+        }
+        self.shares = shares;
+    }
+}
+
+/// Requests of a pool as batches are formed of them.
+pub(crate) struct Forming<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) directory: &'a Directory,
+    /// The replica's place among its pool's.
+    pub(crate) replica: u32,
+}
+
+impl Forming<'_> {
+    /// Takes the next batch from the queue; `request` finds one by its number, with its salt.
+    pub(crate) fn take<'r>(
+        &self,
+        queue: &mut VecDeque<u32>,
+        request: impl Fn(u32) -> (&'r Request, u64),
+    ) -> Vec<Member> {
+        let mut load = vec![0_u32; self.ranks() as usize];
+        let mut members: Vec<Member> = Vec::new();
+        while let Some(&number) = queue.front() {
+            let (asked, salt) = request(number);
+            let member = self.member(number, asked, salt, &load);
+            let new = member.tokens - member.matched;
+            let of = &mut load[member.rank as usize];
+            if *of > 0 && of.saturating_add(new) > self.pool.batch_tokens {
+                break;
+            }
+            queue.pop_front();
+            *of = of.saturating_add(new);
+            members.push(member);
+        }
+        members
+    }
+
+    /// Ranks among which requests are divided: by sequence all of them have each.
+    fn ranks(&self) -> u32 {
+        if self.pool.parallel == Parallel::Experts { self.pool.ranks } else { 1 }
+    }
+
+    /// The request on the rank with least to do, among equals the one that has most of its prefix, and
+    /// then in turn.
+    fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u32]) -> Member {
+        let here = |rank: u32| {
+            let own = Holder { replica: self.replica, rank };
+            self.directory.held(asked, |holder| *holder == own)
+        };
+        let ranks = self.ranks();
+        let least = load.iter().copied().min().unwrap_or(0);
+        let free = (0..ranks).filter(|rank| load[*rank as usize] == least);
+        let turn = |rank: u32| (rank + number) % ranks;
+        let ahead = free.max_by_key(|rank| (here(*rank), turn(*rank)));
+        let rank = ahead.expect("some rank has least");
+        let own = Holder { replica: self.replica, rank };
+        let Found { matched, fetch } = self.directory.find(asked, own, self.pool.victims, salt);
+        let to = Holder { replica: 0, rank: 0 };
+        Member { request: number, rank, matched, fetch, tokens: asked.tokens, to }
+    }
+}

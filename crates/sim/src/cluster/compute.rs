@@ -1,0 +1,143 @@
+//! How long a layer computes, from the engine's roofline.
+//!
+//! The terms are those of [`meridian_engine::Terms`], by layer and by what the ranks divide: attention
+//! is computed by the rank that has the request, experts by the rank that has them, so both last as
+//! long as on the rank with most to do. Reductions between the GPUs of a rank stay on NVLink and count
+//! as computing.
+
+use meridian_base::Duration;
+use meridian_engine::{Experts, Precision};
+
+use super::setup::{Parallel, Pool};
+
+/// Seconds of a layer's parts on one rank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speed {
+    /// Reading the attention's matrices, and computing a token in them.
+    attention: (f64, f64),
+    /// One pair of a token and one at or before it.
+    pair: f64,
+    /// Reading what stands beside the experts (or is the whole feed-forward layer), a token in it.
+    dense: (f64, f64),
+    /// Reading all experts of a rank, and computing a token in one.
+    experts: (f64, f64),
+    touch: f64,
+    /// A reduction, and a token in it.
+    reduce: (f64, f64),
+    /// Least time of half a layer.
+    launch: f64,
+    /// Of a batch, and of each request in it.
+    step: f64,
+    sequence: f64,
+    /// The first step of decode.
+    pub(crate) decode: Duration,
+    /// Before an exchange's first byte arrives.
+    pub(crate) latency: Duration,
+}
+
+/// What one rank has of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Share {
+    /// Prompt tokens.
+    pub(crate) tokens: f64,
+    /// Pairs of them with a token at or before them.
+    pub(crate) pairs: f64,
+}
+
+impl Share {
+    /// Adds a chunk of `new` tokens after `before`.
+    pub(crate) fn add(&mut self, before: f64, new: f64, part: f64) {
+        self.tokens += new * part;
+        self.pairs += new * (before + (new + 1.0) / 2.0) * part;
+    }
+}
+
+impl Speed {
+    pub(crate) fn new(pool: &Pool) -> Speed {
+        let Pool { model, gpu, tensor, ranks, .. } = pool;
+        let (gpus, ranks) = (f64::from(*tensor), f64::from(*ranks));
+        let e = gpu.efficiency;
+        let (layers, hidden) = (f64::from(model.layers), f64::from(model.hidden));
+        let read = |params: f64, bytes: f64| params * bytes / gpus / (gpu.bandwidth * e.memory);
+        let flops = gpu.flops(model.precision) * e.compute * gpus;
+        let token = |params: f64| 2.0 * params / flops;
+        let bytes = model.precision.bytes();
+        let attention = model.attention_params();
+        let dense = model.common_params() / layers - attention;
+        let one = |x: Experts| 3.0 * hidden * f64::from(x.intermediate);
+        let held = model.experts.map_or(0.0, |x| one(x) * f64::from(x.count) / ranks);
+        let all = model.weight_bytes() / (gpus * ranks) / (gpu.bandwidth * e.memory);
+        let moved = 2.0 * hidden * Precision::Bf16.bytes() * (gpus - 1.0) / gpus;
+        let split = *tensor > 1;
+        Speed {
+            attention: (read(attention, bytes), token(attention)),
+            pair: model.pair_flops() / layers / (gpu.flops * e.attention * gpus),
+            dense: (read(dense, bytes), token(dense)),
+            experts: (
+                read(held, model.precision.expert_bytes()),
+                token(model.experts.map_or(0.0, one)),
+            ),
+            touch: model
+                .experts
+                .map_or(0.0, |x| -libm::log(1.0 - f64::from(x.active) / f64::from(x.count))),
+            reduce: if split { (e.reduce, moved / (gpu.link * e.link)) } else { (0.0, 0.0) },
+            launch: e.launch / 2.0,
+            step: e.step,
+            sequence: e.sequence,
+            decode: Duration::from_secs_f64(all + e.step),
+            latency: Duration::from_secs_f64(e.reduce),
+        }
+    }
+
+    /// What the scheduler needs before the first layer.
+    pub(crate) fn step(&self, sequences: usize) -> Duration {
+        Duration::from_secs_f64(self.step + self.sequence * sequences as f64)
+    }
+
+    /// A layer's attention, on the rank with most of it.
+    pub(crate) fn attention(&self, shares: &[Share]) -> Duration {
+        let one = |share: &Share| {
+            knee(self.attention, share.tokens) + self.pair * share.pairs + self.reduction(share)
+        };
+        self.longest(shares.iter().map(one))
+    }
+
+    /// The rest of a layer: `loads` are the tokens that each rank's experts compute.
+    pub(crate) fn rest(&self, shares: &[Share], loads: impl Iterator<Item = f64>) -> Duration {
+        let all: f64 = shares.iter().map(|share| share.tokens).sum();
+        let touched = 1.0 - libm::exp(-self.touch * all);
+        let experts = (self.experts.0 * touched, self.experts.1);
+        let one = |(share, load): (&Share, f64)| {
+            knee(self.dense, share.tokens) + knee(experts, load) + self.reduction(share)
+        };
+        self.longest(shares.iter().zip(loads).map(one))
+    }
+
+    fn reduction(&self, share: &Share) -> f64 {
+        self.reduce.0 + self.reduce.1 * share.tokens
+    }
+
+    fn longest(&self, each: impl Iterator<Item = f64>) -> Duration {
+        Duration::from_secs_f64(each.fold(self.launch, f64::max))
+    }
+}
+
+/// The larger of reading and computing, with the engine's soft knee between them.
+fn knee((read, token): (f64, f64), tokens: f64) -> f64 {
+    let compute = token * tokens;
+    if tokens > 0.0 { libm::sqrt(read * read + compute * compute) } else { 0.0 }
+}
+
+/// Tokens that the experts of each rank compute, with `weights` summing to 1.
+pub(crate) fn loads<'a>(
+    pool: &Pool,
+    shares: &[Share],
+    weights: &'a [f64],
+) -> impl Iterator<Item = f64> + use<'a> {
+    let tokens: f64 = shares.iter().map(|share| share.tokens).sum();
+    let active = match pool.parallel {
+        Parallel::Experts => pool.model.experts.map_or(0.0, |x| f64::from(x.active)),
+        Parallel::Sequence => 0.0,
+    };
+    weights.iter().map(move |weight| tokens * active * weight)
+}

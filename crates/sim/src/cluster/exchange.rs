@@ -1,0 +1,184 @@
+//! Stage 2: what the ranks of a replica send each other in a layer.
+//!
+//! Experts: a token goes once to each rank that holds one of its experts (dispatch), and comes back
+//! (combine). Sequence: the KV of all tokens passes around the ring, each rank handing on what the
+//! others have. What stays inside a server takes NVLink's time and meets nobody; what leaves it
+//! crosses the cards as flows.
+
+use meridian_base::{Duration, Rng, mix};
+use meridian_fabric::Path;
+
+use super::compute::Share;
+use super::geometry::{Geometry, Rail, Site};
+use super::setup::{Parallel, Pool};
+
+/// Bytes of a number in an activation.
+const NUMBER: f64 = 2.0;
+
+/// Which way tokens go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To the experts.
+    Dispatch,
+    /// Back from them.
+    Combine,
+    /// Around the ring.
+    Ring,
+}
+
+/// Who sends how much: one pool's figures.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    /// By layer: each rank's share of the experts' load, summing to 1.
+    weights: Vec<Vec<f64>>,
+    /// Ranks that a token goes to, in the mean.
+    distinct: f64,
+    /// Bytes of a token's activation, and of its KV in one layer, on one lane.
+    token: f64,
+    kv: f64,
+}
+
+impl Routing {
+    /// Loads are drawn once a run, lognormal around an even share.
+    pub(crate) fn new(pool: &Pool, seed: u64) -> Routing {
+        let mut rng = Rng::new(mix(seed, 0x4558_5045_5254));
+        let layers = 0..pool.model.layers;
+        let weights = layers
+            .map(|_| {
+                let drawn = (0..pool.ranks).map(|_| match pool.skew > 0.0 {
+                    true => rng.lognormal(1.0, pool.skew),
+                    false => 1.0,
+                });
+                let drawn: Vec<f64> = drawn.collect();
+                let sum: f64 = drawn.iter().sum();
+                drawn.into_iter().map(|weight| weight / sum).collect()
+            })
+            .collect();
+        let tensor = f64::from(pool.tensor);
+        Routing {
+            weights,
+            distinct: distinct(pool),
+            token: NUMBER * f64::from(pool.model.hidden) / tensor,
+            kv: pool.model.kv_bytes(pool.tensor) / f64::from(pool.model.layers),
+        }
+    }
+
+    pub(crate) fn weights(&self, layer: u16) -> &[f64] {
+        &self.weights[usize::from(layer)]
+    }
+
+    /// KV bytes of a token in one layer, on one lane.
+    pub(crate) fn kv(&self) -> f64 {
+        self.kv
+    }
+
+    /// Bytes from rank to rank, on one lane. `context` are the tokens that the ring passes on.
+    fn bytes(
+        &self,
+        way: Way,
+        layer: u16,
+        shares: &[Share],
+        context: f64,
+        from: u32,
+        to: u32,
+    ) -> f64 {
+        let ranks = shares.len() as u32;
+        let sent = |owner: u32, expert: u32| {
+            let wants = (self.distinct * self.weights(layer)[expert as usize]).min(1.0);
+            shares[owner as usize].tokens * wants * self.token
+        };
+        match way {
+            Way::Dispatch => sent(from, to),
+            Way::Combine => sent(to, from),
+            Way::Ring if to == (from + 1) % ranks => {
+                context * self.kv * f64::from(ranks - 1) / f64::from(ranks)
+            }
+            Way::Ring => 0.0,
+        }
+    }
+}
+
+/// Ranks that hold one of a token's experts: each is missed by all of them with the same chance.
+fn distinct(pool: &Pool) -> f64 {
+    let Some(x) = pool.model.experts.filter(|_| pool.parallel == Parallel::Experts) else {
+        return 0.0;
+    };
+    let (count, held) = (f64::from(x.count), f64::from(x.count / pool.ranks.max(1)));
+    let missed = (0..x.active).map(f64::from).map(|nth| (count - held - nth) / (count - nth));
+    f64::from(pool.ranks) * (1.0 - missed.product::<f64>().max(0.0))
+}
+
+/// An exchange: its flows, and the least time that it takes.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) flows: Vec<(Path, f64)>,
+    pub(crate) floor: Duration,
+}
+
+/// The ways of one replica's exchanges.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    rails: Vec<Rail>,
+    /// By rank: others of the same server.
+    near: Vec<Vec<u32>>,
+}
+
+impl Ways {
+    pub(crate) fn new(geometry: &Geometry, site: Site, pool: &Pool) -> Ways {
+        let ranks = pool.ranks;
+        let server = |rank: u32| geometry.server(site.gpu(rank, 0));
+        let near = |rank: u32| {
+            (0..ranks).filter(|other| *other != rank && server(*other) == server(rank)).collect()
+        };
+        let rails = match pool.parallel {
+            Parallel::Experts => geometry.rails(site, ranks),
+            Parallel::Sequence => geometry.ring(site, ranks),
+        };
+        Ways { rails, near: (0..ranks).map(near).collect() }
+    }
+
+    /// Adds what each way carries in a layer, in the order of the rails.
+    pub(crate) fn load(
+        &self,
+        routing: &Routing,
+        way: Way,
+        layer: u16,
+        shares: &[Share],
+        context: f64,
+        into: &mut Vec<f64>,
+    ) {
+        into.resize(self.rails.len(), 0.0);
+        for (rail, sum) in self.rails.iter().zip(into) {
+            for &from in &rail.from {
+                *sum += routing.bytes(way, layer, shares, context, from, rail.to);
+            }
+        }
+    }
+
+    pub(crate) fn path(&self, rail: usize) -> &Path {
+        &self.rails[rail].path
+    }
+
+    /// The flows of one exchange and its least time: latency, and NVLink's share.
+    pub(crate) fn exchange(
+        &self,
+        routing: &Routing,
+        way: Way,
+        layer: u16,
+        shares: &[Share],
+        context: f64,
+        (latency, nvlink): (Duration, f64),
+    ) -> Exchange {
+        let mut bytes = Vec::new();
+        self.load(routing, way, layer, shares, context, &mut bytes);
+        let flows = self.rails.iter().zip(bytes).filter(|(_, bytes)| *bytes >= 1.0);
+        let flows = flows.map(|(rail, bytes)| (rail.path, bytes)).collect();
+        let inside = |rank: usize| {
+            let others = self.near[rank].iter();
+            let sent = |to: &u32| routing.bytes(way, layer, shares, context, rank as u32, *to);
+            others.map(sent).sum::<f64>()
+        };
+        let most = (0..self.near.len()).map(inside).fold(0.0, f64::max);
+        Exchange { flows, floor: latency + Duration::from_secs_f64(most / nvlink) }
+    }
+}

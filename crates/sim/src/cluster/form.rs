@@ -1,0 +1,166 @@
+//! A batch begins: who is in it, where its KV goes, and what the flow machine is told of it.
+
+use std::collections::BTreeMap;
+
+use meridian_base::{BatchId, PortId, RequestId, Rng, Time, mix};
+use meridian_fabric::Gpu;
+use meridian_flow::{Batch, Member as Planned, PortPlan};
+
+use super::batch::{Forming, Member, Phase, Running};
+use super::exchange::Way;
+use super::geometry::ports;
+use super::kv::Holder;
+use super::setup::{Impossible, Parallel};
+use super::world::{Event, World};
+
+impl World<'_> {
+    /// Forms the replica's next batch, if anybody waits.
+    pub(crate) fn form(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+        let (pool, replica) = self.rows[row as usize];
+        let mut queue = std::mem::take(&mut self.replica(row).queue);
+        let forming = Forming {
+            pool: self.pool(row),
+            directory: &self.pools[pool as usize].directory,
+            replica,
+        };
+        let find = |number: u32| (self.asked(number), u64::from(number));
+        let mut members = forming.take(&mut queue, find);
+        self.replica(row).queue = queue;
+        if members.is_empty() {
+            return Ok(());
+        }
+        members.iter_mut().for_each(|member| self.send_to(pool, member));
+        for member in &members {
+            self.requests[member.request as usize].record.matched = member.matched;
+        }
+        let this = self.pool(row);
+        let most = members.iter().map(|one| one.tokens - one.matched).max().unwrap_or(1);
+        let mut running = Running {
+            members,
+            layer: 0,
+            generation: 0,
+            generations: most.div_ceil(this.batch_tokens),
+            phase: Phase::Fetch,
+            shares: Vec::new(),
+            context: 0.0,
+            waits: 0,
+            since: now,
+            fetching: vec![0; usize::from(this.groups())],
+        };
+        running.divide(this);
+        self.report.batches += 1;
+        let batch = self.plan(row, &running);
+        self.wires.begin_batch(now, batch)?;
+        self.replica(row).batch = Some(running);
+        self.fetch(now, row)?;
+        let sequences = self.running(row).members.len();
+        let step = self.pools[pool as usize].speed.step(sequences);
+        self.queue.push(now + step, Event::Computed(row));
+        Ok(())
+    }
+
+    /// Chooses where a member's KV goes: to the decode replica with least on the way to it.
+    fn send_to(&mut self, pool: u32, member: &mut Member) {
+        let this = &self.setup.pools[pool as usize];
+        let serving = &mut self.pools[pool as usize];
+        let bytes = serving.routing.kv() * f64::from(member.tokens);
+        let (to, slot) = serving
+            .decode
+            .iter_mut()
+            .enumerate()
+            .min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)).then(a.0.cmp(&b.0)))
+            .expect("a pool has a decode replica");
+        let rank = match this.parallel {
+            Parallel::Experts => slot.1 % this.ranks,
+            Parallel::Sequence => 0,
+        };
+        slot.0 += bytes;
+        slot.1 += 1;
+        member.to = Holder { replica: to as u32, rank };
+        let asked = &mut self.requests[member.request as usize];
+        (asked.to, asked.bytes) = (to as u32, bytes);
+    }
+
+    /// What the machine is told of a batch: its requests, and what all of it will carry.
+    fn plan(&self, row: u32, running: &Running) -> Batch {
+        let (number, replica) = self.rows[row as usize];
+        let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
+        let member = |member: &Member| {
+            let record = &self.requests[member.request as usize].record;
+            let layers = f64::from(pool.model.layers);
+            let mut plan: Vec<PortPlan> = Vec::new();
+            let mut add = |ways: &[(Gpu, Gpu)], bytes: f64, handoff: bool| {
+                for path in self.paths(ways, member.request).into_iter().flatten() {
+                    for &port in ports(&path).as_slice() {
+                        let at = plan.iter().position(|one| one.port == port);
+                        let at = at.unwrap_or_else(|| {
+                            plan.push(PortPlan { port, reuse: 0, handoff: 0 });
+                            plan.len() - 1
+                        });
+                        let of = if handoff { &mut plan[at].handoff } else { &mut plan[at].reuse };
+                        *of += bytes as u64;
+                    }
+                }
+            };
+            for &(from, tokens) in &member.fetch {
+                let fetched = self.kv_bytes(number, tokens) * layers;
+                add(&self.fetch_ways(row, member, from), fetched, false);
+            }
+            add(
+                &self.handoff_ways(row, member),
+                self.kv_bytes(number, member.tokens) * layers,
+                true,
+            );
+            Planned {
+                id: RequestId(u64::from(member.request)),
+                // A request that waited past its deadline is served without one.
+                deadline: Some(record.due).filter(|due| *due > running.since),
+                slo: record.due.since(record.at),
+                decode: serving.speed.decode,
+                plan,
+            }
+        };
+        let attention = serving.speed.attention(&running.shares);
+        Batch {
+            id: BatchId(row),
+            layers: pool.model.layers as u16,
+            layer_time: attention * 2,
+            collectives: self.expected(row, replica, running),
+            requests: running.members.iter().map(member).collect(),
+        }
+    }
+
+    /// Bytes of a batch's exchanges by port, as past routing lets expect them.
+    fn expected(&self, row: u32, replica: u32, running: &Running) -> Vec<(PortId, u64)> {
+        let (number, _) = self.rows[row as usize];
+        let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
+        let ways = &serving.ways[replica as usize];
+        let directions: &[Way] = match pool.parallel {
+            Parallel::Experts => &[Way::Dispatch, Way::Combine],
+            Parallel::Sequence => &[Way::Ring],
+        };
+        let mut by_rail = Vec::new();
+        for layer in 0..pool.model.layers as u16 {
+            for &way in directions {
+                ways.load(
+                    &serving.routing,
+                    way,
+                    layer,
+                    &running.shares,
+                    running.context,
+                    &mut by_rail,
+                );
+            }
+        }
+        let name = mix(self.setup.seed, self.report.batches);
+        let error = 2.0 * Rng::new(name).unit() - 1.0;
+        let off = f64::from(running.generations) * (1.0 + error * self.setup.estimate_error);
+        let mut by_port = BTreeMap::new();
+        for (rail, bytes) in by_rail.iter().enumerate() {
+            for port in ports(ways.path(rail)).as_slice() {
+                *by_port.entry(*port).or_insert(0.0) += bytes * off;
+            }
+        }
+        by_port.into_iter().map(|(port, bytes)| (port, bytes as u64)).collect()
+    }
+}

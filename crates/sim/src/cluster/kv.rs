@@ -1,0 +1,137 @@
+//! Which replica has which prefix.
+//!
+//! A block id names the whole prompt up to it. KV is there for others once its batch is over, and
+//! nothing is evicted within a run. A prefix is fetched from one of those that had its last block
+//! first, so that a popular one makes its first owners *victims*; a fetcher may keep it or not.
+
+use std::collections::BTreeMap;
+
+use super::setup::Request;
+
+/// A rank of a prefill replica, or with its number of ranks left out, a whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) replica: u32,
+    pub(crate) rank: u32,
+}
+
+/// The blocks of one pool.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    /// Who has a block, the first first.
+    holders: BTreeMap<u64, Vec<Holder>>,
+}
+
+/// A request's prefix, from where one rank stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Tokens that somebody has, the last token of the prompt never among them.
+    pub(crate) matched: u32,
+    /// Those of them that the rank lacks, by who they are fetched from.
+    pub(crate) fetch: Vec<(Holder, u32)>,
+}
+
+impl Directory {
+    /// The longest prefix that others and the rank have together. What the rank lacks comes from one of
+    /// the first `victims` holders of each block: which one follows from `salt`.
+    pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u64) -> Found {
+        let mut found = Found::default();
+        for holders in self.leading(asked) {
+            let tokens = asked.block_tokens.min(asked.tokens - 1 - found.matched);
+            found.matched += tokens;
+            if tokens == 0 || holders.contains(&own) {
+                continue;
+            }
+            let from = holders[salt as usize % holders.len().min(victims)];
+            match found.fetch.iter_mut().find(|(holder, _)| *holder == from) {
+                Some((_, sum)) => *sum += tokens,
+                None => found.fetch.push((from, tokens)),
+            }
+        }
+        found
+    }
+
+    /// Holders of the leading blocks that somebody has.
+    fn leading<'a>(&'a self, asked: &'a Request) -> impl Iterator<Item = &'a Vec<Holder>> {
+        asked.blocks.iter().map_while(|block| self.holders.get(block))
+    }
+
+    /// Tokens of the prefix that `has` is said of.
+    pub(crate) fn held(&self, asked: &Request, has: impl Fn(&Holder) -> bool) -> u32 {
+        let held = self.leading(asked).filter(|holders| holders.iter().any(&has)).count();
+        (held as u32).saturating_mul(asked.block_tokens).min(asked.tokens.saturating_sub(1))
+    }
+
+    /// The request's prompt is now there too, from its first `skip` tokens on.
+    pub(crate) fn enter(&mut self, request: &Request, skip: u32, holder: Holder) {
+        let skip = (skip / request.block_tokens.max(1)) as usize;
+        for block in request.blocks.iter().skip(skip) {
+            let holders = self.holders.entry(*block).or_default();
+            if !holders.contains(&holder) {
+                holders.push(holder);
+            }
+        }
+    }
+}
+
+/// Tokens of each request that `known` prompts and earlier requests have: what a cache without bounds
+/// has when every earlier request is over, as at low load.
+pub(crate) fn at_low_load(known: &[Request], requests: &[Request]) -> Vec<u32> {
+    let mut seen = Directory::default();
+    let holder = Holder { replica: 0, rank: 0 };
+    known.iter().for_each(|request| seen.enter(request, 0, holder));
+    let each = |request: &Request| {
+        let known = seen.held(request, |_| true);
+        seen.enter(request, 0, holder);
+        known
+    };
+    requests.iter().map(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_base::Time;
+
+    fn asked(tokens: u32, blocks: &[u64]) -> Request {
+        Request { at: Time::ZERO, tokens, block_tokens: 10, blocks: blocks.to_vec() }
+    }
+
+    // The second of two requests with a common beginning finds its two blocks; a repeated prompt is
+    // never found whole, for its last token must be computed.
+    #[test]
+    fn prefixes_are_found_in_whole_blocks() {
+        let requests = [asked(35, &[1, 2, 3]), asked(45, &[1, 2, 9, 10]), asked(30, &[1, 2, 3])];
+        assert_eq!(at_low_load(&[], &requests), [0, 20, 29]);
+        assert_eq!(at_low_load(&requests[..1], &requests[1..]), [20, 29]);
+    }
+
+    // Others fetch from who had it first, as many as are allowed.
+    #[test]
+    fn the_first_owners_are_the_victims() {
+        let mut directory = Directory::default();
+        let one = asked(35, &[1, 2, 3]);
+        let holder = |replica| Holder { replica, rank: 0 };
+        (0..3).for_each(|replica| directory.enter(&one, 0, holder(replica)));
+        let own = holder(7);
+        let from = |victims, salt| directory.find(&one, own, victims, salt).fetch;
+        assert!((0..9).all(|salt| from(1, salt) == [(holder(0), 30)]));
+        assert_eq!([0, 1, 2].map(|salt| from(2, salt)[0].0.replica), [0, 1, 0]);
+        let kept = directory.find(&one, holder(2), 1, 0);
+        assert_eq!(kept, Found { matched: 30, fetch: vec![] });
+        assert_eq!(directory.held(&one, |has| *has == holder(2)), 30);
+        assert_eq!(directory.held(&asked(9, &[4]), |_| true), 0);
+    }
+
+    // A conversation behind a template that somebody else computed comes from both.
+    #[test]
+    fn a_prefix_may_come_from_several() {
+        let mut directory = Directory::default();
+        let holder = |replica| Holder { replica, rank: 0 };
+        directory.enter(&asked(25, &[1, 2]), 0, holder(0));
+        directory.enter(&asked(45, &[1, 2, 8, 9]), 20, holder(1));
+        let found = directory.find(&asked(55, &[1, 2, 8, 9, 10]), holder(2), 1, 0);
+        assert_eq!(found.matched, 40);
+        assert_eq!(found.fetch, [(holder(0), 20), (holder(1), 20)]);
+    }
+}

@@ -1,0 +1,125 @@
+//! When a request's first token is due: a multiple of what it needs by itself at low load.
+//!
+//! One number for all requests would make every long prompt late and every short one early whatever
+//! the network does. So each has the time that its own length and its own matched prefix take in an
+//! idle cluster: its fetch, layer after layer in order, its computation, its exchanges at the full
+//! rate of the ports, the end of its handoff, the first step of decode.
+//!
+//! A closed form: transfers of the request itself are not held against each other, which is some
+//! percent where its own handoff and exchanges meet.
+
+use meridian_base::Duration;
+
+use super::compute::{Share, Speed, loads};
+use super::exchange::{Routing, Way, Ways};
+use super::geometry::Geometry;
+use super::setup::{Parallel, Pool};
+
+/// What an idle cluster is like for a pool.
+pub(crate) struct Idle<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) pool: &'a Pool,
+    pub(crate) speed: &'a Speed,
+    pub(crate) routing: &'a Routing,
+    pub(crate) ways: &'a Ways,
+}
+
+impl Idle<'_> {
+    /// TTFT of a prompt of `tokens`, of which `hit` are fetched.
+    pub(crate) fn ttft(&self, tokens: u32, hit: u32) -> Duration {
+        let new = tokens - hit;
+        let chunks = new.div_ceil(self.pool.batch_tokens);
+        let mut now = self.speed.step(1).as_secs_f64();
+        let mut line = Line { free: now, ..Line::default() };
+        let mut fetch = Line { free: now, ..Line::default() };
+        let mut before = hit;
+        for nth in 0..chunks {
+            let chunk = (tokens - before).min(self.pool.batch_tokens);
+            let shares = self.shares(before, chunk);
+            for layer in 0..self.pool.model.layers as u16 {
+                let group = layer / self.pool.kv_layers;
+                let layers = self.pool.group(group);
+                if nth == 0 && layer == layers.start {
+                    now = now.max(fetch.carry(0.0, self.kv_seconds(hit, layers.len())));
+                }
+                now = self.layer(now, layer, &shares, f64::from(before + chunk));
+                if layer + 1 == layers.end {
+                    let all = if nth == 0 { before + chunk } else { chunk };
+                    line.carry(now, self.kv_seconds(all, layers.len()));
+                }
+            }
+            before += chunk;
+        }
+        Duration::from_secs_f64(now.max(line.free)) + self.speed.decode
+    }
+
+    /// Where the request stands: on one rank, or spread over all.
+    fn shares(&self, before: u32, chunk: u32) -> Vec<Share> {
+        let ranks = self.pool.ranks as usize;
+        let mut shares = vec![Share::default(); ranks];
+        let (before, chunk) = (f64::from(before), f64::from(chunk));
+        match self.pool.parallel {
+            Parallel::Experts => shares[0].add(before, chunk, 1.0),
+            Parallel::Sequence => {
+                shares.iter_mut().for_each(|share| share.add(before, chunk, 1.0 / ranks as f64));
+            }
+        }
+        shares
+    }
+
+    fn layer(&self, from: f64, layer: u16, shares: &[Share], context: f64) -> f64 {
+        let attention = self.speed.attention(shares).as_secs_f64();
+        let loads = loads(self.pool, shares, self.routing.weights(layer));
+        let rest = self.speed.rest(shares, loads).as_secs_f64();
+        let exchange = |way| self.exchange(way, layer, shares, context);
+        match self.pool.parallel {
+            Parallel::Experts => {
+                let exchanges = exchange(Way::Dispatch) + exchange(Way::Combine);
+                from + attention + rest + if self.pool.ranks > 1 { exchanges } else { 0.0 }
+            }
+            Parallel::Sequence => from + attention.max(exchange(Way::Ring)) + rest,
+        }
+    }
+
+    /// An exchange at the full rate of the port that has most of it.
+    fn exchange(&self, way: Way, layer: u16, shares: &[Share], context: f64) -> f64 {
+        let cluster = self.geometry.topology.cluster();
+        let limits = (self.speed.latency, cluster.nvlink_rate);
+        let found = self.ways.exchange(self.routing, way, layer, shares, context, limits);
+        let mut ports = std::collections::BTreeMap::new();
+        for (path, bytes) in &found.flows {
+            for port in path.ports() {
+                *ports.entry(port.0).or_insert(0.0) += bytes;
+            }
+        }
+        let rates = self.geometry.topology.rates();
+        let slowest = ports.iter().map(|(port, bytes)| bytes / rates[*port as usize]);
+        slowest.fold(found.floor.as_secs_f64(), f64::max)
+    }
+
+    /// KV of `tokens` over a card, for so many layers.
+    fn kv_seconds(&self, tokens: u32, layers: usize) -> f64 {
+        let spread = match self.pool.parallel {
+            Parallel::Experts => 1.0,
+            Parallel::Sequence => f64::from(self.pool.ranks),
+        };
+        let bytes = self.routing.kv() * f64::from(tokens) * layers as f64 / spread;
+        // GPUs that share a card share its rate.
+        let cluster = self.geometry.topology.cluster();
+        bytes / cluster.card_rate
+    }
+}
+
+/// A line that carries one thing after the other.
+#[derive(Debug, Default)]
+struct Line {
+    free: f64,
+}
+
+impl Line {
+    /// When what is there at `ready` has been carried.
+    fn carry(&mut self, ready: f64, seconds: f64) -> f64 {
+        self.free = self.free.max(ready) + seconds;
+        self.free
+    }
+}

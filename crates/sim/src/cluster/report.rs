@@ -1,0 +1,124 @@
+//! What a run leaves behind.
+
+use meridian_base::{Duration, PortId, Time};
+use meridian_fabric::PortName;
+use meridian_flow::{Stage, Why};
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its pool, by its place in the setup.
+    pub pool: u32,
+    /// When it arrived.
+    pub at: Time,
+    /// Tokens of its prompt.
+    pub tokens: u32,
+    /// Tokens that were fetched or there already.
+    pub matched: u32,
+    /// Whether its objective is the tight tier's.
+    pub tight: bool,
+    /// What its prompt takes at low load.
+    pub alone: Duration,
+    /// When its first token was due.
+    pub due: Time,
+    /// When its first token was there.
+    pub first: Time,
+}
+
+impl Record {
+    /// From its arrival to its first token.
+    #[must_use]
+    pub fn ttft(&self) -> Duration {
+        self.first.since(self.at)
+    }
+
+    /// Seconds before its deadline, negative where it was late.
+    #[must_use]
+    pub fn earliness(&self) -> f64 {
+        self.due.as_secs_f64() - self.first.as_secs_f64()
+    }
+
+    /// Whether it was in time.
+    #[must_use]
+    pub fn in_time(&self) -> bool {
+        self.first <= self.due
+    }
+}
+
+/// A running mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    /// Values.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+}
+
+impl Mean {
+    pub(crate) fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum += value;
+    }
+
+    /// The mean, `None` of nothing.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+/// Who had the watched port, for as long as nothing changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// From when.
+    pub from: Time,
+    /// Until when.
+    pub to: Time,
+    /// The flows at the port, by precedence.
+    pub holders: Vec<Holding>,
+}
+
+/// A flow at the watched port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Holding {
+    /// Its stage.
+    pub stage: Stage,
+    /// Its request, or its batch's replica for a collective.
+    pub owner: u32,
+    /// Its layer.
+    pub layer: u16,
+    /// Its level and class.
+    pub level: u8,
+    /// Bytes a second that it has.
+    pub rate: f64,
+    /// Why it stands where it stands.
+    pub why: Why,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Every request, in the order of arrival.
+    pub records: Vec<Record>,
+    /// By pool, seconds of an exchange that computation waited for.
+    pub exchanges: Vec<Mean>,
+    /// By pool, seconds that a layer waited for its fetch, where it waited.
+    pub stalls: Vec<Mean>,
+    /// Batches, and flows that were carried.
+    pub batches: u64,
+    /// Flows that were carried.
+    pub flows: u64,
+    /// Events of the run: computations, ends of flows, updates of the machine.
+    pub events: u64,
+    /// Requests given up as infeasible or for others.
+    pub demoted: u64,
+    /// When the last request was over.
+    pub end: Time,
+    /// The ports that carried most for their rate: which, its name, and the share of its rate over the
+    /// whole run.
+    pub busiest: Vec<(PortId, PortName, f64)>,
+    /// Who had the watched port.
+    pub slices: Vec<Slice>,
+    /// Bytes carried over all ports of cards, in and out.
+    pub carried: f64,
+}

@@ -1,0 +1,282 @@
+//! Everything that one run of a cluster depends on.
+
+use meridian_base::{Duration, Time};
+use meridian_engine::{Gpu, Model};
+use meridian_fabric as fabric;
+use meridian_flow as flow;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Seed of all chance: experts' loads, tiers, errors of estimates.
+    pub seed: u64,
+    /// The servers and the network between them.
+    pub fabric: fabric::Cluster,
+    /// Cards with a rate of their own: server, card of the server, bytes a second.
+    pub cards: Vec<(u32, u32, f64)>,
+    /// The models that are served, side by side.
+    pub pools: Vec<Pool>,
+    /// The policy and the settings of the flow machine. Its limits follow from the cluster.
+    pub flow: flow::Config,
+    /// Whether KV and collectives share the network; apart, each has one to itself.
+    pub shared: bool,
+    /// Relative error of what batches are expected to exchange, uniform within plus and minus this.
+    pub estimate_error: f64,
+    /// A port whose holders are written down.
+    pub watch: Option<Watch>,
+}
+
+/// A model with its replicas and its requests.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Its name in reports.
+    pub name: String,
+    /// The model.
+    pub model: Model,
+    /// The GPU.
+    pub gpu: Gpu,
+    /// GPUs that compute each matrix together, inside a server.
+    pub tensor: u32,
+    /// Ranks of such GPUs in a replica.
+    pub ranks: u32,
+    /// What the ranks divide.
+    pub parallel: Parallel,
+    /// Replicas that compute prompts.
+    pub prefill: u32,
+    /// Replicas that the KV goes to.
+    pub decode: u32,
+    /// Most prompt tokens that a batch computes at once: of each rank by experts, of all by sequence. A
+    /// longer prompt is computed in chunks.
+    pub batch_tokens: u32,
+    /// Coefficient of variation of the load of ranks by their experts.
+    pub skew: f64,
+    /// Layers whose KV is one flow; all layers of the model for KV that moves once.
+    pub kv_layers: u16,
+    /// Replicas that a prefix can be fetched from: those that had it first.
+    pub victims: usize,
+    /// Whether a replica that fetched a prefix keeps it; otherwise it stays with who computed it.
+    pub keep: bool,
+    /// The objectives.
+    pub tiers: Tiers,
+    /// Prompts that were computed before the run, by the replicas and ranks in turn.
+    pub known: Vec<Request>,
+    /// What is asked, by time.
+    pub requests: Vec<Request>,
+}
+
+/// What the ranks of a replica divide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    /// The experts: each rank attends to requests of its own, and every layer exchanges tokens all
+    /// to all, twice.
+    Experts,
+    /// The tokens of a prompt: every layer passes KV around the ring of ranks while it attends.
+    Sequence,
+}
+
+/// Objectives as multiples of a request's own TTFT at low load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tiers {
+    /// Of the tight tier.
+    pub tight: f64,
+    /// Of the loose tier.
+    pub loose: f64,
+    /// Share of requests in the tight tier.
+    pub tight_share: f64,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it arrives.
+    pub at: Time,
+    /// Tokens of its prompt.
+    pub tokens: u32,
+    /// Tokens of a block.
+    pub block_tokens: u32,
+    /// Its blocks; an id names the whole prompt up to its block.
+    pub blocks: Vec<u64>,
+}
+
+/// Which port is watched, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The port, in the cluster as it is simulated.
+    pub port: meridian_base::PortId,
+    /// From when.
+    pub from: Time,
+    /// For how long.
+    pub span: Duration,
+}
+
+/// Why a run cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Impossible {
+    /// The network cannot be laid out.
+    #[error("cluster: {0}")]
+    Fabric(fabric::TopologyError),
+    /// The flow machine's settings do not go together.
+    #[error("flow: {0}")]
+    Flow(flow::ConfigError),
+    /// A pool's number is out of range.
+    #[error("pool {pool}: {field} is {value}: {remedy}")]
+    Pool {
+        /// The pool.
+        pool: String,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// What to do.
+        remedy: String,
+    },
+    /// The replicas need more servers than there are.
+    #[error(
+        "cluster: {needed} GPUs are needed and there are {there}: add servers, or take replicas away"
+    )]
+    TooSmall {
+        /// GPUs of all replicas.
+        needed: u64,
+        /// GPUs of all servers.
+        there: u64,
+    },
+    /// More flows at once than the machine is given rows for.
+    #[error(
+        "{flows} flows are under way at {at}: lower the rate, or let a KV flow carry more layers"
+    )]
+    Overrun {
+        /// How many.
+        flows: u32,
+        /// When.
+        at: Time,
+    },
+    /// The machine refused what it was told.
+    #[error("the flow machine refused {subject}: {why}")]
+    Refused {
+        /// What it was about.
+        subject: flow::Subject,
+        /// Why.
+        why: flow::Refusal,
+    },
+}
+
+impl From<fabric::TopologyError> for Impossible {
+    fn from(error: fabric::TopologyError) -> Impossible {
+        Impossible::Fabric(error)
+    }
+}
+
+impl From<flow::ConfigError> for Impossible {
+    fn from(error: flow::ConfigError) -> Impossible {
+        Impossible::Flow(error)
+    }
+}
+
+impl Pool {
+    /// GPUs of one of its replicas.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.tensor * self.ranks
+    }
+
+    /// Flows of KV from one end of the model to the other.
+    pub(crate) fn groups(&self) -> u16 {
+        (self.model.layers as u16).div_ceil(self.kv_layers)
+    }
+
+    /// The layers of one of them.
+    pub(crate) fn group(&self, group: u16) -> core::ops::Range<u16> {
+        let from = group * self.kv_layers;
+        from..(from + self.kv_layers).min(self.model.layers as u16)
+    }
+
+    pub(crate) fn check(&self, gpus_of_server: u32) -> Result<(), Impossible> {
+        let refuse = |field, value: f64, remedy: &str| {
+            let (pool, remedy) = (self.name.clone(), remedy.to_owned());
+            Err(Impossible::Pool { pool, field, value, remedy })
+        };
+        let number = |n: u32| f64::from(n);
+        if self.tensor == 0 || !self.model.heads.is_multiple_of(self.tensor) {
+            let remedy = format!("use a divisor of the model's {} heads", self.model.heads);
+            return refuse("tensor", number(self.tensor), &remedy);
+        }
+        if !gpus_of_server.is_multiple_of(self.tensor) {
+            let remedy = format!("use a divisor of a server's {gpus_of_server} GPUs");
+            return refuse("tensor", number(self.tensor), &remedy);
+        }
+        if self.ranks == 0 || self.ranks > 1024 {
+            return refuse("ranks", number(self.ranks), "use 1 to 1024");
+        }
+        let gpus = self.gpus();
+        if !gpus.is_multiple_of(gpus_of_server) && !gpus_of_server.is_multiple_of(gpus) {
+            let remedy = format!(
+                "tensor times ranks is {gpus} GPUs: use whole servers of {gpus_of_server}, or an \
+                 even part of one"
+            );
+            return refuse("ranks", number(self.ranks), &remedy);
+        }
+        if self.parallel == Parallel::Experts && self.ranks > 1 {
+            let Some(experts) = self.model.experts else {
+                return refuse(
+                    "ranks",
+                    number(self.ranks),
+                    "the model has no experts: use sequence",
+                );
+            };
+            if !experts.count.is_multiple_of(self.ranks) {
+                let remedy = format!("use a divisor of the model's {} experts", experts.count);
+                return refuse("ranks", number(self.ranks), &remedy);
+            }
+        }
+        if self.prefill == 0 || self.prefill > 4096 {
+            return refuse("prefill", number(self.prefill), "use 1 to 4096 replicas");
+        }
+        if self.decode == 0 || self.decode > 4096 {
+            return refuse("decode", number(self.decode), "use 1 to 4096 replicas");
+        }
+        if self.batch_tokens == 0 {
+            return refuse("batch_tokens", 0.0, "use at least 1, 8192 as a rule");
+        }
+        if !(0.0..=3.0).contains(&self.skew) {
+            return refuse("skew", self.skew, "use 0 to 3");
+        }
+        if self.kv_layers == 0 || u32::from(self.kv_layers) > self.model.layers {
+            let remedy = format!("use 1 to the model's {} layers", self.model.layers);
+            return refuse("kv_layers", f64::from(self.kv_layers), &remedy);
+        }
+        if self.victims == 0 {
+            return refuse("victims", 0.0, "use at least 1");
+        }
+        self.check_requests(&refuse)
+    }
+
+    fn check_requests(
+        &self,
+        refuse: &impl Fn(&'static str, f64, &str) -> Result<(), Impossible>,
+    ) -> Result<(), Impossible> {
+        let Tiers { tight, loose, tight_share } = self.tiers;
+        for (field, value) in [("tiers.tight", tight), ("tiers.loose", loose)] {
+            if !(value > 1.0 && value <= 1e6) {
+                let remedy =
+                    "a deadline before the first token can be there: use above 1, 3 as a rule";
+                return refuse(field, value, remedy);
+            }
+        }
+        if !(0.0..=1.0).contains(&tight_share) {
+            return refuse("tiers.tight_share", tight_share, "use 0 to 1");
+        }
+        let mut last = Time::ZERO;
+        for request in &self.requests {
+            if request.tokens == 0 || request.tokens > self.model.context {
+                let remedy = format!("use 1 to the model's {} tokens", self.model.context);
+                return refuse("requests.tokens", f64::from(request.tokens), &remedy);
+            }
+            if request.at < last {
+                let remedy = "requests come in order of time: sort them";
+                return refuse("requests.at", request.at.as_secs_f64(), remedy);
+            }
+            last = request.at;
+        }
+        Ok(())
+    }
+}

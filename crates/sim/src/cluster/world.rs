@@ -1,0 +1,321 @@
+//! The run: one queue for what is computed and one network for what is carried, on one clock.
+//!
+//! Arrivals are placed, batches formed ([`super::form`]), layers computed ([`super::layers`]) and first
+//! tokens counted.
+//! Of one instant, flows end before computations do, and rates are settled once after all of it.
+
+use meridian_base::{BatchId, Duration, PortId, RequestId, Time, mix};
+use meridian_fabric::PortName;
+use meridian_flow::{Input, Stage};
+
+use super::batch::{Member, Replica, Running};
+use super::compute::Speed;
+use super::exchange::{Routing, Ways};
+use super::geometry::{Geometry, Site};
+use super::kv::{Directory, Holder, at_low_load};
+use super::objective::Idle;
+use super::report::{Mean, Record, Report};
+use super::setup::{Impossible, Parallel, Pool, Request, Setup};
+use super::watch::Watching;
+use super::wires::{Carried, Wires};
+use crate::queue::EventQueue;
+
+/// What happens at a time that was known before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A batch's phase has computed.
+    Computed(u32),
+    /// The least time of an exchange is over.
+    Floor(u32),
+}
+
+/// A pool at work.
+pub(crate) struct Serving {
+    pub(crate) speed: Speed,
+    pub(crate) routing: Routing,
+    /// By prefill replica.
+    pub(crate) ways: Vec<Ways>,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) directory: Directory,
+    /// Bytes under way to each decode replica, and requests that were sent to it.
+    pub(crate) decode: Vec<(f64, u32)>,
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) pool: u32,
+    nth: u32,
+    replica: u32,
+    pub(crate) record: Record,
+    /// Handoff flows under way, and whether all have begun.
+    pub(crate) handing: u32,
+    computed: bool,
+    /// Its decode replica, and the bytes that go there.
+    pub(crate) to: u32,
+    pub(crate) bytes: f64,
+}
+
+pub(crate) struct World<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) geometry: Geometry,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) wires: Wires,
+    pub(crate) pools: Vec<Serving>,
+    /// Pool and replica of each batch row.
+    pub(crate) rows: Vec<(u32, u32)>,
+    pub(crate) requests: Vec<Asked>,
+    pub(crate) report: Report,
+    watching: Option<Watching>,
+    over: usize,
+}
+
+/// Runs a cluster until its last request is over.
+///
+/// # Errors
+/// When the setup contradicts itself, or more is under way at once than there are rows for.
+pub fn run(setup: &Setup) -> Result<Report, Impossible> {
+    let mut world = World::new(setup)?;
+    world.run()?;
+    Ok(world.finish())
+}
+
+impl<'a> World<'a> {
+    fn new(setup: &'a Setup) -> Result<World<'a>, Impossible> {
+        let geometry = Geometry::new(setup)?;
+        let mut pools = Vec::new();
+        let mut requests = Vec::new();
+        let mut rows = Vec::new();
+        for (number, pool) in setup.pools.iter().enumerate() {
+            let serving = Serving::new(pool, &geometry, number, mix(setup.seed, number as u64));
+            requests.extend(serving.asked(pool, &geometry, number as u32, setup.seed));
+            rows.extend((0..pool.prefill).map(|replica| (number as u32, replica)));
+            pools.push(serving);
+        }
+        requests.sort_by_key(|one: &Asked| (one.record.at, one.pool, one.nth));
+        let wires = Wires::new(setup, geometry.topology.rates(), requests.len() as u32)?;
+        let means = vec![Mean::default(); pools.len()];
+        let report = Report { exchanges: means.clone(), stalls: means, ..Report::default() };
+        let queue = EventQueue::new(Duration::ZERO);
+        let watching = setup.watch.map(Watching::new);
+        let over = 0;
+        Ok(World { setup, geometry, queue, wires, pools, rows, requests, report, watching, over })
+    }
+
+    fn run(&mut self) -> Result<(), Impossible> {
+        let mut next = 0;
+        while self.over < self.requests.len() {
+            let arrival = self.requests.get(next).map(|one| one.record.at);
+            let events = [arrival, self.queue.next(), self.wires.next()];
+            let now = events.into_iter().flatten().min();
+            let now = now.expect("a request that is not over waits for something");
+            while let Some((_, carried)) = self.wires.ended(now)? {
+                self.report.events += 1;
+                self.ended(now, &carried)?;
+            }
+            while self.queue.next().is_some_and(|at| at <= now) {
+                let (_, event) = self.queue.pop().expect("it was looked at");
+                self.report.events += 1;
+                self.happen(now, event)?;
+            }
+            while self.requests.get(next).is_some_and(|one| one.record.at <= now) {
+                self.report.events += 1;
+                self.arrive(now, next as u32)?;
+                next += 1;
+            }
+            self.report.events += self.wires.tick(now)?;
+            self.wires.settle(now);
+            if let Some(watching) = &mut self.watching {
+                watching.look(now, &self.wires);
+            }
+            self.report.end = now;
+        }
+        Ok(())
+    }
+
+    /// Places a request: where least is to be computed before it and for it.
+    fn arrive(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
+        let pool = self.requests[number as usize].pool;
+        let asked = self.asked(number);
+        let serving = &self.pools[pool as usize];
+        let cost = |replica: usize| {
+            let held = serving.directory.held(asked, |holder| holder.replica as usize == replica);
+            serving.replicas[replica].outstanding + u64::from(asked.tokens - held)
+        };
+        // Equals take turns.
+        let count = serving.replicas.len();
+        let turn = |replica: usize| (replica + count - number as usize % count) % count;
+        let best = (0..count).min_by_key(|replica| (cost(*replica), turn(*replica)));
+        let replica = best.expect("a pool has a replica");
+        let tokens = u64::from(asked.tokens);
+        self.requests[number as usize].replica = replica as u32;
+        let at = &mut self.pools[pool as usize].replicas[replica];
+        at.outstanding += tokens;
+        at.queue.push_back(number);
+        if at.batch.is_none() {
+            self.form(now, self.row(pool, replica as u32))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn asked(&self, number: u32) -> &'a Request {
+        let one = &self.requests[number as usize];
+        &self.setup.pools[one.pool as usize].requests[one.nth as usize]
+    }
+
+    fn row(&self, pool: u32, replica: u32) -> u32 {
+        let before = self.setup.pools[..pool as usize].iter().map(|pool| pool.prefill);
+        before.sum::<u32>() + replica
+    }
+
+    pub(crate) fn pool(&self, row: u32) -> &'a Pool {
+        &self.setup.pools[self.rows[row as usize].0 as usize]
+    }
+
+    pub(crate) fn replica(&mut self, row: u32) -> &mut Replica {
+        let (pool, replica) = self.rows[row as usize];
+        &mut self.pools[pool as usize].replicas[replica as usize]
+    }
+
+    pub(crate) fn running(&mut self, row: u32) -> &mut Running {
+        self.replica(row).batch.as_mut().expect("a row with an event has a batch")
+    }
+
+    /// A batch has computed its last layer: its replica is free.
+    pub(crate) fn depart(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
+        let running = self.replica(row).batch.take().expect("a batch departs once");
+        self.wires.tell(now, Input::BatchDeparted(BatchId(row)))?;
+        for member in &running.members {
+            self.computed(now, row, member)?;
+        }
+        self.form(now, row)
+    }
+
+    /// A prompt is computed: its KV is there for others, and its first token waits for the handoff.
+    pub(crate) fn computed(
+        &mut self,
+        now: Time,
+        row: u32,
+        member: &Member,
+    ) -> Result<(), Impossible> {
+        let (pool, replica) = self.rows[row as usize];
+        let holder = Holder { replica, rank: member.rank };
+        let skip = if self.pool(row).keep { 0 } else { member.matched };
+        let asked = self.asked(member.request);
+        self.pools[pool as usize].directory.enter(asked, skip, holder);
+        self.replica(row).outstanding -= u64::from(member.tokens);
+        self.requests[member.request as usize].computed = true;
+        self.maybe_over(now, member.request)
+    }
+
+    /// A flow has ended.
+    fn ended(&mut self, now: Time, carried: &Carried) -> Result<(), Impossible> {
+        match carried.stage {
+            Stage::Collective => self.one_less(now, carried.owner),
+            Stage::Reuse => self.fetched(now, carried.owner, carried.layer),
+            Stage::Handoff => {
+                self.requests[carried.owner as usize].handing -= 1;
+                self.maybe_over(now, carried.owner)
+            }
+        }
+    }
+
+    /// The row of the batch that a request is in.
+    pub(crate) fn row_of(&self, request: u32) -> u32 {
+        let one = &self.requests[request as usize];
+        self.row(one.pool, one.replica)
+    }
+
+    /// The first token follows the last byte of KV.
+    fn maybe_over(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
+        let one = &mut self.requests[number as usize];
+        if !one.computed || one.handing > 0 {
+            return Ok(());
+        }
+        let serving = &mut self.pools[one.pool as usize];
+        one.record.first = now + serving.speed.decode;
+        serving.decode[one.to as usize].0 -= one.bytes;
+        self.over += 1;
+        self.wires.tell(now, Input::Ended(RequestId(u64::from(number))))
+    }
+
+    fn finish(mut self) -> Report {
+        let end = self.report.end;
+        let seconds = end.as_secs_f64().max(1e-9);
+        let names = (0..self.geometry.topology.rates().len() as u32).map(PortId);
+        let mut busiest: Vec<(PortId, PortName, f64)> = Vec::new();
+        for port in names {
+            let name = self.geometry.topology.name(port).expect("every port has a name");
+            let carried = self.wires.carried(end, port);
+            if matches!(name, PortName::CardIn(..) | PortName::CardOut(..)) {
+                self.report.carried += carried;
+            }
+            let rate = self.geometry.topology.rates()[port.index()];
+            busiest.push((port, name, carried / rate / seconds));
+        }
+        busiest.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        busiest.truncate(16);
+        self.report.busiest = busiest;
+        self.report.demoted = self.wires.demoted;
+        self.report.flows = self.wires.flows;
+        self.report.records = self.requests.iter().map(|one| one.record).collect();
+        self.report.slices = self.watching.map(Watching::slices).unwrap_or_default();
+        self.report
+    }
+}
+
+impl Serving {
+    fn new(pool: &Pool, geometry: &Geometry, number: usize, seed: u64) -> Serving {
+        let ways = |site: &Site| Ways::new(geometry, *site, pool);
+        let mut directory = Directory::default();
+        let ranks = if pool.parallel == Parallel::Experts { pool.ranks } else { 1 };
+        for (nth, known) in (0..).zip(&pool.known) {
+            let holder = Holder { replica: nth % pool.prefill, rank: nth / pool.prefill % ranks };
+            let skip = if pool.keep { 0 } else { directory.held(known, |_| true) };
+            directory.enter(known, skip, holder);
+        }
+        Serving {
+            speed: Speed::new(pool),
+            routing: Routing::new(pool, seed),
+            ways: geometry.prefill[number].iter().map(ways).collect(),
+            replicas: (0..pool.prefill).map(|_| Replica::default()).collect(),
+            directory,
+            decode: vec![(0.0, 0); pool.decode as usize],
+        }
+    }
+
+    /// The pool's requests with their objectives.
+    fn asked(&self, pool: &Pool, geometry: &Geometry, number: u32, seed: u64) -> Vec<Asked> {
+        let (speed, routing, ways) = (&self.speed, &self.routing, &self.ways[0]);
+        let idle = Idle { geometry, pool, speed, routing, ways };
+        let hits = at_low_load(&pool.known, &pool.requests);
+        let mut all = Vec::with_capacity(pool.requests.len());
+        for (nth, (request, hit)) in pool.requests.iter().zip(hits).enumerate() {
+            let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth as u64);
+            let tight = meridian_base::Rng::new(draw).unit() < pool.tiers.tight_share;
+            let multiple = if tight { pool.tiers.tight } else { pool.tiers.loose };
+            let alone = idle.ttft(request.tokens, hit);
+            let record = Record {
+                pool: number,
+                at: request.at,
+                tokens: request.tokens,
+                matched: 0,
+                tight,
+                alone,
+                due: request.at + alone.mul_f64(multiple),
+                first: request.at,
+            };
+            all.push(Asked {
+                pool: number,
+                nth: nth as u32,
+                replica: 0,
+                record,
+                handing: 0,
+                computed: false,
+                to: 0,
+                bytes: 0.0,
+            });
+        }
+        all
+    }
+}

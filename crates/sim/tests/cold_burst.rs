@@ -1,0 +1,71 @@
+//! A cold fleet under a burst: what is learned then must not lead astray afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_engine::{Config, Profile};
+use meridian_routing::policy;
+use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan, run};
+use meridian_workload::{Chat, Mixed, Sessions, Tree};
+
+const REPLICAS: usize = 4;
+
+fn load(region: usize) -> Load {
+    let tree = |branch| Tree { branch, max_tokens: 64, ..Tree::default() };
+    let generator = Mixed::new(vec![
+        Box::new(Sessions { max_tokens: 64, ..Sessions::default() }),
+        Box::new(tree(2)),
+        Box::new(tree(4)),
+        Box::new(Chat { max_tokens: 64, ..Chat::default() }),
+    ]);
+    let source = Source::Closed {
+        clients: 50,
+        generator: Arc::new(generator),
+        // All at once.
+        ramp: Duration::ZERO,
+        programs: None,
+        day: None,
+    };
+    Load { region, source, may_run_in: None }
+}
+
+/// The 99th percentile of TTFT, in seconds of the simulation.
+fn p99(seed: u64, topology: Topology) -> f64 {
+    let policy = policy::find("meridian").expect("the default policy");
+    let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("a known GPU");
+    let replica =
+        |at| Hardware { region: at / REPLICAS, engine: Config::new(profile), kv_tokens: None };
+    let region = |name: &str| Region { name: name.into(), continent: name.into() };
+    let report = run(Scenario {
+        seed,
+        regions: ["us", "eu", "asia"].map(region).into(),
+        wan: Wan {
+            rtt_ms: vec![vec![0.0, 92.0, 167.0], vec![92.0, 0.0, 230.0], vec![167.0, 230.0, 0.0]],
+            jitter: 0.0,
+            loss: 0.0,
+        },
+        replicas: (0..3 * REPLICAS).map(replica).collect(),
+        system: System::usual(policy, topology),
+        loads: (0..3).map(load).collect(),
+        faults: Vec::new(),
+        autoscaler: None,
+        measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
+        paranoid: false,
+    })
+    .expect("a possible scenario");
+    assert_eq!(report.violations, Vec::<String>::new());
+    let mut ttft: Vec<f64> = report.requests.iter().map(|r| r.ttft.as_secs_f64()).collect();
+    ttft.sort_by(f64::total_cmp);
+    ttft[ttft.len() * 99 / 100]
+}
+
+// 150 clients ask at once before anything is known of any replica. Speeds learned in that burst
+// are rough; a replica that looks ten times too fast by it must not be given everything from then
+// on. Sharing the regions is then no worse than keeping to them.
+#[test]
+fn a_burst_leaves_no_favourite() {
+    for seed in 1..=3 {
+        let (shared, alone) = (p99(seed, Topology::TwoLayer), p99(seed, Topology::RegionLocal));
+        assert!(shared < 3.0 && shared < 1.2 * alone, "seed {seed}: {shared:.2} and {alone:.2} s");
+    }
+}

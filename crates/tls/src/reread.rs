@@ -1,0 +1,127 @@
+//! Something made from files, made anew when they change.
+//!
+//! Files are looked at, not watched: a certificate is exchanged a few times a year, a look costs a
+//! few reads, and every way of exchanging files (a copy, a rename, a symbolic link of Kubernetes)
+//! shows in what stands in them. What can't be made, because a file is half written or a key is not
+//! its certificate's yet, leaves what is in force as it is; the next look tries again.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Between two looks.
+pub const LOOK: Duration = Duration::from_secs(2);
+
+/// Why something was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unread(pub String);
+
+type Make<T> = Box<dyn Fn() -> Result<T, Unread> + Send + Sync>;
+
+/// Something made from files.
+pub struct Reread<T> {
+    paths: Vec<PathBuf>,
+    make: Make<T>,
+    now: RwLock<Arc<T>>,
+    looked: Mutex<Looked>,
+}
+
+/// What the last look saw.
+#[derive(PartialEq, Eq)]
+struct Looked {
+    /// The files' bytes; none of one that can't be read.
+    bytes: Vec<Option<Vec<u8>>>,
+    problem: Option<Unread>,
+}
+
+/// What a look came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// All is as before.
+    Same,
+    /// What is in force is new.
+    New,
+    /// The files changed and nothing can be made of them; told once.
+    Bad(Unread),
+}
+
+impl<T> Reread<T> {
+    /// `first` was made of the files at `paths`; `make` makes it anew.
+    pub fn new(
+        paths: Vec<PathBuf>,
+        first: T,
+        make: impl Fn() -> Result<T, Unread> + Send + Sync + 'static,
+    ) -> Reread<T> {
+        let bytes = read(&paths);
+        Reread {
+            paths,
+            make: Box::new(make),
+            now: RwLock::new(Arc::new(first)),
+            looked: Mutex::new(Looked { bytes, problem: None }),
+        }
+    }
+
+    /// What is in force.
+    #[must_use]
+    pub fn now(&self) -> Arc<T> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks at the files, and makes it anew where they changed.
+    pub fn look(&self) -> Look {
+        let bytes = read(&self.paths);
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.bytes == bytes && looked.problem.is_none() {
+            return Look::Same;
+        }
+        let made = (self.make)();
+        let told = looked.problem.take();
+        match made {
+            Ok(made) => {
+                *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
+                looked.bytes = bytes;
+                Look::New
+            }
+            Err(problem) => {
+                looked.bytes = bytes;
+                looked.problem = Some(problem.clone());
+                if told.as_ref() == Some(&problem) { Look::Same } else { Look::Bad(problem) }
+            }
+        }
+    }
+}
+
+fn read(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+    paths.iter().map(|path| std::fs::read(path).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    // What is in force follows the file; what can't be made leaves it, is told once, and is tried
+    // again when the file is right.
+    #[test]
+    fn follows_the_file() {
+        let path = std::env::temp_dir().join(format!("meridian-reread-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let from = path.clone();
+        let make = move || {
+            let text = std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()))?;
+            text.parse::<u32>().map_err(|e| Unread(e.to_string()))
+        };
+        let reread = Reread::new(vec![path.clone()], make().unwrap(), make);
+        assert_eq!((reread.look(), *reread.now()), (Look::Same, 1));
+        std::fs::write(&path, "half").unwrap();
+        assert!(matches!(reread.look(), Look::Bad(_)));
+        assert_eq!((reread.look(), *reread.now()), (Look::Same, 1));
+        std::fs::write(&path, "2").unwrap();
+        assert_eq!((reread.look(), *reread.now()), (Look::New, 2));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(reread.look(), Look::Bad(_)));
+        assert_eq!(*reread.now(), 2);
+    }
+}

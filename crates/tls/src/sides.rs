@@ -1,0 +1,92 @@
+//! The two sides of TLS, as configurations.
+//!
+//! Where both sides are of the fleet, only TLS 1.3 is spoken. Clients may come with 1.2: some
+//! libraries still do.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::files::{FileError, Files, Material};
+
+type Protocols<'a> = &'a [&'a [u8]];
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn owned(protocols: Protocols<'_>) -> Vec<Vec<u8>> {
+    protocols.iter().map(|name| name.to_vec()).collect()
+}
+
+fn roots(files: &Files, material: &mut Material) -> Result<Arc<RootCertStore>, FileError> {
+    let roots = material.roots.take();
+    roots.map(Arc::new).ok_or_else(|| files.error("ca", "is not named; name the fleet's ca.crt"))
+}
+
+/// The side that is dialled, by anybody.
+///
+/// # Errors
+/// When the certificate and the key don't belong together.
+pub fn server(
+    files: &Files,
+    material: Material,
+    protocols: Protocols<'_>,
+) -> Result<ServerConfig, FileError> {
+    let in_key = |error: rustls::Error| files.error("key", error);
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(in_key)?
+        .with_no_client_auth()
+        .with_single_cert(material.chain, material.key)
+        .map_err(in_key)?;
+    server.alpn_protocols = owned(protocols);
+    Ok(server)
+}
+
+/// The side that is dialled by those who show a certificate of the fleet.
+///
+/// # Errors
+/// When no authority is named, or the certificate and the key don't belong together.
+pub fn mutual_server(
+    files: &Files,
+    mut material: Material,
+    protocols: Protocols<'_>,
+) -> Result<ServerConfig, FileError> {
+    let in_key = |error: rustls::Error| files.error("key", error);
+    let roots = roots(files, &mut material)?;
+    let clients = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(in_key)?
+        .with_client_cert_verifier(clients.map_err(|error| files.error("ca", error))?)
+        .with_single_cert(material.chain, material.key)
+        .map_err(in_key)?;
+    server.alpn_protocols = owned(protocols);
+    Ok(server)
+}
+
+/// The side that dials, and shows its own certificate.
+///
+/// # Errors
+/// When no authority is named, or the certificate and the key don't belong together.
+pub fn client(
+    files: &Files,
+    mut material: Material,
+    protocols: Protocols<'_>,
+) -> Result<ClientConfig, FileError> {
+    let in_key = |error: rustls::Error| files.error("key", error);
+    let roots = roots(files, &mut material)?;
+    let servers = WebPkiServerVerifier::builder_with_provider(roots, provider()).build();
+    let mut client = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(in_key)?
+        .with_webpki_verifier(servers.map_err(|error| files.error("ca", error))?)
+        .with_client_auth_cert(material.chain, material.key)
+        .map_err(in_key)?;
+    client.alpn_protocols = owned(protocols);
+    Ok(client)
+}

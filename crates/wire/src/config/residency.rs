@@ -1,0 +1,209 @@
+//! Residency rules as an operator writes them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use meridian_routing::residency::{Labels, Names, Rule, Term};
+use serde::{Deserialize, Serialize};
+
+use super::Tenant;
+use crate::peer::{MOST_RULES, MOST_TERMS, label, term};
+
+/// Longest name of a label, and its value.
+const MOST_LABEL: usize = 63;
+
+/// Where requests may be served.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Residency {
+    /// By region, facts that rules refer to; of a region that stands here the registry's are not
+    /// read.
+    pub labels: BTreeMap<String, Labels>,
+    /// The rules.
+    pub rules: Vec<ResidencyRule>,
+}
+
+/// One rule: what it names may be served in these places and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResidencyRule {
+    /// What it is called in answers, metrics and errors.
+    pub name: String,
+    /// It names requests of one of these tenants,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
+    /// of a tenant with all of these labels,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// for one of these models,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// that entered in one of these regions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+    /// Regions, and labels as `name=value`, where they may be served.
+    pub run_in: Vec<String>,
+}
+
+impl Residency {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Residency::default()
+    }
+
+    /// The rules as they are applied.
+    ///
+    /// # Errors
+    /// What is no place; nothing in a configuration that was read.
+    pub fn rules(&self) -> Result<Vec<Arc<Rule>>, String> {
+        let one = |rule: &ResidencyRule| {
+            let run_in: Result<Vec<Term>, String> = rule.run_in.iter().map(|t| term(t)).collect();
+            let names = Names {
+                tenants: rule.tenants.clone(),
+                labels: rule.labels.clone(),
+                models: rule.models.clone(),
+                from: rule.from.clone(),
+            };
+            Ok(Arc::new(Rule { name: rule.name.clone(), names, run_in: run_in? }))
+        };
+        self.rules.iter().map(one).collect()
+    }
+
+    pub(super) fn check(&self, tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
+        for (region, labels) in &self.labels {
+            if let Err(error) = label("region", region) {
+                check(false, format!("residency.labels: {error}"));
+            }
+            check_labels(&format!("residency.labels.{region}"), labels, check);
+        }
+        check(
+            self.rules.len() <= MOST_RULES,
+            format!("residency.rules: {} are given; at most {MOST_RULES}", self.rules.len()),
+        );
+        for (i, rule) in self.rules.iter().enumerate() {
+            let at = format!("residency.rules[{i}]");
+            if let Err(error) = label("name", &rule.name) {
+                check(false, format!("{at}.{error}"));
+            }
+            if let Some(j) = self.rules[..i].iter().position(|known| known.name == rule.name) {
+                check(
+                    false,
+                    format!("{at}.name: `{}` is rules[{j}] already; rename one", rule.name),
+                );
+            }
+            rule.check(&at, tenants, check);
+        }
+    }
+}
+
+impl ResidencyRule {
+    fn check(&self, at: &str, tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
+        let names = !(self.tenants.is_empty()
+            && self.labels.is_empty()
+            && self.models.is_empty()
+            && self.from.is_empty());
+        check(names, format!("{at}: names no request; give tenants, labels, models or from"));
+        check(
+            (1..=MOST_TERMS).contains(&self.run_in.len()),
+            format!(
+                "{at}.run_in: names {} places; name 1 to {MOST_TERMS} regions or labels",
+                self.run_in.len()
+            ),
+        );
+        for place in &self.run_in {
+            if let Err(problem) = term(place) {
+                check(false, format!("{at}.run_in: {problem}"));
+            }
+        }
+        for tenant in &self.tenants {
+            // One that is misspelt would keep nobody's requests anywhere.
+            let is_known = tenants.iter().any(|known| known.name == *tenant);
+            check(
+                is_known,
+                format!(
+                    "{at}.tenants: `{tenant}` is none of `tenants`; add it there, without keys where its clients come to other gateways"
+                ),
+            );
+        }
+        let labelled = |(name, value): (&String, &String)| {
+            tenants.iter().any(|tenant| tenant.labels.get(name) == Some(value))
+        };
+        for pair in &self.labels {
+            check(
+                labelled(pair),
+                format!("{at}.labels: no tenant has {}: {}; give it to one", pair.0, pair.1),
+            );
+        }
+        for region in &self.from {
+            if let Err(error) = label("from", region) {
+                check(false, format!("{at}.{error}"));
+            }
+        }
+    }
+}
+
+/// Labels are sent between gateways in a header.
+pub(super) fn check_labels(at: &str, labels: &Labels, check: &mut impl FnMut(bool, String)) {
+    for (name, value) in labels {
+        if let Err(problem) = term(&format!("{name}={value}")) {
+            check(false, format!("{at}: {problem}"));
+        }
+        let fits = name.len() <= MOST_LABEL && value.len() <= MOST_LABEL;
+        let shown: String = name.chars().take(MOST_LABEL).collect();
+        check(fits, format!("{at}.{shown}: is over {MOST_LABEL} bytes; use a shorter one"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ConfigError, Gateway};
+
+    const TENANTS: &str = "version: 1\ntenants: [{name: acme, labels: {data: personal}}]\n";
+
+    fn read(rules: &str) -> Result<Gateway, ConfigError> {
+        Gateway::read(&format!("{TENANTS}residency:\n{rules}"))
+    }
+
+    // A rule becomes what the machine's side applies, regions and labels told apart.
+    #[test]
+    fn rules_are_read() {
+        let config = read(
+            "  labels: {ch: {jurisdiction: eu}}\n  rules:\n    - {name: eu-only, tenants: [acme], run_in: [eu, jurisdiction=eu]}\n",
+        )
+        .unwrap();
+        let rules = config.residency.rules().unwrap();
+        assert_eq!(rules[0].names.tenants, ["acme"]);
+        let label = Term::Label("jurisdiction".into(), "eu".into());
+        assert_eq!(rules[0].run_in, [Term::Region("eu".into()), label]);
+        assert_eq!(Gateway::read(&config.print().unwrap()).unwrap(), config);
+    }
+
+    // What would keep nothing, or could not be applied, is told with its field and the remedy.
+    #[test]
+    fn problems_are_told() {
+        let error = read(concat!(
+            "  labels: {EU: {}}\n  rules:\n",
+            "    - {name: a, run_in: [eu]}\n",
+            "    - {name: a, tenants: [amce], run_in: []}\n",
+            "    - {name: 'B b', labels: {data: secret}, from: [EU], run_in: ['e u', '=x']}\n",
+        ))
+        .unwrap_err()
+        .to_string();
+        for part in [
+            "residency.labels: region: `EU`",
+            "rules[0]: names no request",
+            "rules[1].name: `a` is rules[0] already",
+            "rules[1].tenants: `amce` is none of `tenants`",
+            "rules[1].run_in: names 0 places",
+            "rules[2].name: `B b`",
+            "rules[2].labels: no tenant has data: secret",
+            "rules[2].from: `EU`",
+            "rules[2].run_in: `e u` is no place",
+            "rules[2].run_in: `=x` is no place",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+}

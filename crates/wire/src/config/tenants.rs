@@ -1,0 +1,164 @@
+//! Tenants, and the keys that they are known by.
+//!
+//! A key stands here as its SHA-256: who reads the file learns no key. A slow hash, as passwords
+//! need it, would protect nothing more: a key is long and random (`meridian tenant-key --new`), so
+//! nobody finds it by trying, and every request would pay for it.
+
+use std::fmt;
+
+use meridian_routing::residency::Labels;
+use serde::{Deserialize, Serialize};
+
+use super::residency::check_labels;
+
+/// Most keys of all tenants: each request's is compared with all of them.
+const MOST_KEYS: usize = 1024;
+/// Longest name.
+const MOST_NAME: usize = 64;
+
+/// One tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tenant {
+    /// Its name, in rules and between gateways.
+    pub name: String,
+    /// Its keys, as `meridian tenant-key` prints them; several while one is exchanged, none for a
+    /// tenant whose clients come to other gateways.
+    #[serde(default)]
+    pub keys: Vec<KeyHash>,
+    /// Facts that rules refer to.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// The SHA-256 of a key, written `sha256:` and 64 hex digits. None where something else was written:
+/// that is told when the configuration is checked, without showing it, for it may be the key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct KeyHash(pub Option<[u8; 32]>);
+
+impl From<String> for KeyHash {
+    fn from(text: String) -> KeyHash {
+        KeyHash(read(&text))
+    }
+}
+
+fn read(text: &str) -> Option<[u8; 32]> {
+    let hex = text.strip_prefix("sha256:")?.as_bytes();
+    let digit = |b: u8| char::from(b).to_digit(16);
+    let mut hash = [0; 32];
+    if hex.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(hex.chunks_exact(2)) {
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+    }
+    Some(hash)
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(hash) = &self.0 else { return f.write_str("(no hash)") };
+        f.write_str("sha256:")?;
+        hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl From<KeyHash> for String {
+    fn from(hash: KeyHash) -> String {
+        hash.to_string()
+    }
+}
+
+/// Checks the tenants of a configuration.
+pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
+    let keys: Vec<(usize, &KeyHash)> =
+        tenants.iter().enumerate().flat_map(|(i, t)| t.keys.iter().map(move |k| (i, k))).collect();
+    check(keys.len() <= MOST_KEYS, format!("tenants: {} keys; at most {MOST_KEYS}", keys.len()));
+    for (at, (i, key)) in keys.iter().enumerate() {
+        check(
+            key.0.is_some(),
+            format!(
+                "tenants[{i}].keys: one is no hash of a key; write what `meridian tenant-key` prints, sha256: and 64 hex digits"
+            ),
+        );
+        if key.0.is_none() {
+            continue;
+        }
+        if let Some((j, _)) = keys[..at].iter().find(|(_, known)| known == key) {
+            let (this, other) = (&tenants[*i].name, &tenants[*j].name);
+            check(
+                false,
+                format!(
+                    "tenants[{i}].keys: a key of {this} is one of {other} already; give each tenant its own"
+                ),
+            );
+        }
+    }
+    for (i, tenant) in tenants.iter().enumerate() {
+        check(
+            is_name(&tenant.name),
+            format!(
+                "tenants[{i}].name: `{}` is no name; use 1 to {MOST_NAME} letters, digits and . _ -",
+                tenant.name.chars().take(MOST_NAME).collect::<String>()
+            ),
+        );
+        let twin = tenants[..i].iter().position(|known| known.name == tenant.name);
+        if let Some(j) = twin {
+            check(
+                false,
+                format!("tenants[{i}].name: `{}` is tenants[{j}] already; remove one", tenant.name),
+            );
+        }
+        check_labels(&format!("tenants[{i}].labels"), &tenant.labels, check);
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (1..=MOST_NAME).contains(&name.len()) && name.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Gateway;
+
+    // A hash reads back; whatever else stands there is refused and not shown.
+    #[test]
+    fn hashes() {
+        let text = format!("sha256:{}", "0a".repeat(32));
+        let hash = KeyHash::from(text.clone());
+        assert_eq!((hash.0, hash.to_string()), (Some([10; 32]), text));
+        for bad in ["mk-secret", "sha256:0a", &format!("sha256:{}", "zz".repeat(32))] {
+            assert_eq!(KeyHash::from(bad.to_owned()).0, None);
+            let yaml = format!("version: 1\ntenants: [{{name: a, keys: ['{bad}']}}]\n");
+            let error = Gateway::read(&yaml).unwrap_err().to_string();
+            assert!(!error.contains(bad), "{error}");
+            assert!(error.starts_with("tenants[0].keys: one is no hash of a key"), "{error}");
+        }
+    }
+
+    // Names and keys are each tenant's own.
+    #[test]
+    fn twins_are_refused() {
+        let key = format!("sha256:{}", "0a".repeat(32));
+        let yaml = format!(
+            "version: 1\ntenants:\n  - {{name: a, keys: ['{key}']}}\n  - {{name: a, keys: ['{key}']}}\n  - {{name: 'b c'}}\n"
+        );
+        let error = Gateway::read(&yaml).unwrap_err().to_string();
+        for part in [
+            "tenants[1].keys: a key of a is one of a already",
+            "tenants[1].name: `a` is tenants[0] already",
+            "tenants[2].name: `b c` is no name",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+}

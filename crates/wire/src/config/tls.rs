@@ -1,0 +1,50 @@
+//! Where certificates are.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A certificate for everybody who dials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate, and those between it and its authority, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+}
+
+/// Certificates of both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MutualTls {
+    /// Certificates of the fleet's authority, as PEM.
+    pub ca: PathBuf,
+    /// The own certificate, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+}
+
+impl MutualTls {
+    pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
+        let files = [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)];
+        named(at, &files, check);
+    }
+}
+
+impl Tls {
+    pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
+        named(at, &[("certificate", &self.certificate), ("key", &self.key)], check);
+    }
+}
+
+/// Files that are named are named.
+pub(super) fn named(at: &str, files: &[(&str, &PathBuf)], check: &mut impl FnMut(bool, String)) {
+    for (name, path) in files {
+        check(
+            !path.as_os_str().is_empty(),
+            format!("{at}.{name}: is empty; name a file, as `meridian certs` makes it"),
+        );
+    }
+}

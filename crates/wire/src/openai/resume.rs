@@ -1,0 +1,279 @@
+//! Going on with a stream that broke after its first byte: what was said so far becomes the
+//! beginning of another engine's answer, and the client sees one stream.
+//!
+//! A [`Thread`] follows an answer on its way to the client. It lets whole events through only, so
+//! that a break never leaves half an event behind, and keeps the text. After a break it makes the
+//! request that goes on ([`Thread::take_up`], in `request.rs`), and from then on it changes what
+//! comes so that it fits what went before (`seam.rs`): the first answer's id and model, no second
+//! role, and usage of the whole.
+//!
+//! Only what is known to go on does. A request with a field that is not in the list of `request.rs`
+//! and an answer with anything but the text of one choice (`chunk.rs`) are left to end as they
+//! would without all this. Before the first piece of text there is nothing to go on with: the
+//! request is sent again as it was.
+//!
+//! Greedy decoding gives the same text as an unbroken run where the engine's tokenizer cuts the
+//! text so far into the tokens that it was generated in, which it nearly always does. Tokens are
+//! counted as the engine counts them in its chunks, which it is asked to do
+//! (`continuous_usage_stats`); else, as with llama.cpp, as pieces of the stream.
+
+mod chunk;
+mod members;
+mod request;
+mod seam;
+
+use bytes::{Bytes, BytesMut};
+
+use super::answer::{MAX_EVENT, sse};
+use super::endpoint::Endpoint;
+use super::splice::Splice;
+use super::usage::Usage;
+use chunk::Chunk;
+use seam::{Head, Seam};
+
+/// Why a broken answer cannot be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its last piece was there: only the end mark is missing.
+    Finished,
+    /// As many tokens were said as may be.
+    Spent,
+    /// It has more than the text of one choice: tool calls, reasoning, log probabilities.
+    NotText,
+    /// More was said than is kept.
+    TooLong,
+    /// The request asks for something that is not known to go on.
+    Request,
+}
+
+impl Lost {
+    /// A stable word for metrics and logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Lost::Finished => "finished",
+            Lost::Spent => "spent",
+            Lost::NotText => "not_text",
+            Lost::TooLong => "too_long",
+            Lost::Request => "request",
+        }
+    }
+}
+
+/// A request that goes on.
+#[derive(Clone)]
+pub struct Continued {
+    /// Its body.
+    pub body: Bytes,
+    /// How to ask for usage, where the client did not.
+    pub usage_splice: Option<Splice>,
+}
+
+/// What was said so far, and how it was said. See the [module](self).
+pub struct Thread {
+    endpoint: Endpoint,
+    most: usize,
+    /// The beginning of an event whose end has not come.
+    carry: BytesMut,
+    text: Vec<u8>,
+    lost: Option<Lost>,
+    head: Option<Head>,
+    has_role: bool,
+    /// Tokens of the answers that broke, and of the one that comes now.
+    before: u64,
+    now: u64,
+    is_later: bool,
+    counts: Counts,
+}
+
+/// Whether chunks have a count that the client did not ask for, and what it sees in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// They have none, or it is the client's own.
+    Asis,
+    /// No member `usage`.
+    Hidden,
+    /// A null, as those see who ask for usage at the end.
+    Null,
+}
+
+impl Thread {
+    /// The thread of an answer of `endpoint`, of which at most `most` bytes of text are kept. None
+    /// where answers cannot be gone on with.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, most: usize, counts: Counts) -> Option<Thread> {
+        let goes_on = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Completions);
+        goes_on.then(|| Thread {
+            endpoint,
+            most,
+            carry: BytesMut::new(),
+            text: Vec::new(),
+            lost: None,
+            head: None,
+            has_role: false,
+            before: 0,
+            now: 0,
+            is_later: false,
+            counts,
+        })
+    }
+
+    /// Takes the next bytes of the answer; what is returned goes on its way.
+    pub fn feed(&mut self, piece: Bytes) -> Bytes {
+        let changes = self.is_later || self.counts != Counts::Asis;
+        if self.carry.is_empty() && !changes && ends_event(&piece) {
+            self.events(&piece, 0, None);
+            return piece;
+        }
+        let scanned = self.carry.len();
+        self.carry.extend_from_slice(&piece);
+        let carry = std::mem::take(&mut self.carry);
+        let mut changed = changes.then(BytesMut::new);
+        let done = self.events(&carry, scanned, changed.as_mut());
+        let mut carry = carry;
+        let whole = carry.split_to(done).freeze();
+        let pass = changed.map_or(whole, BytesMut::freeze);
+        if carry.len() <= MAX_EVENT {
+            self.carry = carry;
+            return pass;
+        }
+        // Nobody reads an event of this size.
+        self.lose(Lost::NotText);
+        Bytes::from([pass, carry.freeze()].concat())
+    }
+
+    /// What is held of an event that never ended.
+    #[must_use]
+    pub fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.carry).freeze()
+    }
+
+    /// The answer broke: the request that goes on with it, made of the client's own body.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn take_up(&mut self, body: &Bytes) -> Result<Continued, Lost> {
+        if let Some(lost) = self.lost {
+            return Err(lost);
+        }
+        let text = std::str::from_utf8(&self.text).map_err(|_| Lost::NotText)?;
+        let said = self.before + self.now;
+        let continued = {
+            let counts = self.counts != Counts::Asis;
+            request::continued(self.endpoint, body, text, said, counts)?
+        };
+        self.carry.clear();
+        self.before = said;
+        self.now = 0;
+        self.is_later = true;
+        Ok(continued)
+    }
+
+    /// What was said so far.
+    #[must_use]
+    pub fn text(&self) -> Option<&[u8]> {
+        (self.lost != Some(Lost::TooLong)).then_some(&self.text)
+    }
+
+    /// Whether an answer broke, and this is another one.
+    #[must_use]
+    pub fn is_later(&self) -> bool {
+        self.is_later
+    }
+
+    /// The usage of the whole, where the newest answer told its own beside the stream.
+    #[must_use]
+    pub fn whole(&self, own: Usage) -> Usage {
+        let prompt_tokens = own.prompt_tokens.saturating_sub(self.before);
+        Usage {
+            prompt_tokens,
+            cached_tokens: own.cached_tokens.map(|cached| cached.min(prompt_tokens)),
+            completion_tokens: own.completion_tokens.saturating_add(self.before),
+            prefill_us: None,
+        }
+    }
+
+    /// Reads the whole events of `bytes` and returns where the unfinished one begins. In a later
+    /// answer they are written to `changed` as they are to pass.
+    fn events(
+        &mut self,
+        bytes: &[u8],
+        mut scanned: usize,
+        mut changed: Option<&mut BytesMut>,
+    ) -> usize {
+        let mut start = 0;
+        while let Some(len) = sse::event_end(&bytes[start..], scanned.saturating_sub(start)) {
+            let event = &bytes[start..start + len];
+            let fits = self.event(event);
+            if let Some(changed) = &mut changed {
+                match fits {
+                    Some(edits) => edits.write(event, changed),
+                    None => changed.extend_from_slice(event),
+                }
+            }
+            start += len;
+            scanned = scanned.max(start);
+        }
+        start
+    }
+
+    /// Reads one event; of a later answer, says what of it is to be changed.
+    fn event(&mut self, bytes: &[u8]) -> Option<seam::Edits> {
+        let event = sse::parse(bytes);
+        let data = event.data.as_deref()?;
+        let changes = self.is_later || self.counts != Counts::Asis;
+        if self.lost.is_some() && !changes || data.trim_ascii() == b"[DONE]" {
+            return None;
+        }
+        let json = std::str::from_utf8(data).ok();
+        let Some(chunk) = json.and_then(|json| Chunk::read(self.endpoint, json)) else {
+            self.lose(Lost::NotText);
+            return None;
+        };
+        let edits = changes.then(|| seam::edits(&chunk, self.seam(), event.data_at));
+        if self.head.is_none() {
+            self.head = Some(Head::of(&chunk));
+        }
+        self.take_in(&chunk);
+        edits
+    }
+
+    fn seam(&self) -> Seam<'_> {
+        Seam {
+            head: self.head.as_ref().filter(|_| self.is_later),
+            has_role: self.is_later && self.has_role,
+            before: self.before,
+            counts: self.counts,
+        }
+    }
+
+    fn take_in(&mut self, chunk: &Chunk<'_>) {
+        if let Some(lost) = chunk.lost() {
+            self.lose(lost);
+        }
+        self.has_role |= chunk.role().is_some();
+        let text = chunk.text();
+        self.now += u64::from(!text.is_empty());
+        self.now = chunk.tokens().unwrap_or(self.now);
+        if self.lost.is_some() {
+            return;
+        }
+        super::text::decode(text, &mut self.text);
+        if self.text.len() > self.most {
+            self.text = Vec::new();
+            self.lose(Lost::TooLong);
+        }
+    }
+
+    fn lose(&mut self, why: Lost) {
+        self.lost.get_or_insert(why);
+    }
+}
+
+/// Whether the bytes end with an event, as those of most writes do.
+fn ends_event(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The request that goes on with a broken answer: the client's own, with the text so far as the
+//! beginning of the reply, and fewer tokens left to say.
+//!
+//! A chat gets an assistant message that the engine is to continue. vLLM, SGLang and llama.cpp know
+//! `continue_final_message` for it, and that no new turn is opened (`add_generation_prompt`); an
+//! older llama.cpp continues a last message of the assistant anyway. A completion's prompt grows.
+//!
+//! Fields are let through by name. One that is not here may mean that the answer is to have a shape
+//! which a continuation would break (a schema, a grammar, log probabilities), and new such fields
+//! appear with every engine.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::members::{Members, is_nothing};
+use super::{Continued, Lost};
+use crate::openai::body::Body;
+use crate::openai::endpoint::Endpoint;
+use crate::openai::raw::{elements, kind, owned};
+use crate::openai::splice::usage_asked;
+
+/// Fields that mean the same in a request that goes on.
+const GOES_ON: [&str; 35] = [
+    "model",
+    "messages",
+    "prompt",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "repeat_penalty",
+    "repeat_last_n",
+    "logit_bias",
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "ignore_eos",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "user",
+    "metadata",
+    "safety_identifier",
+    "session_id",
+    "prompt_cache_key",
+    "cache_salt",
+    "cache_prompt",
+    "priority",
+    "service_tier",
+    "store",
+    "timings_per_token",
+];
+
+/// Fields that are let through with this value alone.
+const HARMLESS: [(&str, &str); 7] = [
+    ("n", "1"),
+    ("best_of", "1"),
+    ("logprobs", "false"),
+    ("top_logprobs", "0"),
+    ("echo", "false"),
+    ("parallel_tool_calls", "true"),
+    ("tool_choice", "\"none\""),
+];
+
+/// Changes of a body, in any order.
+type Edits = Vec<(Range<usize>, String)>;
+
+/// The request that goes on after `text`, which is `said` tokens.
+pub(super) fn continued(
+    endpoint: Endpoint,
+    body: &Bytes,
+    text: &str,
+    said: u64,
+    counts: bool,
+) -> Result<Continued, Lost> {
+    let json = std::str::from_utf8(body).map_err(|_| Lost::Request)?;
+    if text.is_empty() {
+        return asking(endpoint, body.clone(), counts);
+    }
+    let members = Members::of(json).ok_or(Lost::Request)?;
+    if !members.0.iter().all(|(name, raw)| is_known(name, raw)) {
+        return Err(Lost::Request);
+    }
+    let mut edits = Edits::new();
+    let bounded = fewer(json, &members, said, &mut edits)?;
+    let quoted = serde_json::to_string(text).expect("a string always serializes");
+    if endpoint == Endpoint::Completions {
+        // Without a bound the engine has one of its own, which is not known here.
+        let prompt = members.get("prompt").filter(|raw| bounded && kind(raw) == "a string");
+        let end = at(json, prompt.ok_or(Lost::Request)?).end - 1;
+        edits.push((end..end, quoted[1..quoted.len() - 1].to_owned()));
+    } else {
+        let messages = members.get("messages").ok_or(Lost::Request)?;
+        said_last(messages)?;
+        let end = at(json, messages).end - 1;
+        edits.push((end..end, format!(",{{\"role\":\"assistant\",\"content\":{quoted}}}")));
+        let brace = json.find('{').ok_or(Lost::Request)? + 1;
+        let go_on = "\"continue_final_message\":true,\"add_generation_prompt\":false,";
+        edits.push((brace..brace, go_on.to_owned()));
+    }
+    asking(endpoint, edited(json, edits), counts)
+}
+
+fn is_known(name: &str, raw: &RawValue) -> bool {
+    let harmless = HARMLESS.iter().any(|(n, value)| *n == name && raw.get() == *value);
+    let text = || {
+        let form = Members::of(raw.get()).and_then(|m| m.get("type").and_then(owned));
+        name == "response_format" && form.as_deref() == Some("text")
+    };
+    GOES_ON.contains(&name) || harmless || is_nothing(raw) || text()
+}
+
+/// The last to speak is not the assistant, whose words would be gone on with by themselves.
+fn said_last(messages: &RawValue) -> Result<(), Lost> {
+    let mut last = None;
+    let each = |message| {
+        last = Some(message);
+        Ok(())
+    };
+    elements(messages, "messages", each).map_err(|_| Lost::Request)?;
+    let last = last.and_then(|message: &RawValue| Members::of(message.get()));
+    match last.and_then(|message| message.get("role").and_then(owned)) {
+        Some(role) if role != "assistant" => Ok(()),
+        _ => Err(Lost::Request),
+    }
+}
+
+/// Takes what was said off the bounds; whether there is one.
+fn fewer(json: &str, members: &Members<'_>, said: u64, edits: &mut Edits) -> Result<bool, Lost> {
+    let before = edits.len();
+    for name in ["max_tokens", "max_completion_tokens"] {
+        let Some(raw) = members.get(name) else { continue };
+        // A negative bound is none to some engines.
+        if raw.get().starts_with('-') {
+            continue;
+        }
+        let most: u64 = raw.get().parse().map_err(|_| Lost::Request)?;
+        let left = most.checked_sub(said).filter(|left| *left > 0).ok_or(Lost::Spent)?;
+        edits.push((at(json, raw), left.to_string()));
+    }
+    Ok(edits.len() > before)
+}
+
+/// Asks for usage as at first.
+fn asking(endpoint: Endpoint, body: Bytes, counts: bool) -> Result<Continued, Lost> {
+    let json = std::str::from_utf8(&body).map_err(|_| Lost::Request)?;
+    let parsed = Body::parse(endpoint, json).map_err(|_| Lost::Request)?;
+    let usage_splice = usage_asked(json, &parsed, counts).map_err(|_| Lost::Request)?.splice;
+    Ok(Continued { body, usage_splice })
+}
+
+/// Where in `json` a value lies that borrows from it.
+fn at(json: &str, raw: &RawValue) -> Range<usize> {
+    let start = raw.get().as_ptr() as usize - json.as_ptr() as usize;
+    start..start + raw.get().len()
+}
+
+fn edited(json: &str, mut edits: Edits) -> Bytes {
+    edits.sort_by_key(|(range, _)| range.start);
+    let grown: usize = edits.iter().map(|(_, insert)| insert.len()).sum();
+    let mut out = String::with_capacity(json.len() + grown);
+    let mut from = 0;
+    for (range, insert) in edits {
+        out.push_str(&json[from..range.start]);
+        out.push_str(&insert);
+        from = range.end;
+    }
+    out.push_str(&json[from..]);
+    Bytes::from(out)
+}

@@ -1,0 +1,116 @@
+//! What of an answer is changed so that the client sees what it asked for: the counts in its chunks
+//! go; and of a later one, so that it goes on with the first, its name, its opening, its usage. Every other byte stays as the engine wrote it.
+
+use std::ops::Range;
+
+use bytes::BytesMut;
+use serde_json::value::RawValue;
+
+use super::Counts;
+use super::chunk::Chunk;
+use super::members::Members;
+use crate::openai::answer::member;
+
+/// What all chunks of an answer say alike.
+const NAMES: [&str; 4] = ["id", "created", "model", "system_fingerprint"];
+
+/// How the first answer names itself, in the order of [`NAMES`].
+pub(super) struct Head([Option<Box<RawValue>>; 4]);
+
+impl Head {
+    pub(super) fn of(chunk: &Chunk<'_>) -> Head {
+        Head(NAMES.map(|name| chunk.top.get(name).map(ToOwned::to_owned)))
+    }
+}
+
+/// Changes of one event, in order.
+pub(super) enum Edits {
+    /// It does not pass at all.
+    Drop,
+    Replace(Vec<(Range<usize>, String)>),
+}
+
+impl Edits {
+    /// Writes `event` as changed.
+    pub(super) fn write(&self, event: &[u8], out: &mut BytesMut) {
+        let Edits::Replace(edits) = self else { return };
+        let mut at = 0;
+        for (cut, insert) in edits {
+            out.extend_from_slice(&event[at..cut.start]);
+            out.extend_from_slice(insert.as_bytes());
+            at = cut.end;
+        }
+        out.extend_from_slice(&event[at..]);
+    }
+}
+
+/// What a chunk has to fit.
+#[derive(Clone, Copy)]
+pub(super) struct Seam<'a> {
+    /// How the first answer names itself; none while that is the one that comes.
+    pub(super) head: Option<&'a Head>,
+    /// The role was told.
+    pub(super) has_role: bool,
+    /// Tokens that were said by earlier answers.
+    pub(super) before: u64,
+    pub(super) counts: Counts,
+}
+
+/// What is to be changed of a `chunk`, whose text lies at `data_at` of its event.
+pub(super) fn edits(chunk: &Chunk<'_>, seam: Seam<'_>, data_at: Option<usize>) -> Edits {
+    if seam.has_role && chunk.is_opening() {
+        return Edits::Drop;
+    }
+    let mut edits = Vec::new();
+    // Data of several lines, which no engine sends, is not cut up.
+    let Some(data_at) = data_at else { return Edits::Replace(edits) };
+    let at = |raw: &str| {
+        let start = data_at + (raw.as_ptr() as usize - chunk.json.as_ptr() as usize);
+        start..start + raw.len()
+    };
+    if let Some(head) = seam.head {
+        for (name, first) in NAMES.iter().zip(&head.0) {
+            if let (Some(first), Some(raw)) = (first, chunk.top.get(name)) {
+                edits.push((at(raw.get()), first.get().to_owned()));
+            }
+        }
+    }
+    if seam.has_role
+        && let Some(role) = chunk.role()
+        && let Some(cut) = member(chunk.json, role.get(), "\"role\"")
+    {
+        edits.push((data_at + cut.start..data_at + cut.end, String::new()));
+    }
+    if let Some(usage) = chunk.top.get("usage") {
+        match seam.counts {
+            Counts::Hidden if chunk.is_counted() => {
+                let cut = member(chunk.json, usage.get(), "\"usage\"").unwrap_or_default();
+                edits.push((data_at + cut.start..data_at + cut.end, String::new()));
+            }
+            Counts::Null if chunk.is_counted() => edits.push((at(usage.get()), "null".to_owned())),
+            _ => sums(usage, seam.before, |raw, n| edits.push((at(raw.get()), n.to_string()))),
+        }
+    }
+    edits.sort_by_key(|(cut, _)| cut.start);
+    Edits::Replace(edits)
+}
+
+/// The counts of a usage object as they are of the whole: what earlier answers said is completion,
+/// and not prompt. The total is the same.
+fn sums<'a>(usage: &'a RawValue, before: u64, mut edit: impl FnMut(&'a RawValue, u64)) {
+    let Some(usage) = Members::of(usage.get()) else { return };
+    let number = |members: &Members<'a>, name: &str| {
+        let raw = members.get(name)?;
+        Some((raw, raw.get().parse::<u64>().ok()?))
+    };
+    if let Some((raw, n)) = number(&usage, "completion_tokens") {
+        edit(raw, n.saturating_add(before));
+    }
+    let Some((raw, n)) = number(&usage, "prompt_tokens") else { return };
+    let prompt = n.saturating_sub(before);
+    edit(raw, prompt);
+    let details = usage.get("prompt_tokens_details").and_then(|raw| Members::of(raw.get()));
+    if let Some((raw, cached)) = details.and_then(|d| number(&d, "cached_tokens")) {
+        edit(raw, cached.min(prompt));
+    }
+}

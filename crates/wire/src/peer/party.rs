@@ -1,0 +1,159 @@
+//! Whoever a certificate of the fleet names: a gateway, a control plane, or somebody who operates it.
+//!
+//! The URIs have one form, `spiffe://FLEET/...`; the DNS name is what whoever dials it expects. All
+//! control planes of a fleet answer to one name of two labels, which no gateway's is, so that a
+//! gateway's certificate can't stand in for theirs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::identity::{Identity, IdentityError, label};
+
+/// One party.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A gateway.
+    Gateway(Identity),
+    /// A control plane.
+    Control {
+        /// The fleet.
+        fleet: String,
+        /// Its own name.
+        name: String,
+    },
+    /// Somebody who operates the fleet.
+    Operator {
+        /// The fleet.
+        fleet: String,
+        /// Their name.
+        name: String,
+    },
+}
+
+impl Party {
+    /// The control plane `name` of `fleet`.
+    ///
+    /// # Errors
+    /// When one of them is no DNS label in lower case.
+    pub fn control(fleet: &str, name: &str) -> Result<Party, IdentityError> {
+        label("fleet", fleet)?;
+        label("control", name)?;
+        Ok(Party::Control { fleet: fleet.to_owned(), name: name.to_owned() })
+    }
+
+    /// The operator `name` of `fleet`.
+    ///
+    /// # Errors
+    /// When one of them is no DNS label in lower case.
+    pub fn operator(fleet: &str, name: &str) -> Result<Party, IdentityError> {
+        label("fleet", fleet)?;
+        label("operator", name)?;
+        Ok(Party::Operator { fleet: fleet.to_owned(), name: name.to_owned() })
+    }
+
+    /// The fleet.
+    #[must_use]
+    pub fn fleet(&self) -> &str {
+        match self {
+            Party::Gateway(identity) => identity.fleet(),
+            Party::Control { fleet, .. } | Party::Operator { fleet, .. } => fleet,
+        }
+    }
+
+    /// Its own name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Party::Gateway(identity) => identity.gateway(),
+            Party::Control { name, .. } | Party::Operator { name, .. } => name,
+        }
+    }
+
+    /// What it is: `region/NAME`, `control` or `operator`, for the certificate's subject.
+    #[must_use]
+    pub fn unit(&self) -> &str {
+        match self {
+            Party::Gateway(identity) => identity.region(),
+            Party::Control { .. } => "control",
+            Party::Operator { .. } => "operator",
+        }
+    }
+
+    /// The URI of its certificate.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        match self {
+            Party::Gateway(identity) => identity.uri(),
+            Party::Control { fleet, name } => format!("spiffe://{fleet}/control/{name}"),
+            Party::Operator { fleet, name } => format!("spiffe://{fleet}/operator/{name}"),
+        }
+    }
+
+    /// The DNS name that whoever dials it expects; none of one that nobody dials.
+    #[must_use]
+    pub fn dns_name(&self) -> Option<String> {
+        match self {
+            Party::Gateway(identity) => Some(identity.dns_name()),
+            Party::Control { fleet, .. } => Some(control_name(fleet)),
+            Party::Operator { .. } => None,
+        }
+    }
+}
+
+/// The DNS name of a fleet's control planes.
+#[must_use]
+pub fn control_name(fleet: &str) -> String {
+    format!("control.{fleet}")
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Party::Gateway(identity) => write!(f, "{identity}"),
+            Party::Control { name, .. } => write!(f, "control plane {name}"),
+            Party::Operator { name, .. } => write!(f, "operator {name}"),
+        }
+    }
+}
+
+impl FromStr for Party {
+    type Err = IdentityError;
+
+    fn from_str(uri: &str) -> Result<Party, IdentityError> {
+        let rest = uri.strip_prefix("spiffe://").unwrap_or_default();
+        if let Some((fleet, name)) = rest.split_once("/control/") {
+            return Party::control(fleet, name);
+        }
+        if let Some((fleet, name)) = rest.split_once("/operator/") {
+            return Party::operator(fleet, name);
+        }
+        uri.parse().map(Party::Gateway)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Each kind reads back from its URI; the names of one can't be read as those of another.
+    #[test]
+    fn uris_read_back() {
+        let gateway = Identity::new("prod", "control", "a").expect("are labels");
+        for party in [
+            Party::Gateway(gateway),
+            Party::control("prod", "c-1").expect("are labels"),
+            Party::operator("prod", "alice").expect("are labels"),
+        ] {
+            assert_eq!(party.uri().parse(), Ok(party.clone()));
+            assert_ne!(
+                party.dns_name() == Some("control.prod".into()),
+                party.unit() != "control" || party.name() == "a"
+            );
+        }
+        for bad in
+            ["spiffe://prod/control/A", "spiffe://prod/operator/", "spiffe://prod/x/control/a"]
+        {
+            assert!(bad.parse::<Party>().is_err(), "{bad}");
+        }
+    }
+}
