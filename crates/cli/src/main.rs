@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod certs;
+mod chaos;
 mod check;
 mod control;
 mod engine;
@@ -34,6 +35,8 @@ struct Cli {
 enum Command {
     /// Brings up a region on this machine, with a load to watch
     Up(up::Args),
+    /// Breaks a fleet on this machine on purpose, and judges what came of it
+    Chaos(chaos::Args),
     /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
     /// Keeps the registry of a fleet, which its gateways follow
@@ -84,6 +87,7 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => up::run(args),
+        Command::Chaos(args) => chaos::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Control(args) => control::run(&args),
         Command::Replicas(args) => args.run(),
