@@ -1,5 +1,7 @@
 //! The planner on HeroServe's testbed, and what it says where there is no plan.
 
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
 use meridian_plan::{Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, plan};
 
 fn testbed() -> Topology {
