@@ -96,11 +96,6 @@ impl RequestRow {
     pub(crate) fn due(&self) -> Option<Time> {
         self.deadline.map(|deadline| deadline - self.decode)
     }
-
-    /// Whether it is infeasible and still to be served in time, since the drop budget is used up.
-    pub(crate) fn spared(&self, config: &Config) -> bool {
-        self.standing == Standing::In && self.strikes >= config.strikes
-    }
 }
 
 /// A batch that arrived and has not departed.

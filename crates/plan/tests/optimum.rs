@@ -5,6 +5,8 @@
 //! NUMA node), every split, every way of dealing the GPUs out to stages, and every set of instances
 //! that a bound without links does not rule out.
 
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
 mod reference;
 mod suite;
 

@@ -16,7 +16,11 @@ pub fn usd_per_hour(gpu: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    // Every row has a price, and every GPU that the engine model knows has a row.
+    /// The papers' cards: planned on and simulated, and nowhere priced.
+    const UNPRICED: [&str; 2] = ["a100-40g", "v100"];
+
+    // Every row has a price, and every GPU that the engine model knows has a row, but for those that
+    // are not for rent there.
     #[test]
     fn every_gpu_has_a_price() {
         for line in TABLE.lines().skip(1) {
@@ -24,7 +28,8 @@ mod tests {
             assert!(price.is_some_and(|p| p > 0.0), "{line}");
         }
         for gpu in meridian_engine::GPUS {
-            assert!(usd_per_hour(gpu.name).is_some(), "{} has no price", gpu.name);
+            let priced = usd_per_hour(gpu.name).is_some();
+            assert_eq!(priced, !UNPRICED.contains(&gpu.name), "{}", gpu.name);
         }
         assert_eq!(usd_per_hour("l4"), Some(0.38));
         assert_eq!(usd_per_hour("none"), None);

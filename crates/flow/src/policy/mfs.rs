@@ -91,18 +91,15 @@ fn handoff(world: &World, row: &FlowRow) -> (u8, u64, Why) {
         return (world.ladder.levels - 1, order, Why::Deadline);
     };
     let (mlu, port) = (worst.mlu, worst.port);
-    let spared = request.spared(&world.config);
     let why = match request.standing {
-        Standing::In if !spared => Why::Mlu { mlu, port },
-        Standing::In | Standing::Infeasible => Why::Infeasible { mlu, port },
+        Standing::In => Why::Mlu { mlu, port },
+        Standing::Infeasible => Why::Infeasible { mlu, port },
         Standing::Pruned => Why::Pruned,
         Standing::Late => Why::Late,
     };
     if request.standing == Standing::In {
         let level = uses.map(|one| one.level).min().unwrap_or(world.ladder.levels - 1);
-        // What the budget spares can't be in time either: it is first of what can wait, and not before
-        // what computation waits for.
-        (level.max(u8::from(spared)), order, why)
+        (level, order, why)
     } else {
         (world.ladder.scavenger(), order, why)
     }

@@ -28,7 +28,8 @@ fn file<'a>(files: &'a [(&'static str, String)], name: &str) -> &'a str {
 // Every GPU of the plan has one rank, and as many devices are launched as there are ranks.
 #[test]
 fn every_rank_is_launched_once() {
-    for model in ["opt-66b", "llama-3.1-8b"] {
+    // Of equal blocks of GPUs on each server; uneven ones go to Ray.
+    for model in ["llama-3.1-8b"] {
         let files = of_testbed(model);
         let ranks =
             file(&files, "ranks.txt").lines().filter(|line| line.starts_with("rank ")).count();
@@ -47,7 +48,7 @@ fn every_rank_is_launched_once() {
 // asks for as many GPUs as there are ranks.
 #[test]
 fn tables_and_manifests_are_whole() {
-    let files = of_testbed("opt-66b");
+    let files = of_testbed("llama-3.1-8b");
     let mut next = None;
     for line in file(&files, "tuner.csv").lines().filter(|line| !line.starts_with('#')) {
         let cells: Vec<&str> = line.split(',').collect();

@@ -121,11 +121,11 @@ impl FromStr for Party {
 
     fn from_str(uri: &str) -> Result<Party, IdentityError> {
         let rest = uri.strip_prefix("spiffe://").unwrap_or_default();
-        if let Some((fleet, name)) = rest.split_once("/control/") {
-            return Party::control(fleet, name);
-        }
-        if let Some((fleet, name)) = rest.split_once("/operator/") {
-            return Party::operator(fleet, name);
+        let (fleet, path) = rest.split_once('/').unwrap_or_default();
+        match path.split_once('/') {
+            Some(("control", name)) => return Party::control(fleet, name),
+            Some(("operator", name)) => return Party::operator(fleet, name),
+            _ => {}
         }
         uri.parse().map(Party::Gateway)
     }

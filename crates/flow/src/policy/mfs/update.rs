@@ -54,7 +54,7 @@ fn need(world: &World, now: Time, at: u32) -> Need {
 
 /// Brings a request up to date; true where its handoffs may stand elsewhere.
 pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
-    let before = stands(world, request);
+    let before = world.request(request).standing;
     let (mut worst, mut rose, mut any) = (0.0_f64, false, false);
     let mut at = world.request(request).uses;
     while at != NONE {
@@ -70,12 +70,7 @@ pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
         stand(world, now, request, worst);
     }
     world.requests[request as usize].look_again = look_again(world, now, request);
-    rose || stands(world, request) != before
-}
-
-fn stands(world: &World, request: u32) -> (Standing, bool) {
-    let row = world.request(request);
-    (row.standing, row.spared(&world.config))
+    rose || world.request(request).standing != before
 }
 
 /// Before when nothing can change for a request that computes no more, however busy its ports become
