@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-use meridian_plan::{Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, plan};
 use meridian_plan::{
     Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, advice, plan, step_in, step_out,
 };
