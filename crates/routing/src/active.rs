@@ -50,10 +50,9 @@ pub(crate) struct Active {
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
     pub(crate) unmatched: f32,
-    /// Tokens to prefill until its first one, those in front of it included: with its TTFT they
-    /// teach the prefill speed. None where others' requests are in front as well, or an answer comes
-    /// in one piece.
-    pub(crate) to_prefill: Option<f32>,
+    /// Tokens in front of it: with its TTFT they teach the prefill speed. None where others' requests
+    /// are in front as well, or an answer comes in one piece.
+    pub(crate) in_front: Option<f32>,
     pub(crate) first_token: bool,
     /// An answer broke off, and what is sent now goes on with it.
     pub(crate) resumed: bool,
@@ -88,7 +87,7 @@ impl Active {
             dispatched: now,
             matched: 0.0,
             unmatched: 0.0,
-            to_prefill: None,
+            in_front: None,
             first_token: false,
             resumed: false,
             overdue: false,

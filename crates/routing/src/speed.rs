@@ -1,60 +1,57 @@
 //! The prefill speed of a replica, learned from its answers.
 //!
-//! GORGO (section 3) fits TTFT = a + t_p * tokens once, offline, with one prompt at a time. Here the
-//! line is fitted to all traffic: an engine prefills in order of arrival, so a request's tokens are
-//! its own unmatched ones and those in front of it, and its TTFT is theirs together. Requests that
-//! find nothing in front would be the cleaner samples, but a replica that is taken for too fast gets
-//! everything, never has one again, and stays wrong for good; under this rule it is corrected by the
-//! very queue that the mistake makes.
-//!
-//! Old samples fade. Where there are few, the line leans on the mean slope of the region.
+//! GORGO (section 3) fits TTFT = a + t_p * tokens once, offline, with one prompt at a time. Online, only
+//! requests that find nothing in front of them are such samples: the fixed part is kept as their
+//! running minimum, and the slope moves slowly. But a replica that is taken for too fast by a rough
+//! first sample gets everything, has no such request again, and would stay wrong for good. So a second
+//! line is fitted to all traffic, where a request's tokens are its own and those in front of it, and
+//! which leans on the region's mean. It is steeper under load, for prompts share steps with replies,
+//! and right within a small factor always: it counts until there are some of the cleaner samples, and
+//! they never stray further than that from it.
 
 /// Prefill speed of one replica: t_p in ms a token, and the fixed part of a TTFT in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefillSpeed {
     start: f64,
-    guess: Guess,
-    seen: Sums,
-    slope: f64,
+    /// Of requests with nothing in front.
+    alone: f64,
     fixed_ms: f64,
-    /// The least TTFT, which slowly fades.
-    least_ms: f64,
-    is_told: bool,
+    samples: u32,
+    /// Of all requests.
+    queue: Line,
 }
 
-/// A slope to lean on, and the sum of squared tokens that would outweigh it.
+/// A line through samples, tokens x and TTFT y, each sample worth `KEEP` of the next; it leans on a
+/// guess where there are few.
 #[derive(Clone, Copy, Debug)]
-struct Guess {
-    slope: f64,
-    weight: f64,
-}
-
-/// Sums over samples, tokens x and TTFT y, each sample worth `KEEP` of the next.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct Line {
     n: f64,
     x: f64,
     y: f64,
     xx: f64,
     xy: f64,
+    /// The least TTFT, which slowly fades.
+    least: f64,
+    guess: f64,
+    slope: f64,
 }
 
-/// How far the learned slope may wander from the configured one, as a factor either way.
+/// How far the slope may wander from the configured one, as a factor either way.
 const SPAN: f64 = 50.0;
-/// What a sample still weighs when the next one comes.
+/// How far it may be from that of all traffic.
+const STRAY: f64 = 3.0;
+/// What a sample of all traffic still weighs when the next one comes.
 const KEEP: f64 = 0.97;
-/// Weight of a configured slope: one prompt of 256 tokens.
-const CONFIGURED: f64 = 256.0 * 256.0;
-/// Weight of what the region's replicas have learned: one prompt of 2,000 tokens.
-const REGION: f64 = 2000.0 * 2000.0;
-/// Fewer tokens than this teach no slope.
-const LONG: f64 = 256.0;
-/// A TTFT beyond this many times the predicted one, and a second, counts as that.
-const WILD: f64 = 8.0;
+/// Samples with nothing in front that say more than all traffic does.
+const ENOUGH: u32 = 8;
+/// Sum of squared tokens that outweighs the guess: one prompt of 2,000 tokens.
+const LEAN: f64 = 2000.0 * 2000.0;
+/// Weight of one sample with nothing in front.
+const GAIN: f64 = 0.1;
 /// An engine's own time for fewer tokens is mostly the fixed cost of a step.
 const TOLD: f64 = 64.0;
-/// Weight of one time that an engine tells.
-const GAIN: f64 = 0.1;
+/// Fewer unmatched tokens than this say more of the fixed part than of the slope.
+const LONG: f64 = 256.0;
 
 impl PrefillSpeed {
     /// Starts at `ms_per_token`.
@@ -62,90 +59,103 @@ impl PrefillSpeed {
     pub fn new(ms_per_token: f64) -> PrefillSpeed {
         PrefillSpeed {
             start: ms_per_token,
-            guess: Guess { slope: ms_per_token, weight: CONFIGURED },
-            seen: Sums::default(),
-            slope: ms_per_token,
+            alone: ms_per_token,
             fixed_ms: 0.0,
-            least_ms: f64::INFINITY,
-            is_told: false,
+            samples: 0,
+            queue: Line::leaning_on(ms_per_token),
         }
     }
 
-    /// Takes the TTFT of a request with so many unmatched `tokens`, those in front of it included.
-    pub fn sample(&mut self, ttft_ms: f64, tokens: f64) {
-        // An engine that tells its times knows better.
-        if self.is_told || !(ttft_ms >= 0.0 && tokens >= 0.0) {
+    /// Takes the TTFT of a request with so many unmatched `tokens`, those `in_front` not included.
+    pub fn sample(&mut self, ttft_ms: f64, tokens: f64, in_front: f64) {
+        let sound = ttft_ms >= 0.0 && tokens >= 0.0 && in_front >= 0.0;
+        if !sound || !(ttft_ms + tokens + in_front).is_finite() {
             return;
         }
-        let most = WILD * self.predict_ms(tokens) + 1000.0;
-        let ttft_ms = ttft_ms.min(most);
-        self.least_ms = ttft_ms.min(self.least_ms / KEEP);
-        self.seen.add(tokens, ttft_ms);
-        self.fit();
+        self.queue.add(tokens + in_front, ttft_ms);
+        if in_front > 0.0 {
+            return;
+        }
+        if tokens < LONG {
+            let first = self.fixed_ms == 0.0 || ttft_ms < self.fixed_ms;
+            self.fixed_ms =
+                if first { ttft_ms } else { self.fixed_ms + 0.01 * (ttft_ms - self.fixed_ms) };
+            return;
+        }
+        self.learn((ttft_ms - self.fixed_ms) / tokens);
     }
 
     /// Takes what an engine says it spent on `tokens`: no queue in it, and no network.
     pub fn told(&mut self, ms: f64, tokens: f64) {
-        if !(tokens >= TOLD && ms >= 0.0) {
-            return;
+        if tokens >= TOLD && ms >= 0.0 {
+            self.learn(ms / tokens);
         }
-        let gain = if self.is_told { GAIN } else { 1.0 };
-        self.slope = self.bounded(self.slope + gain * (ms / tokens - self.slope));
-        self.is_told = true;
     }
 
-    /// Leans on `ms_per_token`, which neighbours have learned: a better guess than a constant.
+    fn learn(&mut self, seen: f64) {
+        let seen = seen.clamp(self.start / SPAN, self.start * SPAN);
+        // The first long answer replaces the guess; later ones nudge it.
+        let gain = if self.samples == 0 { 1.0 } else { GAIN };
+        self.alone += gain * (seen - self.alone);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Starts from `ms_per_token` instead, while no answer has taught anything: what its
+    /// neighbours turned out to be is a better guess than a constant.
     pub fn assume(&mut self, ms_per_token: f64) {
-        self.guess = Guess { slope: ms_per_token, weight: REGION };
-        if self.seen.n == 0.0 && !self.is_told {
-            self.slope = self.bounded(ms_per_token);
+        self.queue.guess = ms_per_token;
+        if self.samples == 0 {
+            self.alone = ms_per_token;
         }
     }
 
     /// Whether answers have taught it.
     #[must_use]
     pub fn is_learned(&self) -> bool {
-        self.is_told || self.seen.xx >= LONG * LONG
+        self.samples > 0
     }
 
     /// The slope t_p, ms a token.
     #[must_use]
     pub fn ms_per_token(&self) -> f64 {
-        self.slope
+        match self.queue.slope() {
+            Some(slope) if self.samples < ENOUGH => slope,
+            Some(slope) => self.alone.clamp(slope / STRAY, slope * STRAY),
+            None => self.alone,
+        }
     }
 
-    /// The predicted TTFT of a request with so many unmatched tokens, those in front included.
+    /// The predicted TTFT of `tokens` unmatched tokens with nothing in front.
     #[must_use]
     pub fn predict_ms(&self, tokens: f64) -> f64 {
-        self.fixed_ms + self.slope * tokens
-    }
-
-    /// Least squares, of one sample or more. The fixed part is no less than nothing and no more than
-    /// the least TTFT; where the line says otherwise, the best slope beside the bound is taken.
-    fn fit(&mut self) {
-        let Sums { n, x, y, xx, xy } = self.seen;
-        let Guess { slope, weight } = self.guess;
-        let line = (xy - x * y / n + weight * slope) / (xx - x * x / n + weight);
-        let fixed = (y - line * x) / n;
-        self.fixed_ms = fixed.clamp(0.0, self.least_ms);
-        self.slope = self.bounded(match fixed == self.fixed_ms {
-            true => line,
-            false => (xy - self.fixed_ms * x + weight * slope) / (xx + weight),
-        });
-    }
-
-    fn bounded(&self, slope: f64) -> f64 {
-        slope.clamp(self.start / SPAN, self.start * SPAN)
+        self.fixed_ms + self.ms_per_token() * tokens
     }
 }
 
-impl Sums {
+impl Line {
+    fn leaning_on(guess: f64) -> Line {
+        let (n, x, y, xx, xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        Line { n, x, y, xx, xy, least: f64::INFINITY, guess, slope: guess }
+    }
+
+    /// Takes a sample and fits: least squares, where the fixed part is no less than nothing and no
+    /// more than the least TTFT.
     fn add(&mut self, x: f64, y: f64) {
         self.n = self.n * KEEP + 1.0;
         self.x = self.x * KEEP + x;
         self.y = self.y * KEEP + y;
         self.xx = self.xx * KEEP + x * x;
         self.xy = self.xy * KEEP + x * y;
+        self.least = y.min(self.least / KEEP);
+        let Line { n, x, y, xx, xy, least, guess, .. } = *self;
+        let line = (xy - x * y / n + LEAN * guess) / (xx - x * x / n + LEAN);
+        let fixed = ((y - line * x) / n).clamp(0.0, least);
+        self.slope = (xy - fixed * x + LEAN * guess) / (xx + LEAN);
+    }
+
+    /// None before there was a prompt's worth of tokens.
+    fn slope(&self) -> Option<f64> {
+        (self.xx >= LONG * LONG && self.slope > 0.0).then_some(self.slope)
     }
 }
 
@@ -164,39 +174,40 @@ mod tests {
         let mut s = PrefillSpeed::new(0.05);
         for i in 0..200 {
             let tokens = if i % 4 == 0 { 10.0 } else { 500.0 + f64::from(i) * 10.0 };
-            s.sample(20.0 + 0.5 * tokens, tokens);
+            s.sample(20.0 + 0.5 * tokens, tokens, 0.0);
         }
         about(&s, 0.5);
-        assert!((s.predict_ms(0.0) - 20.0).abs() < 2.0, "{}", s.predict_ms(0.0));
     }
 
-    // A burst at the start: short prompts that waited for a step of everybody's tokens, then one
-    // long prompt. Its speed is no less than what the whole burst took.
+    // Under load a TTFT grows faster with the queue than prefill does; the slope stays that of
+    // requests with nothing in front.
     #[test]
-    fn a_burst_teaches_no_miracle() {
+    fn load_does_not_inflate_the_slope() {
         let mut s = PrefillSpeed::new(0.1);
-        for _ in 0..20 {
-            s.sample(1700.0, 200.0);
+        for i in 1..100 {
+            s.sample(0.5 * 800.0, 800.0, 0.0);
+            let front = 400.0 * f64::from(i % 8 + 1);
+            s.sample(1.0 * (front + 300.0), 300.0, front);
         }
-        s.sample(1200.0, 2000.0);
-        assert!(s.ms_per_token() > 0.3, "{}", s.ms_per_token());
+        about(&s, 0.5);
     }
 
-    // A replica taken for fifty times too fast gets everything, and its queue corrects that.
+    // A burst taught that there is next to no slope. The replica gets everything, nothing finds it
+    // idle again, and its queue corrects what is known of it.
     #[test]
     fn a_queue_corrects_a_wrong_slope() {
         let mut s = PrefillSpeed::new(0.1);
-        s.assume(0.002);
-        let mut front = 0.0;
-        for _ in 0..20 {
-            front += 500.0;
-            s.sample(0.6 * front, front);
+        s.sample(1700.0, 200.0, 0.0);
+        s.sample(1200.0, 2000.0, 0.0);
+        assert!(s.ms_per_token() < 0.1, "{}", s.ms_per_token());
+        for i in 1..30 {
+            let front = 500.0 * f64::from(i);
+            s.sample(0.6 * (front + 500.0), 500.0, front);
         }
-        about(&s, 0.6);
+        assert!(s.ms_per_token() > 0.4, "{}", s.ms_per_token());
     }
 
-    // Engines that say how long their prefill took are believed at once, but for tiny prompts, and
-    // against any TTFT.
+    // Engines that say how long their prefill took are believed at once, but for tiny prompts.
     #[test]
     fn speed_is_told() {
         let mut s = PrefillSpeed::new(0.1);
@@ -204,38 +215,29 @@ mod tests {
         about(&s, 0.1);
         s.told(300.0, 1000.0);
         about(&s, 0.3);
-        s.sample(9000.0, 1000.0);
-        about(&s, 0.3);
     }
 
-    // What neighbours have learned stands until own answers say otherwise, and then yields.
+    // An assumption stands until the first answer, and does not unseat what was learned.
     #[test]
     fn speed_is_assumed() {
         let mut s = PrefillSpeed::new(0.1);
         s.assume(0.5);
         about(&s, 0.5);
-        assert!(!s.is_learned());
-        for tokens in 1..40 {
-            s.sample(200.0 * f64::from(tokens), 1000.0 * f64::from(tokens));
-        }
-        assert!(s.is_learned());
-        about(&s, 0.2);
+        s.told(300.0, 1000.0);
+        s.assume(0.5);
+        about(&s, 0.3);
     }
 
-    // A wild sample moves the slope, but not far and not beyond its bounds; what is no number
-    // moves nothing.
+    // A wild sample moves the slope, but not beyond its bounds; what is no number moves nothing.
     #[test]
     fn speed_is_bounded() {
         let mut s = PrefillSpeed::new(0.1);
-        for _ in 0..20 {
-            s.sample(110.0, 1000.0);
-            s.sample(60.0, 500.0);
-        }
-        s.sample(1e9, 1000.0);
-        assert!(s.ms_per_token() < 1.0, "{}", s.ms_per_token());
-        s.sample(f64::NAN, 1000.0);
-        s.sample(-5.0, 1000.0);
-        (0..1000).for_each(|_| s.sample(0.0, 1000.0));
-        assert!(s.ms_per_token() >= 0.1 / SPAN);
+        s.sample(1e9, 1000.0, 0.0);
+        assert!(s.ms_per_token() <= 0.1 * SPAN);
+        let before = s.ms_per_token();
+        s.sample(f64::NAN, 1000.0, 0.0);
+        s.sample(f64::INFINITY, 1000.0, 0.0);
+        s.sample(-5.0, 1000.0, 0.0);
+        assert!(s.ms_per_token() == before && before > 0.0);
     }
 }

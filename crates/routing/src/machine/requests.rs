@@ -84,7 +84,7 @@ impl Routing {
         let id = active.request.id;
         active.matched = self.scratch.matched_tokens(replica);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
-        active.to_prefill = self.to_prefill(active, replica);
+        active.in_front = self.in_front(active, replica);
         active.attempt += 1;
         active.place = Place::At(replica);
         active.recall = None;
@@ -101,12 +101,13 @@ impl Routing {
         self.unwritten = Some(Sent { at: now, id, replica, why });
     }
 
-    fn to_prefill(&self, active: &Active, replica: ReplicaId) -> Option<f32> {
+    fn in_front(&self, active: &Active, replica: ReplicaId) -> Option<f32> {
         let there = self.replicas.get(replica)?;
         let row = self.replicas.row(replica);
-        let own = active.request.prompt_tokens as f32 - active.matched * row.trust;
-        let is_ours_alone = there.agreed_drift() <= 0;
-        (active.request.streams && is_ours_alone).then_some(row.front_tokens + own.max(0.0))
+        let ours_alone = there.agreed_drift() <= 0;
+        // Somebody may be in front whose tokens are all matched.
+        let waits = if row.pending > 0 { row.front_tokens.max(1.0) } else { row.front_tokens };
+        (active.request.streams && ours_alone).then_some(waits)
     }
 
     /// Remembers the newest dispatch: the journal first, which shows the region as it was
@@ -159,20 +160,20 @@ impl Routing {
         }
         active.first_token = true;
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
-        let (unmatched, to_prefill) = (active.unmatched, active.to_prefill);
+        let (unmatched, in_front) = (active.unmatched, active.in_front);
         let overdue = core::mem::take(&mut active.overdue);
         let mean = self.replicas.columns().mean_ms_per_token();
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             r.first_token(id, unmatched);
             r.overdue -= u32::from(overdue);
-            if let Some(tokens) = to_prefill {
-                let rtt_ms = r.spec.rtt.as_secs_f64() * 1e3;
+            if let Some(front) = in_front {
+                let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
                 // Before anybody has learned anything the mean is a constant.
                 if knew {
                     r.speed.assume(f64::from(mean));
                 }
-                r.speed.sample((ttft_ms - rtt_ms).max(0.0), f64::from(tokens));
+                r.speed.sample(ttft_ms, f64::from(unmatched), f64::from(front));
             }
             r.prefilled(now, r.speed.ms_per_token() * f64::from(unmatched));
             !knew && r.speed.is_learned()
