@@ -16,7 +16,7 @@ fn engine() -> Engine {
 async fn start(engine: Engine) -> String {
     let (ready, is_ready) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        serve(engine, |at| drop(ready.send(at)), std::future::pending::<()>()).await.unwrap();
+        serve(engine, |at| ready.send(at).unwrap(), std::future::pending::<()>()).await.unwrap();
     });
     format!("http://{}", is_ready.await.unwrap())
 }
