@@ -16,6 +16,8 @@ pub struct Line {
     pub r2: f64,
     /// Standard error of the slope.
     pub slope_error: f64,
+    /// Standard error of the intercept.
+    pub intercept_error: f64,
     /// Points.
     pub points: usize,
 }
@@ -26,6 +28,34 @@ impl Line {
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
+
+    /// Where the slope lies with a probability of 95 %, if the errors are normal.
+    #[must_use]
+    pub fn slope_interval(&self) -> (f64, f64) {
+        self.around(self.slope, self.slope_error)
+    }
+
+    /// The same of the intercept.
+    #[must_use]
+    pub fn intercept_interval(&self) -> (f64, f64) {
+        self.around(self.intercept, self.intercept_error)
+    }
+
+    fn around(&self, value: f64, error: f64) -> (f64, f64) {
+        let reach = error * student(self.points.saturating_sub(2).max(1));
+        (value - reach, value + reach)
+    }
+}
+
+/// The 97.5 % quantile of Student's t with `free` degrees of freedom: exact for the first ten, then
+/// the normal quantile with two terms of its expansion (within 0.001).
+fn student(free: usize) -> f64 {
+    const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    let z: f64 = 1.959_964;
+    let n = free as f64;
+    let (cubic, quintic) =
+        ((z.powi(3) + z) / 4.0, (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0);
+    FEW.get(free.wrapping_sub(1)).copied().unwrap_or(z + cubic / n + quintic / (n * n))
 }
 
 /// The line through `points` with the least squared distance in y. `None` with fewer than two
@@ -51,6 +81,7 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
         slope,
         r2: if yy > 0.0 { 1.0 - left / yy } else { 1.0 },
         slope_error: libm::sqrt(left / free / xx),
+        intercept_error: libm::sqrt(left / free * (1.0 / n + x_mean * x_mean / xx)),
         points: points.len(),
     })
 }
@@ -77,6 +108,20 @@ mod tests {
         assert!((found.slope - 0.9).abs() < 1e-12 && (found.intercept - 0.9).abs() < 1e-12);
         assert!((found.r2 - 4.05 / 4.75).abs() < 1e-12, "{}", found.r2);
         assert!((found.slope_error - (0.7_f64 / 2.0 / 5.0).sqrt()).abs() < 1e-12);
+        assert!((found.intercept_error - (0.35_f64 * (0.25 + 2.25 / 5.0)).sqrt()).abs() < 1e-12);
+        // Two degrees of freedom: 4.303 errors to either side.
+        let (low, high) = found.slope_interval();
+        assert!((high - low - 2.0 * 4.303 * found.slope_error).abs() < 1e-9);
+    }
+
+    // The quantile of Student, as tables have it, within two thousandths.
+    #[test]
+    fn quantiles_of_student() {
+        for (free, t) in
+            [(1, 12.706), (10, 2.228), (11, 2.201), (20, 2.086), (34, 2.032), (120, 1.980)]
+        {
+            assert!((student(free) - t).abs() < 0.0025, "{free}: {}", student(free));
+        }
     }
 
     // What has no line has none.

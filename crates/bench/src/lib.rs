@@ -3,11 +3,13 @@
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
+//! [`calibrate`] fits a live replica's TTFT.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
 //! [`cluster`] reads prefill clusters and says what flow policies make of them.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
 pub mod beside;
+pub mod calibrate;
 pub mod calibration;
 pub mod cluster;
 mod commit;
@@ -18,6 +20,7 @@ pub mod flowspeed;
 pub mod load;
 pub mod mock;
 pub mod parity;
+pub mod planspeed;
 pub mod race;
 pub mod simspeed;
 pub mod trace_file;

@@ -5,19 +5,21 @@
 //! TTFT runs from the request (in an open loop: from the moment it was due) to the first bytes of
 //! the first token; TPOT is (E2E - TTFT) / (n - 1).
 //!
-//! It does not retry: what a client would see is what is counted. Nothing of a prompt or a reply
+//! Clients that stand somewhere ask the nearest gateway ([`Place`]). It does not retry, but where a
+//! client has several addresses: what a client would see is what is counted. Nothing of a prompt or a reply
 //! is kept beyond its program or shown anywhere.
 
 mod body;
 mod drive;
 mod exchange;
 mod gateway;
-mod http;
+pub(crate) mod http;
 mod live;
 mod options;
 mod outcome;
+mod place;
 mod report;
-mod sse;
+pub(crate) mod sse;
 mod state;
 pub(crate) mod table;
 mod tally;
@@ -27,5 +29,6 @@ pub use gateway::{Check, CheckRow};
 pub use live::{Live, Progress, Quick};
 pub use options::{Arrivals, Options, Workload};
 pub use outcome::ErrorKind;
+pub use place::{Place, Site, nearest_first};
 pub use report::{Counts, Quantiles, ReplicaCounts, Report, Row};
 pub use table::render;

@@ -210,14 +210,14 @@ fn row(name: String, unit: &'static str, value: f64, target: Option<f64>) -> Row
 }
 
 /// Seconds that this thread has had the processor.
-fn processor() -> anyhow::Result<f64> {
+pub(crate) fn processor() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanos: Option<f64> = text.split(' ').next().and_then(|n| n.parse().ok());
     Ok(nanos.context("/proc/thread-self/schedstat begins with no number")? / 1e9)
 }
 
 /// A line of this process's status, in bytes.
-fn resident(line: &str) -> anyhow::Result<u64> {
+pub(crate) fn resident(line: &str) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let found = status.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'));
     let kilobytes = found.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());

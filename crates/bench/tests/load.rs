@@ -7,7 +7,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use meridian_bench::load::{Arrivals, ErrorKind, Options, Report, Workload, run};
+use meridian_bench::load::{Arrivals, ErrorKind, Options, Place, Report, Site, Workload, run};
 use support::{Act, Endpoint};
 
 fn options(endpoint: &Endpoint, clients: u32, turns: u32) -> Options {
@@ -297,4 +297,28 @@ async fn bad_options_are_refused() {
         let error = run(options, None, std::future::pending()).await.unwrap_err();
         assert!(format!("{error:#}").contains(say), "{error:#}");
     }
+}
+
+// Two clients, one near each of two gateways, ask the near one; when one is gone, its clients go to
+// the next nearest and lose nothing.
+#[tokio::test]
+async fn clients_ask_the_nearest_gateway() {
+    let (west, east) =
+        (Endpoint::start(&[], Act::Answer).await, Endpoint::start(&[], Act::Answer).await);
+    let place = |longitude| Place { latitude: 10.0, longitude };
+    let site = |longitude, url: &str| Site { place: place(longitude), url: url.to_owned() };
+    let placed = |sites: Vec<Site>| Options {
+        sites,
+        places: vec![place(-100.0), place(100.0)],
+        programs: Some(10),
+        ..options(&west, 2, 1)
+    };
+    let sites = vec![site(90.0, &east.url), site(-90.0, &west.url)];
+    let report = load(placed(sites)).await;
+    assert_eq!((report.counts.ok, report.counts.moved), (10, 0));
+    assert_eq!((west.bodies().len(), east.bodies().len()), (5, 5));
+    let gone = vec![site(90.0, "http://127.0.0.1:1"), site(-90.0, &west.url)];
+    let report = load(placed(gone)).await;
+    assert_eq!((report.counts.ok, report.counts.moved), (10, 5));
+    assert_eq!(west.bodies().len(), 15);
 }

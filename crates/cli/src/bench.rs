@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use meridian_bench::load::{self, Arrivals, Live, Options, Progress, Report, Workload};
-use meridian_bench::{decision, flowspeed, mock, parity, race, simspeed};
+use meridian_bench::load::{
+    self, Arrivals, Live, Options, Place, Progress, Report, Site, Workload, nearest_first,
+};
+use meridian_bench::{decision, flowspeed, mock, parity, planspeed, race, simspeed};
 use meridian_workload::Day;
 
 /// Load an OpenAI endpoint and measure at the client
@@ -35,6 +37,12 @@ enum Command {
     Decision(Decision),
     /// What a decision of the flow machine costs: submit, permit, completion, layers, passes
     Flow(Flow),
+    /// What planning 9,600 GPUs costs: time, memory
+    Plan {
+        /// Where the results go
+        #[arg(long, default_value = "target/bench/plan.json")]
+        json: PathBuf,
+    },
     /// What a simulated request costs: time, memory, beside a simulator in Python
     Sim(Sim),
     /// How true the simulator is: live over simulated, on the wall clock
@@ -165,8 +173,14 @@ struct Race {
 #[derive(Debug, clap::Args)]
 struct Load {
     /// The endpoint, as http://host:port
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "gateways")]
     url: Option<String>,
+    /// A gateway and where it stands; may be given again. Clients ask the nearest first
+    #[arg(long = "gateway", value_name = "LAT,LON=URL", conflicts_with_all = ["url", "elsewhere"], requires = "at", allow_hyphen_values = true)]
+    gateways: Vec<Site>,
+    /// Where clients stand; given again, they stand at one place after the other
+    #[arg(long, value_name = "LAT,LON", requires = "gateways", conflicts_with_all = ["url", "elsewhere"], allow_hyphen_values = true)]
+    at: Vec<Place>,
     /// Further endpoints, nearest first: asked in turn when no byte of an answer came
     #[arg(long = "elsewhere", value_name = "URL", value_delimiter = ',')]
     elsewhere: Vec<String>,
@@ -287,6 +301,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Mock { listen }) => mock::run(&listen),
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
+        Some(Command::Plan { json }) => planspeed::run(&planspeed::Options { json }),
         Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
         Some(Command::Gateway(race)) => race::run(race::Options {
@@ -391,10 +406,15 @@ fn progress(options: &Options, live_json: bool) -> Option<Box<dyn Progress>> {
 
 impl Load {
     fn into_options(self) -> Options {
+        let first =
+            self.at.first().and_then(|at| nearest_first(&self.gateways, *at).first().copied());
+        let nearest = first.map(|site| site.url.clone()).unwrap_or_default();
         let counted = self.programs.is_some() || self.requests.is_some();
         let half_a_minute = (!counted).then_some(Duration::from_secs(30));
         Options {
-            url: self.url.unwrap_or_default(),
+            url: self.url.unwrap_or(nearest),
+            sites: self.gateways,
+            places: self.at,
             elsewhere: self.elsewhere,
             day: self.day.map(|length| Day { length, peak: self.peak, night: self.night }),
             model: self.model,
@@ -495,5 +515,28 @@ mod tests {
         assert!(options("bench --url u --rate 9 --clients 3").is_err());
         assert!(options("bench").is_err_and(|e| e.contains("--url")));
         assert!(Cli::try_parse_from(["bench", "mock"]).is_ok());
+    }
+
+    // Gateways with places need clients with places, and replace the endpoint.
+    #[test]
+    fn places() {
+        let sites = "--gateway 39.0,-77.5=http://us --gateway -33.9,151.2=http://au";
+        let found =
+            options(&format!("bench {sites} --at -37.8,145.0 --at 40.7,-74.0")).expect("good");
+        assert_eq!(
+            (found.url.as_str(), found.sites.len(), found.places.len()),
+            ("http://au", 2, 2)
+        );
+        found.validate().expect("goes together");
+        for (line, part) in [
+            (format!("bench {sites}"), "--at"),
+            ("bench --url u --at 1,2".to_owned(), "--url"),
+            (format!("bench {sites} --at 1,2 --url u"), "--url"),
+            (format!("bench {sites} --at 1,2 --elsewhere u"), "--elsewhere"),
+            (format!("bench {sites} --at 1"), "LAT,LON"),
+            ("bench --gateway http://us --at 1,2".to_owned(), "LAT,LON=URL"),
+        ] {
+            assert!(options(&line).is_err_and(|e| e.contains(part)), "{line}: {part}");
+        }
     }
 }

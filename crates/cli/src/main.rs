@@ -1,7 +1,9 @@
 //! `meridian`: the one binary.
 
 mod bench;
+mod calibrate;
 mod certs;
+mod chaos;
 mod check;
 mod control;
 mod engine;
@@ -33,6 +35,8 @@ struct Cli {
 enum Command {
     /// Brings up a region on this machine, with a load to watch
     Up(up::Args),
+    /// Breaks a fleet on this machine on purpose, and judges what came of it
+    Chaos(chaos::Args),
     /// Serves one region: an OpenAI-compatible endpoint in front of its replicas
     Gateway(gateway::Args),
     /// Keeps the registry of a fleet, which its gateways follow
@@ -59,6 +63,8 @@ enum Command {
     Engine(engine::Args),
     /// Puts load on a live endpoint and measures it at the client
     Bench(Box<bench::Args>),
+    /// Fits a replica's TTFT over the length of its prompts, for a gateway to start from
+    Calibrate(calibrate::Args),
     /// Reproduces a published comparison, simulated, with the published figures beside it
     Experiment(experiment::Args),
     /// Simulates which transfer of a prefill cluster goes first
@@ -81,6 +87,7 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => up::run(args),
+        Command::Chaos(args) => chaos::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Control(args) => control::run(&args),
         Command::Replicas(args) => args.run(),
@@ -93,6 +100,7 @@ fn main() -> std::process::ExitCode {
         Command::Config(show) => check::show(&show),
         Command::Engine(args) => engine::run(args),
         Command::Bench(args) => bench::run(*args),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Flow(command) => flow::run(command),
         Command::Plan(args) => plan::run(&args),

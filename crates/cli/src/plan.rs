@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use meridian_plan::units::{Rate, Span};
 use meridian_plan::{
-    Lengths, PlanFile, Problems, Slo, Subject, Task, Topology, TopologySpec, from_nccl, from_smi,
+    Lengths, PlanFile, Problems, Ranked, Slo, Subject, TOPOLOGIES, Task, Topology, TopologySpec,
+    from_nccl, from_smi,
 };
 
 /// Plan where GPUs go and which collective they use; docs/planner.md
@@ -25,13 +26,15 @@ pub(crate) struct Args {
 enum Command {
     /// Checks a plan against a topology and names everything wrong with it
     Check(Check),
+    /// Shows the cheapest step out and in of a running plan
+    Step(Check),
     /// Prints a server's topology file, from NCCL's dump or from `nvidia-smi topo -m`
     Import(Import),
 }
 
 #[derive(Debug, clap::Args)]
 struct Asked {
-    /// The topology file
+    /// The topology: a file, or the name of one that comes along, as heroserve-testbed
     #[arg(short, long, value_name = "FILE", required = true)]
     topology: Option<PathBuf>,
     /// The model: a short name, or its config.json
@@ -61,12 +64,28 @@ struct Asked {
     /// Requests a second to serve with the fewest GPUs [default: as many as the topology can]
     #[arg(long)]
     rate: Option<f64>,
+    /// The corrected planner, or the paper's as it is printed
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Plans to show
     #[arg(long, default_value_t = 3)]
     top: usize,
     /// Write the best plan's file here
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write what deploys the best plan into this folder
+    #[arg(long, value_name = "DIR")]
+    render: Option<PathBuf>,
+    /// Show what one more server or a faster link would buy
+    #[arg(long)]
+    advise: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    #[default]
+    Corrected,
+    Paper,
 }
 
 #[derive(Debug, clap::Args)]
@@ -106,23 +125,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.command {
         None => plan(&args.asked),
         Some(Command::Check(args)) => check(args),
+        Some(Command::Step(args)) => steps(args),
         Some(Command::Import(args)) => import(args),
     }
 }
 
 fn plan(asked: &Asked) -> anyhow::Result<()> {
-    let topology = topology(asked.topology.as_deref().context("--topology: none; give a file")?)?;
+    let spec = spec(asked.topology.as_deref().context("--topology: none; give a file")?)?;
+    let topology = all(spec.build(), "--topology")?;
     let subject = subject(asked.model.as_deref().context("--model: none; give a name")?)?;
     let task = asked.task(&topology, &subject);
-    let plans = all(meridian_plan::plan(&task), "no plan")?;
     let mut out = std::io::stdout().lock();
+    let plans = match asked.mode {
+        Mode::Corrected => all(meridian_plan::plan(&task), "no plan")?,
+        Mode::Paper => {
+            let (plan, printed) = all(meridian_plan::paper(&task), "no plan")?;
+            out.write_all(show::printed(&printed).as_bytes())?;
+            vec![plan]
+        }
+    };
     for (nth, plan) in plans.iter().take(asked.top.max(1)).enumerate() {
         out.write_all(show::plan(&task, plan, nth + 1).as_bytes())?;
     }
-    if let (Some(path), Some(best)) = (&asked.out, plans.first()) {
+    let best = plans.first().context("no plan")?;
+    if asked.advise {
+        let advice = meridian_plan::advice(&spec, &task);
+        out.write_all(show::advice(best, &advice).as_bytes())?;
+    }
+    if let Some(path) = &asked.out {
         let text = PlanFile::of(&task, best).print();
         std::fs::write(path, text).with_context(|| format!("--out {}", path.display()))?;
         writeln!(out, "\nwritten to {}", path.display())?;
+    }
+    if let Some(folder) = &asked.render {
+        let what = || format!("--render {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(what)?;
+        for (name, text) in meridian_plan::rendered(&task, best) {
+            std::fs::write(folder.join(name), text).with_context(what)?;
+        }
+        writeln!(out, "\nrendered into {}", folder.display())?;
     }
     Ok(())
 }
@@ -141,19 +182,47 @@ impl Asked {
 }
 
 fn check(args: &Check) -> anyhow::Result<()> {
-    let topology = topology(&args.topology)?;
-    let file = all(PlanFile::read(&read(&args.plan)?), "no plan")?;
-    let subject = subject(args.model.as_ref().unwrap_or(&file.model))?;
-    let what = format!("{} does not work on {}", args.plan.display(), topology.name);
-    let fleets = all(meridian_plan::check(&file, &topology, &subject), &what)?;
+    let running = Running::read(args)?;
+    let Running { file, topology, fleets, .. } = &running;
     let instances: usize = fleets.iter().map(|fleet| fleet.all().count()).sum();
     let gpus: u32 = fleets.iter().map(meridian_plan::Fleet::gpus).sum();
-    let (path, goodput) = (args.plan.display(), file.goodput);
+    let (path, name, goodput) = (args.plan.display(), &topology.name, file.goodput);
     writeln!(
         std::io::stdout(),
-        "{path} works on {}: {instances} instances on {gpus} GPUs serve {goodput:.3} requests/s",
-        topology.name
+        "{path} works on {name}: {instances} instances on {gpus} GPUs serve {goodput:.3} requests/s"
     )?;
+    Ok(())
+}
+
+/// A plan that was read and is sound.
+struct Running {
+    file: PlanFile,
+    topology: Topology,
+    subject: Subject,
+    fleets: Vec<meridian_plan::Fleet>,
+}
+
+impl Running {
+    fn read(args: &Check) -> anyhow::Result<Running> {
+        let topology = all(spec(&args.topology)?.build(), "--topology")?;
+        let file = all(PlanFile::read(&read(&args.plan)?), "no plan")?;
+        let subject = subject(args.model.as_ref().unwrap_or(&file.model))?;
+        let what = format!("{} does not work on {}", args.plan.display(), topology.name);
+        let fleets = all(meridian_plan::check(&file, &topology, &subject), &what)?;
+        Ok(Running { file, topology, subject, fleets })
+    }
+}
+
+fn steps(args: &Check) -> anyhow::Result<()> {
+    let running = Running::read(args)?;
+    let task = meridian_plan::task_of(&running.file, &running.topology, &running.subject);
+    let [fleet] = &running.fleets[..] else {
+        let count = running.fleets.len();
+        bail!("cells: {count}; a step is of one cell: give a plan with that cell alone");
+    };
+    let verdict = fleet.judged(&task).context("the plan serves nothing")?;
+    let ranked = Ranked { fleet: fleet.clone(), verdict };
+    std::io::stdout().write_all(show::steps(&task, &ranked).as_bytes())?;
     Ok(())
 }
 
@@ -169,9 +238,11 @@ fn import(args: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn topology(path: &Path) -> anyhow::Result<Topology> {
-    let spec = TopologySpec::read(&read(path)?).and_then(|spec| spec.build());
-    all(spec, &format!("{} is no working topology", path.display()))
+/// A topology that comes along, by its name, or a file.
+fn spec(path: &Path) -> anyhow::Result<TopologySpec> {
+    let named = TOPOLOGIES.iter().find(|(name, _)| Path::new(name) == path);
+    let text = named.map_or_else(|| read(path), |(_, yaml)| Ok((*yaml).to_owned()))?;
+    all(TopologySpec::read(&text), &format!("{} is no working topology", path.display()))
 }
 
 /// A short name, or a file.

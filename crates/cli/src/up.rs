@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// Regions: one, or several of us, eu and asia [default: us,eu,asia; of llamacpp us]
     #[arg(long, value_delimiter = ',')]
     regions: Vec<String>,
-    /// Which requests leave a region: two_layer or region_local
+    /// Which requests leave a region: two_layer or region_local; central has one gateway for all
     #[arg(long, default_value = "two_layer")]
     topology: String,
     /// How long a day of the clients lasts, which goes round the regions
@@ -117,6 +117,7 @@ impl Args {
             duration: self.duration,
             binary: None,
             llamacpp_home: self.llamacpp_home,
+            clocks: None,
         }
     }
 }

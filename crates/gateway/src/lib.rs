@@ -19,6 +19,7 @@ mod fleet;
 mod headers;
 mod limits;
 mod metrics;
+mod opening;
 mod peers;
 mod pins;
 mod probe;

@@ -36,7 +36,7 @@ use crate::sources::Source;
 use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, peers, probe, registry, sources};
+use crate::{admin, discover, opening, peers, probe, registry, sources};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +187,10 @@ async fn accept(
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = std::pin::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => return shut(shared),
+        () = opening::somewhere_to_go(shared) => {}
+    }
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => break,
@@ -208,6 +212,10 @@ async fn accept(
             }
         }
     }
+    shut(shared);
+}
+
+fn shut(shared: &Shared) {
     shared.draining.store(true, Ordering::Relaxed);
     tracing::info!(in_flight = shared.driver.lock().requests.in_flight, "draining");
 }

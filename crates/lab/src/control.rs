@@ -30,6 +30,12 @@ impl Fleet {
 }
 
 impl Control {
+    /// The address of its admin port.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.admin.trim_start_matches("http://").to_owned()
+    }
+
     /// Adds a replica to a region.
     ///
     /// # Errors

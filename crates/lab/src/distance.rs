@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use meridian_wire::wan::{LinkState, RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
+use meridian_wire::wan::{RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
 
 use crate::{Client, Error, Fleet, Process, Result};
 
@@ -77,17 +77,13 @@ impl Distance {
         self.set(&format!("routes/{route}"), set).await
     }
 
-    /// Changes both directions between two regions.
+    /// Changes one direction between two regions.
     ///
     /// # Errors
     /// When the relay does not answer, or refuses.
-    pub async fn set_link(&self, a: &str, b: &str, state: LinkState) -> Result<()> {
-        for (from, to) in [(a, b), (b, a)] {
-            let set = SetLink { state: Some(state), ..SetLink::default() };
-            let set = serde_json::to_vec(&set).expect("a state is JSON");
-            self.set(&format!("links/{from}/{to}"), set).await?;
-        }
-        Ok(())
+    pub async fn set_way(&self, from: &str, to: &str, set: SetLink) -> Result<()> {
+        let set = serde_json::to_vec(&set).expect("a link's settings are JSON");
+        self.set(&format!("links/{from}/{to}"), set).await
     }
 
     /// The state of all links.

@@ -10,6 +10,7 @@
 
 mod certs;
 mod client;
+pub mod clocks;
 mod control;
 mod counts;
 mod distance;

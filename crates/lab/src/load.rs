@@ -82,6 +82,9 @@ pub struct ClientCounts {
     pub aborted: u64,
     /// All others.
     pub errors: u64,
+    /// Of those, without a piece of an answer.
+    #[serde(default)]
+    pub bare: u64,
     /// Attempts without a byte of an answer, after which the request went elsewhere.
     #[serde(default)]
     pub moved: u64,

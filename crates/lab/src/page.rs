@@ -191,7 +191,7 @@ pub(crate) fn counts(counts: &Counts) -> String {
     table.to_string()
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut().skip(1) {

@@ -32,6 +32,8 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// Further variables of its environment.
+    pub env: Vec<(OsString, OsString)>,
     /// The lines on stdout by which it says that it is ready, by how they start.
     pub ready: &'static [&'static str],
 }
@@ -51,7 +53,13 @@ pub struct Process {
 impl Program {
     /// A program that says nothing when it is ready.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Program {
-        Program { name: name.into(), path: path.into(), args: Vec::new(), ready: &[] }
+        Program {
+            name: name.into(),
+            path: path.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            ready: &[],
+        }
     }
 
     /// Adds arguments.
@@ -79,6 +87,7 @@ impl Program {
         let stderr = file.try_clone().map_err(Error::file("opening", &log))?;
         let mut child = Command::new(&self.path)
             .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .process_group(group)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -6,11 +6,12 @@
 //! client, gateways and engines are read and compared, and the gateways are drained. It ended well
 //! only if every request did, all counts agree, and every process ended as it should.
 
+mod arrange;
 mod beside;
 mod board;
+pub mod chaos;
 mod faults;
 mod region;
-mod shared;
 mod start;
 mod stop;
 mod tenants;
@@ -37,6 +38,8 @@ const TICK: Duration = Duration::from_millis(500);
 const DRAIN: Duration = Duration::from_secs(120);
 /// The longest that the last counters may take to arrive where they are read.
 const SETTLE: Duration = Duration::from_secs(10);
+/// The topology in which the first region's gateway serves all regions.
+const CENTRAL: &str = "central";
 /// A load without an end runs for this long.
 const WITHOUT_END: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -58,6 +61,9 @@ pub enum Demand {
     Light,
     /// Sessions, trees and chats, enough to keep the replicas busy.
     Mixed,
+    /// The same all day, some of whose clients hang up, and in one region more than it can serve
+    /// well.
+    Steady,
 }
 
 /// The regions to bring up.
@@ -89,6 +95,8 @@ pub struct Options {
     pub binary: Option<PathBuf>,
     /// Where llama.cpp is installed, or will be; none takes the usual place.
     pub llamacpp_home: Option<PathBuf>,
+    /// libfaketime, where programs are to have clocks that can be set.
+    pub clocks: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -107,6 +115,7 @@ impl Default for Options {
             duration: None,
             binary: None,
             llamacpp_home: None,
+            clocks: None,
         }
     }
 }
@@ -184,8 +193,9 @@ fn validate(options: &Options) -> Result<()> {
             "distances are known of us, eu and asia; use these",
         );
     }
-    if !["two_layer", "region_local"].contains(&options.topology.as_str()) {
-        return setting("--topology", options.topology.clone(), "use two_layer or region_local");
+    if !["two_layer", "region_local", CENTRAL].contains(&options.topology.as_str()) {
+        let remedy = "use two_layer, region_local or central";
+        return setting("--topology", options.topology.clone(), remedy);
     }
     if options.day.is_zero() {
         return setting("--day", "0s".into(), "use 10s or more");

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use crate::fleet::{Fleet, Verdict};
 use crate::group::arranged;
+use crate::improve::improved;
 use crate::instance::{Parallel, Phase, Rated};
 use crate::pack::{Class, Packing, Piece, Shape, packings};
 use crate::shape::shapes;
@@ -40,6 +41,8 @@ pub struct Found {
 
 /// Packings that are judged at most.
 const JUDGED: usize = 3000;
+/// A plan this near to its bound is good enough.
+const NEAR: f64 = 0.995;
 /// Plans that are kept.
 const KEPT: usize = 5;
 
@@ -100,8 +103,26 @@ impl<'a> Cell<'a> {
                 insert(self.task, &mut plans, Ranked { fleet, verdict });
             }
         }
+        self.improve(&packings, &mut plans);
         found.plans = plans;
         found
+    }
+
+    /// Lets GPUs of the best plans trade places, unless nothing could be better.
+    fn improve(&mut self, packings: &[Packing], plans: &mut Vec<Ranked>) {
+        let bound = packings.first().map_or(0.0, |packing| packing.bound);
+        let servers = self.classes.iter().flat_map(|(_, of)| of);
+        let servers = servers.map(|at| &self.task.topology.servers()[*at as usize]);
+        let gpus: Vec<GpuId> = servers
+            .flat_map(|server| (server.first..server.first + server.gpus).map(GpuId))
+            .collect();
+        let task = self.task;
+        for start in plans.clone() {
+            let short = task.rate.is_none() && start.verdict.goodput < bound * NEAR;
+            if short && let Some(better) = improved(self, task, &start, &gpus) {
+                insert(task, plans, better);
+            }
+        }
     }
 
     /// Every shape of each phase with its best split.

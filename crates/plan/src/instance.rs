@@ -148,3 +148,6 @@ impl Rated {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //!
 //! A pure library: text and values in, values and text out. Files are read by whoever calls it.
 
+mod advice;
 mod assign;
 mod cell;
 mod check;
@@ -12,12 +13,16 @@ mod explain;
 mod fleet;
 mod group;
 mod import;
+mod improve;
 mod instance;
+mod known;
 mod loads;
 mod model;
 mod pack;
+mod paper;
 mod problem;
 mod queue;
+mod render;
 mod route;
 mod search;
 mod shape;
@@ -27,6 +32,7 @@ mod topology;
 mod transfer;
 pub mod units;
 
+pub use advice::{Advice, Step, advice, step_in, step_out};
 pub use cell::{Found, Ranked};
 pub use check::{check, task_of};
 pub use document::{
@@ -38,10 +44,13 @@ pub use import::{
     from_nccl, from_smi,
 };
 pub use instance::{Instance, Parallel, Phase, Rated, Unfit};
+pub use known::TOPOLOGIES;
 pub use loads::Loads;
 pub use model::Subject;
+pub use paper::{Printed, paper};
 pub use problem::{Problem, Problems};
 pub use queue::Queue;
+pub use render::rendered;
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
 pub use table::{GroupPolicy, PolicyTable};

@@ -48,8 +48,13 @@ pub(crate) struct Step {
     pub(crate) found: Vec<Vec<u8>>,
 }
 
-/// Most pairs that a state keeps.
-const FRONT: usize = 24;
+/// Most pairs that a state keeps, where there are few states and pieces.
+const FRONT: f64 = 48.0;
+/// Comparisons that a packing may take, about; more states or pieces leave fewer pairs for each.
+const BUDGET: f64 = 3e8;
+/// Where there is room for many pairs, one is given up only when another is so much better in both:
+/// links may undo less.
+const SLACK: f64 = 1.25;
 /// Most states.
 const STATES: usize = 20_000;
 
@@ -69,6 +74,9 @@ struct Table {
     states: Vec<State>,
     fronts: Vec<Vec<Entry>>,
     known: BTreeMap<State, usize>,
+    /// Most pairs of a state, and how much better another is that ends one.
+    front: usize,
+    slack: f64,
 }
 
 /// The packings worth judging, best first, at most `most`: with a rate to be served, those that may
@@ -82,7 +90,7 @@ pub(crate) fn packings(
     let full: State =
         classes.iter().map(|class| vec![class.gpus as u8; class.servers as usize]).collect();
     let total = free(&full);
-    let mut table = Table { states: Vec::new(), fronts: Vec::new(), known: BTreeMap::new() };
+    let mut table = Table::new(classes, pieces.len());
     let start = table.state(full);
     table.fronts[start].push(Entry { rates: (0.0, 0.0), from: None, step: None });
     let mut waves: Vec<Vec<usize>> = vec![Vec::new(); total as usize + 1];
@@ -102,6 +110,21 @@ fn free(state: &State) -> u32 {
 }
 
 impl Table {
+    fn new(classes: &[Class], pieces: usize) -> Table {
+        // Sorted lists of free GPUs: servers out of servers plus GPUs.
+        let lists = |class: &Class| {
+            (1..=class.servers)
+                .map(|nth| f64::from(class.gpus + nth) / f64::from(nth))
+                .product::<f64>()
+        };
+        let states = classes.iter().map(lists).product::<f64>().min(STATES as f64);
+        let room = libm::sqrt(BUDGET / (states * (pieces.max(1) as f64)));
+        let front = room.clamp(4.0, FRONT);
+        let slack = if room >= FRONT { SLACK } else { 1.0 };
+        let (states, fronts, known) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Table { states, fronts, known, front: front as usize, slack }
+    }
+
     fn state(&mut self, state: State) -> usize {
         if let Some(at) = self.known.get(&state) {
             return *at;
@@ -131,7 +154,8 @@ impl Table {
                     let rates = (entry.rates.0 + rates.0, entry.rates.1 + rates.1);
                     let step = Step { piece, found: found.clone() };
                     let from = Some((at, nth));
-                    keep(&mut self.fronts[next], Entry { rates, from, step: Some(step) });
+                    let entry = Entry { rates, from, step: Some(step) };
+                    keep(&mut self.fronts[next], entry, (self.front, self.slack));
                 }
             }
         }
@@ -177,22 +201,29 @@ impl Table {
     }
 }
 
-/// Keeps an entry that no other beats in both rates; at most `FRONT`, those of the best balance.
-fn keep(front: &mut Vec<Entry>, entry: Entry) {
+/// Keeps an entry that no other beats by far in both rates; at most so many, those of the best
+/// balance.
+fn keep(front: &mut Vec<Entry>, entry: Entry, (most, slack): (usize, f64)) {
     let beats = |a: &Entry, b: &Entry| {
-        let near = 1e-9;
-        a.rates.0 >= b.rates.0 - near && a.rates.1 >= b.rates.1 - near
+        let least = |rate: f64| rate * slack - 1e-9;
+        a.rates.0 >= least(b.rates.0) && a.rates.1 >= least(b.rates.1)
     };
-    if front.iter().any(|other| beats(other, &entry)) {
+    let same = |a: &Entry, b: &Entry| {
+        (a.rates.0 - b.rates.0).abs() < 1e-9 && (a.rates.1 - b.rates.1).abs() < 1e-9
+    };
+    if front.iter().any(|other| beats(other, &entry) || same(other, &entry)) {
         return;
     }
     // Nothing was reached from this state yet: that comes once all fuller states are done.
     front.retain(|other| !beats(&entry, other));
     front.push(entry);
-    if front.len() > FRONT {
-        let worth = |entry: &Entry| entry.rates.0.min(entry.rates.1);
+    if front.len() > most {
+        let worth = |at: &usize| front[*at].rates;
         let least = (0..front.len())
-            .min_by(|a, b| worth(&front[*a]).total_cmp(&worth(&front[*b])))
+            .min_by(|a, b| {
+                let (a, b) = (worth(a), worth(b));
+                a.0.min(a.1).total_cmp(&b.0.min(b.1)).then((a.0 + a.1).total_cmp(&(b.0 + b.1)))
+            })
             .expect("a full front is not empty");
         front.swap_remove(least);
     }

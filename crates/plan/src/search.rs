@@ -45,8 +45,8 @@ impl Plan {
 
 /// GPUs up to which a topology is one cell.
 const ONE_CELL: u32 = 16;
-/// GPUs of the cells that a larger one is cut into.
-const MOST_OF_CELL: u32 = 32;
+/// GPUs of the cells that a larger one is cut into; more only where these hold no plan.
+const MOST_OF_CELL: [u32; 3] = [32, 64, 128];
 /// Servers of a cell.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 
@@ -64,21 +64,13 @@ pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
         return served(task, plans, &[found]);
     }
     let open = Task { rate: None, ..task.clone() };
-    let mut known = BTreeMap::new();
+    let mut known = Known::new();
     let mut plans: Vec<Plan> = Vec::new();
-    for size in sizes(task.topology) {
-        let cells = cut(task.topology, size);
-        let mut plan = Plan::default();
-        for servers in &cells {
-            let enough = task.rate.is_some_and(|rate| plan.goodput() >= rate);
-            if !enough {
-                plan.cells.extend(planned(&open, servers, &mut known));
-            }
-        }
-        meet(task.topology, &mut plan);
-        trim(task, &mut plan);
-        if !plan.cells.is_empty() {
-            plans.push(plan);
+    for most in MOST_OF_CELL {
+        let sizes = sizes(task.topology, most);
+        plans.extend(sizes.into_iter().filter_map(|size| of_cells(task, &open, size, &mut known)));
+        if !plans.is_empty() {
+            break;
         }
     }
     plans.sort_by(|a, b| b.goodput().total_cmp(&a.goodput()).then(a.gpus().cmp(&b.gpus())));
@@ -87,6 +79,20 @@ pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     }
     let found: Vec<Found> = known.into_values().map(|(_, found)| found).collect();
     served(task, plans, &found)
+}
+
+/// The topology in cells of one size.
+fn of_cells(task: &Task<'_>, open: &Task<'_>, size: usize, known: &mut Known) -> Option<Plan> {
+    let mut plan = Plan::default();
+    for servers in &cut(task.topology, size) {
+        if task.rate.is_some_and(|rate| plan.goodput() >= rate) {
+            break;
+        }
+        plan.cells.extend(planned(open, servers, known));
+    }
+    meet(task.topology, &mut plan);
+    trim(task, &mut plan);
+    (!plan.cells.is_empty()).then_some(plan)
 }
 
 fn served(task: &Task<'_>, plans: Vec<Plan>, found: &[Found]) -> Result<Vec<Plan>, Problems> {
@@ -106,13 +112,13 @@ fn served(task: &Task<'_>, plans: Vec<Plan>, found: &[Found]) -> Result<Vec<Plan
 }
 
 /// Sizes of cells in servers, that fit the bound; larger ones where servers are small.
-fn sizes(topology: &Topology) -> Vec<usize> {
+fn sizes(topology: &Topology, most: u32) -> Vec<usize> {
     let largest = topology.servers().iter().map(|server| server.gpus).max().unwrap_or(1);
     let count = topology.servers().len();
-    let fits = |size: &usize| *size as u32 * largest <= MOST_OF_CELL.max(2 * largest);
+    let fits = |size: &usize| *size as u32 * largest <= most.max(2 * largest);
     let mut all: Vec<usize> =
         SIZES.into_iter().filter(|size| *size <= count).filter(fits).collect();
-    if topology.gpus() <= MOST_OF_CELL && !all.contains(&count) {
+    if topology.gpus() <= most && !all.contains(&count) {
         all.push(count);
     }
     all
@@ -166,6 +172,8 @@ fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
 
 /// What a cell looks like, wherever it is.
 type Look = Vec<u64>;
+/// The first servers of each look, and what was found for them.
+type Known = BTreeMap<Look, (Vec<u32>, Found)>;
 
 fn look(topology: &Topology, servers: &[u32]) -> Look {
     let mut look = Vec::new();
@@ -198,11 +206,7 @@ fn look(topology: &Topology, servers: &[u32]) -> Look {
 }
 
 /// The plan of a cell: that of the first which looks alike, laid out here.
-fn planned(
-    task: &Task<'_>,
-    servers: &[u32],
-    known: &mut BTreeMap<Look, (Vec<u32>, Found)>,
-) -> Option<Ranked> {
+fn planned(task: &Task<'_>, servers: &[u32], known: &mut Known) -> Option<Ranked> {
     let (first, found) = known
         .entry(look(task.topology, servers))
         .or_insert_with(|| (servers.to_vec(), Cell::new(task, servers).plan()));

@@ -10,7 +10,7 @@
 mod reference;
 mod suite;
 
-use meridian_plan::plan;
+use meridian_plan::{paper, plan};
 
 /// Cases of the suite.
 const CASES: u64 = 500;
@@ -38,6 +38,21 @@ fn plans_are_near_the_optimum() {
     }
     assert!(short.len() <= SHORT, "{} of {solved}\n{}", short.len(), short.join("\n"));
     assert!(solved >= CASES * 3 / 4, "only {solved} of {CASES} are feasible to try whole");
+}
+
+// The paper's plan, judged as ours is, never serves more.
+#[test]
+fn never_worse_than_the_paper() {
+    let mut planned = 0;
+    for seed in 0..CASES {
+        let case = suite::case(seed);
+        let task = case.task();
+        let Ok((theirs, _)) = paper(&task) else { continue };
+        planned += 1;
+        let ours = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+        assert!(ours >= theirs.goodput() * 0.999_999, "seed {seed}: {ours} {}", theirs.goodput());
+    }
+    assert!(planned > CASES / 4, "the paper's search planned only {planned}");
 }
 
 // A link that is twice as fast, in both directions, never makes a plan worse.

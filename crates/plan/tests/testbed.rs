@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
-use meridian_plan::{Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, plan};
+use meridian_plan::{
+    Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, advice, plan, step_in, step_out,
+};
 
 fn testbed() -> Topology {
     let yaml = include_str!("../topologies/heroserve-testbed.yaml");
@@ -42,14 +44,6 @@ fn the_testbed_has_a_plan() {
     gpus.dedup();
     assert_eq!((gpus.len(), best.gpus() as usize), (used, used));
     assert!(plans.windows(2).all(|pair| pair[0].goodput() >= pair[1].goodput()));
-    for rated in best.instances() {
-        let stages = rated.instance.stages.len();
-        eprintln!(
-            "{:?} {:?} {stages} {} {}",
-            rated.instance.phase, rated.instance.parallel, rated.rate, rated.service
-        );
-    }
-    eprintln!("{:?}", best.cells[0].verdict.goodput);
 }
 
 // An objective that nothing here reaches is named with what would be reached.
@@ -95,4 +89,37 @@ fn nonsense_is_refused_at_once() {
         task.rate = Some(-3.0);
     });
     assert_eq!(text.lines().count(), 7, "{text}");
+}
+
+// One more server never serves less than now, and the best of the single changes stands first.
+#[test]
+fn advice_is_what_replanning_gives() {
+    let spec = TopologySpec::read(include_str!("../topologies/heroserve-testbed.yaml")).unwrap();
+    let (topology, subject) = (testbed(), Subject::named("opt-66b").unwrap());
+    let task = asked(&topology, &subject, 2.5, 0.15);
+    let now = plan(&task).unwrap()[0].goodput();
+    let all = advice(&spec, &task);
+    assert_eq!(all.len(), 6, "{all:?}");
+    assert!(all.windows(2).all(|pair| pair[0].goodput >= pair[1].goodput));
+    let servers: Vec<_> = all.iter().filter(|one| one.gpus == 4).collect();
+    assert_eq!(servers.len(), 2);
+    assert!(servers.iter().all(|one| one.goodput >= now * 0.999), "{now} {all:?}");
+}
+
+// A step out of a small plan serves more on free GPUs and keeps what runs; a step in gives GPUs back.
+#[test]
+fn steps_change_as_little_as_will_do() {
+    let (topology, subject) = (testbed(), Subject::named("llama-3.1-8b").unwrap());
+    let mut task = asked(&topology, &subject, 2.5, 0.15);
+    task.rate = Some(20.0);
+    let small = plan(&task).unwrap()[0].cells[0].clone();
+    task.rate = None;
+    let out = step_out(&task, &small).unwrap();
+    assert!(out.after.verdict.goodput > small.verdict.goodput);
+    let kept = small.fleet.all().all(|one| out.after.fleet.all().any(|other| other == one));
+    assert!(kept, "what runs stays where it is");
+    let grown = out.after;
+    let back = step_in(&task, &grown).unwrap();
+    assert_eq!(back.after.fleet.all().count() + 1, grown.fleet.all().count());
+    assert!(back.after.fleet.gpus() < grown.fleet.gpus());
 }

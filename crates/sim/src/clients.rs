@@ -225,6 +225,7 @@ impl World {
             first_token: None,
             held_since: None,
             held: Duration::ZERO,
+            held_away: Duration::ZERO,
             cached: 0,
             matched: 0,
             dispatches: 0,

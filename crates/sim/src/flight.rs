@@ -40,6 +40,8 @@ pub(crate) struct Flight {
     pub(crate) first_token: Option<Time>,
     pub(crate) held_since: Option<Time>,
     pub(crate) held: Duration,
+    /// Of that, at the peer that it was forwarded to.
+    pub(crate) held_away: Duration,
     pub(crate) cached: u32,
     pub(crate) matched: u32,
     pub(crate) dispatches: u32,
@@ -53,6 +55,9 @@ impl Flight {
     pub(crate) fn leave_queue(&mut self, now: Time) {
         if let Some(since) = self.held_since.take() {
             self.held += now.since(since);
+            if self.peer.is_some() {
+                self.held_away += now.since(since);
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Record {
     pub e2e: Duration,
     /// Time held in gateways.
     pub held: Duration,
+    /// Of that, in the peer that it was forwarded to.
+    pub held_away: Duration,
     /// Prompt tokens.
     pub prompt_tokens: u32,
     /// Of those, cached where it ran.

@@ -369,6 +369,7 @@ impl World {
             ttft: flight.first_token.map_or(Duration::ZERO, |at| at.since(flight.sent)),
             e2e: self.now.since(flight.sent),
             held: flight.held,
+            held_away: flight.held_away,
             prompt_tokens: flight.prompt_tokens,
             cached_tokens: flight.cached,
             matched_tokens: flight.matched,

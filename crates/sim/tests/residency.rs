@@ -1,16 +1,15 @@
 //! Residency rules hold in every topology: where a request may run it runs, and nowhere else.
 
+mod world;
+
 use std::sync::Arc;
 
 use meridian_base::{Duration, Time};
-use meridian_engine::{Config, Profile};
-use meridian_routing::policy;
-
 use meridian_sim::{
-    Fate, Fault, Hardware, Load, Measure, News, Objective, Region, Report, Scenario, Source,
-    System, Topology, Wan, run,
+    Fate, Fault, Load, Measure, Objective, Report, Scenario, Source, Topology, run,
 };
 use meridian_workload::Sessions;
+use world::three_regions;
 
 const TOPOLOGIES: [Topology; 7] = [
     Topology::TwoLayer,
@@ -24,10 +23,6 @@ const TOPOLOGIES: [Topology; 7] = [
 
 /// Three regions with a replica each, and clients in the first that may run in some of them.
 fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
-    let region = |name: &str| Region { name: name.into(), continent: "one".into() };
-    let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("it fits");
-    let hardware = |region| Hardware { region, engine: Config::new(profile), kv_tokens: None };
-    let policy = policy::find(policy).expect("a policy");
     let source = Source::Closed {
         clients: 8,
         generator: Arc::new(Sessions::default()),
@@ -36,20 +31,9 @@ fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
         day: None,
     };
     Scenario {
-        seed: 3,
-        regions: ["a", "b", "c"].map(region).into(),
-        wan: Wan {
-            rtt_ms: vec![vec![1.0, 20.0, 90.0], vec![20.0, 1.0, 70.0], vec![90.0, 70.0, 1.0]],
-            jitter: 0.0,
-            loss: 0.0,
-        },
-        replicas: (0..3).map(hardware).collect(),
-        system: System { news: News::Eager, ..System::usual(policy, topology) },
         loads: vec![Load { region: 0, source, may_run_in: Some(may_run_in) }],
-        faults: Vec::new(),
-        autoscaler: None,
         measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(30) },
-        paranoid: true,
+        ..three_regions(3, topology, policy, 1)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 
@@ -24,6 +24,7 @@ pub(crate) enum Part {
     Sim,
     Real,
     Up,
+    Chaos,
     Reference,
 }
 
@@ -35,7 +36,8 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 impl Part {
     /// What CI runs. Not the reference: it fetches 600 MB of other projects, and what they chose
-    /// once is among the unit tests.
+    /// once is among the unit tests. Not chaos, which is long: its short form is among the real
+    /// ones.
     pub(crate) const ALL: &[Part] =
         &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
@@ -49,6 +51,7 @@ impl Part {
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
             Part::Real => "real processes: llama.cpp servers, regions, a browser",
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
+            Part::Chaos => "every scenario of faults, from a seed; 1,000 kills of the store",
             Part::Reference => "our policies beside the real routers, recorded anew",
         }
     }
@@ -79,6 +82,15 @@ impl Part {
                 let real = up(house, &["up", "--for", "15s", "--engine", "llamacpp"]);
                 model.and(real)?;
             }
+            Part::Chaos => {
+                // Seconds since 1970 name the run; the suite prints how to repeat it.
+                #[expect(clippy::disallowed_methods, reason = "a seed that was never tried")]
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let seed = now.unwrap_or_default().as_secs().to_string();
+                let scenarios = up(house, &["chaos", "--seed", &seed]);
+                let store = kills(house, tally);
+                scenarios.and(store)?;
+            }
             Part::Reference => reference(house, tally)?,
         }
         Ok(())
@@ -94,6 +106,7 @@ impl fmt::Display for Part {
             Part::Sim => "sim",
             Part::Real => "real",
             Part::Up => "up",
+            Part::Chaos => "chaos",
             Part::Reference => "reference",
         })
     }
@@ -126,6 +139,15 @@ fn count(command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
     *tally += sum;
     ensure!(status?.success(), "tests failed, see above");
     Ok(sum.passed)
+}
+
+/// Kills a process that writes to the embedded store, a thousand times.
+fn kills(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
+    let args = ["test", "--package", "meridian-control", "--test", "kill", "--", "--nocapture"];
+    let mut kills = cargo(&house.root, &args);
+    kills.env("MERIDIAN_KILLS", "1000");
+    ensure!(count(kills, tally)? > 0, "no test ran");
+    Ok(())
 }
 
 /// Records what the real routers choose, and runs the replay on that instead of what is shipped.

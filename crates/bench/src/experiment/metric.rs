@@ -3,7 +3,7 @@
 //! The line is everything: the tables, the plots, the published figures and results.json all find a
 //! metric by its name here. A dot in a name nests it in results.json.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_base::Duration;
 use meridian_sim::{Fate, Record, Report};
@@ -133,7 +133,7 @@ const RATES: [Metric; 3] = [
 ];
 
 /// Ratios and counts.
-const REST: [Metric; 15] = [
+const REST: [Metric; 17] = [
     percent("prefix_hit_ratio", "cached prompt tokens to prompt tokens, %", |r| {
         let tokens = |get: fn(&Record) -> u32| {
             let done = r.report.requests.iter().filter(|r| r.fate == Fate::Done);
@@ -156,6 +156,14 @@ const REST: [Metric; 15] = [
          before and served at home, %",
         forwarded_worse,
     ),
+    sum(
+        "idle_held",
+        "requests forwarded to a region without clients of its own that it had no room for and held",
+        |r| at_idle(r, |held| held.filter(|held| **held > 0.0).count() as f64),
+    ),
+    plain("idle_held_ms", 0, "longest time that such a region held a forwarded request, ms", |r| {
+        at_idle(r, |held| held.copied().fold(0.0, f64::max))
+    }),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))
     }),
@@ -194,6 +202,16 @@ pub fn all() -> impl Iterator<Item = &'static Metric> + Clone {
 #[must_use]
 pub fn find(name: &str) -> Option<(usize, &'static Metric)> {
     all().enumerate().find(|(_, m)| m.name == name)
+}
+
+/// Something of the times in ms that forwarded requests were held in regions without clients of
+/// their own; `None` where each has some.
+fn at_idle(r: &Run<'_>, of: impl Fn(std::slice::Iter<'_, f64>) -> f64) -> Option<f64> {
+    let requests = &r.report.requests;
+    let busy: BTreeSet<u16> = requests.iter().map(|x| x.region).collect();
+    let there = requests.iter().filter(|x| x.forwarded && !busy.contains(&x.served));
+    let held: Vec<f64> = there.map(|x| ms(x.held_away)).collect();
+    (!held.is_empty()).then(|| of(held.iter()))
 }
 
 /// Requests that met their TTFT objective and those that had one; `None` when none had.

@@ -60,6 +60,8 @@ pub static ALL: &[Entry] = &[
     entry!("mfs-fig14", mfs::run),
     entry!("mfs-ablation", mfs::run),
     entry!("calibration", calibration::run),
+    entry!("several-gateways"),
+    entry!("herding"),
     entry!("open-loop-rates"),
     entry!("baseline-grid", tuning::run),
     entry!("meridian-ablation", ablation::run),

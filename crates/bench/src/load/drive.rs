@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use meridian_workload::{Day, Poisson, ProgramKey, Walk};
 use tokio::task::JoinSet;
 
@@ -209,7 +209,7 @@ async fn request(
     let hang_up = load.hangs_up(key, node);
     let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
-    let work = somewhere(load, session, body, begun.from, &mut seen);
+    let work = somewhere(load, load.order(key), session, body, begun.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {
         Ok(Ok(())) => End::Ok,
         Ok(Err(kind)) => End::Error(kind),
@@ -227,12 +227,13 @@ async fn request(
 /// several addresses.
 async fn somewhere(
     load: &Load,
+    order: &[Uri],
     session: &HeaderValue,
     body: Bytes,
     from: Instant,
     seen: &mut Seen,
 ) -> Result<(), ErrorKind> {
-    let (last, others) = load.uris.split_last().expect("there is at least one endpoint");
+    let (last, others) = order.split_last().expect("there is at least one endpoint");
     for uri in others {
         let request = load.http_request(uri, session, body.clone());
         let end = exchange(&load.http, request, load.options.stream, from, seen).await;

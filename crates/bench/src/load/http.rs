@@ -11,13 +11,13 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 /// Largest body read whole (model lists, status pages, plain answers).
-pub(super) const MAX_BODY: usize = 64 << 20;
+pub(crate) const MAX_BODY: usize = 64 << 20;
 
 /// A client for http and https.
-pub(super) type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub(crate) type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Makes the client.
-pub(super) fn client(connect_timeout: Duration) -> Http {
+pub(crate) fn client(connect_timeout: Duration) -> Http {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -35,7 +35,7 @@ pub(super) fn client(connect_timeout: Duration) -> Http {
 }
 
 /// The address of `path` below `base`.
-pub(super) fn join(base: &str, path: &str) -> anyhow::Result<Uri> {
+pub(crate) fn join(base: &str, path: &str) -> anyhow::Result<Uri> {
     let full = format!("{}{path}", base.trim_end_matches('/'));
     let uri: Uri = full
         .parse()
@@ -47,7 +47,7 @@ pub(super) fn join(base: &str, path: &str) -> anyhow::Result<Uri> {
 }
 
 /// Gets a JSON document within `limit`.
-pub(super) async fn get_json(
+pub(crate) async fn get_json(
     http: &Http,
     uri: Uri,
     api_key: Option<&str>,

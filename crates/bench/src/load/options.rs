@@ -7,6 +7,8 @@ use anyhow::{bail, ensure};
 use meridian_workload::{Chat, Day, Generator, Mixed, Sessions, Tree};
 use serde::{Deserialize, Serialize};
 
+use super::place::{Place, Site, nearest_first};
+
 /// How programs start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,6 +109,11 @@ pub struct Options {
     pub url: String,
     /// Where a request goes, in this order, when no byte of an answer came from there.
     pub elsewhere: Vec<String>,
+    /// Gateways with their places, instead of `url` and `elsewhere`: each client asks the nearest,
+    /// then the next nearest.
+    pub sites: Vec<Site>,
+    /// Where clients stand, in turn.
+    pub places: Vec<Place>,
     /// The model to ask for; None asks for the first of `/v1/models`.
     pub model: Option<String>,
     /// Sent as a bearer token; of several each session has one.
@@ -167,6 +174,8 @@ impl Default for Options {
         Options {
             url: String::new(),
             elsewhere: Vec::new(),
+            sites: Vec::new(),
+            places: Vec::new(),
             model: None,
             api_keys: Vec::new(),
             system: "live".into(),
@@ -201,6 +210,15 @@ impl Options {
     /// Says what is wrong with the options, if anything is.
     pub fn validate(&self) -> anyhow::Result<()> {
         ensure!(!self.url.is_empty(), "url is empty: give the endpoint, as http://host:port");
+        ensure!(
+            self.sites.is_empty() == self.places.is_empty(),
+            "clients that stand somewhere need gateways that do, and gateways clients: give both \
+             --at and --gateway"
+        );
+        ensure!(
+            self.sites.is_empty() || self.elsewhere.is_empty(),
+            "elsewhere is given by the gateways' places: leave it out"
+        );
         let share = self.abort_share;
         ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");
         ensure!(!self.timeout.is_zero(), "timeout is 0: every request would fail, use 1s or more");
@@ -229,6 +247,19 @@ impl Options {
             );
         }
         Ok(())
+    }
+
+    /// The addresses that clients ask, in order: a list for each place, one where nobody stands
+    /// anywhere.
+    pub(super) fn orders(&self) -> Vec<Vec<&str>> {
+        if self.sites.is_empty() {
+            let all = [&self.url].into_iter().chain(&self.elsewhere);
+            return vec![all.map(String::as_str).collect()];
+        }
+        let order = |place: &Place| -> Vec<&str> {
+            nearest_first(&self.sites, *place).iter().map(|site| site.url.as_str()).collect()
+        };
+        self.places.iter().map(order).collect()
     }
 
     /// Programs that client `client` of `clients` runs: a fixed share, so that who answers sooner

@@ -7,18 +7,18 @@ const MAX_LINE: usize = 4 << 20;
 
 /// Splits a stream of frames into the payloads of its `data:` lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     rest: Vec<u8>,
 }
 
 /// A line longer than a sane event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(crate) struct TooLong;
 
 impl Lines {
     /// Calls `each` with the payload of every `data:` line that `frame` completes. `each` says
     /// whether to go on.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         mut frame: &[u8],
         each: &mut dyn FnMut(&[u8]) -> bool,

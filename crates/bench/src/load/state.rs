@@ -12,7 +12,7 @@ use meridian_base::keyed;
 use meridian_workload::{Generator, ProgramKey};
 
 use super::http::{self as client, Http};
-use super::options::Options;
+use super::options::{Arrivals, Options};
 use super::outcome::ErrorKind;
 use super::report::{Report, Row};
 use super::tally::{Begun, Tally};
@@ -21,18 +21,19 @@ use crate::commit;
 /// The paths from a node that decide whether and when its client hangs up.
 const ABORTS: u64 = 1 << 40;
 
-/// The addresses of the chat completions of all endpoints.
-fn endpoints(options: &Options) -> anyhow::Result<Vec<Uri>> {
-    let all = [&options.url].into_iter().chain(&options.elsewhere);
-    all.map(|url| client::join(url, "/v1/chat/completions")).collect()
+/// The addresses of the chat completions, as clients ask them, by place.
+fn endpoints(options: &Options) -> anyhow::Result<Vec<Vec<Uri>>> {
+    let all = options.orders();
+    let join = |url: &&str| client::join(url, "/v1/chat/completions");
+    all.iter().map(|order| order.iter().map(join).collect()).collect()
 }
 
 /// What all clients of a run share.
 pub(super) struct Load {
     pub(super) options: Options,
     pub(super) http: Http,
-    /// Where a request goes, and where next.
-    pub(super) uris: Vec<Uri>,
+    /// Where a request goes, and where next, by its client's place.
+    orders: Vec<Vec<Uri>>,
     headers: HeaderMap,
     /// What `Authorization` may say.
     keys: Vec<HeaderValue>,
@@ -61,7 +62,7 @@ impl Load {
             name.parse().with_context(|| format!("session_header {name:?} is no header name"))
         };
         Ok(Load {
-            uris: endpoints(&options)?,
+            orders: endpoints(&options)?,
             headers,
             keys: options.api_keys.iter().map(bearer).collect::<Result<_, _>>()?,
             session_header: options.session_header.as_ref().map(name).transpose()?,
@@ -79,6 +80,16 @@ impl Load {
 
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().expect("no thread panics while it counts")
+    }
+
+    /// Where a program's requests go, and where next. Programs of an open loop come from one place
+    /// after the other.
+    pub(super) fn order(&self, key: ProgramKey) -> &[Uri] {
+        let turn = match self.options.arrivals {
+            Arrivals::Closed { .. } => u64::from(key.client),
+            _ => key.ordinal,
+        };
+        &self.orders[(turn % self.orders.len() as u64) as usize]
     }
 
     pub(super) fn key(&self, client: u32, ordinal: u64) -> ProgramKey {

@@ -112,6 +112,7 @@ impl Tally {
             End::Aborted => self.counts.aborted += 1,
             End::Error(kind) => {
                 self.counts.errors += 1;
+                self.counts.bare += u64::from(seen.pieces == 0);
                 *self.errors.entry(kind).or_default() += 1;
             }
         }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use meridian_plan::units::Span;
-use meridian_plan::{FULL, Limit, Phase, Plan, Ranked, Rated, Task, Verdict};
+use meridian_plan::{
+    Advice, FULL, Limit, Phase, Plan, Printed, Ranked, Rated, Step, Task, Verdict, step_in,
+    step_out,
+};
 
 /// Busiest links that are shown of a cell.
 const LINKS: usize = 3;
@@ -116,4 +119,50 @@ fn busiest(task: &Task<'_>, verdict: &Verdict) -> Vec<(String, f64)> {
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     all.truncate(LINKS);
     all.into_iter().map(|(link, share)| (task.topology.link_text(link), share)).collect()
+}
+
+/// What the paper's formulas say of its own plan.
+pub(super) fn printed(printed: &Printed) -> String {
+    format!(
+        "as printed: TTFT {}, TPOT {}, a request {}, H {:.4}; as judged here:\n",
+        Span(printed.ttft),
+        Span(printed.tpot),
+        Span(printed.request),
+        printed.h
+    )
+}
+
+/// What each change of the topology would buy.
+pub(super) fn advice(best: &Plan, all: &[Advice]) -> String {
+    let now = best.goodput();
+    let mut text = String::from("what one change would buy:\n");
+    for Advice { what, gpus, goodput } in all {
+        let more = 100.0 * (goodput / now - 1.0);
+        let each = if *gpus > 0 { format!(" for {gpus} GPUs") } else { String::new() };
+        let _ = writeln!(text, "   {goodput:.3} requests/s ({more:+.1} %): {what}{each}");
+    }
+    text
+}
+
+/// The cheapest step out and in, as differences.
+pub(super) fn steps(task: &Task<'_>, running: &Ranked) -> String {
+    let now = running.verdict.goodput;
+    let mut text = String::new();
+    let both = [("out", '+', step_out(task, running)), ("in", '-', step_in(task, running))];
+    for (name, sign, step) in both {
+        let Some(Step { changed, after }) = step else {
+            let _ =
+                writeln!(text, "step {name}: none; nothing that is free helps, or nothing is left");
+            continue;
+        };
+        let then = after.verdict.goodput;
+        let gpus: u32 = changed.iter().map(|one| one.instance.parallel.gpus()).sum();
+        let _ = writeln!(text, "step {name}: {now:.3} to {then:.3} requests/s, {sign}{gpus} GPUs");
+        for one in changed {
+            let names: Vec<String> =
+                one.instance.gpus().map(|gpu| task.topology.gpu_name(gpu)).collect();
+            let _ = writeln!(text, "{sign} {}\n{sign}   {}", instance(task, &one), names.join(" "));
+        }
+    }
+    text
 }

@@ -112,6 +112,31 @@ async fn the_gateway_is_seen() {
     assert!(eu["needed"].as_u64().unwrap() >= 1, "{eu}");
 }
 
+// A gateway that knows nobody when it starts, since the control plane is dead, lets the first client
+// wait until it is told of a replica, and refuses it after five seconds without.
+#[tokio::test(start_paused = true)]
+async fn the_first_client_waits_for_the_first_replica() {
+    let mut plane = Plane::start("").await;
+    let replica = Replica::start().await;
+    add(&plane, "a", "eu", &replica).await;
+    plane.stop().await;
+    let eu = Region::start(follower(&plane, "eu", &[])).await;
+    let (asked, start) = (call(eu.listen, chat("hi")), Instant::now());
+    let told = async {
+        sleep(Duration::from_secs(1)).await;
+        plane.start_again().await;
+    };
+    let (answer, ()) = tokio::join!(asked, told);
+    assert_eq!(answer.status, 200);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+
+    plane.stop().await;
+    let us = Region::start(named(&plane, "us", "us-1", &[])).await;
+    let start = Instant::now();
+    assert_ne!(call(us.listen, chat("hi")).await.status, 200);
+    assert!(start.elapsed() >= Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
 // Without a control plane the gateway starts by its own file and says so; with one that comes later
 // it does what that says; when it is gone it goes on as before and says so, in status and metrics;
 // when it is back, what was changed meanwhile is done.

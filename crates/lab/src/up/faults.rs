@@ -1,14 +1,17 @@
-//! Breaking things on purpose, and mending them: real processes are killed, real links reset.
+//! Breaking things on purpose, and mending them: real processes are killed or told to end, real
+//! links are reset, silenced or slowed down.
 
 use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
 
+use meridian_wire::config::Span;
+use meridian_wire::wan::{LinkState, Rate, SetLink, known_delay};
 use serde::{Deserialize, Serialize};
 
-use meridian_wire::wan::LinkState;
-
-use super::Options;
 use super::region::Region;
-use super::world::World;
+use super::world::{World, end};
+use super::{Options, SETTLE};
 use crate::{Error, Result};
 
 /// What is to happen to something of the fleet.
@@ -19,7 +22,8 @@ pub(super) struct Order {
     pub(super) act: Act,
     /// What of.
     pub(super) what: What,
-    /// `us-engine-0`, a region for `gateway` and `region`, `us/eu` for `link`.
+    /// `us-engine-0`, a region for `gateway` and `region`, `control` for itself; for `link` `us/eu`
+    /// both ways and `us>eu` one way.
     pub(super) name: String,
 }
 
@@ -29,8 +33,14 @@ pub(super) struct Order {
 pub(super) enum Act {
     /// Kill it, with SIGKILL; of a link: reset what is open on it.
     Kill,
-    /// Start it again, where it was.
+    /// Start it again, where it was; of a link: as it was.
     Revive,
+    /// Tell it to end, with SIGTERM, and start it again when it has.
+    Restart,
+    /// Of a link: nothing arrives, and nobody is told.
+    Cut,
+    /// Of a link: far longer, and narrow.
+    Slow,
 }
 
 /// The kinds of things that break.
@@ -43,21 +53,31 @@ pub(super) enum What {
     Gateway,
     /// A region's replicas and gateway.
     Region,
-    /// The link between two regions, both ways.
+    /// The link between two regions.
     Link,
+    /// The control plane.
+    Control,
 }
+
+/// What a slow link has of delay more, of jitter, and of bytes a second.
+const SLOW: (Duration, Duration, u64) =
+    (Duration::from_millis(400), Duration::from_millis(100), 256 << 10);
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let act = match self.act {
             Act::Kill => "killed",
             Act::Revive => "revived",
+            Act::Restart => "restarted",
+            Act::Cut => "cut",
+            Act::Slow => "slowed down",
         };
         let what = match self.what {
             What::Replica => "replica",
             What::Gateway => "gateway of",
             What::Region => "region",
             What::Link => "link",
+            What::Control => return write!(f, "{act} the control plane"),
         };
         write!(f, "{act} {what} {}", self.name)
     }
@@ -66,8 +86,20 @@ impl fmt::Display for Order {
 impl World {
     /// Carries an order out. Killing the dead and reviving the living change nothing.
     pub(super) async fn obey(&mut self, options: &Options, order: &Order) -> Result<()> {
+        let of_links = matches!(order.act, Act::Cut | Act::Slow);
+        let of_programs = order.act == Act::Restart;
+        if if order.what == What::Link { of_programs } else { of_links } {
+            return Err(Error::Setting {
+                field: "act",
+                value: format!("{:?}", order.act).to_lowercase(),
+                remedy: "links are killed, revived, cut or slow; all else is killed, revived or \
+                         restart"
+                    .into(),
+            });
+        }
         match order.what {
             What::Link => return self.link(order).await,
+            What::Control => return self.control_act(order.act).await,
             What::Replica => {
                 let (region, replica) = self.replica(&order.name)?;
                 self.replica_act(options, region, replica, order.act).await?;
@@ -78,6 +110,10 @@ impl World {
             }
             What::Region => {
                 let region = self.region(&order.name)?;
+                // The gateway dies first, or it would see its replicas die one by one.
+                if order.act == Act::Kill {
+                    self.gateway_act(region, order.act).await?;
+                }
                 for replica in 0..self.regions[region].replicas.len() {
                     self.replica_act(options, region, replica, order.act).await?;
                 }
@@ -112,50 +148,106 @@ impl World {
         let seed = region as u32 * options.replicas + nth as u32;
         let (fleet, maker) = (&self.fleet, &self.maker);
         let replica = &mut self.regions[region].replicas[nth];
-        match (act, &mut replica.process) {
-            (Act::Kill, Some(process)) => {
-                process.kill().await?;
-                replica.process = None;
+        if let Some(mut process) = replica.process.take_if(|_| act != Act::Revive) {
+            replica.restarts += 1;
+            match act {
+                Act::Kill => return process.kill().await,
+                _ => end(&mut process).await?,
             }
-            (Act::Revive, None) => {
-                let port = replica.url.rsplit(':').next().and_then(|port| port.parse().ok());
-                let port = port.unwrap_or(0);
-                let started = maker.replica(fleet, options, &replica.name, seed, port).await?;
-                replica.process = Some(started);
-            }
-            _ => {}
+        }
+        if act != Act::Kill && replica.process.is_none() {
+            let port = replica.url.rsplit(':').next().and_then(|port| port.parse().ok());
+            let port = port.unwrap_or(0);
+            let start = || maker.replica(fleet, options, &replica.name, seed, port);
+            replica.process = Some(again(start).await?);
         }
         Ok(())
     }
 
     async fn gateway_act(&mut self, region: usize, act: Act) -> Result<()> {
         let there: &mut Region = &mut self.regions[region];
-        match (act, &mut there.gateway) {
-            (Act::Kill, Some(gateway)) => {
-                gateway.process.kill().await?;
-                there.gateway = None;
+        if let Some(mut gateway) = there.gateway.take_if(|_| act != Act::Revive) {
+            there.restarts += 1;
+            match act {
+                Act::Kill => return gateway.process.kill().await,
+                _ => end(&mut gateway.process).await?,
             }
-            (Act::Revive, None) => {
-                there.start_gateway(&self.fleet).await?;
-                self.set_routes().await?;
+        }
+        if act != Act::Kill && there.gateway.is_none() && there.spec.is_some() {
+            let gateway = again(|| there.new_gateway(&self.fleet)).await?;
+            there.settle_in(gateway);
+            self.set_routes().await?;
+        }
+        Ok(())
+    }
+
+    async fn control_act(&mut self, act: Act) -> Result<()> {
+        let Some(at) = self.control_at.clone() else {
+            return Err(unknown("control", ["a fleet of several regions"]));
+        };
+        if let Some(mut control) = self.control.take_if(|_| act != Act::Revive) {
+            match act {
+                Act::Kill => return control.process.kill().await,
+                _ => end(&mut control.process).await?,
             }
-            _ => {}
+        }
+        if act != Act::Kill && self.control.is_none() {
+            let fleet = &self.fleet;
+            self.control = Some(again(|| fleet.control(&at)).await?);
         }
         Ok(())
     }
 
     async fn link(&mut self, order: &Order) -> Result<()> {
-        let pair = order.name.split_once('/');
-        let (Some(distance), Some((a, b))) = (&self.distance, pair) else {
-            return Err(unknown(&order.name, ["us/eu"]));
+        let both = order.name.split_once('/').map(|(a, b)| vec![(a, b), (b, a)]);
+        let ways = both.or_else(|| order.name.split_once('>').map(|way| vec![way]));
+        let (Some(distance), Some(ways)) = (&self.distance, ways) else {
+            return Err(unknown(&order.name, ["us/eu", "us>eu"]));
         };
-        self.region(a)?;
-        self.region(b)?;
-        let state = match order.act {
-            Act::Kill => LinkState::Down,
-            Act::Revive => LinkState::Up,
-        };
-        distance.set_link(a, b, state).await
+        for (from, to) in ways {
+            self.region(from)?;
+            self.region(to)?;
+            distance.set_way(from, to, set_link(order.act, from, to)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn set_link(act: Act, from: &str, to: &str) -> SetLink {
+    let state = |state| SetLink { state: Some(state), ..SetLink::default() };
+    let usual = known_delay(from, to).unwrap_or(Span::millis(0));
+    match act {
+        Act::Kill => state(LinkState::Down),
+        Act::Cut => state(LinkState::Cut),
+        Act::Slow => {
+            let (delay, jitter, rate) = SLOW;
+            SetLink {
+                state: None,
+                delay: Some(Span(usual.0 + delay)),
+                jitter: Some(Span(jitter)),
+                rate: Some(Rate(NonZeroU64::new(rate))),
+            }
+        }
+        Act::Revive | Act::Restart => SetLink {
+            state: Some(LinkState::Up),
+            delay: Some(usual),
+            jitter: Some(Span::millis(0)),
+            rate: Some(Rate(None)),
+        },
+    }
+}
+
+/// Starts a program at an address that it had before. A connection of another program may have
+/// the port for a moment, since the kernel gives both out of one range.
+async fn again<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -> Result<T> {
+    let give_up = tokio::time::Instant::now() + SETTLE;
+    loop {
+        match start().await {
+            Err(Error::EndedEarly { .. }) if tokio::time::Instant::now() < give_up => {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            other => return other,
+        }
     }
 }
 

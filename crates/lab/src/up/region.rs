@@ -1,6 +1,6 @@
 //! One region of a run: its replicas, its gateway, its clients.
 
-use meridian_wire::admin::Status;
+use meridian_wire::admin::{self, Status};
 
 use super::start::{Maker, load_args};
 use super::{Options, tenants};
@@ -16,8 +16,11 @@ pub(super) struct Region {
     pub(super) gateway: Option<Gateway>,
     pub(super) replicas: Vec<Replica>,
     pub(super) name: String,
-    /// How the gateway is started again, at the addresses that others know.
-    pub(super) spec: GatewaySpec,
+    /// How the gateway is started again, at the addresses that others know; none where another
+    /// region's gateway serves this one too.
+    pub(super) spec: Option<GatewaySpec>,
+    /// How often the gateway was killed or told to end.
+    pub(super) restarts: u32,
 }
 
 /// A replica, dead or alive.
@@ -27,16 +30,18 @@ pub(super) struct Replica {
     pub(super) url: String,
     /// None while it is dead.
     pub(super) process: Option<Process>,
+    /// How often it was killed or told to end.
+    pub(super) restarts: u32,
 }
 
 impl Region {
-    /// Starts the replicas.
-    pub(super) async fn replicas(
+    /// Starts a region's replicas.
+    pub(super) async fn without_gateway(
         fleet: &Fleet,
         maker: &Maker,
         options: &Options,
         region: usize,
-    ) -> Result<Vec<Replica>> {
+    ) -> Result<Region> {
         let mut replicas = Vec::new();
         for n in 0..options.replicas {
             let name = match options.regions.len() {
@@ -46,9 +51,10 @@ impl Region {
             let seed = region as u32 * options.replicas + n;
             let process = maker.replica(fleet, options, &name, seed, 0).await?;
             let url = process.said(0).to_owned();
-            replicas.push(Replica { name, url, process: Some(process) });
+            replicas.push(Replica { name, url, process: Some(process), restarts: 0 });
         }
-        Ok(replicas)
+        let name = options.regions[region].clone();
+        Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0 })
     }
 
     /// The gateway's name, which its certificate says too.
@@ -56,27 +62,35 @@ impl Region {
         format!("{region}-gateway")
     }
 
-    /// Starts the gateway, for the first time or again.
-    pub(super) async fn start_gateway(&mut self, fleet: &Fleet) -> Result<&Gateway> {
-        let gateway = fleet.gateway(&Region::gateway_name(&self.name), &self.spec).await?;
-        let address = |url: &str| url.trim_start_matches("http://").to_owned();
-        self.spec.listen = address(&gateway.url);
-        self.spec.admin = address(&gateway.admin);
-        if let (Some(peers), Some(at)) = (&mut self.spec.peers, gateway.peers) {
-            peers.listen = at.to_string();
-        }
-        Ok(self.gateway.insert(gateway))
+    /// Starts a gateway, for the first time or again.
+    pub(super) async fn new_gateway(&self, fleet: &Fleet) -> Result<Gateway> {
+        let spec = self.spec.as_ref().expect("only regions with a gateway of their own ask");
+        fleet.gateway(&Region::gateway_name(&self.name), spec).await
     }
 
-    /// Starts the clients: they go to this region's gateway, and where that is dead to the others'.
+    /// The gateway is there, and stays at these addresses.
+    pub(super) fn settle_in(&mut self, gateway: Gateway) {
+        let spec = self.spec.as_mut().expect("only regions with a gateway of their own ask");
+        let address = |url: &str| url.trim_start_matches("http://").to_owned();
+        spec.listen = address(&gateway.url);
+        spec.admin = address(&gateway.admin);
+        if let (Some(peers), Some(at)) = (&mut spec.peers, gateway.peers) {
+            peers.listen = at.to_string();
+        }
+        self.gateway = Some(gateway);
+    }
+
+    /// Starts the clients: they go to the first of these addresses, and where nobody answers there
+    /// to the others.
     pub(super) async fn start_load(
         &mut self,
         fleet: &Fleet,
         options: &Options,
         region: usize,
-        elsewhere: &[String],
+        addresses: &[String],
     ) -> Result<()> {
         let mut args = load_args(options, region);
+        let (first, elsewhere) = addresses.split_first().expect("some gateway serves the region");
         if tenants::are_there(options) {
             args.extend(tenants::load_args());
         }
@@ -87,8 +101,7 @@ impl Region {
             1 => "load".to_owned(),
             _ => format!("{}-load", self.name),
         };
-        let url = format!("http://{}", self.spec.listen);
-        let spec = LoadSpec { url, duration: super::WITHOUT_END, args };
+        let spec = LoadSpec { url: first.clone(), duration: super::WITHOUT_END, args };
         self.load = Some(fleet.load(&name, &spec).await?);
         Ok(())
     }
@@ -116,7 +129,8 @@ impl Region {
     /// The names of what is dead.
     fn dead(&self) -> Vec<String> {
         let replicas = self.replicas.iter().filter(|r| r.process.is_none()).map(|r| r.name.clone());
-        let gateway = self.gateway.is_none().then(|| Region::gateway_name(&self.name));
+        let gateway = (self.gateway.is_none() && self.spec.is_some())
+            .then(|| Region::gateway_name(&self.name));
         replicas.chain(gateway).collect()
     }
 
@@ -131,12 +145,17 @@ impl Region {
         Ok(())
     }
 
-    /// Whether the gateway has found its replicas, and its peers it.
+    /// Whether the gateway has found its replicas, and no others, and its peers.
     pub(super) fn is_up(&self, status: &Status) -> bool {
-        let ours = |url: &str| self.replicas.iter().any(|r| r.url == url);
-        let up = status.replicas.iter().filter(|r| r.state == "up" && ours(&r.url)).count();
-        let peers = self.spec.peers.as_ref().map_or(0, |peers| peers.gateways.len());
-        up == self.replicas.len()
+        let Some(spec) = &self.spec else { return true };
+        let own = match spec.control {
+            Some(_) => self.replicas.iter().map(|replica| &replica.url).collect(),
+            None => spec.replicas.iter().collect::<Vec<_>>(),
+        };
+        let ours = |replica: &&admin::Replica| replica.state == "up" && own.contains(&&replica.url);
+        let peers = spec.peers.as_ref().map_or(0, |peers| peers.gateways.len());
+        status.replicas.len() == own.len()
+            && status.replicas.iter().filter(ours).count() == own.len()
             && status.peers.iter().filter(|p| p.state == "up").count() == peers
     }
 

@@ -70,6 +70,13 @@ pub(super) fn usual_or_any() -> String {
     format!("127.0.0.1:{}", if free { USUAL_PORT } else { 0 })
 }
 
+/// One region, by the seed, has many more clients than it can serve well, so that it sends requests
+/// on.
+fn uneven(options: &Options, region: usize) -> u32 {
+    let regions = options.regions.len() as u64;
+    if options.seed % regions == region as u64 { 40 } else { 8 }
+}
+
 /// The clients of one region.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clients {
@@ -88,11 +95,13 @@ pub struct Clients {
 }
 
 impl Options {
-    /// The clients of this region. All regions have as many, and their days follow one another.
+    /// The clients of this region. All regions have as many, and their days follow one another;
+    /// where the demand is steady there are no days, and one region has more.
     #[must_use]
     pub fn clients(&self, region: usize) -> Clients {
         let (workload, count, max_tokens, system_bytes) = match (self.demand, self.engines) {
             (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
+            (Demand::Steady, _) => ("mixed", uneven(self, region), 48, 6144),
             (_, Engines::Model) => ("sessions", 4, 64, 6144),
             (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
             (_, Engines::LlamaCpp) => ("sessions", 2, 32, 2048),
@@ -114,7 +123,9 @@ pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
         ("--region", region.to_string()),
         ("--drain", format!("{}s", DRAIN.as_secs())),
     ];
-    if options.regions.len() > 1 {
+    if options.demand == Demand::Steady {
+        args.extend([("--abort-share", "0.05".to_owned()), ("--abort-within", "2s".to_owned())]);
+    } else if options.regions.len() > 1 {
         args.extend([
             ("--day", format!("{}ms", options.day.as_millis())),
             ("--peak", clients.peak.to_string()),

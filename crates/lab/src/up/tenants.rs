@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::Options;
+use super::{CENTRAL, Demand, Options};
 
 /// Opens the gateways for everybody.
 pub(super) const VISITORS: &str = "visitors-of-this-machine";
@@ -18,8 +18,13 @@ const EU_ONLY_HASH: &str =
 /// The region that the rule names.
 const REGION: &str = "eu";
 
-/// Whether a run has tenants: where there is another region than the one that the rule names.
+/// Whether a run has tenants: where there is another region than the one that the rule names, with a
+/// gateway of its own. What breaks on purpose has none: it would have nowhere else to go.
 pub(super) fn are_there(options: &Options) -> bool {
+    let broken_on_purpose = options.demand == Demand::Steady;
+    if broken_on_purpose || options.topology == CENTRAL {
+        return false;
+    }
     options.regions.len() > 1 && options.regions.iter().any(|region| region == REGION)
 }
 

@@ -17,6 +17,7 @@ pub(super) fn clients(reports: &[Option<Report>]) -> Option<ClientCounts> {
         ok: a.ok + b.ok,
         aborted: a.aborted + b.aborted,
         errors: a.errors + b.errors,
+        bare: a.bare + b.bare,
         moved: a.moved + b.moved,
         output_tokens: a.output_tokens + b.output_tokens,
         prompt_tokens: a.prompt_tokens + b.prompt_tokens,

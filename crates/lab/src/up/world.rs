@@ -1,29 +1,32 @@
 //! All regions while they are up: started, watched, brought to rest, drained.
 //!
-//! Several regions are linked by the emulated WAN, follow one control plane, and know each other by
-//! certificates. One region alone has none of these.
+//! Who knows whom, and by which routes, is in `arrange.rs`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::arrange::{self, Shared};
 use super::board::{Asked, Board};
 use super::region::{Region, still_runs};
-use super::shared::{Shared, region, route, rtt_ms};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
 use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
-use crate::{Client, Control, Counts, Distance, EngineCounts, Fleet, Process, Report, Result};
+use crate::{
+    Client, Control, Counts, Distance, EngineCounts, Error, Fleet, Process, Report, Result,
+};
 
 /// Everything that runs.
 pub(super) struct World {
     // In this order they are dropped.
     pub(super) regions: Vec<Region>,
+    /// None while it is dead, and where there is none.
     pub(super) control: Option<Control>,
+    /// Where it is, also after a restart.
+    pub(super) control_at: Option<String>,
     pub(super) distance: Option<Distance>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
@@ -37,25 +40,45 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn start(options: &Options) -> Result<World> {
-        let fleet = match &options.binary {
+        let mut fleet = match &options.binary {
             Some(binary) => Fleet::new(binary)?,
             None => Fleet::of_this_program()?,
         };
+        if let Some(library) = &options.clocks {
+            fleet.fake_clocks(library);
+        }
         let maker = Maker::new(options).await?;
-        let shared = match options.regions.len() {
-            1 => None,
-            _ => Some(Shared::start(&fleet, &options.regions).await?),
-        };
         let mut regions = Vec::new();
         for at in 0..options.regions.len() {
-            regions.push(region(&fleet, &maker, options, shared.as_ref(), at).await?);
+            regions.push(Region::without_gateway(&fleet, &maker, options, at).await?);
         }
-        let (control, distance) = shared.map(|s| (s.control, s.distance)).unzip();
-        let client = Client::new();
-        let (board, orders) = (Board::start().await?, Vec::new());
-        let watched = Duration::ZERO;
-        let mut world =
-            World { regions, control, distance, fleet, client, maker, board, orders, watched };
+        let shared = match options.regions.len() {
+            1 => None,
+            _ => Some(Shared::start(&fleet, options, &regions).await?),
+        };
+        for at in 0..regions.len() {
+            regions[at].spec = arrange::gateway(options, shared.as_ref(), &regions, at);
+            if regions[at].spec.is_some() {
+                let gateway = regions[at].new_gateway(&fleet).await?;
+                regions[at].settle_in(gateway);
+            }
+        }
+        let (control, distance) = match shared {
+            None => (None, None),
+            Some(Shared { common, distance }) => (common.map(|(_, c)| c), Some(distance)),
+        };
+        let mut world = World {
+            control_at: control.as_ref().map(Control::address),
+            regions,
+            control,
+            distance,
+            fleet,
+            client: Client::new(),
+            maker,
+            board: Board::start().await?,
+            orders: Vec::new(),
+            watched: Duration::ZERO,
+        };
         world.set_routes().await?;
         world.all_up().await?;
         world.start_loads(options).await?;
@@ -75,12 +98,15 @@ impl World {
             if self.regions.len() > 1 {
                 println!("{}", region.name);
             }
-            println!("  gateway  http://{}/v1", region.spec.listen);
-            println!("  admin    http://{}/admin/status", region.spec.admin);
+            let Some(spec) = &region.spec else { continue };
+            println!("  gateway  http://{}/v1", spec.listen);
+            println!("  admin    http://{}/admin/status", spec.admin);
         }
-        if let (Some(control), Some(distance)) = (&self.control, &self.distance) {
+        if let Some(distance) = &self.distance {
             println!("shared");
-            println!("  control  {}/admin/status", control.admin);
+            if let Some(control) = &self.control {
+                println!("  control  {}/admin/status", control.admin);
+            }
             println!("  wan      {}/admin/wan", distance.admin);
         }
         if tenants::are_there(options) {
@@ -93,28 +119,19 @@ impl World {
         }
     }
 
-    /// Leads the routes to the gateways that are at their ends.
+    /// Leads the routes to what is at their ends.
     pub(super) async fn set_routes(&self) -> Result<()> {
         let Some(distance) = &self.distance else { return Ok(()) };
-        for region in &self.regions {
-            let Some(gateway) = &region.gateway else { continue };
-            let clients: Option<SocketAddr> = region.spec.listen.parse().ok();
-            for from in self.regions.iter().filter(|from| from.name != region.name) {
-                for (kind, target) in [("peer", gateway.peers), ("client", clients)] {
-                    if let Some(target) = target {
-                        let route = route(kind, &from.name, &region.name);
-                        distance.leads_to(&route, target).await?;
-                    }
-                }
-            }
+        for (route, target) in arrange::at_the_ends(&self.regions) {
+            distance.leads_to(&route, target).await?;
         }
         Ok(())
     }
 
     /// Waits until each gateway has found its replicas and its peers.
-    async fn all_up(&self) -> Result<()> {
+    pub(super) async fn all_up(&self) -> Result<()> {
         let deadline = Instant::now() + DRAIN;
-        for region in &self.regions {
+        for region in self.regions.iter().filter(|region| region.spec.is_some()) {
             while !region.status(&self.client).await?.is_some_and(|status| region.is_up(&status)) {
                 if Instant::now() > deadline {
                     return Err(region.too_slow(DRAIN));
@@ -130,21 +147,10 @@ impl World {
             return Ok(());
         }
         for at in 0..self.regions.len() {
-            let elsewhere = self.elsewhere(at);
-            self.regions[at].start_load(&self.fleet, options, at, &elsewhere).await?;
+            let addresses = arrange::addresses(&self.regions, self.distance.as_ref(), at);
+            self.regions[at].start_load(&self.fleet, options, at, &addresses).await?;
         }
         Ok(())
-    }
-
-    /// The other regions' gateways as clients of this one reach them, nearest first.
-    fn elsewhere(&self, at: usize) -> Vec<String> {
-        let Some(distance) = &self.distance else { return Vec::new() };
-        let here = &self.regions[at].name;
-        let mut others: Vec<&str> = self.regions.iter().map(|r| r.name.as_str()).collect();
-        others.retain(|name| name != here);
-        others.sort_by_key(|name| rtt_ms(here, name));
-        let url = |to: &&str| format!("http://{}", distance.listens(&route("client", here, to)));
-        others.iter().map(url).collect()
     }
 
     /// What is known of every region now.
@@ -195,7 +201,7 @@ impl World {
         let _ = told.send(outcome);
     }
 
-    fn nobody_died(&mut self) -> std::result::Result<(), String> {
+    pub(super) fn nobody_died(&mut self) -> std::result::Result<(), String> {
         for region in &mut self.regions {
             region.nobody_died()?;
         }
@@ -258,23 +264,24 @@ impl World {
     /// Ends gateways, control plane and relay as an operator would; they must end in good order.
     pub(super) async fn drain(&mut self, faults: &mut Vec<String>) {
         let gateways = self.regions.iter_mut().filter_map(|region| region.gateway.as_mut());
+        let mut ends = Vec::new();
         for gateway in gateways {
-            end(&mut gateway.process, faults).await;
+            ends.push(end(&mut gateway.process).await);
         }
         for process in self.shared() {
-            end(process, faults).await;
+            ends.push(end(process).await);
         }
+        faults.extend(ends.into_iter().filter_map(|end| end.err().map(|error| error.to_string())));
     }
 }
 
-async fn end(process: &mut Process, faults: &mut Vec<String>) {
+/// Tells a program to end, and waits until it has, in good order.
+pub(super) async fn end(process: &mut Process) -> Result<()> {
     process.terminate();
-    match process.wait(DRAIN).await {
-        Ok(status) if status.success() => {}
-        Ok(status) => {
-            let (name, log) = (process.name(), process.log_tail());
-            faults.push(format!("{name} ended with {status} on SIGTERM\n{log}"));
-        }
-        Err(error) => faults.push(error.to_string()),
+    let status = process.wait(DRAIN).await?;
+    if status.success() {
+        return Ok(());
     }
+    let (name, log) = (process.name().to_owned(), process.log_tail());
+    Err(Error::EndedEarly { name, status, awaited: "that it ends, after SIGTERM".into(), log })
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use meridian_plan::{Fleet, GpuId, Instance, Parallel, Phase, Rated, Task, Way};
 
 /// Instances that are rated, and nodes of the search, beyond which trying all is not feasible.
-const RATED: usize = 12_000;
-const NODES: usize = 60_000;
+const RATED: usize = 20_000;
+const NODES: usize = 150_000;
 
 /// GPUs that are truly alike: same server, same NUMA node, same card. A ring or a stage is the same
 /// whichever of them it has.

@@ -1,0 +1,245 @@
+//! The books of clients, gateways and engines after a scenario.
+//!
+//! Each party counts for itself. Where nobody who counts was killed and nothing could be lost on a
+//! link, the counts are the same to the last request; each fault widens what is possible by what it
+//! can explain, and by no more. A process that was killed took its counts along, so of it only the
+//! bound is left that the others' books give.
+
+use meridian_wire::admin::{Forwards, Requests, Status};
+
+use super::super::region::Region;
+use super::super::total::total;
+use super::super::verdict;
+use super::play::touches_links;
+use super::scenario::{Promise, Scenario, Step};
+use crate::page::Seen;
+use crate::{ClientCounts, EngineCounts, Report};
+
+/// What gateways and engines count now.
+pub(super) struct Parties {
+    pub(super) gateways: Vec<Seen>,
+    /// By the replica's name.
+    pub(super) engines: Vec<(String, EngineCounts)>,
+}
+
+impl Parties {
+    /// What is still under way, a sentence each.
+    pub(super) fn restless(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut check = |count: u64, what: String| {
+            if count > 0 {
+                all.push(format!("{what}: {count} that do not end"));
+            }
+        };
+        for seen in &self.gateways {
+            let Some(status) = &seen.status else { continue };
+            let name = &seen.name;
+            check(status.requests.in_flight, format!("gateway of {name}, requests in flight"));
+            check(status.held.into(), format!("gateway of {name}, held"));
+            for replica in &status.replicas {
+                let there = u64::from(replica.outstanding) + u64::from(replica.running);
+                check(there, format!("gateway of {name}, at {}", replica.url));
+            }
+            for peer in &status.peers {
+                check(peer.sent.in_flight, format!("gateway of {name}, sent to {}", peer.region));
+                let from = format!("gateway of {name}, taken from {}", peer.region);
+                check(peer.taken.in_flight, from);
+            }
+        }
+        for (name, engine) in &self.engines {
+            check(engine.outstanding, format!("engine {name}, outstanding"));
+        }
+        all
+    }
+}
+
+impl Parties {
+    /// Whole answers that the living gateways have from the replica at this address.
+    fn had_from(&self, url: &str) -> u64 {
+        let gateways = self.gateways.iter().filter_map(|seen| seen.status.as_ref());
+        let replicas = gateways.flat_map(|status| &status.replicas);
+        replicas.filter(|replica| replica.url == url).map(|replica| replica.done).sum()
+    }
+}
+
+/// A count, and what it may be.
+pub(super) struct Line {
+    pub(super) what: String,
+    pub(super) least: u64,
+    pub(super) counted: u64,
+    pub(super) most: u64,
+}
+
+impl Line {
+    pub(super) fn agrees(&self) -> bool {
+        (self.least..=self.most).contains(&self.counted)
+    }
+}
+
+/// All counts.
+pub(super) struct Books {
+    pub(super) lines: Vec<Line>,
+}
+
+/// What the faults of a scenario can explain.
+struct Excuses {
+    /// Gateways were killed or restarted.
+    gateways: bool,
+    /// Bytes may be lost between gateways, or between clients and gateways elsewhere.
+    links: bool,
+    /// Ends that a client and others may see differently: it hung up, its answer broke off, or it
+    /// went elsewhere.
+    at_clients: u64,
+    /// Attempts that gateways made again.
+    retries: u64,
+}
+
+impl Books {
+    pub(super) fn new(
+        scenario: &Scenario,
+        steps: &[Step],
+        regions: &[Region],
+        parties: &Parties,
+        reports: &[Option<Report>],
+    ) -> Books {
+        let client = verdict::clients(reports).unwrap_or_default();
+        let all = total(&parties.gateways);
+        let living = || parties.gateways.iter().filter_map(|seen| seen.status.as_ref());
+        let excuses = Excuses {
+            gateways: regions.iter().any(|region| region.restarts > 0),
+            links: touches_links(steps),
+            at_clients: client.aborted + client.errors + client.moved,
+            retries: living().map(retries).sum(),
+        };
+        let mut books = Books { lines: Vec::new() };
+        books.of_clients(scenario.promise, &client, reports);
+        parties.gateways.iter().for_each(|seen| books.of_gateway(seen));
+        books.between(regions, &parties.gateways, &excuses);
+        books.of_all_gateways(&client, &all.requests, &excuses);
+        books.of_engines(regions, parties, &client, &excuses);
+        books
+    }
+
+    /// Tells every line that does not agree.
+    pub(super) fn judge(&self, faults: &mut Vec<String>) {
+        for line in self.lines.iter().filter(|line| !line.agrees()) {
+            let Line { what, least, counted, most } = line;
+            faults.push(format!("{what}: {counted}, not {}", range(*least, *most)));
+        }
+    }
+
+    fn line(&mut self, what: impl Into<String>, least: u64, counted: u64, most: u64) {
+        self.lines.push(Line { what: what.into(), least, counted, most });
+    }
+
+    fn of_clients(&mut self, promise: Promise, c: &ClientCounts, reports: &[Option<Report>]) {
+        self.line("clients: ends of requests", c.sent, c.ok + c.aborted + c.errors, c.sent);
+        let lost = |report: &Report| report.rows.first().and_then(|row| row.lost);
+        let lost = reports.iter().map(|report| report.as_ref().and_then(lost).unwrap_or(1)).sum();
+        self.line("clients: requests without an end", 0, lost, 0);
+        self.line("clients: whole answers", 1, c.ok, u64::MAX);
+        let (errors, bare) = match promise {
+            Promise::NothingLost => (0, 0),
+            Promise::OnlyBegun => (u64::MAX, 0),
+            Promise::Nothing => (u64::MAX, u64::MAX),
+        };
+        self.line("clients: requests that went wrong", 0, c.errors, errors);
+        self.line("clients: of them, without a byte of an answer", 0, c.bare, bare);
+    }
+
+    /// A gateway has one end for each request and each forward.
+    fn of_gateway(&mut self, seen: &Seen) {
+        let Some(status) = &seen.status else { return };
+        let (name, r) = (&seen.name, &status.requests);
+        self.line(format!("gateway of {name}: ends"), r.accepted, ends(r), r.accepted);
+        for peer in &status.peers {
+            for (word, f) in [("sent to", &peer.sent), ("taken from", &peer.taken)] {
+                let what = format!("gateway of {name}: ends of {word} {}", peer.region);
+                self.line(what, f.begun, ends_of_forwards(f), f.begun);
+            }
+        }
+    }
+
+    /// What one gateway sent to another is what that has taken from it. On a link that was cut, an
+    /// attempt may have begun here and never have come there, and an answer may have ended there
+    /// and never have come here; never the other way.
+    fn between(&mut self, regions: &[Region], seen: &[Seen], excuses: &Excuses) {
+        for (from, a) in regions.iter().zip(seen) {
+            for (to, b) in regions.iter().zip(seen) {
+                let (Some(a), Some(b)) = (&a.status, &b.status) else { continue };
+                if from.name == to.name || from.restarts + to.restarts > 0 {
+                    continue;
+                }
+                let sent = a.peers.iter().find(|p| p.region == to.name).map(|p| p.sent);
+                let taken = b.peers.iter().find(|p| p.region == from.name).map(|p| p.taken);
+                let (sent, taken) = (sent.unwrap_or_default(), taken.unwrap_or_default());
+                let way = format!("{} to {}", from.name, to.name);
+                let lost = if excuses.links { sent.failed + sent.cancelled } else { 0 };
+                let least = sent.begun - lost.min(sent.begun);
+                self.line(format!("{way}: begun, as taken"), least, taken.begun, sent.begun);
+                let most = sent.done + lost.max(sent.cancelled);
+                self.line(format!("{way}: done, as taken"), sent.done, taken.done, most);
+            }
+        }
+    }
+
+    fn of_all_gateways(&mut self, c: &ClientCounts, r: &Requests, excuses: &Excuses) {
+        let least = |n: u64| if excuses.gateways { 0 } else { n };
+        let accepted = least(c.sent - c.aborted.min(c.sent) - c.bare.min(c.sent));
+        self.line("gateways: accepted", accepted, r.accepted, c.sent + c.moved);
+        self.line("gateways: done", least(c.ok), r.done, c.ok + excuses.at_clients);
+    }
+
+    /// An engine that was never killed has ended at least what gateways have whole from it, and all
+    /// engines together at least what clients have.
+    fn of_engines(
+        &mut self,
+        regions: &[Region],
+        parties: &Parties,
+        c: &ClientCounts,
+        excuses: &Excuses,
+    ) {
+        let replicas = || regions.iter().flat_map(|region| &region.replicas);
+        let unknown = excuses.gateways || excuses.links;
+        let slack = if unknown { u64::MAX } else { excuses.at_clients + excuses.retries };
+        for (replica, (name, engine)) in replicas().zip(&parties.engines) {
+            if replica.restarts == 0 {
+                let had = parties.had_from(&replica.url);
+                let done = engine.done.unwrap_or(0);
+                self.line(format!("engine {name}: done"), had, done, had.saturating_add(slack));
+            }
+        }
+        let sum = |of: fn(&EngineCounts) -> u64| parties.engines.iter().map(|(_, e)| of(e)).sum();
+        let all_alive = replicas().all(|replica| replica.restarts == 0);
+        let least = |n| if all_alive { n } else { 0 };
+        let most = c.ok.saturating_add(slack);
+        self.line("engines: done", least(c.ok), sum(|e| e.done.unwrap_or(0)), most);
+        let most = if slack == 0 { c.output_tokens } else { u64::MAX };
+        let made = sum(|e| e.output_tokens);
+        self.line("engines: output tokens", least(c.output_tokens), made, most);
+    }
+}
+
+/// Attempts of a gateway that did not bring the answer.
+fn retries(status: &Status) -> u64 {
+    let replicas: u64 = status.replicas.iter().map(|replica| replica.failed + replica.full).sum();
+    let peers: u64 = status.peers.iter().map(|p| p.sent.failed + p.sent.refused).sum();
+    replicas + peers
+}
+
+fn ends(r: &Requests) -> u64 {
+    r.done + r.client_error + r.rejected + r.failed + r.cancelled
+}
+
+fn ends_of_forwards(f: &Forwards) -> u64 {
+    f.done + f.client_error + f.refused + f.failed + f.cancelled
+}
+
+/// A range of counts in words.
+pub(super) fn range(least: u64, most: u64) -> String {
+    match (least, most) {
+        (least, most) if least == most => least.to_string(),
+        (least, u64::MAX) => format!("{least} or more"),
+        (least, most) => format!("{least} to {most}"),
+    }
+}

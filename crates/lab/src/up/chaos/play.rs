@@ -1,0 +1,124 @@
+//! One scenario from start to end.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::faults::{Act, Order, What};
+use super::super::world::World;
+use super::super::{DRAIN, Demand, Options as Up, verdict};
+use super::books::{Books, Parties};
+use super::pulse::{Course, Pulse};
+use super::scenario::{Deed, Scenario, Step};
+use super::{CALM, Options};
+use crate::{Client, ClientCounts, EngineCounts, Result, clocks};
+
+/// What came of a scenario.
+pub(super) struct Played {
+    /// What the clients counted, of all regions.
+    pub(super) clients: ClientCounts,
+    pub(super) books: Books,
+    pub(super) course: Course,
+    /// What was found wrong, a sentence each.
+    pub(super) faults: Vec<String>,
+}
+
+/// Brings a fleet up, breaks it, mends it, and judges.
+pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options) -> Result<Played> {
+    let up = Up {
+        regions: ["us", "eu", "asia"].map(str::to_owned).into(),
+        topology: scenario.topology.to_owned(),
+        demand: Demand::Steady,
+        seed: options.seed,
+        binary: options.binary.clone(),
+        clocks: if scenario.sets_clocks() { Some(clocks::library()?) } else { None },
+        ..Up::default()
+    };
+    let mut world = World::start(&up).await?;
+    let pulse = Pulse::of(&world.regions);
+    tokio::time::sleep(CALM).await;
+    let mut faults = Vec::new();
+    let broken = Instant::now();
+    let healed = match break_and_mend(&mut world, &up, steps).await {
+        Ok(healed) => healed,
+        Err(fault) => {
+            faults.push(fault);
+            Instant::now()
+        }
+    };
+    tokio::time::sleep(CALM).await;
+    let course = pulse.course(broken, healed);
+    let reports = world.stop_loads(&mut faults).await;
+    let parties = at_rest(&world, &mut faults).await?;
+    let books = Books::new(scenario, steps, &world.regions, &parties, &reports);
+    books.judge(&mut faults);
+    world.drain(&mut faults).await;
+    if !faults.is_empty() {
+        world.fleet.keep_logs();
+        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
+    }
+    let clients = verdict::clients(&reports).unwrap_or_default();
+    Ok(Played { clients, books, course, faults })
+}
+
+/// Plays the table, and returns when the last fault was mended and all is as it was.
+async fn break_and_mend(
+    world: &mut World,
+    up: &Up,
+    steps: &[Step],
+) -> std::result::Result<Instant, String> {
+    let start = Instant::now();
+    for step in steps {
+        tokio::time::sleep_until(start + step.at).await;
+        let late = start.elapsed().as_secs_f64();
+        match &step.deed {
+            Deed::Order(order) => {
+                println!("   {late:>5.1} s  {order}");
+                world.obey(up, order).await.map_err(|error| format!("{order}: {error}"))?;
+            }
+            Deed::Clock { of, by } => {
+                println!("   {late:>5.1} s  the clock of {of} set to {by:+} s");
+                world.fleet.set_clock(of, *by).map_err(|error| error.to_string())?;
+            }
+        }
+        world.nobody_died()?;
+    }
+    let healed = Instant::now();
+    world.all_up().await.map_err(|error| format!("not as it was before: {error}"))?;
+    world.nobody_died()?;
+    Ok(healed)
+}
+
+/// Waits until nothing is under way anywhere; what still is after a long time never ends.
+async fn at_rest(world: &World, faults: &mut Vec<String>) -> Result<Parties> {
+    let give_up = Instant::now() + DRAIN / 2;
+    loop {
+        let parties = look(world).await?;
+        let restless = parties.restless();
+        if restless.is_empty() {
+            return Ok(parties);
+        }
+        if Instant::now() > give_up {
+            faults.extend(restless);
+            return Ok(parties);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn look(world: &World) -> Result<Parties> {
+    let mut engines = Vec::new();
+    for region in &world.regions {
+        for replica in &region.replicas {
+            let counts = EngineCounts::ask(&Client::new(), [&replica.url]).await?;
+            engines.push((replica.name.clone(), counts));
+        }
+    }
+    Ok(Parties { gateways: world.look().await, engines })
+}
+
+/// Whether an order touches a link, which lets two gateways count differently.
+pub(super) fn touches_links(steps: &[Step]) -> bool {
+    let of_link = |step: &Step| matches!(&step.deed, Deed::Order(Order { what: What::Link, act, .. }) if *act != Act::Slow);
+    steps.iter().any(of_link)
+}
