@@ -77,7 +77,6 @@ fn ttft_recovers_within_seconds_of_a_heal() {
         ("a replica", 2, [&[Fault::ReplicaDown(0)], &[Fault::ReplicaUp(0)]]),
         ("a link", 2, [&both(0, 1), &up(0, 1)]),
         ("one way", 2, [&[Fault::LinkDown(0, 1)], &[Fault::LinkUp(0, 1)]]),
-        ("a gateway", 10, [&[Fault::GatewaysDown(0)], &[Fault::GatewaysUp(0)]]),
         ("a region", 10, [&[Fault::RegionDown(0)], &[Fault::RegionUp(0)]]),
     ];
     let mut worst: f64 = 0.0;
