@@ -285,7 +285,7 @@ fn relay(
     let told = audit(shared, &job.residence, &sending.target, &head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
     say(&mut head.headers, &sending, job.prompt_tokens);
-    told.into_iter().for_each(|(name, value)| drop(head.headers.insert(name, value)));
+    told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
     head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {
         if let Some(away) = source.away {
@@ -358,7 +358,7 @@ fn audit(
     residence: &Residence,
     target: &Target,
     head: &HeaderMap,
-) -> Vec<(HeaderName, HeaderValue)> {
+) -> [Option<(HeaderName, HeaderValue)>; 2] {
     let (region, kept) = match target {
         Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
         Target::Peer(link) => {
@@ -367,14 +367,12 @@ fn audit(
             (region, Kept::Sent)
         }
     };
-    let mut told = Vec::new();
     check_kept(shared, residence, target, head);
-    if let Some(names) = residency::names(residence) {
+    let names = residency::names(residence);
+    if names.is_some() {
         shared.residency.counts.count(residence, kept);
-        told.push((headers::RESIDENCY, names));
     }
-    told.extend(region.map(|region| (headers::REGION, region)));
-    told
+    [names.map(|names| (headers::RESIDENCY, names)), region.map(|region| (headers::REGION, region))]
 }
 
 /// Says in an answer's headers who gave it, and why. Of a peer's answer the replica and what was

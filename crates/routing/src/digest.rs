@@ -27,6 +27,8 @@ pub struct Digest {
     pub utilisation: f32,
     /// KV size of all its replicas in tokens, where known.
     pub kv_tokens: u64,
+    /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
+    pub learned_ms_per_token: f32,
     /// Its replicas; in a huge region the best ones.
     pub replicas: Vec<Remote>,
     /// Whether `replicas` leaves none out.
@@ -97,6 +99,7 @@ impl Routing {
         let mut digest = Digest { held: self.held.len(), ..Digest::default() };
         let rooms = self.replicas.rooms();
         let mut used = 0.0;
+        let (mut learned, mut speeds) = (0, 0.0);
         for id in self.replicas.ids().iter().copied() {
             let row = self.replicas.row(id);
             let kv_tokens = self.replicas.kv_tokens(id);
@@ -107,9 +110,14 @@ impl Routing {
                 used += row.utilisation;
             }
             digest.kv_tokens += kv_tokens.unwrap_or(0);
+            if self.replicas.get(id).is_some_and(|r| r.speed.is_learned()) {
+                learned += 1;
+                speeds += row.ms_per_token;
+            }
             digest.replicas.push(remote);
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
+        digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
         if self.shares {
             let from = now - self.config.peering.prefix_window;
             digest.prefixes = self.recent.since(from, self.config.peering.most_prefixes.into());

@@ -20,6 +20,7 @@
 mod age;
 mod check;
 mod entries;
+mod handover;
 mod holders;
 mod matching;
 mod order;

@@ -4,6 +4,7 @@
 mod configure;
 mod fleet;
 mod forwards;
+mod handover;
 mod peers;
 mod promise;
 mod release;
@@ -15,6 +16,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 
 use self::forwards::End;
+pub use self::handover::{Holdings, MOST_HOLDINGS};
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
@@ -109,6 +111,13 @@ pub enum Input {
     Resumed(ReplicaId),
     /// A replica is gone. Its requests are ended by the driver.
     Left(ReplicaId),
+    /// Another gateway that serves or served the replica tells what it holds.
+    Inherited {
+        /// Which replica.
+        id: ReplicaId,
+        /// Of [`Routing::holdings`] there.
+        holdings: Holdings,
+    },
     /// A probe was answered.
     Reported {
         /// Which replica.
@@ -303,7 +312,7 @@ impl Routing {
             scratch: Scratch::default(),
             peers: Peers::default(),
             snapshot: None,
-            recent: Marks::new(4 * usize::from(config.peering.most_prefixes)),
+            recent: Marks::new(8 * usize::from(config.peering.most_prefixes)),
             shares: false,
             second_layer: false,
             schedule: Schedule::default(),
@@ -334,6 +343,7 @@ impl Routing {
             }
             Input::Resumed(id) => self.resumed(now, id),
             Input::Left(id) => self.left(id),
+            Input::Inherited { id, holdings } => self.inherited(now, id, &holdings),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
             Input::ProbeFailed(id) => self.probe_failed(now, id),
             Input::Arrived(request) => self.arrived(now, request),

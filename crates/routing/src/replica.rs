@@ -607,10 +607,14 @@ impl Replicas {
         if !teacher.speed.is_learned() {
             return;
         }
-        let slope = teacher.speed.ms_per_token();
+        self.assume_speed(now, teacher.speed.ms_per_token());
+    }
+
+    /// Takes those that have learned nothing yet for so fast.
+    pub(crate) fn assume_speed(&mut self, now: Time, ms_per_token: f64) {
         for at in 0..self.slots.len() {
             if self.slots[at].as_ref().is_some_and(|r| !r.speed.is_learned()) {
-                self.update(now, ReplicaId(at as u16), |r| r.speed.assume(slope));
+                self.update(now, ReplicaId(at as u16), |r| r.speed.assume(ms_per_token));
             }
         }
     }

@@ -32,7 +32,7 @@ const STRIDE: usize = 8;
 /// Hashes kept of one peer.
 pub(crate) const KNOWN: usize = 1 << 16;
 /// A hash that was not told again for this long says nothing.
-const TRUSTED: Duration = Duration::from_secs(60);
+pub(crate) const TRUSTED: Duration = Duration::from_secs(60);
 
 /// Who is known to hold the beginning of a prompt.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,16 @@
 //! line is fitted to all traffic, where a request's tokens are its own and those in front of it, and
 //! which leans on the region's mean. It is steeper under load, for prompts share steps with replies,
 //! and right within a small factor always: it counts until there are some of the cleaner samples, and
-//! they never stray further than that from it.
+//! they never stray further than that from it. An engine that says itself how long its prefill took is
+//! believed over both.
 
 /// Prefill speed of one replica: t_p in ms a token, and the fixed part of a TTFT in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefillSpeed {
     start: f64,
-    /// Of requests with nothing in front.
+    /// Of requests with nothing in front, or as the engine tells.
     alone: f64,
+    is_told: bool,
     fixed_ms: f64,
     samples: u32,
     /// Of all requests.
@@ -60,6 +62,7 @@ impl PrefillSpeed {
         PrefillSpeed {
             start: ms_per_token,
             alone: ms_per_token,
+            is_told: false,
             fixed_ms: 0.0,
             samples: 0,
             queue: Line::leaning_on(ms_per_token),
@@ -82,18 +85,27 @@ impl PrefillSpeed {
                 if first { ttft_ms } else { self.fixed_ms + 0.01 * (ttft_ms - self.fixed_ms) };
             return;
         }
-        self.learn((ttft_ms - self.fixed_ms) / tokens);
+        if !self.is_told {
+            self.learn((ttft_ms - self.fixed_ms) / tokens);
+        }
     }
 
     /// Takes what an engine says it spent on `tokens`: no queue in it, and no network.
     pub fn told(&mut self, ms: f64, tokens: f64) {
         if tokens >= TOLD && ms >= 0.0 {
+            if !self.is_told {
+                (self.is_told, self.samples) = (true, 0);
+            }
             self.learn(ms / tokens);
         }
     }
 
+    fn bounded(&self, slope: f64) -> f64 {
+        slope.clamp(self.start / SPAN, self.start * SPAN)
+    }
+
     fn learn(&mut self, seen: f64) {
-        let seen = seen.clamp(self.start / SPAN, self.start * SPAN);
+        let seen = self.bounded(seen);
         // The first long answer replaces the guess; later ones nudge it.
         let gain = if self.samples == 0 { 1.0 } else { GAIN };
         self.alone += gain * (seen - self.alone);
@@ -118,7 +130,7 @@ impl PrefillSpeed {
     /// The slope t_p, ms a token.
     #[must_use]
     pub fn ms_per_token(&self) -> f64 {
-        match self.queue.slope() {
+        match self.queue.slope().filter(|_| !self.is_told).map(|slope| self.bounded(slope)) {
             Some(slope) if self.samples < ENOUGH => slope,
             Some(slope) => self.alone.clamp(slope / STRAY, slope * STRAY),
             None => self.alone,
@@ -207,13 +219,22 @@ mod tests {
         assert!(s.ms_per_token() > 0.4, "{}", s.ms_per_token());
     }
 
-    // Engines that say how long their prefill took are believed at once, but for tiny prompts.
+    // Engines that say how long their prefill took are believed at once, but for tiny prompts, and
+    // whatever TTFTs were seen before or come after.
     #[test]
     fn speed_is_told() {
         let mut s = PrefillSpeed::new(0.1);
         s.told(300.0, 10.0);
         about(&s, 0.1);
+        let waits = |s: &mut PrefillSpeed| {
+            for i in 0..20 {
+                s.sample(5.0 * 1000.0, 1000.0, f64::from(i % 2) * 1000.0);
+            }
+        };
+        waits(&mut s);
         s.told(300.0, 1000.0);
+        about(&s, 0.3);
+        waits(&mut s);
         about(&s, 0.3);
     }
 
@@ -228,10 +249,13 @@ mod tests {
         about(&s, 0.3);
     }
 
-    // A wild sample moves the slope, but not beyond its bounds; what is no number moves nothing.
+    // A wild sample moves the slope, but not beyond its bounds, and neither does a wild queue; what is
+    // no number moves nothing.
     #[test]
     fn speed_is_bounded() {
         let mut s = PrefillSpeed::new(0.1);
+        s.sample(1e9, 1000.0, 1000.0);
+        assert!(s.ms_per_token() <= 0.1 * SPAN);
         s.sample(1e9, 1000.0, 0.0);
         assert!(s.ms_per_token() <= 0.1 * SPAN);
         let before = s.ms_per_token();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
-use meridian_routing::{Digest, Load, Outcome};
+use meridian_routing::{Digest, Holdings, Load, Outcome};
 
 /// An event. Places of gateways and replicas are those of the world's lists.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(crate) enum Event {
     Fault { at: u32 },
     /// Replicas without a gateway are given one.
     Adopt,
+    /// What another gateway knows of a replica's cache reaches one that was given the replica.
+    Inherited { gateway: u16, replica: u32, holdings: Holdings },
     /// The autoscaler looks.
     Scale,
     /// A replica that was asked for is there.

@@ -126,6 +126,8 @@ impl World {
         there.restart(&system);
         there.up = true;
         self.introduce(at);
+        (0..self.replicas.len() as u32).for_each(|replica| self.ask_holdings(at, replica));
+        self.tell_first(at);
         self.adopt();
     }
 
@@ -151,6 +153,7 @@ impl World {
                 let knows = self.gateways[at].id_of(replica as u32).is_some();
                 if should && !knows {
                     self.join(at as u16, replica as u32);
+                    self.ask_holdings(at as u16, replica as u32);
                     self.drive(at as u16);
                 } else if !should && knows && self.gateways[at].up {
                     again |= !self.hand_back(at as u16, replica as u32);

@@ -23,6 +23,7 @@ mod event;
 mod faults;
 mod flight;
 mod gateway;
+mod handover;
 mod network;
 mod news;
 mod oracle;

@@ -289,6 +289,9 @@ impl World {
             Event::Steal { to, from, count } => self.steal(to, from, count),
             Event::Fault { at } => self.fault(self.faults[at as usize].1),
             Event::Adopt => self.adopt(),
+            Event::Inherited { gateway, replica, holdings } => {
+                self.inherited(gateway, replica, holdings);
+            }
             Event::Scale => self.scale(),
             Event::Provisioned { replica } => self.provisioned(replica),
             Event::Sample => self.sample(),

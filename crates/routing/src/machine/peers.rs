@@ -66,12 +66,21 @@ impl Routing {
             snapshot.index().expire(id.0);
             snapshot.digested(id, digest);
         }
+        self.learn_from(now, digest);
         let snapshot = self.snapshot.as_ref();
         let slot = |replica| snapshot.and_then(|s| s.slot(id, replica));
         let rtt = (rtt, self.config.peering.rtt_gain);
         self.peers.digested(now, id, sent, rtt, digest, slot);
         self.release(now);
         self.steal(now);
+    }
+
+    /// A region that has answered nothing yet takes its replicas for as fast as a peer's: at the
+    /// configured start it would look many times faster or slower, and get everything or nothing.
+    fn learn_from(&mut self, now: Time, digest: &Digest) {
+        if digest.learned_ms_per_token > 0.0 && self.replicas.learned().is_none() {
+            self.replicas.assume_speed(now, digest.learned_ms_per_token.into());
+        }
     }
 
     /// An idle region asks the nearest long queues for work, where its policy does that; each

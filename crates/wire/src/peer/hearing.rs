@@ -38,6 +38,7 @@ impl Hearing {
             usable: news.usable,
             utilisation: news.utilisation,
             kv_tokens: news.kv_tokens,
+            learned_ms_per_token: news.learned_ms_per_token,
             replicas: self.remotes.clone(),
             whole: news.whole,
             prefixes: news.prefixes,

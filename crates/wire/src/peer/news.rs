@@ -25,6 +25,8 @@ pub struct News {
     pub utilisation: f32,
     /// KV size of all replicas in tokens, where known.
     pub kv_tokens: u64,
+    /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
+    pub learned_ms_per_token: f32,
     /// Whether no replica is left out.
     pub whole: bool,
     /// Replicas that are new or have changed.
@@ -45,6 +47,7 @@ impl From<&News> for proto::News {
             usable: news.usable,
             utilisation: clamped(news.utilisation),
             kv_tokens: news.kv_tokens,
+            learned_ms_per_token: news.learned_ms_per_token,
             whole: news.whole,
             changed: news.changed.iter().map(proto::Replica::from).collect(),
             gone: news.gone.iter().map(|id| id.0.into()).collect(),
@@ -84,6 +87,7 @@ impl TryFrom<proto::News> for News {
             usable: news.usable,
             utilisation: share("utilisation", news.utilisation)?,
             kv_tokens: news.kv_tokens,
+            learned_ms_per_token: amount("learned_ms_per_token", news.learned_ms_per_token)?,
             whole: news.whole,
             prefixes: prefixes.collect::<Result<_, PeerError>>()?,
             changed,

@@ -118,6 +118,9 @@ pub struct News {
     pub prefix_hashes: ::prost::alloc::vec::Vec<u64>,
     #[prost(uint32, repeated, tag = "12")]
     pub prefix_replicas: ::prost::alloc::vec::Vec<u32>,
+    /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
+    #[prost(float, tag = "13")]
+    pub learned_ms_per_token: f32,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Replica {

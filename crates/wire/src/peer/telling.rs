@@ -83,6 +83,7 @@ impl Telling {
             usable: digest.usable,
             utilisation: digest.utilisation,
             kv_tokens: digest.kv_tokens,
+            learned_ms_per_token: digest.learned_ms_per_token,
             whole,
             changed,
             gone,

@@ -62,13 +62,15 @@ fn digest() -> impl Strategy<Value = Digest> {
     let prefix = (0..40_u64, 0..8_u16);
     let prefix = prefix.prop_map(|(hash, r)| SharedPrefix { hash, replica: ReplicaId(r) });
     let prefixes = proptest::collection::vec(prefix, 0..20);
-    (any::<[u32; 3]>(), 0.0..=1.0_f32, any::<u64>(), any::<bool>(), replicas, prefixes).prop_map(
-        |(counts, utilisation, kv_tokens, whole, replicas, prefixes)| Digest {
+    let figures = (0.0..=1.0_f32, amount(), any::<u64>());
+    (any::<[u32; 3]>(), figures, any::<bool>(), replicas, prefixes).prop_map(
+        |(counts, (utilisation, learned, kv_tokens), whole, replicas, prefixes)| Digest {
             held: counts[0],
             eligible: counts[1],
             usable: counts[2],
             utilisation,
             kv_tokens,
+            learned_ms_per_token: learned,
             replicas: replicas.into_iter().flatten().collect(),
             whole,
             prefixes,

@@ -1,0 +1,74 @@
+//! What one gateway knows, for another that begins anew or gets a replica back.
+//!
+//! A gateway that starts knows no cache and no speed, and for a while sends sessions away from where
+//! their prefixes are. Those who served its replicas meanwhile know both; and what its own sessions
+//! left in other regions their gateways know, which tell the newest of it with each digest and more of
+//! it with the first.
+//!
+//! Deliberately not here: who asks whom and when, which is the driver's.
+
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Time};
+
+use super::Routing;
+use crate::digest::Digest;
+use crate::replica::State;
+use crate::shared::TRUSTED;
+
+/// Blocks that are told of one replica at most: 500,000 tokens in the usual granularity.
+pub const MOST_HOLDINGS: usize = 1 << 15;
+
+/// What a gateway knows of a replica that another does not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Holdings {
+    /// Blocks that it is thought to hold, the most recently used chain first, parents before their
+    /// children.
+    pub blocks: Vec<u64>,
+    /// Its prefill time, ms a token, where answers taught it.
+    pub ms_per_token: Option<f64>,
+}
+
+impl Holdings {
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.ms_per_token.is_none()
+    }
+}
+
+impl Routing {
+    /// What is known of a replica's cache and speed.
+    #[must_use]
+    pub fn holdings(&self, id: ReplicaId) -> Holdings {
+        let index = self.index.as_ref();
+        let speed = self.replicas.get(id).map(|replica| replica.speed);
+        Holdings {
+            blocks: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
+            ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token()),
+        }
+    }
+
+    pub(super) fn inherited(&mut self, now: Time, id: ReplicaId, holdings: &Holdings) {
+        // What is gone or down holds nothing any more.
+        if self.replicas.get(id).is_none_or(|replica| replica.state == State::Down) {
+            return;
+        }
+        if let Some(index) = &mut self.index {
+            index.inherit(id.0, &holdings.blocks);
+        }
+        if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {
+            self.replicas.update(now, id, |replica| replica.speed.assume(speed));
+        }
+        self.release(now);
+    }
+
+    /// The digest for a peer that was told nothing yet: with all prefixes that still say something.
+    #[must_use]
+    pub fn first_digest(&self, now: Time) -> Digest {
+        let mut digest = self.digest(now);
+        if self.shares {
+            digest.prefixes = self.recent.since(now - TRUSTED, usize::MAX);
+        }
+        digest
+    }
+}

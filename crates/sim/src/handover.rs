@@ -1,0 +1,56 @@
+//! What gateways tell one that begins anew or is given a replica.
+
+use std::sync::Arc;
+
+use meridian_routing::{Holdings, Input};
+
+use crate::event::Event;
+use crate::world::World;
+
+impl World {
+    /// A gateway that was given a replica asks those that have it what they know of it.
+    pub(crate) fn ask_holdings(&mut self, at: u16, replica: u32) {
+        let own = &self.gateways[usize::from(at)];
+        if own.id_of(replica).is_none() {
+            return;
+        }
+        let own = own.region;
+        for (other, there) in self.gateways.iter().enumerate() {
+            let known = there.id_of(replica).filter(|_| there.up && other != usize::from(at));
+            let Some(id) = known.filter(|_| self.network.passes(there.region, own)) else {
+                continue;
+            };
+            let holdings = there.machine.holdings(id);
+            if !holdings.is_empty() {
+                let told = self.now + self.network.rtt(own, there.region);
+                self.queue.push(told, Event::Inherited { gateway: at, replica, holdings });
+            }
+        }
+    }
+
+    pub(crate) fn inherited(&mut self, gateway: u16, replica: u32, holdings: Holdings) {
+        let there = &self.gateways[usize::from(gateway)];
+        if let Some(id) = there.id_of(replica).filter(|_| there.up) {
+            self.tell_machine(gateway, Input::Inherited { id, holdings });
+            self.drive(gateway);
+        }
+    }
+
+    /// The first digest of each of its peers reaches a gateway that is back.
+    pub(crate) fn tell_first(&mut self, to: u16) {
+        if self.lazy() {
+            return;
+        }
+        let own = self.gateways[usize::from(to)].region;
+        for from in self.gateways[usize::from(to)].peers.clone() {
+            let there = &mut self.gateways[usize::from(from)];
+            if !there.up || !self.network.passes(there.region, own) {
+                continue;
+            }
+            there.told_digests += 1;
+            let (number, rtt) = (there.told_digests, self.network.rtt(own, there.region));
+            let digest = Arc::new(there.machine.first_digest(self.now));
+            self.queue.push(self.now + rtt, Event::Digest { to, from, number, rtt, digest });
+        }
+    }
+}
