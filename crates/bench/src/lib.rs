@@ -5,6 +5,7 @@
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
 //! [`calibrate`] fits a live replica's TTFT.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
+//! [`fleet`] sets up the planner's fleets and what each system serves on them.
 //! [`cluster`] reads prefill clusters and says what flow policies make of them.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
@@ -16,6 +17,7 @@ mod commit;
 pub mod decision;
 pub mod experiment;
 pub mod fit;
+pub mod fleet;
 pub mod flowspeed;
 pub mod load;
 pub mod mock;

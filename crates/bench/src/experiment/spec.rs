@@ -9,6 +9,7 @@
 
 mod compare;
 mod flow;
+mod fleets;
 mod reference;
 mod trace;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
+pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets};
 pub use reference::{Ref, read};
 pub use trace::Trace;
 
@@ -73,6 +75,10 @@ pub struct Spec {
     pub exceptions: Vec<Exception>,
     /// Clusters under flow policies.
     pub flow: Option<FlowSweep>,
+    /// Planned fleets under HeroServe's systems.
+    pub fleet: Option<Fleets>,
+    /// Collectives alone, on such fleets.
+    pub exchanges: Option<Exchanges>,
     /// Numbers that the code of an experiment of its own kind reads.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
