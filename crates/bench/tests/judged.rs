@@ -45,13 +45,14 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Score {
     let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected, &placed)
         .expect("a plan can be laid out");
     let pairs = pairs(task, seed);
-    let window = (1500.0 / rate).max(60.0);
+    let window = (8000.0 / rate).max(60.0);
     let asked = Asked { pairs: &pairs, slo: task.slo, window, seeds: 1 };
     score(&deployed, &asked, rate)
 }
 
-// Of 100 plans drawn from generated topologies, what was predicted for TTFT and TPOT is near what the
-// simulation has.
+// Of 100 plans drawn from generated topologies, TPOT comes out within 15 % of what was predicted in nine
+// of ten, TTFT in the median. What is beyond: a single prefill waits longer than its mean prompt says,
+// several wait less, since whoever has least to do gets the next request.
 #[test]
 fn predictions_hold_in_simulation() {
     let mut errors: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
@@ -66,12 +67,11 @@ fn predictions_hold_in_simulation() {
         let rate = LOAD * ranked.verdict.goodput;
         let (ttft, tpot) = predicted(&task, ranked, rate);
         let score = simulated(&task, ranked, rate, seed);
-        eprintln!("{seed} ttft {ttft:.4} {:.4} tpot {tpot:.4} {:.4} in time {:.3} p{} d{}", score.ttft, score.tpot, score.attainment, ranked.fleet.prefill.len(), ranked.fleet.decode.len());
         errors[0].push((ttft / score.ttft - 1.0).abs());
         errors[1].push((tpot / score.tpot - 1.0).abs());
     }
-    for of in &mut errors {
-        of.sort_by(f64::total_cmp);
-        eprintln!("p50 {:.3} p75 {:.3} p90 {:.3} max {:.3}", of[49], of[74], of[89], of[99]);
-    }
+    errors.iter_mut().for_each(|of| of.sort_by(f64::total_cmp));
+    let [ttft, tpot] = errors;
+    assert!(ttft[PLANS / 2] < 0.15, "{ttft:?}");
+    assert!(tpot[PLANS * 9 / 10] < 0.15, "{tpot:?}");
 }

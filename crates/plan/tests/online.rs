@@ -60,7 +60,13 @@ fn case(seed: u64) -> Case {
     let all: f64 = weights.iter().sum();
     let turn = |rng: &mut Rng| {
         let mut at = rng.unit() * all;
-        weights.iter().position(|weight| { at -= weight; at < 0.0 }).unwrap_or(0)
+        weights
+            .iter()
+            .position(|weight| {
+                at -= weight;
+                at < 0.0
+            })
+            .unwrap_or(0)
     };
     let turns = (0..OPERATIONS).map(|_| turn(&mut rng)).collect();
     Case { topology, table: PolicyTable { epoch: 0, groups }, bytes, turns }

@@ -8,8 +8,8 @@
 //! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
 
 mod compare;
-mod flow;
 mod fleets;
+mod flow;
 mod reference;
 mod trace;
 
@@ -19,8 +19,8 @@ use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
-pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets};
 pub use reference::{Ref, read};
 pub use trace::Trace;
 

@@ -66,6 +66,16 @@ impl<'a> Deployed<'a> {
         Ok(Deployed { topology, system, mode, setup, table, links })
     }
 
+    /// Whether another runs alike: the same instances, and nobody has a choice.
+    #[must_use]
+    pub fn same(&self, other: &Deployed<'_>) -> bool {
+        let chooses = |one: &Deployed<'_>| one.table.groups.iter().any(|g| g.choices.len() > 1);
+        let parts = |one: &Deployed<'_>| {
+            (one.setup.prefill.clone(), one.setup.decode.clone(), one.setup.handoff.clone())
+        };
+        !chooses(self) && !chooses(other) && parts(self) == parts(other)
+    }
+
     /// Runs it, until `until`; with it, how often each algorithm was chosen.
     #[must_use]
     pub fn run(&self, requests: Vec<Request>, until: Time) -> (Report, [u64; 4]) {

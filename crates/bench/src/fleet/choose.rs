@@ -70,7 +70,8 @@ impl Chooser {
             }
             Rule::Atp => {
                 let others = self.busy.iter().enumerate();
-                let met = others.filter(|(other, _)| *other != group).any(|(_, until)| *until > now);
+                let met =
+                    others.filter(|(other, _)| *other != group).any(|(_, until)| *until > now);
                 usize::from(met)
             }
             Rule::Printed(printed) => way(printed.pick(now, group, bytes, count)),

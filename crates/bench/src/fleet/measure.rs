@@ -14,7 +14,8 @@ pub struct Asked<'a> {
     pub pairs: &'a [Pair],
     /// Objectives.
     pub slo: Slo,
-    /// Seconds of arrivals; the first fifth is not counted.
+    /// Seconds of arrivals; the first half is not counted, in which queues and batches fill: a reply of a
+    /// thousand tokens may wait minutes for its batch and still keep the mean of its tokens.
     pub window: f64,
     /// Seeds: 1 to this.
     pub seeds: u32,
@@ -40,7 +41,7 @@ pub struct Score {
 }
 
 /// Part of the window that does not count.
-const WARMUP: f64 = 0.2;
+const WARMUP: f64 = 0.5;
 
 /// Runs a rate.
 #[must_use]

@@ -35,17 +35,28 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The placement of a system.
+    /// The placement of a system. `shared` keeps what several systems have in common.
     ///
     /// # Errors
     /// When nothing serves the task.
-    pub fn place(self, task: &Task<'_>, system: System, mode: Mode) -> anyhow::Result<Placed> {
+    pub fn place(
+        self,
+        task: &Task<'_>,
+        system: System,
+        mode: Mode,
+        shared: &mut Option<Placed>,
+    ) -> anyhow::Result<Placed> {
         match (self, system, mode) {
-            (Layout::Across, ..) => across(task),
-            (Layout::Own, System::Heroserve, Mode::Corrected) => planned(task),
-            (Layout::Own, System::Heroserve, Mode::Paper) => printed(task),
-            (Layout::Own, ..) => distserve(task),
+            (Layout::Own, System::Heroserve, Mode::Corrected) => return planned(task),
+            (Layout::Own, System::Heroserve, Mode::Paper) => return printed(task),
+            _ => {}
         }
+        if let Some(placed) = shared {
+            return Ok(placed.clone());
+        }
+        let placed = if self == Layout::Across { across(task) } else { distserve(task) }?;
+        *shared = Some(placed.clone());
+        Ok(placed)
     }
 }
 
@@ -165,6 +176,9 @@ impl<'a> Filling<'a> {
         let mut best = Placed::default();
         for p in prefill {
             for d in decode {
+                if self.bound(*p, *d) <= best.rate() {
+                    continue;
+                }
                 for first in [(Phase::Prefill, *p, *d), (Phase::Decode, *d, *p)] {
                     for count in 1..=self.order.len() as u32 / first.1.gpus() {
                         let placed = self.filled(first, count);
@@ -179,6 +193,27 @@ impl<'a> Filling<'a> {
             bail!("no split within the rules meets the objectives; relax ttft or tpot");
         }
         Ok(best)
+    }
+
+    /// What all GPUs could serve, were each of the kind that is best for its phase.
+    fn bound(&mut self, prefill: Parallel, decode: Parallel) -> f64 {
+        let (p, d) = (self.fastest(Phase::Prefill, prefill), self.fastest(Phase::Decode, decode));
+        let gpus = |split: Parallel, rate: f64| f64::from(split.gpus()) / rate;
+        self.order.len() as f64 / (gpus(prefill, p) + gpus(decode, d))
+    }
+
+    /// The best rate of an instance that begins where a server does.
+    fn fastest(&mut self, phase: Phase, split: Parallel) -> f64 {
+        let mut most = 0.0_f64;
+        let mut at = 0;
+        while let Some(gpu) = self.order.get(at) {
+            let server = self.task.topology.home(*gpu).gpus as usize;
+            let mut start = at;
+            let next = self.next(phase, split, &mut start);
+            most = most.max(next.map_or(0.0, |(_, rate)| rate));
+            at += server;
+        }
+        most
     }
 
     /// `count` instances of one phase, and then as many of the other as fit.
@@ -212,9 +247,10 @@ impl<'a> Filling<'a> {
         let kinds = gpus.iter().map(|gpu| self.task.topology.kind(*gpu).name).collect();
         let instance = Instance { phase, parallel: split, stages };
         let task = self.task;
-        let rate = self.rates.entry((phase, split, kinds)).or_insert_with(|| {
-            Rated::new(task, instance.clone()).map_or(0.0, |rated| rated.rate)
-        });
+        let rate = self
+            .rates
+            .entry((phase, split, kinds))
+            .or_insert_with(|| Rated::new(task, instance.clone()).map_or(0.0, |rated| rated.rate));
         (*rate > 0.0).then_some((instance, *rate))
     }
 }

@@ -67,7 +67,8 @@ impl Ports<'_> {
     /// Bytes a second of each.
     pub(super) fn rates(&self) -> Vec<f64> {
         let usable = self.links.iter().map(|link| self.topology.usable(*link));
-        let server = (self.system == System::DsAtp).then(|| system::parameter_server(self.topology));
+        let server =
+            (self.system == System::DsAtp).then(|| system::parameter_server(self.topology));
         usable.chain(server).collect()
     }
 

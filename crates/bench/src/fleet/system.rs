@@ -95,7 +95,8 @@ pub fn ways(system: System, mode: Mode, topology: &Topology, members: &[GpuId]) 
     if all.is_empty() {
         return all;
     }
-    let in_one = members.iter().all(|gpu| topology.server_of(*gpu) == topology.server_of(members[0]));
+    let in_one =
+        members.iter().all(|gpu| topology.server_of(*gpu) == topology.server_of(members[0]));
     let ring = match mode {
         Mode::Paper => printed_ring(topology, members),
         Mode::Corrected => all.iter().find(|one| one.algorithm == Algorithm::Ring).cloned(),

@@ -251,8 +251,7 @@ mod tests {
         let topology = topology();
         let (a, b) = (card(&topology, 0), card(&topology, 1));
         let slow = vec![choice(Algorithm::Ring, 1.0, &[a]), choice(Algorithm::Tree, 2.0, &[b])];
-        let equal =
-            vec![choice(Algorithm::Ring, 1.0, &[a, b]), choice(Algorithm::Tree, 1.0, &[a])];
+        let equal = vec![choice(Algorithm::Ring, 1.0, &[a, b]), choice(Algorithm::Tree, 1.0, &[a])];
         let mut balance = Balance::new(&topology, &table(vec![slow, equal]), Settings::default());
         for _ in 0..3 {
             assert_eq!(balance.pick(Time::ZERO, 0, 1e6, 1.0).unwrap().algorithm, Algorithm::Ring);

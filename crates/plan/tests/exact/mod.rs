@@ -57,9 +57,9 @@ fn simplex(table: &mut [Vec<f64>], basis: &mut [usize], t: usize) {
         let entering = (0..last).find(|at| !basis.contains(at) && table[row][*at] > 1e-9);
         let Some(column) = entering else { return };
         let ratio = |at: usize| table[at][last] / table[at][column];
-        let leaving = (0..table.len()).filter(|at| table[*at][column] > 1e-9).min_by(|a, b| {
-            ratio(*a).total_cmp(&ratio(*b)).then(basis[*a].cmp(&basis[*b]))
-        });
+        let leaving = (0..table.len())
+            .filter(|at| table[*at][column] > 1e-9)
+            .min_by(|a, b| ratio(*a).total_cmp(&ratio(*b)).then(basis[*a].cmp(&basis[*b])));
         let leaving = leaving.expect("t's own row has a positive entry");
         pivot(table, leaving, column);
         basis[leaving] = column;

@@ -85,12 +85,9 @@ fn a_pipeline_takes_more_prompts() {
 // Two collectives on one port take twice as long as one; on ports of their own they do not meet.
 #[test]
 fn collectives_share_ports() {
-    let way = |port: u32| {
-        vec![Way { latency: 0.0, per_byte: 1e-6, loads: vec![(PortId(port), 1.0)] }]
-    };
-    let count = |groups: &[Vec<Way>]| {
-        exchanges(&[1e6; 4], groups, 1e5, seconds(10.05), &mut First)
-    };
+    let way =
+        |port: u32| vec![Way { latency: 0.0, per_byte: 1e-6, loads: vec![(PortId(port), 1.0)] }];
+    let count = |groups: &[Vec<Way>]| exchanges(&[1e6; 4], groups, 1e5, seconds(10.05), &mut First);
     assert_eq!(count(&[way(0)]), [100]);
     assert_eq!(count(&[way(0), way(0)]), [50, 50]);
     assert_eq!(count(&[way(0), way(1)]), [100, 100]);

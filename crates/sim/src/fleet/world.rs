@@ -203,9 +203,7 @@ impl<'a> World<'a> {
             Home::Prefill(at) => {
                 (&self.setup.prefill[at], &mut self.spent.0, &mut self.stages.0[at])
             }
-            Home::Decode(at) => {
-                (&self.setup.decode[at], &mut self.spent.1, &mut self.stages.1[at])
-            }
+            Home::Decode(at) => (&self.setup.decode[at], &mut self.spent.1, &mut self.stages.1[at]),
         }
     }
 

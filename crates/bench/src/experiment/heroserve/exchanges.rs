@@ -1,6 +1,6 @@
 //! Figure 9: bytes that are all-reduced a second, by groups that do nothing else.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use meridian_plan::{GpuId, Topology};
 use serde_json::json;
 
@@ -8,17 +8,35 @@ use super::unit;
 use crate::experiment::claim::Claim;
 use crate::experiment::plot::{self, Figure, Point};
 use crate::experiment::runner::parallel;
-use crate::experiment::spec::Exchanges;
+use crate::experiment::spec::{Exchanges, FleetClaim, Spread};
 use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 use crate::fleet::{Exchange, Mode, System};
 
-/// One figure.
+/// Ranks of a group.
+const RANKS: usize = 8;
+
+/// Groups on a topology.
+struct Case {
+    name: String,
+    topology: Topology,
+    groups: Vec<Vec<GpuId>>,
+}
+
+/// One figure: gigabytes a second.
 struct Run {
-    topology: usize,
+    case: usize,
     mode: Mode,
     system: System,
     size: usize,
+    rate: f64,
+}
+
+/// Every figure.
+struct Runs {
+    sizes: Vec<f64>,
+    cases: Vec<Case>,
+    all: Vec<Run>,
 }
 
 /// Runs it.
@@ -32,122 +50,127 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         small.window = spec.quick_window;
         small.sizes.truncate(1);
     }
-    let topologies: Vec<Topology> =
-        small.topologies.iter().map(|name| unit(name, None)).collect::<anyhow::Result<_>>()?;
-    let runs = runs(&small);
-    let seconds = small.window.0.as_secs_f64();
-    let rates = parallel(runs.len(), |nth| {
-        let run = &runs[nth];
-        let topology = &topologies[run.topology];
-        let bytes = small.sizes[run.size] * 1e6;
-        let rate = Exchange::new(topology, &groups(topology), run.system, run.mode).rate(bytes, seconds);
-        (context.progress)(nth + 1, runs.len(), run.system.name());
-        rate
-    });
+    let runs = Runs::new(&small, context)?;
     let mut found = Findings {
         params: params::of_text(&serde_json::to_string(&small)?),
         ..Findings::default()
     };
-    for (at, name) in small.topologies.iter().enumerate() {
-        found.tables.push(table(&small, &runs, &rates, at, name));
+    for case in 0..runs.cases.len() {
+        found.tables.push(runs.table(case));
         for mode in Mode::ALL {
-            found.figures.push(figure(&small, &runs, &rates, (at, name, mode))?);
+            found.figures.push(runs.figure(case, mode)?);
         }
     }
-    for (run, rate) in runs.iter().zip(&rates) {
-        let workload = format!("{}, {} MB", small.topologies[run.topology], small.sizes[run.size]);
-        let given = [("mode", json!(run.mode.name())), ("aggregated_bytes_per_s", json!(rate))];
+    for run in &runs.all {
+        let workload = format!("{}, {} MB", runs.cases[run.case].name, small.sizes[run.size]);
+        let given = [("mode", json!(run.mode.name())), ("all_reduced_gb_per_s", json!(run.rate))];
         found.rows.push(results::bare(run.system.name(), &workload, &given));
     }
-    found.claims = claims(&small, &runs, &rates);
+    for claim in &small.published {
+        found.claims.extend(Mode::ALL.map(|mode| runs.hold(claim, mode)));
+    }
     Ok(found)
 }
 
-fn runs(spec: &Exchanges) -> Vec<Run> {
+/// Groups, server after server, until no room is left or there are as many as there may be.
+fn groups(topology: &Topology, spread: &Spread) -> anyhow::Result<Vec<Vec<GpuId>>> {
+    let fits = spread.servers > 0 && RANKS.is_multiple_of(spread.servers);
+    ensure!(fits, "exchanges.groups: {} servers for {RANKS} ranks; use a divisor", spread.servers);
+    let each = (RANKS / spread.servers) as u32;
     let mut all = Vec::new();
-    for topology in 0..spec.topologies.len() {
-        for mode in Mode::ALL {
-            for system in System::ALL {
-                for size in 0..spec.sizes.len() {
-                    all.push(Run { topology, mode, system, size });
+    for servers in topology.servers().chunks_exact(spread.servers) {
+        let least = servers.iter().map(|server| server.gpus).min().unwrap_or(0);
+        for first in (0..=least.saturating_sub(each)).step_by(each as usize) {
+            let part = |server: &meridian_plan::Server| {
+                (server.first + first..server.first + first + each).map(GpuId)
+            };
+            all.push(servers.iter().flat_map(part).collect());
+        }
+    }
+    all.truncate(spread.most.unwrap_or(usize::MAX));
+    Ok(all)
+}
+
+impl Runs {
+    fn new(spec: &Exchanges, context: &Context<'_>) -> anyhow::Result<Runs> {
+        let mut cases = Vec::new();
+        for topology in &spec.topologies {
+            for spread in &spec.groups {
+                let name = format!("{topology}, {}", spread.name);
+                let topology = unit(topology, None)?;
+                let groups = groups(&topology, spread)?;
+                cases.push(Case { name, topology, groups });
+            }
+        }
+        let mut all = Vec::new();
+        for case in 0..cases.len() {
+            for mode in Mode::ALL {
+                for system in System::ALL {
+                    let run = |size| Run { case, mode, system, size, rate: 0.0 };
+                    all.extend((0..spec.sizes.len()).map(run));
                 }
             }
         }
+        let seconds = spec.window.0.as_secs_f64();
+        let rates = parallel(all.len(), |nth| {
+            let (run, bytes) = (&all[nth], spec.sizes[all[nth].size] * 1e6);
+            let Case { topology, groups, name } = &cases[run.case];
+            let rate = Exchange::new(topology, groups, run.system, run.mode).rate(bytes, seconds);
+            (context.progress)(nth + 1, all.len(), name);
+            rate / 1e9
+        });
+        all.iter_mut().zip(rates).for_each(|(run, rate)| run.rate = rate);
+        Ok(Runs { sizes: spec.sizes.clone(), cases, all })
     }
-    all
-}
 
-/// Eight ranks each, half of them on each of two servers, until no pair of servers is left.
-fn groups(topology: &Topology) -> Vec<Vec<GpuId>> {
-    let mut all = Vec::new();
-    for pair in topology.servers().chunks_exact(2) {
-        for first in (0..pair[0].gpus.min(pair[1].gpus)).step_by(4) {
-            let half = |server: &meridian_plan::Server| {
-                (server.first + first..server.first + first + 4).map(GpuId).collect::<Vec<_>>()
-            };
-            all.push([half(&pair[0]), half(&pair[1])].concat());
-        }
+    fn rate(&self, of: (usize, Mode, System, usize)) -> f64 {
+        let is = |run: &&Run| (run.case, run.mode, run.system, run.size) == of;
+        self.all.iter().find(is).map_or(f64::NAN, |run| run.rate)
     }
-    all
-}
 
-fn at(runs: &[Run], rates: &[f64], of: (usize, Mode, System, usize)) -> f64 {
-    let is = |run: &&Run| (run.topology, run.mode, run.system, run.size) == of;
-    let nth = runs.iter().position(|run| is(&run)).expect("every combination was run");
-    rates[nth]
-}
-
-fn table(spec: &Exchanges, runs: &[Run], rates: &[f64], topology: usize, name: &str) -> Table {
-    let sizes: Vec<String> = spec.sizes.iter().map(|size| format!("{size} MB, GB/s")).collect();
-    let header: Vec<&str> =
-        ["mode", "system"].into_iter().chain(sizes.iter().map(String::as_str)).collect();
-    let mut table = Table::new(format!("All-reduced by all groups, {name} (simulated)"), &header);
-    for mode in Mode::ALL {
-        for system in System::ALL {
-            let one = |size| at(runs, rates, (topology, mode, system, size)) / 1e9;
-            let cells = (0..spec.sizes.len()).map(|size| format!("{:.1}", one(size)));
-            let names = [mode.name(), system.name()].map(str::to_owned);
-            table.row(names.into_iter().chain(cells));
-        }
-    }
-    table
-}
-
-fn figure(
-    spec: &Exchanges,
-    runs: &[Run],
-    rates: &[f64],
-    (topology, name, mode): (usize, &str, Mode),
-) -> anyhow::Result<Figure> {
-    let line = |system: System| {
-        let point = |(size, x): (usize, &f64)| {
-            let mean = at(runs, rates, (topology, mode, system, size)) / 1e9;
-            Point { x: *x, mean, low: mean, high: mean }
-        };
-        (system.name().to_owned(), spec.sizes.iter().enumerate().map(point).collect())
-    };
-    let lines: Vec<_> = System::ALL.into_iter().map(line).collect();
-    let title = format!("All-reduced by all groups ({name}, mode {}, simulated)", mode.name());
-    let svg = plot::lines(&title, ["message, MB", "GB/s"], &lines, false)?;
-    Ok(Figure::new(&["exchanges", name, mode.name()], title, svg))
-}
-
-fn claims(spec: &Exchanges, runs: &[Run], rates: &[f64]) -> Vec<Claim> {
-    let mut all = Vec::new();
-    for claim in &spec.published {
+    fn table(&self, case: usize) -> Table {
+        let sizes: Vec<String> = self.sizes.iter().map(|size| format!("{size} MB")).collect();
+        let names = ["mode", "system"].into_iter();
+        let header: Vec<&str> = names.chain(sizes.iter().map(String::as_str)).collect();
+        let title = format!("All-reduced, GB/s: {} (simulated)", self.cases[case].name);
+        let mut table = Table::new(title, &header);
         for mode in Mode::ALL {
-            let names = spec.topologies.iter().enumerate();
-            let about = names.filter(|(_, name)| claim.cases.contains(name));
-            let ours: Vec<f64> = about
-                .flat_map(|(topology, _)| (0..spec.sizes.len()).map(move |size| (topology, size)))
-                .flat_map(|(topology, size)| {
-                    let of = move |system| at(runs, rates, (topology, mode, system, size));
-                    claim.over.iter().map(move |over| of(System::Heroserve) / of(*over))
-                })
-                .collect();
-            let what = format!("{}, mode {}", claim.what, mode.name());
-            all.push(Claim::ratios(&what, &claim.source, &claim.published, &ours));
+            for system in System::ALL {
+                let cell = |size| format!("{:.2}", self.rate((case, mode, system, size)));
+                let names = [mode.name(), system.name()].map(str::to_owned);
+                table.row(names.into_iter().chain((0..self.sizes.len()).map(cell)));
+            }
         }
+        table
     }
-    all
+
+    fn figure(&self, case: usize, mode: Mode) -> anyhow::Result<Figure> {
+        let line = |system: System| {
+            let point = |(size, x): (usize, &f64)| {
+                let mean = self.rate((case, mode, system, size));
+                Point { x: *x, mean, low: mean, high: mean }
+            };
+            (system.name().to_owned(), self.sizes.iter().enumerate().map(point).collect())
+        };
+        let lines: Vec<_> = System::ALL.into_iter().map(line).collect();
+        let name = &self.cases[case].name;
+        let title = format!("All-reduced ({name}, mode {}, simulated)", mode.name());
+        let svg = plot::lines(&title, ["message, MB", "GB/s"], &lines, false)?;
+        Ok(Figure::new(&["exchanges", name, mode.name()], title, svg))
+    }
+
+    fn hold(&self, claim: &FleetClaim, mode: Mode) -> Claim {
+        let mut ours = Vec::new();
+        for case in 0..self.cases.len() {
+            if !claim.cases.contains(&self.cases[case].name) {
+                continue;
+            }
+            for size in 0..self.sizes.len() {
+                let of = |system| self.rate((case, mode, system, size));
+                ours.extend(claim.over.iter().map(|over| of(System::Heroserve) / of(*over)));
+            }
+        }
+        let what = format!("{}, mode {}", claim.what, mode.name());
+        Claim::ratios(&what, &claim.source, &claim.published, &ours)
+    }
 }

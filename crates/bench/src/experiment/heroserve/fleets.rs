@@ -78,26 +78,31 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
         tpot: case.tpot.0.as_secs_f64(),
         attainment: ATTAINMENT,
     };
-    let task =
-        Task { topology: &topology, subject: &subject, prompt, output, slo, rate: None };
+    let task = Task { topology: &topology, subject: &subject, prompt, output, slo, rate: None };
     let asked = Asked { pairs: &pairs, slo, window, seeds };
     let gpus = f64::from(topology.gpus());
-    let mut all = Vec::new();
-    let mut deployed = Vec::new();
+    let mut known = None;
+    let mut all: Vec<Found> = Vec::new();
+    let mut deployed: Vec<Deployed<'_>> = Vec::new();
     for system in System::ALL {
-        let placed = case.placement.place(&task, system, mode)?;
+        let placed = case.placement.place(&task, system, mode, &mut known)?;
         let laid = Deployed::new(&task, system, mode, &placed)?;
-        let most = match case.rate {
-            Some(_) => 0.0,
-            None => sustained(&laid, &asked, placed.rate()),
+        let same = deployed.iter().position(|other| other.same(&laid));
+        let most = match (case.rate, same) {
+            (Some(_), _) => 0.0,
+            (None, Some(same)) => all[same].sustained,
+            (None, None) => sustained(&laid, &asked, placed.rate()) / gpus,
         };
         deployed.push(laid);
         let (placement, score) = (placed.text(), Score::default());
-        all.push(Found { mode, system, placement, sustained: most / gpus, score, kv: 0.0 });
+        all.push(Found { mode, system, placement, sustained: most, score, kv: 0.0 });
     }
     let rate = case.rate.unwrap_or(all[0].sustained);
-    for (one, laid) in all.iter_mut().zip(&deployed) {
-        one.score = score(laid, &asked, rate * gpus);
+    for nth in 0..all.len() {
+        let same = deployed[..nth].iter().position(|other| other.same(&deployed[nth]));
+        let known = same.map(|same| all[same].score);
+        let one = &mut all[nth];
+        one.score = known.unwrap_or_else(|| score(&deployed[nth], &asked, rate * gpus));
         one.kv = one.score.kv_tokens * subject.shape.kv_bytes(1) / gpus / 1e9;
     }
     Ok(all)
@@ -189,7 +194,9 @@ fn claims(spec: &Fleets, cases: &[Vec<Found>]) -> Vec<Claim> {
                 };
                 let others = claim.over.iter().filter_map(|system| of(*system));
                 let hero = of(System::Heroserve);
-                ours.extend(others.filter_map(|other| Some(hero? / other)).filter(|r| r.is_finite()));
+                ours.extend(
+                    others.filter_map(|other| Some(hero? / other)).filter(|r| r.is_finite()),
+                );
             }
             let what = format!("{}, mode {}", claim.what, mode.name());
             all.push(Claim::ratios(&what, &claim.source, &claim.published, &ours));

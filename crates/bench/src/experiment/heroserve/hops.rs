@@ -35,10 +35,8 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let ours = cut_through(&topology, bytes)?;
     let header = ["mode", "over cards alone, us", "NVLink first, us", "less, %"];
     let mut table = Table::new("To collect at the switch", &header);
-    let mut found = Findings {
-        params: params::of_text(&format!("{TOPOLOGY}{bytes}")),
-        ..Findings::default()
-    };
+    let mut found =
+        Findings { params: params::of_text(&format!("{TOPOLOGY}{bytes}")), ..Findings::default() };
     for (mode, (alone, first)) in [("paper", printed), ("corrected", ours)] {
         let less = 100.0 * (1.0 - first / alone);
         table.row([
@@ -75,9 +73,8 @@ fn store_and_forward(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f6
 
 /// Microseconds of the same ways where switches cut through: the slowest link, and each hop's latency.
 fn cut_through(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f64)> {
-    let cards = |server: u32, nth: u32| {
-        move |name: LinkName| name == LinkName::Card(server, nth, Way::Out)
-    };
+    let cards =
+        |server: u32, nth: u32| move |name: LinkName| name == LinkName::Card(server, nth, Way::Out);
     // The second GPU's own card is on the other switch: up to the core, or over NVLink to the first's.
     let over_core = || -> Option<Route> {
         let own = link(topology, cards(0, 1))?;

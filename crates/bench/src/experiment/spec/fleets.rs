@@ -85,13 +85,27 @@ pub enum FleetMetric {
 pub struct Exchanges {
     /// Topologies that come along; the first unit of each counts.
     pub topologies: Vec<String>,
+    /// Which groups there are on each.
+    pub groups: Vec<Spread>,
     /// Sizes of a message in megabytes.
     pub sizes: Vec<f64>,
     /// How long.
     pub window: Span,
     /// How long in the small variant.
     pub quick_window: Span,
-    /// Published figures; cases are topologies.
+    /// Published figures; a case is `topology, groups`.
     #[serde(default)]
     pub published: Vec<FleetClaim>,
+}
+
+/// Groups of eight ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// Their name in tables.
+    pub name: String,
+    /// Servers of a group, with equally many ranks on each.
+    pub servers: usize,
+    /// Groups at most; as many as there is room for without a number.
+    pub most: Option<usize>,
 }
