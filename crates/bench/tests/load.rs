@@ -355,16 +355,13 @@ async fn records_of_all_requests() {
 // Endpoints that share the sessions get all requests of a session at one of them, and both get some.
 #[tokio::test]
 async fn sessions_are_shared_out() {
-    let (one, two) = (
-        Endpoint::start(&[], Act::Answer).await,
-        Endpoint::start(&[], Act::Answer).await,
-    );
+    let (one, two) =
+        (Endpoint::start(&[], Act::Answer).await, Endpoint::start(&[], Act::Answer).await);
     let also = vec![two.url.clone()];
     let report = load(Options { programs: Some(16), also, ..options(&one, 4, 2) }).await;
     assert_eq!((report.counts.sent, report.counts.ok), (32, 32));
-    let sessions = |endpoint: &Endpoint| -> BTreeSet<String> {
-        endpoint.sessions().into_iter().collect()
-    };
+    let sessions =
+        |endpoint: &Endpoint| -> BTreeSet<String> { endpoint.sessions().into_iter().collect() };
     let (at_one, at_two) = (sessions(&one), sessions(&two));
     assert_eq!(at_one.len() + at_two.len(), 16);
     assert!(at_one.is_disjoint(&at_two) && !at_one.is_empty() && !at_two.is_empty());

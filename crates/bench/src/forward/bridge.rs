@@ -17,6 +17,9 @@ use tokio_tun::Tun;
 const MTU: u16 = 1500;
 /// Most packets on their way; what comes beyond is dropped, as a router's queue would.
 const QUEUE: usize = 1 << 16;
+/// How late a sleep ends. Packets of one burst are due within microseconds of each other, and each
+/// would pay it.
+const GRAIN: Duration = Duration::from_micros(100);
 /// Between two looks at a device that is not up.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -63,7 +66,10 @@ async fn carry(from: &Tun, to: &Arc<Tun>, delay: Duration) {
 /// Hands packets over when they are due.
 fn deliver(come: &mpsc::Receiver<(Instant, Vec<u8>)>, to: &Tun) {
     while let Ok((due, packet)) = come.recv() {
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let early = due.saturating_duration_since(Instant::now());
+        if early > GRAIN {
+            thread::sleep(early.saturating_sub(GRAIN));
+        }
         // What the other end does not take is lost on the way.
         let _ = to.try_send(&packet);
     }
