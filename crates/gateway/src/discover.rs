@@ -36,6 +36,9 @@ pub(crate) fn join_from(
     let place = shared.residency.place(spec.region.as_deref(), &spec.labels);
     let member = shared.fleet.join(spec, rtt, place, shared.config.limits.replicas)?;
     announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
+    if let Some(peers) = &shared.peers {
+        peers.given(&member.authority);
+    }
     let (shared, found) = (shared.clone(), member.clone());
     tokio::spawn(async move {
         tokio::select! {
@@ -52,6 +55,9 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
         return;
     }
     shared.pins.forget(member.id);
+    if let Some(peers) = &shared.peers {
+        peers.leaves(&member.authority, shared.driver.holdings(member.id));
+    }
     shared.driver.tell(Input::Left(member.id));
 }
 

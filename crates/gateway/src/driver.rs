@@ -9,7 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
-use meridian_routing::{Digest, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why};
+use meridian_routing::{
+    Digest, Holdings, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why,
+};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -149,6 +151,16 @@ impl Driver {
     /// How the region is, for its peers.
     pub(crate) fn digest(&self) -> Digest {
         self.lock().routing.digest(self.clock.now())
+    }
+
+    /// The region as a peer sees it that was told nothing yet.
+    pub(crate) fn first_digest(&self) -> Digest {
+        self.lock().routing.first_digest(self.clock.now())
+    }
+
+    /// What is known of a replica's cache and speed.
+    pub(crate) fn holdings(&self, id: ReplicaId) -> Holdings {
+        self.lock().routing.holdings(id)
     }
 
     /// Calls the machine when it wants to be called, for ever.

@@ -191,6 +191,12 @@ impl Fleet {
         self.inner.read().expect("no panic while held").members.get(id.index())?.clone()
     }
 
+    /// The replica with this host and port.
+    pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
+        let inner = self.inner.read().expect("no panic while held");
+        inner.members.iter().flatten().find(|m| m.authority == authority).cloned()
+    }
+
     /// Whether some replica has not said yet what it serves, or none is there.
     pub(crate) fn is_unknown(&self) -> bool {
         let all = self.all();
