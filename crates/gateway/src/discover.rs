@@ -80,15 +80,15 @@ pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
     tracing::info!(replica = %member.id, "replica drained and removed");
 }
 
-/// Tells the machine what a replica serves and holds.
-fn announce(shared: &Shared, member: &Member, found: &Found) {
+/// Tells the machine what a replica serves and holds, and how far it is.
+pub(crate) fn announce(shared: &Shared, member: &Member, found: &Found) {
     let models = found.models.iter().filter_map(|name| shared.fleet.intern(name)).collect();
     let spec = ReplicaSpec {
         models,
         kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
-        rtt: member.rtt,
+        rtt: member.rtt(),
         place: member.place,
     };
     // A look that was under way when the replica left tells nothing.

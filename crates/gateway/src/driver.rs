@@ -292,7 +292,7 @@ impl Ticket {
         let end = match outcome {
             Outcome::Done => End::Done,
             Outcome::ClientError => End::ClientError,
-            Outcome::Full => End::Rejected,
+            Outcome::Full | Outcome::NoRoom => End::Rejected,
             Outcome::ReplicaError => End::Failed,
         };
         let Told { usage, extended, served } = told;

@@ -168,7 +168,7 @@ fn take(
 ) -> Result<Ours, String> {
     let standing = known.map_or(Standing::Serves, |ours| ours.standing);
     // One that is described otherwise joins anew.
-    let fits = |member: &Member| member.spec == want.spec && member.rtt == want.rtt;
+    let fits = |member: &Member| member.spec == want.spec && member.known_rtt == want.rtt;
     let (member, was) = match there {
         Some(member) if fits(&member) => (member, standing),
         there => {
