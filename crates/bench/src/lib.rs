@@ -7,6 +7,7 @@
 //! tell each other how they are.
 //! [`calibrate`] fits a live replica's TTFT.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
+//! [`fleet`] sets up the planner's fleets and what each system serves on them.
 //! [`cluster`] reads prefill clusters and says what flow policies make of them.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
@@ -19,6 +20,7 @@ pub mod decision;
 pub mod digests;
 pub mod experiment;
 pub mod fit;
+pub mod fleet;
 pub mod flowspeed;
 pub mod forward;
 pub mod load;

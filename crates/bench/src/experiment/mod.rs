@@ -20,6 +20,7 @@ pub mod figures;
 pub mod generator;
 mod gorgo;
 pub mod grid;
+mod heroserve;
 pub mod live;
 mod llm_cache_router;
 pub mod metric;

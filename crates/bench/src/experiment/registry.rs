@@ -2,7 +2,7 @@
 //! line names another.
 
 use super::{
-    Context, Findings, ablation, calibration, cells, gorgo, live, llm_cache_router, mfs,
+    Context, Findings, ablation, calibration, cells, gorgo, heroserve, live, llm_cache_router, mfs,
     saturation, skywalker_cost, skywalker_load, tuning, versus,
 };
 
@@ -59,6 +59,12 @@ pub static ALL: &[Entry] = &[
     entry!("mfs-fig13", mfs::run),
     entry!("mfs-fig14", mfs::run),
     entry!("mfs-ablation", mfs::run),
+    entry!("heroserve-fig1", heroserve::share),
+    entry!("heroserve-fig2", heroserve::hops),
+    entry!("heroserve-fig7", heroserve::fleets),
+    entry!("heroserve-fig8", heroserve::fleets),
+    entry!("heroserve-fig9", heroserve::exchanges),
+    entry!("heroserve-fig10", heroserve::fleets),
     entry!("calibration", calibration::run),
     entry!("several-gateways", cells::run, Some(live::run)),
     entry!("herding"),

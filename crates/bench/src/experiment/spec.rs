@@ -8,6 +8,7 @@
 //! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
 
 mod compare;
+mod fleets;
 mod flow;
 mod reference;
 mod trace;
@@ -18,6 +19,7 @@ use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use reference::{Ref, read};
 pub use trace::Trace;
@@ -75,6 +77,10 @@ pub struct Spec {
     pub exceptions: Vec<Exception>,
     /// Clusters under flow policies.
     pub flow: Option<FlowSweep>,
+    /// Planned fleets under HeroServe's systems.
+    pub fleet: Option<Fleets>,
+    /// Collectives alone, on such fleets.
+    pub exchanges: Option<Exchanges>,
     /// Numbers that the code of an experiment of its own kind reads.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
