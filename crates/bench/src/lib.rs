@@ -5,7 +5,7 @@
 //! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
 //! [`calibrate`] fits a live replica's TTFT.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
-//! [`cluster`] reads prefill clusters and says what flow policies make of them.
+//! [`cluster`] reads prefill clusters and says what flow policies make of them, [`given`] single flows.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
 pub mod beside;
@@ -17,6 +17,7 @@ pub mod decision;
 pub mod experiment;
 pub mod fit;
 pub mod flowspeed;
+pub mod given;
 pub mod load;
 pub mod mock;
 pub mod parity;
