@@ -8,7 +8,7 @@
 //! [`calibrate`] fits a live replica's TTFT.
 //! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
 //! [`fleet`] sets up the planner's fleets and what each system serves on them.
-//! [`cluster`] reads prefill clusters and says what flow policies make of them.
+//! [`cluster`] reads prefill clusters and says what flow policies make of them, [`given`] single flows.
 //! [`experiment`] holds the simulated experiments beside what papers publish.
 
 pub mod beside;
@@ -23,6 +23,7 @@ pub mod fit;
 pub mod fleet;
 pub mod flowspeed;
 pub mod forward;
+pub mod given;
 pub mod load;
 pub mod mock;
 pub mod parity;
