@@ -5,23 +5,24 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use meridian_base::Duration;
-use meridian_bench::cluster::{File, compare};
+use meridian_bench::cluster::compare::{self, Compare};
+use meridian_bench::{cluster::File, given};
 use meridian_flow::policy;
 use meridian_wire::config::Policy;
 
 /// The order of a cluster's transfers
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Simulates a prefill cluster under flow policies: objectives met, TTFT, exchanges, a timeline
+    /// Simulates a prefill cluster, or single flows, under flow policies: who is in time, a timeline
     Sim(Box<Sim>),
     /// Lists the flow policies
     Policies,
 }
 
-/// Simulate a prefill cluster under flow policies
+/// Simulate a prefill cluster, or single flows, under flow policies
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sim {
-    /// The cluster file: servers, network, models, load; docs/flow.md has one
+    /// A cluster (servers, network, models, load) or flows on ports; docs/flow.md has one of each
     file: PathBuf,
     /// Only this model of the file
     #[arg(long)]
@@ -47,12 +48,12 @@ pub(crate) struct Sim {
     /// The port of the timelines [default: the busiest]
     #[arg(long)]
     port: Option<String>,
-    /// When the timelines begin [default: in the middle of the arrivals]
+    /// When the timelines begin [default: in the middle of the arrivals; with the first flow]
     #[arg(long, value_parser = humantime::parse_duration)]
     from: Option<Duration>,
-    /// How long the timelines are
-    #[arg(long, default_value = "20ms", value_parser = humantime::parse_duration)]
-    window: Duration,
+    /// How long the timelines are [default: 20ms; as long as there are flows]
+    #[arg(long, value_parser = humantime::parse_duration)]
+    window: Option<Duration>,
     /// Where the report, the timelines and results.json go
     #[arg(long, default_value = "target/flow-sim")]
     out: PathBuf,
@@ -73,17 +74,24 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn sim(args: Sim) -> anyhow::Result<()> {
-    let file = file(&args)?;
+    let name = args.file.display().to_string();
+    let text =
+        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
     let all = || policy::ALL.iter().map(|spec| spec.name.to_owned()).collect();
-    let compare = compare::Compare {
+    let compare = Compare {
         policies: if args.policy.is_empty() { all() } else { args.policy.clone() },
         seed: args.seed,
         port: args.port.clone(),
         from: args.from,
         window: args.window,
     };
-    let name = args.file.display();
-    let found = compare::run(&file, &compare).with_context(|| name.to_string())?;
+    let found = if given::file::is_flows(&text) {
+        args.only_of_a_cluster()?;
+        given::File::read(&text).and_then(|file| given::compare::run(&file, &compare))
+    } else {
+        cluster(&args, &text).and_then(|file| compare::run(&file, &compare))
+    };
+    let found = found.with_context(|| name)?;
     found.write(&args.out, args.seed)?;
     let mut out = std::io::stdout().lock();
     // Whoever read the tables may be gone; the files are written.
@@ -91,17 +99,34 @@ fn sim(args: Sim) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl Sim {
+    /// Refuses options that single flows have no use for.
+    fn only_of_a_cluster(&self) -> anyhow::Result<()> {
+        let given = [
+            ("--model", self.model.is_some()),
+            ("--generator", self.generator.is_some()),
+            ("--trace", self.trace.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--requests", self.requests.is_some()),
+        ];
+        if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            bail!(
+                "{option} is for clusters, and {} lists flows: leave it out",
+                self.file.display()
+            );
+        }
+        Ok(())
+    }
+}
+
 /// The cluster file with what the command line puts in its place.
-fn file(args: &Sim) -> anyhow::Result<File> {
-    let name = args.file.display();
-    let text =
-        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {name}"))?;
-    let mut file = File::read(&text).with_context(|| name.to_string())?;
+fn cluster(args: &Sim, text: &str) -> anyhow::Result<File> {
+    let mut file = File::read(text)?;
     if let Some(model) = &args.model {
         let known: Vec<_> = file.models.iter().map(|served| served.model.clone()).collect();
         file.models.retain(|served| served.model == *model);
         if file.models.is_empty() {
-            bail!("--model `{model}` is not in {name}; use one of {}", known.join(", "));
+            bail!("--model `{model}` is not served; use one of {}", known.join(", "));
         }
     }
     for served in &mut file.models {

@@ -24,13 +24,20 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// The bytes a second that are needed; infinite where no rate is enough.
+    /// The bytes a second that all bytes need, until the deadline: the suffix that what has been
+    /// submitted is part of. At a share of 1 it is the last moment for it: then it just leaves the port
+    /// to later layers when they need it.
+    pub(crate) fn of_all(&self) -> f64 {
+        over(self.released + self.coming, self.left)
+    }
+
+    /// The bytes a second that the request needs; infinite where no rate is enough.
     ///
     /// With equal layers at an equal pace, the suffix from layer i on needs
     /// `(n - i) b / (left - next - i pace)`, which only rises or only falls in i: the first or the
     /// last layer has the largest.
     pub(crate) fn rate(&self) -> f64 {
-        let all = over(self.released + self.coming, self.left);
+        let all = self.of_all();
         if self.coming <= 0.0 {
             return all;
         }

@@ -55,12 +55,21 @@ pub(crate) struct FlowRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     In,
-    /// Its own need is more than a port has.
+    /// Its own need is more than a port has, and it is given up.
     Infeasible,
+    /// The same, but the drop budget is used up: nobody may be given up for it.
+    Spared,
     /// A pass took it out for the others.
     Pruned,
     /// Its deadline is over.
     Late,
+}
+
+impl Standing {
+    /// Whether it is served before the scavenger.
+    pub(crate) fn is_served(self) -> bool {
+        matches!(self, Standing::In | Standing::Spared)
+    }
 }
 
 /// A request that was announced and has not ended.

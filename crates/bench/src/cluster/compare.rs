@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use meridian_base::{Duration, PortId, Time};
 use meridian_fabric::Topology;
-use meridian_sim::cluster::{self, Report, Slice, Watch};
+use meridian_sim::cluster::{self, Holding, Report, Slice, Watch};
 use serde_json::{Value, json};
 
 use super::file::File;
@@ -27,12 +27,26 @@ pub struct Compare {
     pub port: Option<String>,
     /// When the timeline begins; in the middle of the arrivals without a time.
     pub from: Option<Duration>,
-    /// How long it is.
-    pub window: Duration,
+    /// How long it is; a few layers of a cluster, all of single flows, without a length.
+    pub window: Option<Duration>,
+}
+
+/// A timeline's length on a cluster: some layers.
+const WINDOW: Duration = Duration::from_millis(20);
+
+impl Compare {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.policies.is_empty(), "--policy names none: name one or more");
+        let window = self.window.unwrap_or(WINDOW);
+        ensure!(!window.is_zero(), "--window is 0s: use a length of time, as in 50ms");
+        Ok(())
+    }
 }
 
 /// What came of it.
 pub struct Compared {
+    /// The page's title.
+    pub title: &'static str,
     /// A table for each model, one of the ports, one of who had the watched port.
     pub tables: Vec<Table>,
     /// A timeline for each policy.
@@ -48,8 +62,7 @@ pub struct Compared {
 /// # Errors
 /// What is wrong with the file or the options.
 pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
-    ensure!(!compare.policies.is_empty(), "--policy names none: name one or more");
-    ensure!(!compare.window.is_zero(), "--window is 0s: use a length of time, as in 50ms");
+    compare.check()?;
     let mut setups = Vec::new();
     for policy in &compare.policies {
         setups.push(super::setup(file, policy, compare.seed)?);
@@ -61,7 +74,8 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     let last = arrivals.max().unwrap_or(Time::ZERO);
     let from =
         compare.from.map_or(Time::ZERO + last.since(Time::ZERO) / 2, |from| Time::ZERO + from);
-    let watch = Watch { port, from, span: compare.window };
+    let span = compare.window.unwrap_or(WINDOW);
+    let watch = Watch { port, from, span };
     setups.iter_mut().for_each(|setup| setup.watch = Some(watch));
     let reports = parallel(setups.len(), |nth| cluster::run(&setups[nth]));
     let reports: Vec<Report> = reports.into_iter().collect::<Result<_, _>>()?;
@@ -69,8 +83,8 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     let name = named(&first, port);
     let mut figures = Vec::new();
     for (policy, report) in compare.policies.iter().zip(&reports) {
-        let window = (from, from + compare.window);
-        let drawn = Timeline { policy, port: &name, rate, window, slices: &report.slices };
+        let (window, slices) = ((from, from + span), &report.slices[..]);
+        let drawn = Timeline { policy, port: &name, rate, window, slices, who: &who };
         let title = format!("{policy}: who had {name}");
         figures.push(Figure::new(&["timeline", policy], title, drawn.svg()));
     }
@@ -91,9 +105,14 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
         );
     }
     tables.push(ports(&first));
-    let slices = compare.policies.iter().zip(&reports).map(|(name, one)| (name, &one.slices[..]));
-    tables.push(held(&name, rate * compare.window.as_secs_f64(), slices));
-    Ok(Compared { tables, figures, rows, notes: notes(&setups[0], &first, compare) })
+    let had = compare.policies.iter().zip(&reports).map(|(policy, report)| Had {
+        policy,
+        slices: &report.slices,
+        who: Box::new(who),
+    });
+    tables.push(held(&name, rate * span.as_secs_f64(), had));
+    let title = "Flow policies on a cluster (simulated)";
+    Ok(Compared { title, tables, figures, rows, notes: notes(&setups[0], &first, compare) })
 }
 
 fn notes(setup: &cluster::Setup, report: &Report, compare: &Compare) -> Vec<String> {
@@ -188,12 +207,20 @@ fn ports(report: &Report) -> Table {
     table
 }
 
+/// A policy's timeline, for the table.
+pub(crate) struct Had<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) slices: &'a [Slice],
+    /// Whose flow it is.
+    pub(crate) who: Box<dyn Fn(&Holding) -> String + 'a>,
+}
+
 /// Who had the port: each stage's share of what it can carry, and who had most.
-fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = (&'a String, &'a [Slice])>) -> Table {
+pub(crate) fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = Had<'a>>) -> Table {
     let title = format!("Who had {port} during the timeline");
     let header = ["policy", "reuse", "collective", "handoff", "had most", "its share", "why"];
     let mut table = Table::new(title, &header);
-    for (policy, slices) in of {
+    for Had { policy, slices, who } in of {
         let mut stages = [0.0; 3];
         let mut owners: BTreeMap<String, (f64, String)> = BTreeMap::new();
         for slice in slices {
@@ -210,7 +237,7 @@ fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = (&'a String, &'a [Sl
         let (owner, (bytes, why)) = first.unwrap_or(("nobody".to_owned(), (0.0, "-".to_owned())));
         let stages = stages.map(share);
         let rest = [owner, share(bytes), why];
-        table.row(std::iter::once(policy.clone()).chain(stages).chain(rest));
+        table.row(std::iter::once(policy.to_owned()).chain(stages).chain(rest));
     }
     table
 }
@@ -259,7 +286,8 @@ impl Compared {
         let plots: Vec<String> = plots.collect();
         let notes = self.notes.join("\n\n");
         let page = format!(
-            "# Flow policies on a cluster (simulated)\n\n{notes}\n\n{}\n\n{}\n",
+            "# {}\n\n{notes}\n\n{}\n\n{}\n",
+            self.title,
             tables.join("\n\n"),
             plots.join("\n\n")
         );

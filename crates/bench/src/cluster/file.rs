@@ -142,7 +142,7 @@ pub struct Served {
 
 /// Layers whose KV is one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "no layers: use a number of them, or all")]
 pub enum KvLayers {
     /// So many.
     Some(u16),
@@ -202,7 +202,7 @@ pub struct Load {
 pub struct Flow {
     /// Levels.
     pub levels: Option<u8>,
-    /// `paper` or `corrected`.
+    /// `paper`, `corrected`, or a top and a ratio.
     pub thresholds: Option<Thresholds>,
     /// `hierarchical` or `level`.
     pub arbitration: Option<Arbitration>,
@@ -210,6 +210,8 @@ pub struct Flow {
     pub red: Option<Red>,
     /// Parts of MFS that are left out.
     pub without: Vec<Term>,
+    /// Time constant of the load ahead of a flow; 0s leaves it out.
+    pub load_window: Option<Span>,
     /// Most that may be given up, as a share of what came.
     pub drop_share: Option<f64>,
     /// A flow without progress for this long rises.
@@ -217,9 +219,24 @@ pub struct Flow {
 }
 
 /// Where levels begin.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "no thresholds: use paper, corrected, or as {top: 1, ratio: 4}")]
+pub enum Thresholds {
+    /// By name.
+    Named(Named),
+    /// From `top` down, each a `ratio` below the one before.
+    Own {
+        /// Utilisation from which a handoff is critical.
+        top: f64,
+        /// From one level to the next.
+        ratio: f64,
+    },
+}
+
+/// Where levels begin, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Thresholds {
+pub enum Named {
     /// As printed.
     Paper,
     /// From 0.5.

@@ -136,7 +136,7 @@ fn pool(file: &File, served: &Served, seed: u64) -> anyhow::Result<Pool> {
 }
 
 /// The flow machine's settings.
-fn config(given: &file::Flow, name: &str) -> anyhow::Result<Config> {
+pub(crate) fn config(given: &file::Flow, name: &str) -> anyhow::Result<Config> {
     let known = || policy::ALL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
     let spec = policy::find(name)
         .with_context(|| format!("policy: `{name}` is unknown; use one of {}", known()))?;
@@ -146,8 +146,9 @@ fn config(given: &file::Flow, name: &str) -> anyhow::Result<Config> {
     }
     if let Some(thresholds) = given.thresholds {
         config.thresholds = match thresholds {
-            file::Thresholds::Paper => flow::Thresholds::Paper,
-            file::Thresholds::Corrected => flow::Thresholds::Corrected,
+            file::Thresholds::Named(file::Named::Paper) => flow::Thresholds::Paper,
+            file::Thresholds::Named(file::Named::Corrected) => flow::Thresholds::Corrected,
+            file::Thresholds::Own { top, ratio } => flow::Thresholds::Geometric { top, ratio },
         };
     }
     if let Some(arbitration) = given.arbitration {
@@ -173,6 +174,9 @@ fn config(given: &file::Flow, name: &str) -> anyhow::Result<Config> {
     }
     if let Some(share) = given.drop_share {
         config.drop_share = share;
+    }
+    if let Some(window) = given.load_window {
+        config.load_window = window.0;
     }
     if let Some(aging) = given.aging {
         config.aging = aging.0;

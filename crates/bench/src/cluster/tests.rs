@@ -28,7 +28,7 @@ fn options(policies: &[&str]) -> Compare {
         seed: 1,
         port: None,
         from: None,
-        window: Duration::from_millis(50),
+        window: Some(Duration::from_millis(50)),
     }
 }
 

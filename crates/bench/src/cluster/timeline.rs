@@ -22,6 +22,8 @@ pub struct Timeline<'a> {
     pub window: (Time, Time),
     /// Who had it.
     pub slices: &'a [Slice],
+    /// Whose flow it is.
+    pub who: &'a dyn Fn(&Holding) -> String,
 }
 
 const WIDTH: f64 = 1160.0;
@@ -94,7 +96,7 @@ impl Timeline<'_> {
     fn draw(&self, svg: &mut String, row: &Row) {
         let (x, wide) = (self.x(row.from), self.x(row.to) - self.x(row.from));
         let (high, y) = (row.share * HEIGHT, TOP + HEIGHT * (1.0 - row.below - row.share));
-        let who = who(&row.holding);
+        let who = (self.who)(&row.holding);
         let _ = write!(
             svg,
             r##"<rect x="{x:.2}" y="{y:.2}" width="{wide:.2}" height="{high:.2}" fill="{}" stroke="white" stroke-width="0.3"><title>{}</title></rect>"##,
@@ -172,7 +174,7 @@ struct Row {
     holding: Holding,
 }
 
-/// Whose flow it is.
+/// Whose flow it is, on a cluster.
 #[must_use]
 pub fn who(holding: &Holding) -> String {
     let Holding { stage, owner, layer, .. } = holding;

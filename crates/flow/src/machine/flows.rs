@@ -172,9 +172,12 @@ impl Flows {
         }
         let worst = self.world.worst_use(request);
         self.outputs.push_back(match (standing, worst) {
+            // To be spared is not to be given up: nobody is told but the flows.
+            (Standing::Spared, _) => return,
+            (Standing::In, _) if before == Standing::Spared => return,
             (Standing::In, _) => Output::Reinstated(id),
             (Standing::Infeasible, Some(one)) => {
-                let why = Why::Infeasible { mlu: one.mlu, port: one.port };
+                let why = Why::Infeasible { mlu: one.need, port: one.port };
                 Output::Demoted { request: id, why }
             }
             _ => Output::Demoted { request: id, why: Why::Late },

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use meridian_base::Time;
 
 use self::pass::Scratch;
-use super::{Needs, Passed, Policy, Spec, order};
+use super::{BEHIND, Needs, Passed, Policy, Spec, order};
 use crate::place::Place;
 use crate::stage::Stage;
 use crate::tables::{FlowRow, NONE, Standing, World};
@@ -34,9 +34,8 @@ struct Mfs {
 impl Policy for Mfs {
     fn place(&self, world: &World, _now: Time, flow: u32) -> (Place, Why) {
         let row = world.flow(flow);
-        let (level, order, why) =
-            if row.stage.is_early() { early(world, row) } else { handoff(world, row) };
-        lifted(world, row, level, order, why)
+        let rule = if row.stage.is_early() { early(world, row) } else { handoff(world, row) };
+        lifted(world, row, rule)
     }
 
     fn submitted(&mut self, world: &mut World, now: Time, flow: u32) {
@@ -71,45 +70,61 @@ impl Policy for Mfs {
     }
 }
 
+/// Where a flow stands by its rule, before its age counts.
+struct Rule {
+    level: u8,
+    /// Whether it stands with the early flows of its level, or with the handoffs.
+    with_early: bool,
+    order: u64,
+    why: Why,
+}
+
 /// Stages 1 and 2: by distance (section 4.4.1), then by the batch's rank (4.4.2), then by layer.
-fn early(world: &World, row: &FlowRow) -> (u8, u64, Why) {
+fn early(world: &World, row: &FlowRow) -> Rule {
     let batch = world.batch(row.batch);
     let rli = match row.stage {
         Stage::Collective => 0,
         _ => row.layer.saturating_sub(batch.layer),
     };
     let level = if world.config.terms.rli { world.ladder.early(rli) } else { 1 };
-    (level, batch.rank | u64::from(row.layer), Why::Rli { rli })
+    let order = batch.rank | u64::from(row.layer);
+    Rule { level, with_early: true, order, why: Why::Rli { rli } }
 }
 
 /// Stage 3: by the largest need over the ports crossed (section 4.3), then by deadline.
-fn handoff(world: &World, row: &FlowRow) -> (u8, u64, Why) {
+fn handoff(world: &World, row: &FlowRow) -> Rule {
     let request = world.request(row.request);
     let order = order(request.deadline.unwrap_or(Time::MAX), row.layer);
     let uses = row.uses.iter().filter(|at| **at != NONE).map(|at| &world.uses[*at as usize]);
-    let Some(worst) = uses.clone().reduce(|a, b| if b.mlu > a.mlu { b } else { a }) else {
-        return (world.ladder.levels - 1, order, Why::Deadline);
+    let lowest = world.ladder.levels - 1;
+    let rule = |level, why| Rule { level, with_early: false, order, why };
+    let Some(busiest) = uses.clone().reduce(|a, b| if b.mlu > a.mlu { b } else { a }) else {
+        return rule(lowest, Why::Deadline);
     };
-    let (mlu, port) = (worst.mlu, worst.port);
-    let why = match request.standing {
-        Standing::In => Why::Mlu { mlu, port },
-        Standing::Infeasible => Why::Infeasible { mlu, port },
-        Standing::Pruned => Why::Pruned,
-        Standing::Late => Why::Late,
-    };
-    if request.standing == Standing::In {
-        let level = uses.map(|one| one.level).min().unwrap_or(world.ladder.levels - 1);
-        (level, order, why)
-    } else {
-        (world.ladder.scavenger(), order, why)
+    let worst = world.worst_use(row.request).unwrap_or(busiest);
+    let infeasible = Why::Infeasible { mlu: worst.need, port: worst.port };
+    match request.standing {
+        Standing::In => {
+            let level = uses.map(|one| one.level).min().unwrap_or(lowest);
+            rule(level, Why::Mlu { mlu: busiest.mlu, port: busiest.port })
+        }
+        // It will be late, and what computation waits for must not be late for it: it comes right
+        // behind that, and before all that can wait.
+        Standing::Spared => {
+            Rule { level: 1, with_early: true, order: order | BEHIND, why: infeasible }
+        }
+        Standing::Infeasible => rule(world.ladder.scavenger(), infeasible),
+        Standing::Pruned => rule(world.ladder.scavenger(), Why::Pruned),
+        Standing::Late => rule(world.ladder.scavenger(), Why::Late),
     }
 }
 
 /// Applies the levels that a flow rose by age. One that came to the top so stands by when it was
 /// submitted, before all critical flows: their deadlines lie later.
-fn lifted(world: &World, row: &FlowRow, level: u8, order: u64, why: Why) -> (Place, Why) {
-    let to = level.saturating_sub(row.lift);
-    let order = if to == 0 && level > 0 { super::order(row.submitted, 0) } else { order };
-    let why = if to < level { Why::Aged { lift: row.lift } } else { why };
-    (Place::new(to, world.ladder.class(row.stage.is_early(), to), order), why)
+fn lifted(world: &World, row: &FlowRow, rule: Rule) -> (Place, Why) {
+    let to = rule.level.saturating_sub(row.lift);
+    let rose = to < rule.level;
+    let order = if to == 0 && rose { super::order(row.submitted, 0) } else { rule.order };
+    let why = if rose { Why::Aged { lift: row.lift } } else { rule.why };
+    (Place::new(to, world.ladder.class(rule.with_early, to), order), why)
 }

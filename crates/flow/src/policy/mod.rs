@@ -100,8 +100,11 @@ pub(crate) trait Policy: Send {
     }
 }
 
-/// A time as an order: microseconds, and 16 bits below for the layer.
+/// Set in an order, it comes after all orders without it.
+pub(crate) const BEHIND: u64 = 1 << 63;
+
+/// A time as an order: microseconds (of some four years), and 16 bits below for the layer.
 pub(crate) fn order(at: Time, layer: u16) -> u64 {
-    let micros = (at.as_nanos() / 1000).min((1 << 48) - 1);
+    let micros = (at.as_nanos() / 1000).min((1 << 47) - 1);
     micros << 16 | u64::from(layer)
 }

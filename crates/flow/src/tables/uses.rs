@@ -20,6 +20,8 @@ pub(crate) struct Use {
     /// The level that the handoffs here have reached, and the need behind it.
     pub(crate) level: u8,
     pub(crate) mlu: f64,
+    /// The share of the port without which the request is late, whatever is ahead of it.
+    pub(crate) need: f64,
     /// The request's next use.
     pub(crate) next: u32,
     /// Neighbours among the port's uses.
@@ -38,6 +40,7 @@ impl Use {
             per_layer: 0,
             level: 0,
             mlu: 0.0,
+            need: 0.0,
             next: NONE,
             port_prev: NONE,
             port_next: NONE,
@@ -84,7 +87,7 @@ impl World {
         let (mut at, mut worst): (u32, Option<&Use>) = (self.request(request).uses, None);
         while at != NONE {
             let one = &self.uses[at as usize];
-            if worst.is_none_or(|most| one.mlu > most.mlu) {
+            if worst.is_none_or(|most| one.need > most.need) {
                 worst = Some(one);
             }
             at = one.next;

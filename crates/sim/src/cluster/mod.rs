@@ -7,6 +7,8 @@
 //! A [`Setup`] says everything about a run, [`run`] turns it into a [`Report`]; one setup, one report,
 //! byte for byte.
 //!
+//! [`given()`] runs single flows, without models, over the same machine and network.
+//!
 //! What it leaves out: decode beyond its first step, KV of replies, eviction, requests that are given
 //! up, and everything that packets do (see the network's own limits). KV and experts are where the
 //! model puts them; nothing moves to make room.
@@ -16,6 +18,7 @@ mod compute;
 mod exchange;
 mod form;
 mod geometry;
+mod given;
 mod kv;
 mod layers;
 mod objective;
@@ -26,7 +29,8 @@ mod wires;
 mod world;
 
 pub use geometry::fold;
-pub use report::{Holding, Mean, Record, Report, Slice};
+pub use given::{Given, GivenFlow, GivenRequest, given};
+pub use report::{GivenReport, Holding, Mean, Ran, Record, Report, Slice};
 pub use setup::{Impossible, Parallel, Pool, Request, Setup, Tiers, Watch};
 pub use world::run;
 

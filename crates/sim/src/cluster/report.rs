@@ -81,6 +81,8 @@ pub struct Slice {
 /// A flow at the watched port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Holding {
+    /// How many flows of the run began before it: what tells it from others.
+    pub flow: u64,
     /// Its stage.
     pub stage: Stage,
     /// Its request, or its batch's replica for a collective.
@@ -121,4 +123,30 @@ pub struct Report {
     pub slices: Vec<Slice>,
     /// Bytes carried over all ports of cards, in and out.
     pub carried: f64,
+}
+
+/// A flow that was given by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// When it could begin.
+    pub began: Time,
+    /// When its last byte was over.
+    pub ended: Time,
+}
+
+/// What came of flows that were given one by one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenReport {
+    /// By flow.
+    pub flows: Vec<Ran>,
+    /// The flows in the order in which they began.
+    pub began: Vec<u32>,
+    /// When the last was over.
+    pub end: Time,
+    /// Requests given up as infeasible or for others.
+    pub given_up: u64,
+    /// Bytes that each port carried.
+    pub carried: Vec<f64>,
+    /// Who had the watched port.
+    pub slices: Vec<Slice>,
 }

@@ -150,6 +150,12 @@ pub enum Impossible {
         /// When.
         at: Time,
     },
+    /// Flows that wait for each other.
+    #[error("{waiting} flows wait for others that never end: let one of them begin by itself")]
+    Waits {
+        /// How many.
+        waiting: usize,
+    },
     /// The machine refused what it was told.
     #[error("the flow machine refused {subject}: {why}")]
     Refused {
@@ -169,6 +175,27 @@ impl From<fabric::TopologyError> for Impossible {
 impl From<flow::ConfigError> for Impossible {
     fn from(error: flow::ConfigError) -> Impossible {
         Impossible::Flow(error)
+    }
+}
+
+/// Most flows at once.
+const FLOWS: u32 = 1 << 18;
+
+impl Setup {
+    /// The flow machine's settings, with room for what can be under way.
+    pub(crate) fn machine(&self, ports: usize, requests: u32) -> flow::Config {
+        let pools = self.pools.iter();
+        // A request has a card and a switch at each end of each lane, for its fetch and its handoff.
+        let ways = pools.clone().map(|pool| 8 * pool.gpus()).max().unwrap_or(8);
+        let limits = flow::Limits {
+            flows: FLOWS,
+            requests: requests.clamp(1, 1 << 24),
+            batches: pools.clone().map(|pool| pool.prefill).sum(),
+            ports: ports as u32,
+            uses: requests.saturating_mul(ways).clamp(1, 1 << 18),
+            layers: pools.map(|pool| pool.model.layers).max().unwrap_or(1) as u16,
+        };
+        flow::Config { limits, ..self.flow }
     }
 }
 

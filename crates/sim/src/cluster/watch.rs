@@ -41,6 +41,7 @@ impl Watching {
         self.open = now <= until && self.slices.len() < MOST;
         if self.open {
             let holder = |(_, rate, carried): &(FlowId, f64, super::wires::Carried)| Holding {
+                flow: carried.nth_flow,
                 stage: carried.stage,
                 owner: carried.owner,
                 layer: carried.layer,

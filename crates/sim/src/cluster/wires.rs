@@ -5,16 +5,14 @@
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
 use meridian_fabric::{Demand, Network, Path, Priority};
-use meridian_flow::{self as flow, Batch, Flows, Input, Output, Owner, Place, Stage, Why};
+use meridian_flow::{self as flow, Batch, Config, Flows, Input, Output, Owner, Place, Stage, Why};
 
 use super::geometry::ports;
-use super::setup::{Impossible, Setup};
+use super::setup::Impossible;
 
-/// How often progress is told.
-const REPORT: Duration = Duration::from_millis(5);
-
-/// Most flows at once.
-const FLOWS: u32 = 1 << 18;
+/// How often progress is told: as often as the machine looks at handoffs, or one that is just in time
+/// would look lost.
+const REPORT: Duration = Duration::from_millis(1);
 
 /// A flow under way.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +20,8 @@ pub(crate) struct Carried {
     pub(crate) stage: Stage,
     pub(crate) owner: u32,
     pub(crate) layer: u16,
+    /// How many flows began before it.
+    pub(crate) nth_flow: u64,
     pub(crate) bytes: u64,
     told: u64,
     /// Its place among the live ones.
@@ -56,27 +56,20 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    pub(crate) fn new(setup: &Setup, rates: &[f64], requests: u32) -> Result<Wires, Impossible> {
-        let mut config = setup.flow;
-        let batches: u32 = setup.pools.iter().map(|pool| pool.prefill).sum();
-        let layers = setup.pools.iter().map(|pool| pool.model.layers).max().unwrap_or(1);
-        // A request has a card and a switch at each end of each lane, for its fetch and its handoff.
-        let ways = setup.pools.iter().map(|pool| 8 * pool.gpus()).max().unwrap_or(8);
-        let most = 1 << 24;
-        config.limits = flow::Limits {
-            flows: FLOWS,
-            requests: requests.max(1).min(most),
-            batches,
-            ports: rates.len() as u32,
-            uses: requests.saturating_mul(ways).clamp(1, 1 << 18),
-            layers: layers as u16,
-        };
-        let mut machine = Flows::new(config, setup.seed)?;
+    /// A machine whose limits are set, over ports with these rates; on one network, or apart with one
+    /// for KV and one for collectives.
+    pub(crate) fn new(
+        config: Config,
+        seed: u64,
+        rates: &[f64],
+        shared: bool,
+    ) -> Result<Wires, Impossible> {
+        let mut machine = Flows::new(config, seed)?;
         for (port, rate) in rates.iter().enumerate() {
             let id = PortId(port as u32);
             machine.handle(Time::ZERO, Input::Port { id, bytes_per_second: *rate });
         }
-        let nets = if setup.shared { 1 } else { 2 };
+        let nets = if shared { 1 } else { 2 };
         Ok(Wires {
             machine,
             nets: (0..nets).map(|_| Network::new(rates)).collect(),
@@ -98,8 +91,9 @@ impl Wires {
     /// Begins a flow and gives its row.
     pub(crate) fn carry(&mut self, now: Time, load: &Load) -> Result<FlowId, Impossible> {
         let row = self.free.pop().unwrap_or(self.carried.len() as u32);
-        if row >= FLOWS {
-            return Err(Impossible::Overrun { flows: FLOWS, at: now });
+        let most = self.machine.config().limits.flows;
+        if row >= most {
+            return Err(Impossible::Overrun { flows: most, at: now });
         }
         let (id, bytes) = (FlowId(row), load.bytes.max(1.0) as u64);
         let owner = match load.stage {
@@ -119,6 +113,7 @@ impl Wires {
             stage: load.stage,
             owner: load.owner,
             layer: load.layer,
+            nth_flow: self.flows,
             bytes,
             told: 0,
             nth: self.live.len() as u32,

@@ -93,7 +93,9 @@ impl<'a> World<'a> {
             pools.push(serving);
         }
         requests.sort_by_key(|one: &Asked| (one.record.at, one.pool, one.nth));
-        let wires = Wires::new(setup, geometry.topology.rates(), requests.len() as u32)?;
+        let rates = geometry.topology.rates();
+        let config = setup.machine(rates.len(), requests.len() as u32);
+        let wires = Wires::new(config, setup.seed, rates, setup.shared)?;
         let means = vec![Mean::default(); pools.len()];
         let report = Report { exchanges: means.clone(), stalls: means, ..Report::default() };
         let queue = EventQueue::new(Duration::ZERO);

@@ -75,7 +75,7 @@ impl Scratch {
             let found =
                 effective(&self.deadlines, seconds(slo.as_secs_f64() * world.config.red_clip));
             let rank = match (world.config.terms.red, world.config.red) {
-                (false, _) => (world.batch(batch).sequence & ((1 << 48) - 1)) << 16,
+                (false, _) => (world.batch(batch).sequence & ((1 << 47) - 1)) << 16,
                 (true, RedOrder::Deadline) => order(found.red, 0),
                 (true, RedOrder::Laxity) => order(found.red - self.service(world, now, batch), 0),
             };
@@ -130,9 +130,9 @@ impl Scratch {
         collectives(world, batch, |port, bytes| self.add(port, bytes));
         for &request in &world.batch(batch).requests {
             self.pool[request as usize] = true;
-            let in_time = world.request(request).standing == Standing::In;
+            let served = world.request(request).standing.is_served();
             each_use(world, request, |port, all, freed| {
-                self.add(port, if in_time { all } else { all - freed });
+                self.add(port, if served { all } else { all - freed });
             });
         }
     }
@@ -206,7 +206,7 @@ impl Scratch {
             let one = &world.uses[at as usize];
             at = one.port_next;
             let row = world.request(one.request);
-            if !self.pool[one.request as usize] || row.standing != Standing::In {
+            if !self.pool[one.request as usize] || !row.standing.is_served() {
                 continue;
             }
             let bytes = freed(world, row, one);

@@ -10,10 +10,13 @@ use meridian_base::{Duration, Time};
 use crate::mlu::Need;
 use crate::tables::{NONE, Standing, World};
 
-/// Brings one use's level up to date; the share of the port that the request needs if nothing is
-/// ahead of it.
-pub(super) fn rise(world: &mut World, now: Time, at: u32) -> f64 {
-    let needed = need(world, now, at).rate();
+/// Brings one use's level and needs up to date.
+///
+/// A handoff that was submitted is part of one suffix of layers, the one with all bytes, and rises by
+/// that: what the last layers will need calls for nothing that it could do. Whether the request can be in
+/// time at all is for every suffix to say.
+pub(super) fn rise(world: &mut World, now: Time, at: u32) {
+    let need = need(world, now, at);
     let one = &world.uses[at as usize];
     let rate = world.rates[one.port.index()];
     let class = world.ladder.class(false, one.level);
@@ -21,13 +24,12 @@ pub(super) fn rise(world: &mut World, now: Time, at: u32) -> f64 {
     let ahead = world.port_load.above(one.port.index(), class, now)
         - world.own_load.above(at as usize, class, now);
     let rho = (ahead / rate).clamp(0.0, world.config.load_most);
-    let mlu = needed / (rate * (1.0 - rho));
+    let mlu = need.of_all() / (rate * (1.0 - rho));
     let one = &mut world.uses[at as usize];
-    one.mlu = mlu;
+    (one.mlu, one.need) = (mlu, need.rate() / rate);
     if world.config.terms.mlu {
         one.level = one.level.min(world.edges.level(mlu));
     }
-    needed / rate
 }
 
 /// What the request still has to bring over the port, and until when.
@@ -60,8 +62,9 @@ pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
     while at != NONE {
         let (level, next) = (world.uses[at as usize].level, world.uses[at as usize].next);
         if world.uses[at as usize].handoff() > 0 {
-            worst = worst.max(rise(world, now, at));
-            rose |= world.uses[at as usize].level < level;
+            rise(world, now, at);
+            let one = &world.uses[at as usize];
+            (worst, rose) = (worst.max(one.need), rose || one.level < level);
             any = true;
         }
         at = next;
@@ -114,19 +117,28 @@ fn stand(world: &mut World, now: Time, request: u32, worst: f64) {
         Standing::In => worst > 1.0 + margin,
         // While its batch computes, the pass that pruned it is the one that takes it back.
         Standing::Pruned if row.batch != NONE => return,
-        Standing::Pruned | Standing::Infeasible => worst <= 1.0 - margin,
+        Standing::Pruned | Standing::Infeasible | Standing::Spared => worst <= 1.0 - margin,
         Standing::Late => return,
     };
     row.strikes = if against { row.strikes.saturating_add(1) } else { 0 };
-    if row.strikes < strikes {
-        return;
-    }
-    if row.standing != Standing::In {
-        (row.standing, row.strikes) = (Standing::In, 0);
-    } else if row.counted || world.budget.take(now) {
+    let (standing, turns) = (row.standing, row.strikes >= strikes);
+    let to = match standing {
+        Standing::Spared if !against => beyond(world, now, request),
+        _ if !turns => return,
+        Standing::In => beyond(world, now, request),
+        _ => Standing::In,
+    };
+    if to != standing {
         let row = &mut world.requests[request as usize];
-        (row.standing, row.strikes, row.counted) = (Standing::Infeasible, 0, true);
+        (row.standing, row.strikes) = (to, 0);
     }
+}
+
+/// Where a request that can't be in time goes: given up, if the drop budget has room for it.
+fn beyond(world: &mut World, now: Time, request: u32) -> Standing {
+    let counted = world.request(request).counted || world.budget.take(now);
+    world.requests[request as usize].counted = counted;
+    if counted { Standing::Infeasible } else { Standing::Spared }
 }
 
 /// A new generation: what rose begins anew.

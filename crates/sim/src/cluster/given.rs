@@ -1,0 +1,285 @@
+//! Flows that are given one by one: ports, what crosses them, and what each flow waits for.
+//!
+//! For worked examples and questions about single transfers. The machine, the network and the clock are
+//! those of a cluster; what a model would compute is only time between flows here. A batch computes the
+//! lowest layer whose flows of stages 1 and 2 are not all over, and departs with the last of them, so
+//! that distances follow from the flows alone. The machine is told beforehand what a batch will carry.
+
+use std::collections::BTreeMap;
+
+use meridian_base::{BatchId, Duration, PortId, RequestId, Time};
+use meridian_fabric::Path;
+use meridian_flow::{self as flow, Batch, Input, Member, PortPlan, Stage};
+
+use super::report::{GivenReport, Ran};
+use super::setup::{Impossible, Watch};
+use super::watch::Watching;
+use super::wires::{Carried, Load, Wires};
+use crate::queue::EventQueue;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Seed of the machine's maps; nothing depends on it.
+    pub seed: u64,
+    /// Rates of the ports, bytes a second.
+    pub rates: Vec<f64>,
+    /// The requests that the flows belong to.
+    pub requests: Vec<GivenRequest>,
+    /// The flows.
+    pub flows: Vec<GivenFlow>,
+    /// The policy and its settings. Its limits follow from the flows.
+    pub flow: flow::Config,
+    /// A port whose holders are written down.
+    pub watch: Option<Watch>,
+}
+
+/// A request of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenRequest {
+    /// Its batch, from 0 without gaps.
+    pub batch: u32,
+    /// When all of its flows are to be over.
+    pub deadline: Option<Time>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenFlow {
+    /// Its request; a collective is its request's batch's.
+    pub request: u32,
+    /// Its stage.
+    pub stage: Stage,
+    /// The layer that needs it (stages 1 and 2) or made it (stage 3).
+    pub layer: u16,
+    /// Its size, at least 1.
+    pub bytes: u64,
+    /// Its ports, the sender's first.
+    pub path: Path,
+    /// When it can begin: after the start, or after the last flow of `after` is over.
+    pub release: Duration,
+    /// Flows that must be over before.
+    pub after: Vec<u32>,
+}
+
+/// A batch under way.
+#[derive(Debug, Default)]
+struct Progress {
+    begun: bool,
+    /// Flows of stages 1 and 2 that are not over, by layer.
+    early: BTreeMap<u16, u32>,
+    layer: Option<u16>,
+}
+
+struct World<'a> {
+    given: &'a Given,
+    queue: EventQueue<u32>,
+    wires: Wires,
+    batches: Vec<Progress>,
+    /// By request: flows that are not over.
+    left: Vec<u32>,
+    /// By flow: others that it waits for, and those that wait for it.
+    waits: Vec<u32>,
+    next: Vec<Vec<u32>>,
+    /// Flow of each of the network's rows.
+    rows: Vec<u32>,
+    report: GivenReport,
+    over: usize,
+}
+
+/// Runs the flows until the last is over.
+///
+/// # Errors
+/// When flows wait for each other, or the machine refuses what it is told.
+///
+/// # Panics
+/// When a number names no port, request, batch or flow of the lists.
+pub fn given(given: &Given) -> Result<GivenReport, Impossible> {
+    let mut world = World::new(given)?;
+    let mut watching = given.watch.map(Watching::new);
+    while world.over < given.flows.len() {
+        let Some(now) = [world.queue.next(), world.wires.next()].into_iter().flatten().min() else {
+            let waiting = given.flows.len() - world.over;
+            return Err(Impossible::Waits { waiting });
+        };
+        while let Some((id, carried)) = world.wires.ended(now)? {
+            world.ended(now, world.rows[id.index()], &carried)?;
+        }
+        while world.queue.next().is_some_and(|at| at <= now) {
+            let (_, nth) = world.queue.pop().expect("it was looked at");
+            world.release(now, nth)?;
+        }
+        world.wires.tick(now)?;
+        world.wires.settle(now);
+        if let Some(watching) = &mut watching {
+            watching.look(now, &world.wires);
+        }
+        world.report.end = now;
+    }
+    let mut report = world.finish();
+    report.slices = watching.map(Watching::slices).unwrap_or_default();
+    Ok(report)
+}
+
+impl<'a> World<'a> {
+    fn new(given: &'a Given) -> Result<World<'a>, Impossible> {
+        let count = given.requests.iter().map(|one| one.batch + 1).max().unwrap_or(0);
+        let mut batches: Vec<Progress> = (0..count).map(|_| Progress::default()).collect();
+        let mut left = vec![0; given.requests.len()];
+        let mut next = vec![Vec::new(); given.flows.len()];
+        let mut queue = EventQueue::new(Duration::ZERO);
+        let mut waits = Vec::new();
+        for (nth, flow) in (0..).zip(&given.flows) {
+            let request = flow.request as usize;
+            left[request] += 1;
+            if flow.stage.is_early() {
+                let batch = &mut batches[given.requests[request].batch as usize];
+                *batch.early.entry(flow.layer).or_default() += 1;
+            }
+            flow.after.iter().for_each(|before| next[*before as usize].push(nth));
+            waits.push(flow.after.len() as u32);
+            if flow.after.is_empty() {
+                queue.push(Time::ZERO + flow.release, nth);
+            }
+        }
+        let mut config = given.flow;
+        config.limits = limits(given, count);
+        let wires = Wires::new(config, given.seed, &given.rates, true)?;
+        let report = GivenReport {
+            flows: vec![Ran::default(); given.flows.len()],
+            ..GivenReport::default()
+        };
+        let rows = Vec::new();
+        Ok(World { given, queue, wires, batches, left, waits, next, rows, report, over: 0 })
+    }
+
+    /// A flow can begin; its batch with it where it is the first.
+    fn release(&mut self, now: Time, nth: u32) -> Result<(), Impossible> {
+        let one = &self.given.flows[nth as usize];
+        let batch = self.given.requests[one.request as usize].batch;
+        if !self.batches[batch as usize].begun {
+            self.begin(now, batch)?;
+        }
+        let owner = if one.stage == Stage::Collective { batch } else { one.request };
+        let (stage, layer, bytes, path) = (one.stage, one.layer, one.bytes as f64, one.path);
+        let id = self.wires.carry(now, &Load { stage, owner, layer, bytes, path })?;
+        if self.rows.len() <= id.index() {
+            self.rows.resize(id.index() + 1, u32::MAX);
+        }
+        self.rows[id.index()] = nth;
+        self.report.began.push(nth);
+        self.report.flows[nth as usize].began = now;
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
+        self.batches[batch as usize].begun = true;
+        self.wires.begin_batch(now, self.plan(now, batch))?;
+        self.compute(now, batch)
+    }
+
+    /// What the machine is told of a batch: all that its flows will carry.
+    fn plan(&self, now: Time, batch: u32) -> Batch {
+        let flows = &self.given.flows;
+        let of = |flow: &&GivenFlow| self.given.requests[flow.request as usize].batch == batch;
+        let mut collectives = BTreeMap::new();
+        for flow in flows.iter().filter(of).filter(|flow| flow.stage == Stage::Collective) {
+            for port in flow.path.ports() {
+                *collectives.entry(*port).or_insert(0) += flow.bytes;
+            }
+        }
+        let member = |(nth, request): (u32, &GivenRequest)| {
+            let mut plan: BTreeMap<PortId, PortPlan> = BTreeMap::new();
+            for flow in flows.iter().filter(|flow| flow.request == nth) {
+                for &port in flow.path.ports() {
+                    let one = plan.entry(port).or_insert(PortPlan { port, reuse: 0, handoff: 0 });
+                    match flow.stage {
+                        Stage::Reuse => one.reuse += flow.bytes,
+                        Stage::Collective => {}
+                        Stage::Handoff => one.handoff += flow.bytes,
+                    }
+                }
+            }
+            // What begins after its deadline is served without one, and is late.
+            let deadline = request.deadline.filter(|due| *due > now);
+            let slo = deadline.map_or(Duration::MAX, |due| due.since(now));
+            let (id, decode) = (RequestId(u64::from(nth)), Duration::ZERO);
+            Member { id, deadline, slo, decode, plan: plan.into_values().collect() }
+        };
+        let members = (0..).zip(&self.given.requests).filter(|(_, one)| one.batch == batch);
+        let layers = flows.iter().filter(of).map(|flow| flow.layer).max().unwrap_or(0) + 1;
+        Batch {
+            id: BatchId(batch),
+            layers,
+            layer_time: Duration::ZERO,
+            collectives: collectives.into_iter().collect(),
+            requests: members.map(member).collect(),
+        }
+    }
+
+    /// Says which layer a batch computes, or that it has computed all.
+    fn compute(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
+        let progress = &mut self.batches[batch as usize];
+        let lowest = progress.early.keys().next().copied();
+        let Some(layer) = lowest else {
+            return self.wires.tell(now, Input::BatchDeparted(BatchId(batch)));
+        };
+        if progress.layer == Some(layer) {
+            return Ok(());
+        }
+        progress.layer = Some(layer);
+        let (batch, generation) = (BatchId(batch), 0);
+        self.wires.tell(now, Input::Layer { batch, generation, layer })
+    }
+
+    fn ended(&mut self, now: Time, nth: u32, carried: &Carried) -> Result<(), Impossible> {
+        self.over += 1;
+        self.report.flows[nth as usize].ended = now;
+        let request = self.given.flows[nth as usize].request;
+        let batch = self.given.requests[request as usize].batch;
+        if carried.stage.is_early() {
+            let early = &mut self.batches[batch as usize].early;
+            let left = early.get_mut(&carried.layer).expect("an early flow is counted");
+            *left -= 1;
+            if *left == 0 {
+                early.remove(&carried.layer);
+            }
+            self.compute(now, batch)?;
+        }
+        self.left[request as usize] -= 1;
+        if self.left[request as usize] == 0 {
+            self.wires.tell(now, Input::Ended(RequestId(u64::from(request))))?;
+        }
+        for other in std::mem::take(&mut self.next[nth as usize]) {
+            self.waits[other as usize] -= 1;
+            if self.waits[other as usize] == 0 {
+                self.queue.push(now + self.given.flows[other as usize].release, other);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> GivenReport {
+        let end = self.report.end;
+        let ports = 0..self.given.rates.len() as u32;
+        self.report.carried = ports.map(|port| self.wires.carried(end, PortId(port))).collect();
+        self.report.given_up = self.wires.demoted;
+        self.report
+    }
+}
+
+fn limits(given: &Given, batches: u32) -> flow::Limits {
+    let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX).clamp(1, 1 << 24);
+    let layers = given.flows.iter().map(|flow| flow.layer).max().unwrap_or(0);
+    flow::Limits {
+        flows: count(given.flows.len()),
+        requests: count(given.requests.len()),
+        batches: batches.max(1),
+        ports: count(given.rates.len()),
+        uses: count(given.flows.len() * flow::Ports::MOST),
+        layers: layers.saturating_add(1),
+    }
+}
+
+#[cfg(test)]
+mod tests;
