@@ -26,9 +26,9 @@ pub struct Asked<'a> {
 pub struct Score {
     /// Share of requests that met both objectives.
     pub attainment: f64,
-    /// Mean TTFT in seconds, of requests that had a first token.
+    /// Mean TTFT in seconds, of requests that had a first token; not a number where none had.
     pub ttft: f64,
-    /// Mean TPOT in seconds, of requests that ended.
+    /// Mean TPOT in seconds, of requests that ended; not a number where none did.
     pub tpot: f64,
     /// Mean tokens of KV held.
     pub kv_tokens: f64,
@@ -83,7 +83,8 @@ fn once(deployed: &Deployed<'_>, asked: &Asked<'_>, rate: f64, seed: u64) -> Sco
     let counted = &report.records[skipped..];
     let mean = |get: fn(&Record) -> Option<f64>| {
         let all: Vec<f64> = counted.iter().filter_map(get).collect();
-        all.iter().sum::<f64>() / all.len().max(1) as f64
+        // Where nothing was measured, this is no number.
+        all.iter().sum::<f64>() / all.len() as f64
     };
     let good = |record: &&Record| {
         record.ttft.is_some_and(|ttft| ttft <= asked.slo.ttft)

@@ -133,8 +133,8 @@ fn table(case: &FleetCase, all: &[Found]) -> Table {
             one.placement.clone(),
             if case.rate.is_some() { "-".to_owned() } else { format!("{:.4}", one.sustained) },
             format!("{:.1}", 100.0 * score.attainment),
-            format!("{:.1}", 1e3 * score.ttft),
-            format!("{:.1}", 1e3 * score.tpot),
+            millis(score.ttft),
+            millis(score.tpot),
             format!("{:.1}", 100.0 * score.prefill_joining),
             format!("{:.1}", 100.0 * score.decode_joining),
             format!("{:.3}", one.kv),
@@ -142,6 +142,11 @@ fn table(case: &FleetCase, all: &[Found]) -> Table {
         ]);
     }
     table
+}
+
+/// Milliseconds, where there are any.
+fn millis(seconds: f64) -> String {
+    if seconds.is_finite() { format!("{:.1}", 1e3 * seconds) } else { "-".to_owned() }
 }
 
 /// Shares of the algorithms that were chosen.
