@@ -215,6 +215,8 @@ fn value(metric: FleetMetric, one: &Found) -> f64 {
         FleetMetric::Rate | FleetMetric::Throughput => one.sustained,
         FleetMetric::Ttft => one.score.ttft,
         FleetMetric::Tpot => one.score.tpot,
+        // Who is late holds little, since its requests have not begun.
+        FleetMetric::Kv if one.score.attainment < ATTAINMENT => f64::NAN,
         FleetMetric::Kv => one.kv,
     }
 }
