@@ -35,8 +35,8 @@ pub(crate) fn least(demand: &Demand) -> f64 {
         (row[t], row[ways + 1 + at], basis[at]) = (-1.0, 1.0, ways + 1 + at);
     }
     // Each group's first way is in the basis: take it out of the links' rows.
-    for row in links.len()..rows {
-        pivot(&mut table, row, basis[row]);
+    for (row, column) in basis.iter().enumerate().skip(links.len()) {
+        pivot(&mut table, row, *column);
     }
     // t as large as the fullest link makes every row feasible.
     let last = columns - 1;
