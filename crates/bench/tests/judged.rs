@@ -1,7 +1,10 @@
 //! The planner's predictions beside a simulation of the same plans: instances, queues, batches and
 //! links of `meridian_sim::fleet`, which shares with the planner the engine's step times alone.
 
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
 #[path = "../../plan/tests/suite/mod.rs"]
+#[allow(dead_code, reason = "the planner's own tests ask for more of a case")]
 mod suite;
 
 use meridian_base::Rng;
