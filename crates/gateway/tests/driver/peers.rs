@@ -99,7 +99,7 @@ async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
     let fleet = Fleet::new("prod");
     let both = [Replica::start().await, Replica::start().await];
     let (mut us, eu) = two(&fleet, &both[0]);
-    us.secret = secret.map(str::to_owned);
+    us.secret = secret.map(str::to_owned).or(us.secret);
     let (us, eu) = (Region::start(us).await, Region::start(eu).await);
     let add = |at: usize| format!(r#"{{"url": "{}"}}"#, both[at].url());
     us.admin("POST", "/admin/replicas", &add(1)).await;
