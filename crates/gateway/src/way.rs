@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_way_that_changes() {
         let way = Way::default();
-        (0..4).for_each(|_| drop(way.probed(ms(50))));
+        (0..4).for_each(|_| _ = way.probed(ms(50)));
         let longer = (0..2 * WINDOW).filter(|_| way.probed(ms(200))).count();
         assert_eq!((longer, way.rtt()), (1, ms(200)));
         assert!(way.probed(ms(100)));
