@@ -8,7 +8,7 @@
 //! Each timing is of one operation, the clock's own cost included. What is not the operation
 //! (making the request, ending it) stands outside.
 
-mod world;
+pub(crate) mod world;
 
 use std::hint::black_box;
 use std::path::PathBuf;

@@ -1,16 +1,26 @@
 //! What planning a large fleet costs: HeroServe's two of 1,200 servers and 9,600 GPUs, with the model
 //! and the objectives that the paper gives them.
 //!
+//! Beside it, what the online scheduler takes to choose a way: the groups of one unit of either fleet,
+//! eight ranks over two servers each, in random order. The clock's own cost is in it.
+//!
 //! One thread. The processor's time is what is compared with the target, which other programs do not
 //! stretch; the peak of memory is the process's own.
 
+use std::hint::black_box;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
-use meridian_plan::{Lengths, Slo, Subject, TOPOLOGIES, Task, TopologySpec, plan};
+use meridian_base::{Duration, Rng, Time};
+use meridian_plan::online::{Balance, Settings};
+use meridian_plan::{
+    GpuId, GroupPolicy, Lengths, PolicyTable, Slo, Subject, TOPOLOGIES, Task, TopologySpec,
+    collective, plan,
+};
 use serde::Serialize;
 
-use crate::decision::{Row, bounded, print, row, write};
+use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
 use crate::simspeed::{processor, resident};
 
 /// Where the results go.
@@ -30,6 +40,10 @@ struct Report {
 /// Seconds and bytes that planning may take.
 const SECONDS: f64 = 10.0;
 const GIBIBYTES: f64 = 2.0;
+/// Microseconds that an online choice may take.
+const MICROSECOND: f64 = 1.0;
+/// Choices that are timed.
+const CHOICES: usize = 100_000;
 
 /// Measures, prints the table, writes the file.
 ///
@@ -61,8 +75,39 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         rows.push(bounded(time, "s", processor()? - start, SECONDS));
         rows.push(row(goodput, "requests/s", plans.first().map_or(0.0, |plan| plan.goodput())));
     }
+    let chosen = choosing("heroserve-8track", 4)?;
+    rows.push(bounded("online choice, 8 ranks on 2 servers, p50", "us", chosen.p50, MICROSECOND));
+    rows.push(row("online choice, 8 ranks on 2 servers, p99", "us", chosen.p99));
     let memory = resident("VmHWM")? as f64 / f64::from(1 << 30);
     rows.push(bounded("peak of memory", "GiB", memory, GIBIBYTES));
     print(&rows);
     write(&Report { bench: "plan", commit: crate::commit(), rows }, &options.json)
+}
+
+/// What a choice takes among all groups of a unit, half of each group's ranks on either of two servers.
+fn choosing(name: &str, half: u32) -> anyhow::Result<Quantiles> {
+    let found = TOPOLOGIES.iter().find(|(known, _)| *known == name);
+    let (_, yaml) = found.ok_or_else(|| anyhow!("no topology {name}"))?;
+    let mut spec = TopologySpec::read(yaml)?;
+    spec.units.iter_mut().for_each(|unit| unit.count = 1);
+    let topology = spec.build()?;
+    let mut table = PolicyTable::default();
+    for pair in topology.servers().chunks_exact(2) {
+        for first in (0..pair[0].gpus).step_by(half as usize) {
+            let part = |start: u32| (start + first..start + first + half).map(GpuId);
+            let members: Vec<GpuId> = part(pair[0].first).chain(part(pair[1].first)).collect();
+            let choices = collective::choices(&topology, &members);
+            table.groups.push(GroupPolicy { members, choices, rows: Vec::new() });
+        }
+    }
+    let mut balance = Balance::new(&topology, &table, Settings::default());
+    let (mut rng, mut now) = (Rng::new(1), Time::ZERO);
+    Ok(sample(CHOICES, || {
+        now = now + Duration::from_micros(20);
+        let group = rng.below(table.groups.len());
+        let bytes = [2e4, 1e6, 3e7][rng.below(3)];
+        let start = Instant::now();
+        black_box(balance.pick(now, group, bytes, 1.0));
+        start.elapsed()
+    }))
 }

@@ -7,7 +7,10 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use meridian_bench::load::{Arrivals, ErrorKind, Options, Place, Report, Site, Workload, run};
+use meridian_bench::load::{
+    Arrivals, ErrorKind, Options, Place, Record, Report, Site, Workload, run,
+};
+use meridian_wire::config::{Policy, Scalar};
 use support::{Act, Endpoint};
 
 fn options(endpoint: &Endpoint, clients: u32, turns: u32) -> Options {
@@ -321,4 +324,62 @@ async fn clients_ask_the_nearest_gateway() {
     let report = load(placed(gone)).await;
     assert_eq!((report.counts.ok, report.counts.moved), (10, 5));
     assert_eq!(west.bodies().len(), 15);
+}
+
+// A line for each request that has ended, whether it was answered or not, that says no word of what
+// was said; together they are the report's counts.
+#[tokio::test]
+async fn records_of_all_requests() {
+    let script = [Act::Answer, Act::Status(429)];
+    let endpoint = Endpoint::start(&script, Act::Answer).await;
+    let path = std::env::temp_dir().join(format!("meridian-records-{}", std::process::id()));
+    let records = Some(path.clone());
+    let report = load(Options { programs: Some(4), records, ..options(&endpoint, 1, 2) }).await;
+    let records = Record::read(&path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(records.len() as u64, report.counts.sent);
+    let whole: Vec<&Record> = records.iter().filter(|record| record.error.is_none()).collect();
+    assert_eq!(whole.len() as u64, report.counts.ok);
+    assert_eq!(records.iter().filter(|r| r.error == Some(ErrorKind::Http429)).count(), 1);
+    assert_eq!(whole.iter().map(|r| r.reply_tokens).sum::<u64>(), report.counts.output_tokens);
+    assert_eq!(whole.iter().map(|r| r.prompt_tokens).sum::<u64>(), report.counts.prompt_tokens);
+    assert!(whole.iter().all(|r| r.ttft_ms.is_some_and(|ttft| ttft <= r.e2e_ms)));
+    assert!(records.windows(2).all(|pair| pair[0].sent_ms <= pair[1].sent_ms));
+    assert!(!text.contains("content") && !text.contains("role"), "{text}");
+    let nowhere = Options { records: Some("/nowhere/x".into()), ..options(&endpoint, 1, 1) };
+    let error = run(nowhere, None, std::future::pending()).await.unwrap_err();
+    assert!(format!("{error:#}").contains("records: cannot write /nowhere/x"), "{error:#}");
+}
+
+// Endpoints that share the sessions get all requests of a session at one of them, and both get some.
+#[tokio::test]
+async fn sessions_are_shared_out() {
+    let (one, two) =
+        (Endpoint::start(&[], Act::Answer).await, Endpoint::start(&[], Act::Answer).await);
+    let also = vec![two.url.clone()];
+    let report = load(Options { programs: Some(16), also, ..options(&one, 4, 2) }).await;
+    assert_eq!((report.counts.sent, report.counts.ok), (32, 32));
+    let sessions =
+        |endpoint: &Endpoint| -> BTreeSet<String> { endpoint.sessions().into_iter().collect() };
+    let (at_one, at_two) = (sessions(&one), sessions(&two));
+    assert_eq!(at_one.len() + at_two.len(), 16);
+    assert!(at_one.is_disjoint(&at_two) && !at_one.is_empty() && !at_two.is_empty());
+}
+
+// A generator of the experiments is found by its name; what is wrong with it or a knob is said.
+#[test]
+fn generators_by_name() {
+    let named = |name: &str, knob: &str| Workload {
+        generator: Some(Policy {
+            name: name.to_owned(),
+            params: [(knob.to_owned(), Scalar::Number(1.0))].into(),
+        }),
+        ..Workload::default()
+    };
+    assert!(named("wildchat", "think_s").generator().is_ok());
+    for (name, knob, part) in [("wildcat", "think_s", "use one of"), ("wildchat", "x", "\"x\"")] {
+        let error = named(name, knob).generator().err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }

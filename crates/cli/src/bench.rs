@@ -9,7 +9,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::load::{
     self, Arrivals, Live, Options, Place, Progress, Report, Site, Workload, nearest_first,
 };
-use meridian_bench::{decision, flowspeed, mock, parity, planspeed, race, simspeed};
+use meridian_bench::{
+    decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
+};
+use meridian_wire::config::{Policy, Scalar};
 use meridian_workload::Day;
 
 /// Load an OpenAI endpoint and measure at the client
@@ -45,6 +48,21 @@ enum Command {
     },
     /// What a simulated request costs: time, memory, beside a simulator in Python
     Sim(Sim),
+    /// What a forward costs beyond the round trip, over kernel TCP between network namespaces
+    Forward(Forward),
+    /// What digests cost: share of a core, bytes a second
+    Digests(Digests),
+    /// Distance between two network devices, which it makes
+    #[command(hide = true)]
+    Bridge {
+        /// The one
+        here: String,
+        /// The other
+        there: String,
+        /// One way
+        #[arg(long, value_parser = seconds)]
+        delay: Duration,
+    },
     /// How true the simulator is: live over simulated, on the wall clock
     Parity(Parity),
 }
@@ -60,6 +78,52 @@ struct Decision {
     /// Where the results go
     #[arg(long, default_value = "target/bench/decision.json")]
     json: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct Forward {
+    /// One way between the namespaces
+    #[arg(long, default_value = "40ms", value_parser = seconds)]
+    delay: Duration,
+    /// Rounds, in each of which each way has a block of requests
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Requests of a block
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    requests: u32,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/forward.json")]
+    json: PathBuf,
+}
+
+impl Forward {
+    fn options(self) -> forward::Options {
+        let Forward { delay, rounds, requests, json } = self;
+        forward::Options { delay, rounds, requests, json }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Digests {
+    /// Peers
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=64))]
+    peers: u16,
+    /// Replicas of each region
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    replicas: u16,
+    /// Simulated time of each row
+    #[arg(long, default_value = "10s", value_parser = seconds)]
+    each: Duration,
+    /// Where the results go
+    #[arg(long, default_value = "target/bench/digests.json")]
+    json: PathBuf,
+}
+
+impl Digests {
+    fn options(self) -> digests::Options {
+        let Digests { peers, replicas, each, json } = self;
+        digests::Options { peers, replicas, each, json }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -184,6 +248,9 @@ struct Load {
     /// Further endpoints, nearest first: asked in turn when no byte of an answer came
     #[arg(long = "elsewhere", value_name = "URL", value_delimiter = ',')]
     elsewhere: Vec<String>,
+    /// Further endpoints that share the sessions with the first, each session at one of them
+    #[arg(long = "also", value_name = "URL", value_delimiter = ',', conflicts_with_all = ["gateways", "at"])]
+    also: Vec<String>,
     /// Model to ask for [default: the first of /v1/models]
     #[arg(long)]
     model: Option<String>,
@@ -196,6 +263,12 @@ struct Load {
     /// What to send: sessions, tree2, tree4, chat, mixed
     #[arg(long, default_value = "sessions")]
     workload: String,
+    /// What the experiments send instead, by its name: `meridian workload list` has them
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["workload", "turns", "system_bytes", "question_bytes", "depth", "max_tokens"])]
+    generator: Option<String>,
+    /// A knob of the generator; may be given again
+    #[arg(long = "knob", value_name = "NAME=NUMBER", value_parser = knob, requires = "generator")]
+    knobs: Vec<(String, f64)>,
     /// Turns of a session
     #[arg(long, default_value_t = 8)]
     turns: u32,
@@ -214,6 +287,12 @@ struct Load {
     /// Clients of a closed loop
     #[arg(long, default_value_t = 8)]
     clients: u32,
+    /// Clients of the closed loop start within this time
+    #[arg(long, default_value = "0s", value_parser = seconds)]
+    ramp: Duration,
+    /// Number of the first client: loads beside each other have clients of their own
+    #[arg(long, default_value_t = 0)]
+    first_client: u32,
     /// A day of this length passes: clients of the closed loop wake and sleep
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     day: Option<Duration>,
@@ -286,6 +365,9 @@ struct Load {
     /// Write the report here
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Write a line of JSON for each request here: times and tokens
+    #[arg(long)]
+    records: Option<PathBuf>,
     /// Print running counts as a line of JSON a second, and no table
     #[arg(long)]
     live_json: bool,
@@ -301,6 +383,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Mock { listen }) => mock::run(&listen),
         Some(Command::Sim(sim)) => sim.run(),
         Some(Command::Parity(parity)) => parity::measure(&parity.options()),
+        Some(Command::Forward(forward)) => forward::measure(&forward.options()),
+        Some(Command::Digests(digests)) => digests::measure(&digests.options()),
+        Some(Command::Bridge { here, there, delay }) => {
+            forward::bridge::run([&here, &there], delay)
+        }
         Some(Command::Plan { json }) => planspeed::run(&planspeed::Options { json }),
         Some(Command::Flow(flow)) => flowspeed::run(&flow.options()),
         Some(Command::Decision(decision)) => decision::run(&decision.options()),
@@ -415,13 +502,21 @@ impl Load {
             url: self.url.unwrap_or(nearest),
             sites: self.gateways,
             places: self.at,
+            also: self.also,
             elsewhere: self.elsewhere,
+            ramp: self.ramp,
+            first_client: self.first_client,
+            records: self.records,
             day: self.day.map(|length| Day { length, peak: self.peak, night: self.night }),
             model: self.model,
             api_keys: self.api_key,
             system: self.system,
             workload: Workload {
-                name: self.workload,
+                name: self.generator.clone().unwrap_or(self.workload),
+                generator: self.generator.map(|name| Policy {
+                    name,
+                    params: self.knobs.into_iter().map(|(k, v)| (k, Scalar::Number(v))).collect(),
+                }),
                 turns: self.turns,
                 system_bytes: self.system_bytes,
                 question_bytes: self.question_bytes,
@@ -455,6 +550,14 @@ impl Load {
             ..Options::default()
         }
     }
+}
+
+/// A knob and its value: `share=0.5`.
+fn knob(text: &str) -> Result<(String, f64), String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?}: write NAME=NUMBER"))?;
+    let number = value.parse().map_err(|_| format!("{value:?} is no number"))?;
+    Ok((name.to_owned(), number))
 }
 
 /// A duration with its unit: 250ms, 15s, 2m.

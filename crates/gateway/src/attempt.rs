@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::ReplicaId;
+use meridian_routing::RejectWhy;
 
 use crate::body::Parts;
 use crate::error::{AttemptError, Source};
@@ -62,7 +63,7 @@ pub(crate) async fn attempt(
                 Ok(begun) => Ok(Begun { leg: Some(leg), ..begun }),
                 Err(error) => {
                     leg.end(match error.fault {
-                        Source::Full | Source::PeerFull => LegEnd::Refused,
+                        Source::Full | Source::PeerFull | Source::PeerNoRoom => LegEnd::Refused,
                         Source::Replica | Source::Peer => LegEnd::Failed,
                     });
                     Err(error)
@@ -159,7 +160,11 @@ fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
         };
     };
     let code = code.to_str().unwrap_or_default();
-    let fault = if status == StatusCode::BAD_GATEWAY { Source::Peer } else { Source::PeerFull };
+    let fault = match code {
+        _ if status == StatusCode::BAD_GATEWAY => Source::Peer,
+        code if code == RejectWhy::NoRoom.word() => Source::PeerNoRoom,
+        _ => Source::PeerFull,
+    };
     Err(AttemptError { fault, message: format!("the peer refused with {status} ({code})") })
 }
 

@@ -36,6 +36,9 @@ pub(crate) fn join_from(
     let place = shared.residency.place(spec.region.as_deref(), &spec.labels);
     let member = shared.fleet.join(spec, rtt, place, shared.config.limits.replicas)?;
     announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
+    if let Some(peers) = &shared.peers {
+        peers.given(&member.authority);
+    }
     let (shared, found) = (shared.clone(), member.clone());
     tokio::spawn(async move {
         tokio::select! {
@@ -52,6 +55,9 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
         return;
     }
     shared.pins.forget(member.id);
+    if let Some(peers) = &shared.peers {
+        peers.leaves(&member.authority, shared.driver.holdings(member.id));
+    }
     shared.driver.tell(Input::Left(member.id));
 }
 
@@ -74,15 +80,15 @@ pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
     tracing::info!(replica = %member.id, "replica drained and removed");
 }
 
-/// Tells the machine what a replica serves and holds.
-fn announce(shared: &Shared, member: &Member, found: &Found) {
+/// Tells the machine what a replica serves and holds, and how far it is.
+pub(crate) fn announce(shared: &Shared, member: &Member, found: &Found) {
     let models = found.models.iter().filter_map(|name| shared.fleet.intern(name)).collect();
     let spec = ReplicaSpec {
         models,
         kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
-        rtt: member.rtt,
+        rtt: member.rtt(),
         place: member.place,
     };
     // A look that was under way when the replica left tells nothing.

@@ -9,7 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
-use meridian_routing::{Digest, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why};
+use meridian_routing::{
+    Digest, Holdings, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why,
+};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -151,6 +153,16 @@ impl Driver {
         self.lock().routing.digest(self.clock.now())
     }
 
+    /// The region as a peer sees it that was told nothing yet.
+    pub(crate) fn first_digest(&self) -> Digest {
+        self.lock().routing.first_digest(self.clock.now())
+    }
+
+    /// What is known of a replica's cache and speed.
+    pub(crate) fn holdings(&self, id: ReplicaId) -> Holdings {
+        self.lock().routing.holdings(id)
+    }
+
     /// Calls the machine when it wants to be called, for ever.
     pub(crate) async fn keep_time(&self) {
         loop {
@@ -280,7 +292,7 @@ impl Ticket {
         let end = match outcome {
             Outcome::Done => End::Done,
             Outcome::ClientError => End::ClientError,
-            Outcome::Full => End::Rejected,
+            Outcome::Full | Outcome::NoRoom => End::Rejected,
             Outcome::ReplicaError => End::Failed,
         };
         let Told { usage, extended, served } = told;

@@ -63,6 +63,8 @@ pub(crate) enum Source {
     Replica,
     /// The peer refuses: full, or it does not serve this.
     PeerFull,
+    /// The peer has no room for it now.
+    PeerNoRoom,
     /// The peer's, or the way's to it.
     Peer,
 }
@@ -88,6 +90,7 @@ impl AttemptError {
     pub(crate) fn outcome(&self) -> Outcome {
         match self.fault {
             Source::Full | Source::PeerFull => Outcome::Full,
+            Source::PeerNoRoom => Outcome::NoRoom,
             Source::Replica | Source::Peer => Outcome::ReplicaError,
         }
     }

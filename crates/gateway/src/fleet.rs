@@ -14,14 +14,18 @@ use meridian_base::{Duration, ModelId, ReplicaId};
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
+use crate::way::Way;
+
 /// One replica.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: ReplicaId,
     pub(crate) authority: Authority,
     pub(crate) spec: AddReplica,
-    /// Round trip to it: zero within the region.
-    pub(crate) rtt: Duration,
+    /// Round trip to it as it is known of its region; zero where that is not known.
+    pub(crate) known_rtt: Duration,
+    /// The way to it, as its probes find it.
+    pub(crate) way: Way,
     /// The region that it stands in, as a header value.
     pub(crate) region: HeaderValue,
     /// The number of its place, for residency rules.
@@ -46,6 +50,11 @@ pub(crate) struct Found {
 }
 
 impl Member {
+    /// Round trip to it: zero within the region.
+    pub(crate) fn rtt(&self) -> Duration {
+        if self.known_rtt.is_zero() { self.way.rtt() } else { self.known_rtt }
+    }
+
     pub(crate) fn found(&self) -> Found {
         self.found.read().expect("no panic while held").clone()
     }
@@ -132,7 +141,8 @@ impl Fleet {
             id,
             authority,
             spec,
-            rtt,
+            known_rtt: rtt,
+            way: Way::default(),
             region,
             place,
             label,
@@ -179,6 +189,12 @@ impl Fleet {
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
         self.inner.read().expect("no panic while held").members.get(id.index())?.clone()
+    }
+
+    /// The replica with this host and port.
+    pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
+        let inner = self.inner.read().expect("no panic while held");
+        inner.members.iter().flatten().find(|m| m.authority == authority).cloned()
     }
 
     /// Whether some replica has not said yet what it serves, or none is there.

@@ -36,6 +36,7 @@ mod shared;
 mod sources;
 mod tenants;
 mod upstream;
+mod way;
 mod worker;
 
 pub use error::Error;

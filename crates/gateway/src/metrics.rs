@@ -155,6 +155,7 @@ impl Metrics {
             Source::Full => "engine_full",
             Source::Replica => "replica_failed",
             Source::PeerFull => "peer_full",
+            Source::PeerNoRoom => "peer_no_room",
             Source::Peer => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();

@@ -13,6 +13,7 @@ use meridian_wire::admin::EngineName;
 use meridian_wire::signals::{self, Engine};
 use tokio::sync::mpsc;
 
+use crate::discover::announce;
 use crate::error::AttemptError;
 use crate::fleet::Member;
 use crate::headers;
@@ -36,7 +37,12 @@ async fn probe(shared: &Shared, member: &Member) {
     let asked = shared.driver.clock.now();
     let id = member.id;
     let input = match ask(shared, member).await {
-        Ok(load) => Input::Reported { id, asked, load },
+        Ok(load) => {
+            if member.way.probed(shared.driver.clock.now().since(asked)) {
+                announce(shared, member, &member.found());
+            }
+            Input::Reported { id, asked, load }
+        }
         Err(error) => {
             shared.metrics.probe_failed();
             tracing::debug!(replica = %id, error = %error, "probe failed");
@@ -83,7 +89,7 @@ pub(crate) fn engine(name: EngineName) -> Option<Engine> {
     Engine::from_name(name.name())
 }
 
-/// Dispatches younger than this may still be on their way when an engine writes its header.
+/// Beside the way there and back, dispatches younger than this may still be on their way when an engine writes its header.
 const ON_THE_WAY: Duration = Duration::from_millis(5);
 
 /// A load report that came in an answer's header (ORCA): fresher than any probe, and free.
@@ -91,7 +97,7 @@ pub(crate) fn piggyback(shared: &Shared, member: &Member, headers: &HeaderMap) {
     let Some(value) = headers.get(headers::ORCA) else { return };
     let Ok(load) = signals::orca(value.as_bytes()) else { return };
     if load.pending.is_some() {
-        let asked = shared.driver.clock.now() - ON_THE_WAY;
+        let asked = shared.driver.clock.now() - (ON_THE_WAY + member.rtt());
         let load = load_of(&load, None);
         shared.driver.tell(Input::Reported { id: member.id, asked, load });
     }

@@ -154,6 +154,11 @@ impl Refusal {
                     "every replica is full and {limit} requests of this tenant are held already; slow down"
                 ),
             )),
+            RejectWhy::NoRoom => wait(Refusal::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                code,
+                "every replica is full, and a peer's requests are not held here; hold it, or ask another peer",
+            )),
             RejectWhy::HeldTooLong { limit } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,

@@ -394,7 +394,7 @@ fn leg_end(outcome: Outcome) -> LegEnd {
     match outcome {
         Outcome::Done => LegEnd::Done,
         Outcome::ClientError => LegEnd::ClientError,
-        Outcome::Full => LegEnd::Refused,
+        Outcome::Full | Outcome::NoRoom => LegEnd::Refused,
         Outcome::ReplicaError => LegEnd::Failed,
     }
 }

@@ -169,7 +169,7 @@ fn log(job: &Job, target: &Target, error: &AttemptError) {
         Target::Replica(member) => {
             tracing::warn!(?request, replica = %member.id, error = %error, "attempt failed");
         }
-        Target::Peer(link) if error.fault == Fault::PeerFull => {
+        Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
             tracing::debug!(?request, peer = ?link.label, error = %error, "a peer has no room");
         }
         Target::Peer(link) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use meridian_wire::wan::{RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
+use meridian_wire::wan::{LinkSpec, RouteSpec, SetLink, SetRoute, State, VERSION, Wan as Config};
 
 use crate::{Client, Error, Fleet, Process, Result};
 
@@ -20,11 +20,16 @@ pub struct Distance {
 }
 
 impl Fleet {
-    /// Starts a relay with these routes, given by name, from and to; they lead nowhere yet.
+    /// Starts a relay with these routes, given by name, from and to; they lead nowhere yet. `links`
+    /// are the directions whose distance is not known.
     ///
     /// # Errors
     /// When it cannot be started or does not answer.
-    pub async fn distance(&self, routes: &[(String, String, String)]) -> Result<Distance> {
+    pub async fn distance(
+        &self,
+        routes: &[(String, String, String)],
+        links: Vec<LinkSpec>,
+    ) -> Result<Distance> {
         let route = |(name, from, to): &(String, String, String)| RouteSpec {
             name: Some(name.clone()),
             from: from.clone(),
@@ -35,7 +40,7 @@ impl Fleet {
         let config = Config {
             version: VERSION,
             admin: any_port(),
-            links: Vec::new(),
+            links,
             routes: routes.iter().map(route).collect(),
             window: Default::default(),
             buffer: meridian_wire::config::Size::mib(4),
@@ -66,6 +71,12 @@ impl Distance {
     #[must_use]
     pub fn listens(&self, route: &str) -> SocketAddr {
         self.listens[route]
+    }
+
+    /// Where a route listens, if there is such a route.
+    #[must_use]
+    pub fn door(&self, route: &str) -> Option<SocketAddr> {
+        self.listens.get(route).copied()
     }
 
     /// Puts a program at the end of a route.

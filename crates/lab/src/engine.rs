@@ -19,6 +19,8 @@ pub struct EngineSpec {
     pub max_num_seqs: Option<u32>,
     /// The seed of its noise.
     pub seed: u64,
+    /// Further arguments of `meridian engine`.
+    pub args: Vec<String>,
 }
 
 impl Default for EngineSpec {
@@ -32,6 +34,7 @@ impl Default for EngineSpec {
             kv_blocks: None,
             max_num_seqs: None,
             seed: 0,
+            args: Vec::new(),
         }
     }
 }
@@ -53,6 +56,7 @@ impl EngineSpec {
         if let Some(seqs) = self.max_num_seqs {
             flag("--max-num-seqs", seqs.to_string());
         }
+        args.extend(self.args.iter().cloned());
         args
     }
 }

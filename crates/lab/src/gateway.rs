@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::{Error, Fleet, Process, Result};
 
@@ -44,6 +45,8 @@ pub struct PeersSpec {
     pub files: [PathBuf; 3],
     /// Name, region, and where it is from here.
     pub gateways: Vec<(String, String, SocketAddr)>,
+    /// Between two digests, where that is not the usual.
+    pub digests: Option<Duration>,
 }
 
 /// A running gateway.
@@ -114,10 +117,14 @@ impl PeersSpec {
         let [ca, certificate, key] = self.files.each_ref().map(|file| file.display());
         let _ = write!(
             yaml,
-            "peers:\n  listen: {}\n  ca: {ca}\n  certificate: {certificate}\n  key: {key}\n  \
-             gateways:\n",
+            "peers:\n  listen: {}\n  ca: {ca}\n  certificate: {certificate}\n  key: {key}\n",
             self.listen
         );
+        if let Some(every) = &self.digests {
+            let ms = every.as_millis();
+            let _ = writeln!(yaml, "  push: {ms}ms\n  beat: {ms}ms");
+        }
+        yaml.push_str("  gateways:\n");
         for (name, region, address) in &self.gateways {
             let _ =
                 writeln!(yaml, "    - {{name: {name}, region: {region}, address: \"{address}\"}}");

@@ -3,6 +3,7 @@
 //! Only the fields that a fleet looks at are read; the report itself is the load generator's.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,6 +95,24 @@ pub struct ClientCounts {
     pub prompt_tokens: u64,
     /// Cached ones among them.
     pub cached_tokens: u64,
+}
+
+impl Add for ClientCounts {
+    type Output = ClientCounts;
+
+    fn add(self, other: ClientCounts) -> ClientCounts {
+        ClientCounts {
+            sent: self.sent + other.sent,
+            ok: self.ok + other.ok,
+            aborted: self.aborted + other.aborted,
+            errors: self.errors + other.errors,
+            bare: self.bare + other.bare,
+            moved: self.moved + other.moved,
+            output_tokens: self.output_tokens + other.output_tokens,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            cached_tokens: self.cached_tokens + other.cached_tokens,
+        }
+    }
 }
 
 /// The one row of a load's measurements.

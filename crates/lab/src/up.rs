@@ -15,7 +15,6 @@ mod region;
 mod start;
 mod stop;
 mod tenants;
-mod total;
 mod verdict;
 mod view;
 mod world;
@@ -147,7 +146,7 @@ pub async fn run(options: &Options) -> Result<Verdict> {
     let reports = world.stop_loads(&mut faults).await;
     match world.settle(&reports).await {
         Ok((seen, counts)) => {
-            let all = total::total(&seen);
+            let all = crate::total::total(&seen);
             match world.orders.is_empty() {
                 true => judge(&all, &counts, &reports, &mut faults),
                 // The counts of the dead are gone: what is left is shown, and not compared.

@@ -5,6 +5,7 @@
 //! are the engine model's calibrated terms; only the collectives are the topology's own.
 
 mod decode;
+mod parts;
 mod prefill;
 mod step;
 
@@ -13,6 +14,7 @@ use crate::loads::Loads;
 use crate::task::Task;
 use crate::topology::GpuId;
 
+pub use parts::{Parts, StageParts};
 pub(crate) use step::Hop;
 use step::Pipeline;
 

@@ -18,11 +18,13 @@ mod instance;
 mod known;
 mod loads;
 mod model;
+pub mod online;
 mod pack;
 mod paper;
 mod problem;
 mod queue;
 mod render;
+pub mod rivals;
 mod route;
 mod search;
 mod shape;
@@ -43,11 +45,11 @@ pub use import::{
     AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, ServerSpec, TopologySpec, UnitSpec, VERSION,
     from_nccl, from_smi,
 };
-pub use instance::{Instance, Parallel, Phase, Rated, Unfit};
+pub use instance::{Instance, Parallel, Parts, Phase, Rated, StageParts, Unfit};
 pub use known::TOPOLOGIES;
 pub use loads::Loads;
 pub use model::Subject;
-pub use paper::{Printed, paper};
+pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
 pub use problem::{Problem, Problems};
 pub use queue::Queue;
 pub use render::rendered;

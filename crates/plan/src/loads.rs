@@ -8,7 +8,7 @@ pub struct Loads(Vec<(LinkId, f64)>);
 
 impl Loads {
     /// Adds bytes to every link of a way.
-    pub(crate) fn add(&mut self, links: &[LinkId], bytes: f64) {
+    pub fn add(&mut self, links: &[LinkId], bytes: f64) {
         for link in links {
             match self.0.binary_search_by_key(link, |(id, _)| *id) {
                 Ok(at) => self.0[at].1 += bytes,
@@ -18,7 +18,7 @@ impl Loads {
     }
 
     /// Adds `factor` times another's.
-    pub(crate) fn merge(&mut self, other: &Loads, factor: f64) {
+    pub fn merge(&mut self, other: &Loads, factor: f64) {
         for (link, bytes) in &other.0 {
             self.add(&[*link], bytes * factor);
         }

@@ -11,6 +11,7 @@
 //! It gives one prefill and one decode instance, which the judge then sees as any other plan.
 
 mod network;
+mod ways;
 
 use std::rc::Rc;
 
@@ -25,6 +26,7 @@ use crate::search::Plan;
 use crate::task::Task;
 use crate::topology::GpuId;
 use network::{Grouped, grouped, handed_over};
+pub use ways::{printed_heterogeneous, printed_homogeneous, printed_ring};
 
 /// What the paper's formulas say of its plan, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

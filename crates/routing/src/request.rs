@@ -64,6 +64,9 @@ pub enum Outcome {
     ClientError,
     /// The engine is full (429 or 503). Elsewhere; the breaker is untouched.
     Full,
+    /// The peer has no room for the request now. Elsewhere, or there again once it has told of
+    /// itself anew.
+    NoRoom,
     /// The replica failed: connection, 5xx, timeout, or a stream cut short.
     ReplicaError,
 }

@@ -91,6 +91,10 @@ impl Snapshot {
         if let Some(slot) = slots.get(&(peer, replica)) {
             return Some(*slot);
         }
+        // Most remotes of a large fleet find none: it must not cost a look at all of them.
+        if slots.len() >= REMOTES {
+            return None;
+        }
         let taken: alloc::collections::BTreeSet<u16> = slots.values().copied().collect();
         let slot = (MOST as u16..(MOST + REMOTES) as u16).find(|s| !taken.contains(s))?;
         slots.insert((peer, replica), slot);

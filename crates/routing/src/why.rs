@@ -165,6 +165,8 @@ pub enum RejectWhy {
         /// Its bound.
         limit: u32,
     },
+    /// It came from a peer, no replica has room for it, and the policy holds nothing for peers.
+    NoRoom,
     /// Held for as long as allowed, and still no replica had room.
     HeldTooLong {
         /// The bound.
@@ -188,6 +190,7 @@ impl RejectWhy {
             RejectWhy::NotPermitted => "not_permitted",
             RejectWhy::HeldFull { .. } => "held_full",
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
+            RejectWhy::NoRoom => "no_room",
             RejectWhy::HeldTooLong { .. } => "held_too_long",
             RejectWhy::RetriesExhausted { .. } => "retries_exhausted",
         }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
 use meridian_routing::policy::Params;
 use meridian_routing::{
-    Config, Digest, Input, Load, Outcome, Output, PeerSpec, ReplicaSpec, Request, Routing,
-    Topology, policy,
+    Config, Digest, Input, Load, Outcome, Output, PeerSpec, RejectWhy, ReplicaSpec, Request,
+    Routing, Topology, policy,
 };
 
 const REGIONS: usize = 3;
@@ -177,7 +177,7 @@ impl World {
                 Output::Dispatch { id, replica, .. } => self.start(at, id, replica),
                 Output::Forward { id, peer, .. } => self.send(at, id, peer),
                 Output::Held(_) => {}
-                Output::Reject { id, .. } => self.refuse(at, id),
+                Output::Reject { id, why, .. } => self.refuse(at, id, why),
                 Output::Probe(id) => {
                     let ms = self.rng.unit() * 3.0;
                     self.later(ms, at, Event::Probe(at, id));
@@ -208,12 +208,15 @@ impl World {
         self.later(ms, to, Event::Come { from: at, request });
     }
 
-    fn refuse(&mut self, at: usize, id: RequestId) {
+    fn refuse(&mut self, at: usize, id: RequestId, why: RejectWhy) {
         self.regions[at].requests.remove(&id);
         match self.regions[at].came.remove(&id) {
             Some(to) => {
                 let ms = self.way(at, to);
-                let outcome = Outcome::Full;
+                let outcome = match why {
+                    RejectWhy::NoRoom => Outcome::NoRoom,
+                    _ => Outcome::Full,
+                };
                 self.later(ms, to, Event::Answer { to, id, outcome, served: None });
             }
             None => assert!(self.open.remove(&id), "{id} ends once"),
@@ -297,7 +300,7 @@ impl World {
 
     /// An attempt of `id` at region `at` ended.
     fn over(&mut self, at: usize, id: RequestId, outcome: Outcome, served: Option<ReplicaId>) {
-        let retry = matches!(outcome, Outcome::Full | Outcome::ReplicaError);
+        let retry = !matches!(outcome, Outcome::Done | Outcome::ClientError);
         if !self.regions[at].requests.contains_key(&id) {
             return;
         }

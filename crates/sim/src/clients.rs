@@ -226,6 +226,7 @@ impl World {
             held_since: None,
             held: Duration::ZERO,
             held_away: Duration::ZERO,
+            sent_back: 0,
             cached: 0,
             matched: 0,
             dispatches: 0,

@@ -130,13 +130,15 @@ impl World {
     /// A gateway refuses: its client, or the gateway that forwarded, is told.
     fn rejected(&mut self, gateway: u16, id: RequestId, why: RejectWhy) {
         let now = self.now;
+        let here = self.region_of(gateway);
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.leave_queue(now);
         let (entry, attempt) = (flight.entry, flight.attempt);
-        let here = self.region_of(gateway);
         if entry != gateway {
+            flight.sent_back += u16::from(why == RejectWhy::NoRoom);
             let outcome = match why {
                 RejectWhy::RetriesExhausted { .. } => Outcome::ReplicaError,
+                RejectWhy::NoRoom => Outcome::NoRoom,
                 _ => Outcome::Full,
             };
             let delay = self.network.one_way(here, self.region_of(entry), id.0);

@@ -42,6 +42,8 @@ pub(crate) struct Flight {
     pub(crate) held: Duration,
     /// Of that, at the peer that it was forwarded to.
     pub(crate) held_away: Duration,
+    /// Forwards that a peer sent back because it had no room.
+    pub(crate) sent_back: u16,
     pub(crate) cached: u32,
     pub(crate) matched: u32,
     pub(crate) dispatches: u32,

@@ -8,7 +8,8 @@
 //! scenario gives the same report, byte for byte, on every machine: events are ordered by
 //! (time, sequence), chance comes from the seed, floating-point functions from `libm`.
 //!
-//! [`cluster`] is a world of its own: prefill replicas on a fabric, where the flow machine decides.
+//! [`cluster`] is a world of its own: prefill replicas on a fabric, where the flow machine decides;
+//! [`fleet`] is another: prefill and decode instances whose collectives and KV share links.
 //!
 //! It deliberately knows no files, no statistics and no plots: `bench` reads experiments, and makes
 //! tables of reports.
@@ -21,6 +22,7 @@ pub mod cluster;
 mod dispatch;
 mod event;
 mod faults;
+pub mod fleet;
 mod flight;
 mod gateway;
 mod handover;

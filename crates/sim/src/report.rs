@@ -42,6 +42,8 @@ pub struct Record {
     pub held: Duration,
     /// Of that, in the peer that it was forwarded to.
     pub held_away: Duration,
+    /// Forwards that a peer sent back because it had no room.
+    pub sent_back: u16,
     /// Prompt tokens.
     pub prompt_tokens: u32,
     /// Of those, cached where it ran.

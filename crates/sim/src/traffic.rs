@@ -250,7 +250,7 @@ impl World {
             return;
         }
         let forwarded_here = flight.peer == Some(gateway);
-        let failed = matches!(outcome, Outcome::Full | Outcome::ReplicaError);
+        let failed = !matches!(outcome, Outcome::Done | Outcome::ClientError);
         let retry = failed && !flight.streamed;
         let usage = (outcome == Outcome::Done).then_some(Usage {
             prompt_tokens: flight.prompt_tokens,
@@ -319,7 +319,7 @@ impl World {
         let fate = match outcome {
             Outcome::Done => Fate::Done,
             Outcome::ClientError => Fate::Invalid,
-            Outcome::Full | Outcome::ReplicaError => Fate::Lost,
+            Outcome::Full | Outcome::NoRoom | Outcome::ReplicaError => Fate::Lost,
         };
         let here = self.gateways[usize::from(gateway)].region;
         self.end_at_client(id, here, self.now, fate);
@@ -370,6 +370,7 @@ impl World {
             e2e: self.now.since(flight.sent),
             held: flight.held,
             held_away: flight.held_away,
+            sent_back: flight.sent_back,
             prompt_tokens: flight.prompt_tokens,
             cached_tokens: flight.cached,
             matched_tokens: flight.matched,

@@ -26,7 +26,7 @@ struct Session {
 }
 
 /// Replicas and sessions.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     replicas: u16,
     sessions: Vec<Session>,
     /// Distinct blocks held.
@@ -38,7 +38,7 @@ pub(super) struct Fleet {
 impl Fleet {
     /// Sessions until `blocks` distinct blocks are held. A third of them are held by two
     /// replicas; a session holds from a third of a prompt to nearly a whole one.
-    pub(super) fn new(seed: u64, replicas: u16, blocks: usize) -> Fleet {
+    pub(crate) fn new(seed: u64, replicas: u16, blocks: usize) -> Fleet {
         let mut rng = Rng::new(seed).fork(3);
         let mut fleet = Fleet {
             replicas,
@@ -98,7 +98,7 @@ impl Fleet {
     }
 
     /// The routing machine with the default policy, brought to hold all this by requests.
-    pub(super) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
+    pub(crate) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
         let default = policy::find("meridian").context("the default policy is registered")?;
         let mut routing = Routing::new(Config::new(default), seed);
         let now = Time::from_millis(1);

@@ -149,7 +149,7 @@ fn verdict(grid: &Grid<'_>, terms: &[usize]) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::spec::{Quick, Spec, read};
+    use crate::experiment::spec::{Smaller, Spec, read};
 
     // The file is fine, whole: every workload has its half, both halves have some, and every
     // change is one of the default policy.
@@ -165,7 +165,7 @@ mod tests {
         assert!(plan.systems.iter().all(|s| s.1.name == "meridian"));
         let mut none = spec;
         none.regions = Some(crate::experiment::spec::Ref::Named("skywalker".to_owned()));
-        none.quick = Quick::default();
+        none.quick = Smaller::default();
         none.workloads = vec![
             read("test", "{name: w, loads: [{generator: tree2, clients: [1, 1, 1]}]}").unwrap(),
         ];

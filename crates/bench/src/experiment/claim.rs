@@ -47,6 +47,31 @@ impl Claim {
         }
     }
 
+    /// A claim about a ratio, which ours agree with on the same side of 1 by more than 1 %. Without a
+    /// published ratio nothing agrees.
+    #[must_use]
+    pub fn ratios(what: &str, source: &str, published: &[f64], ours: &[f64]) -> Claim {
+        let range = |values: &[f64]| {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            match values {
+                [] => "-".to_owned(),
+                _ if format!("{least:.2}") == format!("{most:.2}") => format!("{least:.2}"),
+                _ => format!("{least:.2} to {most:.2}"),
+            }
+        };
+        let side = |value: f64| i8::from(value > 1.0 + SAME) - i8::from(value < 1.0 - SAME);
+        let first = published.first().map_or(0, |value| side(*value));
+        let agree = ours.iter().filter(|value| side(**value) == first).count();
+        Claim {
+            what: what.to_owned(),
+            source: source.to_owned(),
+            published: range(published),
+            ours: range(ours),
+            agree: (agree, ours.len()),
+        }
+    }
+
     /// A claim about one number of an experiment's own making.
     #[must_use]
     pub fn about(

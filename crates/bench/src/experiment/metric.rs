@@ -133,7 +133,7 @@ const RATES: [Metric; 3] = [
 ];
 
 /// Ratios and counts.
-const REST: [Metric; 17] = [
+const REST: [Metric; 18] = [
     percent("prefix_hit_ratio", "cached prompt tokens to prompt tokens, %", |r| {
         let tokens = |get: fn(&Record) -> u32| {
             let done = r.report.requests.iter().filter(|r| r.fate == Fate::Done);
@@ -164,6 +164,15 @@ const REST: [Metric; 17] = [
     plain("idle_held_ms", 0, "longest time that such a region held a forwarded request, ms", |r| {
         at_idle(r, |held| held.copied().fold(0.0, f64::max))
     }),
+    plain(
+        "sent_back",
+        2,
+        "forwards that a peer had no room for and sent back, for each hundred requests",
+        |r| {
+            let back = r.report.requests.iter().map(|x| f64::from(x.sent_back)).sum::<f64>();
+            share(100.0 * back, r.count(|_| true))
+        },
+    ),
     percent("slo_attainment", "requests with a TTFT objective that met it, %", |r| {
         objectives(r).and_then(|(met, all)| share(met, all))
     }),

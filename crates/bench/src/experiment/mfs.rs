@@ -196,25 +196,7 @@ impl<'a> Sweep<'a> {
         let cases = self.spec.cases.iter().enumerate();
         let about = cases.filter(|(_, c)| claim.cases.is_empty() || claim.cases.contains(&c.name));
         let ours: Vec<f64> = about.filter_map(|(nth, case)| self.ratio(claim, nth, case)).collect();
-        let range = |values: &[f64]| {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            match values {
-                [] => "-".to_owned(),
-                _ if format!("{least:.2}") == format!("{most:.2}") => format!("{least:.2}"),
-                _ => format!("{least:.2} to {most:.2}"),
-            }
-        };
-        let side = |value: f64| i8::from(value > 1.01) - i8::from(value < 0.99);
-        let published = claim.published.first().map_or(0, |value| side(*value));
-        let agree = ours.iter().filter(|value| side(**value) == published).count();
-        Claim {
-            what: claim.what.clone(),
-            source: claim.source.clone(),
-            published: range(&claim.published),
-            ours: range(&ours),
-            agree: (agree, ours.len()),
-        }
+        Claim::ratios(&claim.what, &claim.source, &claim.published, &ours)
     }
 
     fn ratio(&self, claim: &FlowClaim, nth: usize, case: &Case) -> Option<f64> {

@@ -20,6 +20,8 @@ pub mod figures;
 pub mod generator;
 mod gorgo;
 pub mod grid;
+mod heroserve;
+pub mod live;
 mod llm_cache_router;
 pub mod metric;
 mod mfs;
@@ -54,7 +56,7 @@ use table::Table;
 /// How to run an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Seeds; the experiment's own number by default, 1 in the small variant.
+    /// Seeds; the experiment's own number by default, 1 in the small variant and live.
     pub seeds: Option<u32>,
     /// The small variant.
     pub quick: bool,
@@ -135,7 +137,8 @@ pub fn run(
     progress: &Progress<'_>,
 ) -> anyhow::Result<Outcome> {
     let spec: Spec = spec::read(entry.name, entry.yaml)?;
-    let seeds = options.seeds.unwrap_or(if options.quick { 1 } else { spec.seeds });
+    let few = options.quick || options.live;
+    let seeds = options.seeds.unwrap_or(if few { 1 } else { spec.seeds });
     if seeds == 0 {
         bail!("seeds: 0 runs nothing; use 1 or more");
     }

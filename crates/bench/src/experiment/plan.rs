@@ -10,7 +10,7 @@ use meridian_workload::Generator;
 
 use super::catalogue::{catalogue, comparison};
 use super::generator;
-use super::spec::{Fleet, Load, Measure, Quick, Regions, Spec, System, Workload};
+use super::spec::{Fleet, Load, Measure, Regions, Smaller, Spec, System, Workload};
 use super::trace::Recorded;
 
 /// What a simulation needs of an experiment.
@@ -168,8 +168,8 @@ impl Plan {
         &self.systems[cell.system].0.name
     }
 
-    /// The small variant.
-    fn smaller(mut self, quick: &Quick) -> Plan {
+    /// A small variant.
+    pub(super) fn smaller(mut self, quick: &Smaller) -> Plan {
         let stays = |names: &[String], name: &String| names.is_empty() || names.contains(name);
         self.fleets.retain(|f| stays(&quick.fleets, &f.name));
         self.workloads.retain(|w| stays(&quick.workloads, &w.0.name));

@@ -2,8 +2,8 @@
 //! line names another.
 
 use super::{
-    Context, Findings, ablation, calibration, cells, gorgo, llm_cache_router, mfs, saturation,
-    skywalker_cost, skywalker_load, tuning, versus,
+    Context, Findings, ablation, calibration, cells, gorgo, heroserve, live, llm_cache_router, mfs,
+    saturation, skywalker_cost, skywalker_load, tuning, versus,
 };
 
 /// What runs an experiment.
@@ -45,10 +45,10 @@ pub static ALL: &[Entry] = &[
     entry!("skywalker-fig4"),
     entry!("skywalker-fig5", skywalker_load::similarity_figures),
     entry!("skywalker-fig6"),
-    entry!("skywalker-fig8"),
+    entry!("skywalker-fig8", cells::run, Some(live::run)),
     entry!("skywalker-fig9"),
-    entry!("skywalker-fig10"),
-    entry!("gorgo-tables", gorgo::tables),
+    entry!("skywalker-fig10", cells::run, Some(live::run)),
+    entry!("gorgo-tables", gorgo::tables, Some(live::run)),
     entry!("gorgo-fit", gorgo::fit),
     entry!("llm-cache-router", llm_cache_router::run),
     entry!("mfs-fig5", mfs::run),
@@ -59,8 +59,14 @@ pub static ALL: &[Entry] = &[
     entry!("mfs-fig13", mfs::run),
     entry!("mfs-fig14", mfs::run),
     entry!("mfs-ablation", mfs::run),
+    entry!("heroserve-fig1", heroserve::share),
+    entry!("heroserve-fig2", heroserve::hops),
+    entry!("heroserve-fig7", heroserve::fleets),
+    entry!("heroserve-fig8", heroserve::fleets),
+    entry!("heroserve-fig9", heroserve::exchanges),
+    entry!("heroserve-fig10", heroserve::fleets),
     entry!("calibration", calibration::run),
-    entry!("several-gateways"),
+    entry!("several-gateways", cells::run, Some(live::run)),
     entry!("herding"),
     entry!("open-loop-rates"),
     entry!("baseline-grid", tuning::run),

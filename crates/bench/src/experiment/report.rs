@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::{Findings, Outcome, claim, results};
+use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
 
 impl Outcome {
@@ -68,7 +68,10 @@ impl Outcome {
     }
 
     fn how(&self) -> String {
-        if self.live || (self.spec.regions.is_none() && !self.spec.comparison) {
+        if self.live {
+            return live::how(&self.spec, self.quick) + " ";
+        }
+        if self.spec.regions.is_none() && !self.spec.comparison {
             return String::new();
         }
         let measure = self.spec.measure;

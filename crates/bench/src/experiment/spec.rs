@@ -8,6 +8,7 @@
 //! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
 
 mod compare;
+mod fleets;
 mod flow;
 mod reference;
 mod trace;
@@ -18,6 +19,7 @@ use meridian_wire::config::{AdmissionMode, Held, Policy, Probe, Span};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{Exception, Half, Sweep, Tuned};
+pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
 pub use reference::{Ref, read};
 pub use trace::Trace;
@@ -55,7 +57,9 @@ pub struct Spec {
     pub first_seed: u64,
     /// The small variant, for smoke tests.
     #[serde(default)]
-    pub quick: Quick,
+    pub quick: Smaller,
+    /// The scale at which it runs on real processes, where it can.
+    pub live: Option<Smaller>,
     /// Metrics that the tables show.
     #[serde(default)]
     pub show: Vec<String>,
@@ -73,6 +77,10 @@ pub struct Spec {
     pub exceptions: Vec<Exception>,
     /// Clusters under flow policies.
     pub flow: Option<FlowSweep>,
+    /// Planned fleets under HeroServe's systems.
+    pub fleet: Option<Fleets>,
+    /// Collectives alone, on such fleets.
+    pub exchanges: Option<Exchanges>,
     /// Numbers that the code of an experiment of its own kind reads.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
@@ -275,10 +283,10 @@ impl Default for Measure {
     }
 }
 
-/// The small variant: what it leaves out, and how much smaller the rest is.
+/// A small variant: what it leaves out, and how much smaller the rest is.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Quick {
+pub struct Smaller {
     /// The part that counts.
     pub measure: Measure,
     /// Clients, rates and replicas are multiplied by this; what was above 0 stays at least 1.
@@ -293,9 +301,9 @@ pub struct Quick {
     pub knobs: BTreeMap<String, f64>,
 }
 
-impl Default for Quick {
-    fn default() -> Quick {
-        Quick {
+impl Default for Smaller {
+    fn default() -> Smaller {
+        Smaller {
             measure: Measure { warmup: Span::secs(5), window: Span::secs(20) },
             share: 0.25,
             fleets: Vec::new(),

@@ -46,6 +46,7 @@ pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
         e2e: Duration::from_millis(e2e),
         held: Duration::ZERO,
         held_away: Duration::ZERO,
+        sent_back: 0,
         prompt_tokens: 100,
         cached_tokens: 50,
         matched_tokens: 50,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::{HeaderValue, Uri};
+use http::HeaderValue;
 use meridian_workload::{Day, Poisson, ProgramKey, Walk};
 use tokio::task::JoinSet;
 
@@ -120,6 +120,7 @@ fn start(load: &Arc<Load>, programs: &mut JoinSet<()>) {
 
 /// One client of a closed loop.
 async fn closed(load: Arc<Load>, client: u32, clients: u32) {
+    tokio::time::sleep(load.options.ramp * client / clients).await;
     for ordinal in 0..load.options.share_of(client, clients) {
         if load.stopped.load(Relaxed) {
             return;
@@ -167,6 +168,7 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     load.tally().counts.programs += 1;
     let session = HeaderValue::from_str(&format!("{:016x}", walk.program().session))
         .expect("hexadecimal digits are a header value");
+    let order = load.order(key, walk.program().session);
     let (mut on, mut due, mut well) = (JoinSet::new(), due, true);
     loop {
         let mut open = !load.stopped.load(Relaxed);
@@ -178,7 +180,14 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
             }
             let body = body::chat(&load.options, &load.model_json, &walk, node);
             let (load, session, due) = (load.clone(), session.clone(), due.take());
-            on.spawn(async move { (node, request(&load, key, node, &session, body, due).await) });
+            let think = walk.program().nodes[node].think;
+            on.spawn(async move {
+                if !load.thinks(think).await {
+                    return (node, Err(End::Aborted));
+                }
+                let asked = Asked { key, node, order, session: &session };
+                (node, request(&load, asked, body, due).await)
+            });
         }
         let Some(ended) = on.join_next().await else { break };
         let (node, reply) = ended.expect("nobody aborts a request but by dropping its program");
@@ -196,27 +205,35 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     well
 }
 
+/// A request of a program.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    key: ProgramKey,
+    node: usize,
+    /// Which endpoints it goes to.
+    order: usize,
+    session: &'a HeaderValue,
+}
+
 /// Sends one request and records its end: the reply if there is a whole one.
 async fn request(
     load: &Load,
-    key: ProgramKey,
-    node: usize,
-    session: &HeaderValue,
+    asked: Asked<'_>,
     body: Bytes,
     due: Option<Instant>,
 ) -> Result<Reply, End> {
     let begun = load.begin(due);
-    let hang_up = load.hangs_up(key, node);
+    let hang_up = load.hangs_up(asked.key, asked.node);
     let most = hang_up.unwrap_or(load.options.timeout);
     let mut seen = Seen::default();
-    let work = somewhere(load, load.order(key), session, body, begun.from, &mut seen);
+    let work = somewhere(load, asked, body, begun.from, &mut seen);
     let end = match tokio::time::timeout(most, work).await {
         Ok(Ok(())) => End::Ok,
         Ok(Err(kind)) => End::Error(kind),
         Err(_) if hang_up.is_some() => End::Aborted,
         Err(_) => End::Error(ErrorKind::Timeout),
     };
-    load.tally().end(begun, end, &seen, load.options.slo_ttft);
+    load.end(begun, end, &seen);
     match end {
         End::Ok => Ok(body::as_reply(&seen.reply)),
         end => Err(end),
@@ -227,12 +244,12 @@ async fn request(
 /// several addresses.
 async fn somewhere(
     load: &Load,
-    order: &[Uri],
-    session: &HeaderValue,
+    Asked { order, session, .. }: Asked<'_>,
     body: Bytes,
     from: Instant,
     seen: &mut Seen,
 ) -> Result<(), ErrorKind> {
+    let order = &load.orders[order];
     let (last, others) = order.split_last().expect("there is at least one endpoint");
     for uri in others {
         let request = load.http_request(uri, session, body.clone());

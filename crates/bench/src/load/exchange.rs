@@ -28,6 +28,7 @@ pub(super) async fn exchange(
     seen.answered = true;
     let (parts, body) = response.into_parts();
     seen.replica = parts.headers.get("x-meridian-replica").cloned();
+    seen.forwarded = parts.headers.contains_key("x-meridian-peer");
     if !parts.status.is_success() {
         // Read to its end, so that the connection stays usable.
         let _ = Limited::new(body, MAX_BODY).collect().await;

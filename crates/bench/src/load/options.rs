@@ -1,13 +1,16 @@
 //! What to send, where, how fast and for how long.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
+use meridian_wire::config::Policy;
 use meridian_workload::{Chat, Day, Generator, Mixed, Sessions, Tree};
 use serde::{Deserialize, Serialize};
 
 use super::place::{Place, Site, nearest_first};
+use crate::experiment::generator;
 
 /// How programs start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,10 +34,12 @@ pub enum Arrivals {
 }
 
 /// The knobs of the workloads, one set for all of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// One of [`Workload::NAMES`].
     pub name: String,
+    /// A generator of the experiments with its own knobs, in place of all of these.
+    pub generator: Option<Policy>,
     /// Turns of a session.
     pub turns: u32,
     /// Bytes of the system prompt that sessions share.
@@ -51,6 +56,7 @@ impl Default for Workload {
     fn default() -> Workload {
         Workload {
             name: "sessions".into(),
+            generator: None,
             turns: 8,
             system_bytes: 6 * 1024,
             question_bytes: 160,
@@ -66,6 +72,9 @@ impl Workload {
 
     /// The generator of the named workload.
     pub fn generator(&self) -> anyhow::Result<Arc<dyn Generator>> {
+        if let Some(named) = &self.generator {
+            return generator::build(named).map_err(|errors| anyhow!(errors.join("\n")));
+        }
         ensure!(self.max_tokens > 0, "max_tokens is 0: a reply has at least one token");
         ensure!(self.turns > 0, "turns is 0: a session has at least one turn");
         ensure!((1..=6).contains(&self.depth), "depth is {}: use 1 to 6", self.depth);
@@ -107,6 +116,8 @@ impl Workload {
 pub struct Options {
     /// The endpoint, without `/v1`.
     pub url: String,
+    /// Endpoints that share the sessions with it, each session at one of them.
+    pub also: Vec<String>,
     /// Where a request goes, in this order, when no byte of an answer came from there.
     pub elsewhere: Vec<String>,
     /// Gateways with their places, instead of `url` and `elsewhere`: each client asks the nearest,
@@ -125,6 +136,10 @@ pub struct Options {
     pub workload: Workload,
     /// When it is sent.
     pub arrivals: Arrivals,
+    /// Clients of a closed loop start within this time, evenly spread.
+    pub ramp: Duration,
+    /// The number of the first client: loads beside each other have clients of their own.
+    pub first_client: u32,
     /// The day of a closed loop's clients; without one all are always awake.
     pub day: Option<Day>,
     /// The region that the clients stand for.
@@ -161,6 +176,8 @@ pub struct Options {
     pub max_programs: usize,
     /// TTFT that a request must meet to count as goodput.
     pub slo_ttft: Option<Duration>,
+    /// A line for each request that has ended goes here.
+    pub records: Option<PathBuf>,
     /// Admin address of the gateway whose counts must agree.
     pub check_gateway: Option<String>,
     /// How long the gateway may take to record the last end before its counts are judged.
@@ -173,6 +190,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             url: String::new(),
+            also: Vec::new(),
             elsewhere: Vec::new(),
             sites: Vec::new(),
             places: Vec::new(),
@@ -181,6 +199,8 @@ impl Default for Options {
             system: "live".into(),
             workload: Workload::default(),
             arrivals: Arrivals::Closed { clients: 8 },
+            ramp: Duration::ZERO,
+            first_client: 0,
             day: None,
             region: 0,
             seed: 1,
@@ -199,6 +219,7 @@ impl Default for Options {
             drain: Duration::from_secs(30),
             max_programs: 10_000,
             slo_ttft: None,
+            records: None,
             check_gateway: None,
             settle: Duration::from_secs(5),
             tick: Duration::from_secs(1),
@@ -218,6 +239,10 @@ impl Options {
         ensure!(
             self.sites.is_empty() || self.elsewhere.is_empty(),
             "elsewhere is given by the gateways' places: leave it out"
+        );
+        ensure!(
+            self.also.is_empty() || self.sites.is_empty(),
+            "endpoints that share the sessions stand nowhere: leave out --also, or --at and --gateway"
         );
         let share = self.abort_share;
         ensure!((0.0..=1.0).contains(&share), "abort_share is {share}: use 0 to 1");
@@ -249,12 +274,13 @@ impl Options {
         Ok(())
     }
 
-    /// The addresses that clients ask, in order: a list for each place, one where nobody stands
-    /// anywhere.
+    /// The addresses that clients ask, in order: a list for each place, or for each endpoint where
+    /// nobody stands anywhere.
     pub(super) fn orders(&self) -> Vec<Vec<&str>> {
         if self.sites.is_empty() {
-            let all = [&self.url].into_iter().chain(&self.elsewhere);
-            return vec![all.map(String::as_str).collect()];
+            let order = |first| [first].into_iter().chain(&self.elsewhere).map(String::as_str);
+            let first = [&self.url].into_iter().chain(&self.also);
+            return first.map(|first| order(first).collect()).collect();
         }
         let order = |place: &Place| -> Vec<&str> {
             nearest_first(&self.sites, *place).iter().map(|site| site.url.as_str()).collect()

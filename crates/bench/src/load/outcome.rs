@@ -103,6 +103,8 @@ pub(super) struct Seen {
     /// The head of an answer came.
     pub(super) answered: bool,
     pub(super) replica: Option<http::HeaderValue>,
+    /// A peer of the gateway that was asked gave it.
+    pub(super) forwarded: bool,
     /// From the start to the first token.
     pub(super) ttft: Option<Duration>,
     /// Events that carried a piece of the answer.

@@ -8,18 +8,21 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 use http_body_util::Full;
-use meridian_base::keyed;
+use meridian_base::{keyed, mix};
 use meridian_workload::{Generator, ProgramKey};
 
 use super::http::{self as client, Http};
 use super::options::{Arrivals, Options};
-use super::outcome::ErrorKind;
+use super::outcome::{End, ErrorKind, Seen};
+use super::records::{Record, Records};
 use super::report::{Report, Row};
 use super::tally::{Begun, Tally};
 use crate::commit;
 
 /// The paths from a node that decide whether and when its client hangs up.
 const ABORTS: u64 = 1 << 40;
+/// What spreads sessions over endpoints.
+const SPREAD: u64 = 0x434C_4945;
 
 /// The addresses of the chat completions, as clients ask them, by place.
 fn endpoints(options: &Options) -> anyhow::Result<Vec<Vec<Uri>>> {
@@ -33,7 +36,7 @@ pub(super) struct Load {
     pub(super) options: Options,
     pub(super) http: Http,
     /// Where a request goes, and where next, by its client's place.
-    orders: Vec<Vec<Uri>>,
+    pub(super) orders: Vec<Vec<Uri>>,
     headers: HeaderMap,
     /// What `Authorization` may say.
     keys: Vec<HeaderValue>,
@@ -46,6 +49,7 @@ pub(super) struct Load {
     tickets: AtomicU64,
     window_end: Mutex<Option<Instant>>,
     tally: Mutex<Tally>,
+    records: Option<Records>,
 }
 
 impl Load {
@@ -73,6 +77,7 @@ impl Load {
             tickets: AtomicU64::new(0),
             window_end: Mutex::new(None),
             tally: Mutex::new(Tally::new()),
+            records: options.records.as_deref().map(Records::to).transpose()?,
             options,
             http,
         })
@@ -82,18 +87,21 @@ impl Load {
         self.tally.lock().expect("no thread panics while it counts")
     }
 
-    /// Where a program's requests go, and where next. Programs of an open loop come from one place
-    /// after the other.
-    pub(super) fn order(&self, key: ProgramKey) -> &[Uri] {
+    /// Which of the orders a program's requests go by. Programs of an open loop come from one place
+    /// after the other; endpoints that share the sessions get them by chance, as the simulator's
+    /// gateways do.
+    pub(super) fn order(&self, key: ProgramKey, session: u64) -> usize {
         let turn = match self.options.arrivals {
+            _ if !self.options.also.is_empty() => mix(session, SPREAD),
             Arrivals::Closed { .. } => u64::from(key.client),
             _ => key.ordinal,
         };
-        &self.orders[(turn % self.orders.len() as u64) as usize]
+        (turn % self.orders.len() as u64) as usize
     }
 
     pub(super) fn key(&self, client: u32, ordinal: u64) -> ProgramKey {
-        ProgramKey { seed: self.options.seed, region: self.options.region, client, ordinal }
+        let Options { seed, region, first_client, .. } = self.options;
+        ProgramKey { seed, region, client: first_client + client, ordinal }
     }
 
     /// Leave to send one more request.
@@ -117,6 +125,15 @@ impl Load {
         true
     }
 
+    /// A client thinks before it asks; false when the run ended meanwhile.
+    pub(super) async fn thinks(&self, think: Duration) -> bool {
+        if think.is_zero() {
+            return true;
+        }
+        tokio::time::sleep(think).await;
+        !self.stopped.load(Relaxed)
+    }
+
     pub(super) fn begin(&self, due: Option<Instant>) -> Begun {
         let now = Instant::now();
         let from = due.unwrap_or(now);
@@ -127,6 +144,14 @@ impl Load {
             tally.lateness.record(now.saturating_duration_since(from));
         }
         Begun { from, warm }
+    }
+
+    /// A request has ended.
+    pub(super) fn end(&self, begun: Begun, end: End, seen: &Seen) {
+        self.tally().end(begun, end, seen, self.options.slo_ttft);
+        if let Some(records) = &self.records {
+            records.write(&Record::of(begun.from - self.start, begun.from.elapsed(), end, seen));
+        }
     }
 
     /// When the client of this request hangs up, if it does: drawn from the request's own path.

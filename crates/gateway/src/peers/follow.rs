@@ -122,6 +122,7 @@ impl Follower {
     ) -> Result<(), Status> {
         let mut page = peers.bulletin.follow(&shared.driver);
         self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
+        let mut first = Some(shared.driver.first_digest());
         let mut told_models = None;
         let mut is_new = true;
         loop {
@@ -136,6 +137,11 @@ impl Follower {
                             shared.driver.tell(Input::StealAsked { by, count });
                         }
                     }
+                    Some(Ask::Holdings(replica)) => {
+                        for told in peers.handover.tell(&shared, &replica) {
+                            self.send.send(Ok(told)).await.map_err(gone)?;
+                        }
+                    }
                     Some(Ask::Hello(_) | Ask::Unknown) => {}
                     None => return Ok(()),
                 },
@@ -148,6 +154,7 @@ impl Follower {
                         continue;
                     }
                     let digest = page.borrow_and_update().clone();
+                    let digest = first.take().map_or(digest, Arc::new);
                     is_new = false;
                     let news = self.telling.news(shared.driver.clock.now(), &digest);
                     room.send(Ok(Tell::News(news)));

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::uri::Authority;
 use meridian_base::{PeerId, Rng, keyed};
 use meridian_routing::{Input, PeerSpec};
 use meridian_wire::peer::Identity;
@@ -47,6 +48,8 @@ pub(crate) struct Link {
     /// Held requests to ask it for. Set under the machine's lock, so it is not in the state, under
     /// whose lock the machine is told of the peer.
     pub(super) steal: AtomicU32,
+    /// Replicas that this gateway was given and that the peer is to be asked about.
+    given: Mutex<Vec<Authority>>,
     pub(super) wants: Notify,
     /// The peer dialled here, so it lives: who waits to dial it again need not wait.
     pub(super) lives: Notify,
@@ -95,6 +98,7 @@ impl Link {
             taken: Arc::default(),
             rtt: AtomicU64::new(0),
             steal: AtomicU32::new(0),
+            given: Mutex::default(),
             wants: Notify::new(),
             lives: Notify::new(),
         })
@@ -116,6 +120,21 @@ impl Link {
     pub(super) fn steal(&self, count: u32) {
         self.steal.store(count, Ordering::Relaxed);
         self.wants.notify_one();
+    }
+
+    /// Asks it what it knows of a replica, now or when it is connected.
+    pub(super) fn ask(&self, replica: &Authority) {
+        let mut given = self.given.lock().expect("no panic while held");
+        if !given.contains(replica) {
+            given.push(replica.clone());
+        }
+        drop(given);
+        self.wants.notify_one();
+    }
+
+    /// Replicas that it was not asked about yet.
+    pub(super) fn given(&self) -> Vec<Authority> {
+        std::mem::take(&mut *self.given.lock().expect("no panic while held"))
     }
 
     /// Waits before it is dialled again, or until it dials here. Many gateways that lost one peer do

@@ -16,6 +16,7 @@ mod codec;
 mod dial;
 mod follow;
 mod forward;
+mod handover;
 mod inbound;
 mod line;
 mod link;
@@ -28,7 +29,9 @@ mod traffic;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::Authority;
 use meridian_base::{PeerId, keyed};
+use meridian_routing::Holdings;
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::peer::{Hello, Identity};
 use meridian_wire::{admin, config};
@@ -41,6 +44,7 @@ use crate::shared::Shared;
 
 pub(crate) use bulletin::Bulletin;
 pub(crate) use forward::{Outgoing, REFUSED};
+use handover::Handover;
 pub(crate) use inbound::Report;
 pub(crate) use link::Link;
 pub(crate) use models::Models;
@@ -57,6 +61,7 @@ pub(crate) struct Peers {
     bulletin: Bulletin,
     links: Vec<Arc<Link>>,
     pub(crate) models: Models,
+    handover: Handover,
     /// What gateways send on that this one does not follow.
     others: Arc<Tally>,
     /// Requests that peers sent on and that have not ended.
@@ -85,6 +90,7 @@ impl Peers {
             bulletin: Bulletin::default(),
             links,
             models: Models::default(),
+            handover: Handover::default(),
             others: Arc::default(),
             inbound: TaskTracker::new(),
         }))
@@ -105,6 +111,16 @@ impl Peers {
         if let Some(link) = self.links.get(from.index()) {
             link.steal(count);
         }
+    }
+
+    /// This gateway was given a replica: peers may know what it holds.
+    pub(crate) fn given(&self, replica: &Authority) {
+        self.links.iter().for_each(|link| link.ask(replica));
+    }
+
+    /// A replica leaves; who gets it may ask.
+    pub(crate) fn leaves(&self, replica: &Authority, holdings: Holdings) {
+        self.handover.keep(replica, holdings);
     }
 
     /// Looks whether the files of the certificates changed.

@@ -3,6 +3,7 @@
 //! A lost stream is opened anew after a pause that doubles. Heartbeats measure the round trip as
 //! long as it lives; the shortest since the last digest goes to the machine with it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
+use http::uri::{Authority, PathAndQuery};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -26,6 +27,7 @@ use tonic::{Request, Status, Streaming};
 
 use super::codec::Messages;
 use super::dial::{DialError, dial};
+use super::handover;
 use super::link::Link;
 use super::{PATIENCE, Peers};
 use crate::shared::Shared;
@@ -95,11 +97,14 @@ struct Session<'a> {
     hearing: Hearing,
     /// The shortest round trip since the last digest.
     rtt: Option<Duration>,
+    /// Replicas that it is to be asked about.
+    unasked: VecDeque<Authority>,
 }
 
 impl<'a> Session<'a> {
     fn new(shared: &'a Shared, peers: &'a Peers, link: &'a Link) -> Session<'a> {
-        Session { shared, peers, link, hearing: Hearing::default(), rtt: None }
+        let (hearing, unasked) = (Hearing::default(), VecDeque::new());
+        Session { shared, peers, link, hearing, rtt: None, unasked }
     }
 
     async fn run(&mut self) -> Broken {
@@ -129,7 +134,17 @@ impl<'a> Session<'a> {
                 }
                 _ = beats.tick() => Ask::Heartbeat(self.shared.driver.clock.now().as_nanos()),
                 () = self.link.wants.notified() => {
-                    Ask::Steal(self.link.steal.swap(0, Ordering::Relaxed))
+                    self.unasked.extend(self.link.given());
+                    match self.link.steal.swap(0, Ordering::Relaxed) {
+                        0 => continue,
+                        count => Ask::Steal(count),
+                    }
+                }
+                room = asks.reserve(), if !self.unasked.is_empty() => {
+                    if let (Ok(room), Some(replica)) = (room, self.unasked.pop_front()) {
+                        room.send(Ask::Holdings(replica.to_string()));
+                    }
+                    continue;
                 }
                 () = &mut silent => return Err(Broken::Silent("it is silent")),
             };
@@ -195,6 +210,11 @@ impl<'a> Session<'a> {
             Tell::News(news) => self.news(news)?,
             Tell::Models(names) => {
                 self.peers.models.tell(self.link.id, names, &self.shared.fleet);
+            }
+            Tell::Holdings(replica, holdings) => {
+                if self.link.state().prefixes {
+                    handover::take(self.shared, &self.link.identity, &replica, holdings);
+                }
             }
             Tell::Hello(_) | Tell::Unknown => {}
         }

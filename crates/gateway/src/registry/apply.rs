@@ -1,7 +1,8 @@
 //! Makes the replicas here those that the view asks for.
 //!
 //! Where the registry has a record of a replica, it decides, whether this gateway's own file names
-//! the replica or not; a replica that it has no record of is left alone. One that others are to
+//! the replica or not; a replica that it has no record of is left alone, but for a region that drains,
+//! which takes nothing new anywhere. One that others are to
 //! serve drains first: it takes nothing new and leaves when what this gateway sent there has ended.
 //! A record that is no longer there lets its replica go in the same way, except where the control
 //! plane came back with another store: a lost file shall not empty a fleet.
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use meridian_routing::{Config as Routing, IndexSpec, Input};
 use meridian_wire::config::Gateway as Config;
-use meridian_wire::registry::Snapshot;
+use meridian_wire::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
 
 use super::wanted::{Away, Want, Wants, wants};
@@ -55,7 +56,9 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
             if let Some(newest) = newest {
                 apply(&shared, &following, &newest, &mut state);
             }
-            state.ours.values().any(|ours| ours.standing == Standing::Leaves)
+            // Others may be found meanwhile, which drain as well.
+            let drains = !state.drained.is_empty();
+            drains || state.ours.values().any(|ours| ours.standing == Standing::Leaves)
         };
         tokio::select! {
             changed = view.changed() => if changed.is_err() { return },
@@ -104,7 +107,26 @@ fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &m
             Err(problem) => drop(wants.problems.insert(problem)),
         }
     }
+    drain_others(shared, view, state);
     tell(state, wants);
+}
+
+/// Drains with their region the replicas that the registry has no record of, and brings them back.
+fn drain_others(shared: &Shared, view: &Snapshot, state: &mut State) {
+    let region = view.regions.get(&shared.config.region);
+    if region.is_none_or(|region| region.wanted == Wanted::Up) {
+        for id in std::mem::take(&mut state.drained) {
+            shared.driver.tell(Input::Resumed(id));
+        }
+        return;
+    }
+    let decided = |member: &Member| state.ours.contains_key(member.authority.as_str());
+    let others: BTreeSet<_> =
+        shared.fleet.all().iter().filter(|member| !decided(member)).map(|m| m.id).collect();
+    for id in others.difference(&state.drained) {
+        shared.driver.tell(Input::Draining(*id));
+    }
+    state.drained = others;
 }
 
 /// Tells what can't be done, each thing once.
@@ -146,7 +168,7 @@ fn take(
 ) -> Result<Ours, String> {
     let standing = known.map_or(Standing::Serves, |ours| ours.standing);
     // One that is described otherwise joins anew.
-    let fits = |member: &Member| member.spec == want.spec && member.rtt == want.rtt;
+    let fits = |member: &Member| member.spec == want.spec && member.known_rtt == want.rtt;
     let (member, was) = match there {
         Some(member) if fits(&member) => (member, standing),
         there => {

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use meridian_base::{Rng, keyed};
+use meridian_base::{ReplicaId, Rng, keyed};
 use meridian_tls::{FileError, Look};
 use meridian_wire::registry::Snapshot;
 use meridian_wire::{admin, config};
@@ -68,6 +68,8 @@ struct State {
     lease: Option<String>,
     /// The registry's replicas that are here, by host and port.
     ours: BTreeMap<String, Ours>,
+    /// Replicas that drain with the region though the registry has no record of them.
+    drained: BTreeSet<ReplicaId>,
     /// The policy in force, where it is not the one that the gateway's file says.
     policy: Option<config::Policy>,
     /// What of the view can't be done.

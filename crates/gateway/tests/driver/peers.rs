@@ -93,6 +93,49 @@ async fn other_secrets_share_no_prefixes() {
     assert!(!status.peers[0].prefixes);
 }
 
+/// What `eu` expects in a replica's cache when it is given both of `us`, one of which has read the
+/// prompt, and whether it sends the prompt there.
+async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
+    let fleet = Fleet::new("prod");
+    let both = [Replica::start().await, Replica::start().await];
+    let (mut us, eu) = two(&fleet, &both[0]);
+    us.secret = secret.map(str::to_owned).or(us.secret);
+    let (us, eu) = (Region::start(us).await, Region::start(eu).await);
+    let add = |at: usize| format!(r#"{{"url": "{}"}}"#, both[at].url());
+    us.admin("POST", "/admin/replicas", &add(1)).await;
+    let up = |s: &Status| s.replicas.len() == 2 && s.replicas.iter().all(|r| r.state == "up");
+    us.until("both are up", up).await;
+    eu.until("eu follows us", is_up).await;
+    let prompt = "a long way to go ".repeat(100);
+    assert_eq!(call(us.listen, chat(&prompt)).await.status, 200);
+    let read = both.iter().position(|replica| replica.count() == 1).unwrap();
+    if left_first {
+        us.admin("DELETE", "/admin/replicas/r0", "").await;
+        us.admin("DELETE", "/admin/replicas/r1", "").await;
+        us.until("it has none", |s| s.replicas.is_empty()).await;
+    }
+    // The one that has not read it first: without a reason it would get the prompt.
+    eu.admin("POST", "/admin/replicas", &add(1 - read)).await;
+    eu.admin("POST", "/admin/replicas", &add(read)).await;
+    eu.until("eu has them", up).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let answer = call(eu.listen, chat(&prompt)).await;
+    (answer.header("x-meridian-prefix-match").to_owned(), both[read].count() == 2)
+}
+
+// A gateway that is given replicas learns from one that has them, or had them within the last minute,
+// what they hold: a prompt goes to the replica that has read it. Where hashes do not compare it learns
+// nothing.
+#[tokio::test(start_paused = true)]
+async fn replicas_are_handed_over() {
+    for left_first in [false, true] {
+        let (matched, there) = handed_over(None, left_first).await;
+        assert!(there && matched != "0.00", "{matched}, let go first: {left_first}");
+        let (matched, _) = handed_over(Some("another"), left_first).await;
+        assert_eq!(matched, "0.00");
+    }
+}
+
 // A peer that goes down is lost, then gone; when it is there again, it is followed again, and at once
 // though the pause between two tries has grown to seconds: its own dialling tells.
 #[tokio::test(start_paused = true)]

@@ -65,7 +65,14 @@ async fn the_registry_is_done() {
     change(&plane, "POST", "/admin/replicas/a/undrain").await;
     eu.until("it serves again", |s| states(s) == both).await;
     change(&plane, "POST", "/admin/regions/eu/drain").await;
-    eu.until("its region drains", |s| states(s) == ["up", "draining"]).await;
+    eu.until("its region drains", |s| states(s) == ["draining", "draining"]).await;
+    let found = Replica::start().await;
+    let spec = format!(r#"{{"url": "{}"}}"#, found.url());
+    eu.admin("POST", "/admin/replicas", &spec).await;
+    eu.until("what is found meanwhile drains too", |s| states(s) == ["draining"; 3]).await;
+    let peer = call(eu.listen, chat("hi")).await;
+    assert_eq!(peer.status, 503, "{}", peer.text());
+    eu.admin("DELETE", "/admin/replicas/r2", "").await;
     change(&plane, "POST", "/admin/regions/eu/undrain").await;
     eu.until("its region serves again", |s| states(s) == both).await;
     change(&plane, "DELETE", "/admin/replicas/a").await;

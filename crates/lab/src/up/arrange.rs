@@ -29,7 +29,7 @@ impl Shared {
         options: &Options,
         regions: &[Region],
     ) -> Result<Shared> {
-        let distance = fleet.distance(&routes(regions)).await?;
+        let distance = fleet.distance(&routes(regions), Vec::new()).await?;
         if options.topology == CENTRAL {
             return Ok(Shared { distance, common: None });
         }
@@ -98,6 +98,7 @@ fn peers(
         listen: "127.0.0.1:0".into(),
         files: [certificates.ca(), certificate, key],
         gateways: regions.iter().filter(|to| to.name != here).map(one).collect(),
+        digests: None,
     }
 }
 

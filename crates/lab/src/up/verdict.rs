@@ -4,25 +4,15 @@ use std::fmt::Write as _;
 
 use meridian_wire::admin::Status;
 
-use super::total::total;
 use crate::load::ReportQuantiles;
 use crate::page::{self, Seen};
+use crate::total::total;
 use crate::{ClientCounts, Counts, Report};
 
 /// What the clients of all regions counted; none where there were none.
 pub(super) fn clients(reports: &[Option<Report>]) -> Option<ClientCounts> {
     let counts = reports.iter().flatten().map(|report| report.counts);
-    counts.reduce(|a, b| ClientCounts {
-        sent: a.sent + b.sent,
-        ok: a.ok + b.ok,
-        aborted: a.aborted + b.aborted,
-        errors: a.errors + b.errors,
-        bare: a.bare + b.bare,
-        moved: a.moved + b.moved,
-        output_tokens: a.output_tokens + b.output_tokens,
-        prompt_tokens: a.prompt_tokens + b.prompt_tokens,
-        cached_tokens: a.cached_tokens + b.cached_tokens,
-    })
+    counts.reduce(|a, b| a + b)
 }
 
 /// Everything that must hold of the numbers.

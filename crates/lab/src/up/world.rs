@@ -12,9 +12,9 @@ use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
-use super::total::total;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
+use crate::total::total;
 use crate::{
     Client, Control, Counts, Distance, EngineCounts, Error, Fleet, Process, Report, Result,
 };

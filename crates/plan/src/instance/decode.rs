@@ -51,7 +51,7 @@ pub(super) fn rated(
 }
 
 /// What vLLM takes at once by default: 1,024 sequences on GPUs with much memory bandwidth.
-fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
+pub(super) fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
     let large = |gpu: &GpuId| matches!(task.topology.kind(*gpu).name, "h100" | "h200");
     let each = if instance.gpus().all(|gpu| large(&gpu)) { 1024.0 } else { 256.0 };
     if instance.parallel.ep { each * f64::from(instance.parallel.tp) } else { each }

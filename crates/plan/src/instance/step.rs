@@ -35,10 +35,10 @@ pub(crate) struct Hop {
 }
 
 pub(crate) struct Stage {
-    terms: Terms,
+    pub(super) terms: Terms,
     /// All-reduces of a step.
-    reductions: f64,
-    choices: Vec<Choice>,
+    pub(super) reductions: f64,
+    pub(super) choices: Vec<Choice>,
     /// KV tokens that fit, and would without any limit of memory.
     pub(crate) kv_tokens: f64,
 }
@@ -218,6 +218,11 @@ fn slower(a: &Terms, b: &Terms) -> Terms {
 }
 
 impl Hop {
+    /// Seconds, seconds a byte, and what a byte puts on links.
+    pub(super) fn cost(&self) -> (f64, f64, Loads) {
+        (self.latency, self.per_byte, self.loads.clone())
+    }
+
     /// Each rank sends its part of the hidden state to its partner.
     fn new(topology: &Topology, from: &[GpuId], to: &[GpuId]) -> Option<Hop> {
         let part = 1.0 / from.len() as f64;

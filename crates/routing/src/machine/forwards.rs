@@ -83,15 +83,17 @@ impl Routing {
             match end.outcome {
                 Outcome::Done => known.totals.done += 1,
                 Outcome::ClientError => {}
-                Outcome::Full => known.totals.full += 1,
+                Outcome::Full | Outcome::NoRoom => known.totals.full += 1,
                 Outcome::ReplicaError => known.totals.failed += 1,
             }
             // Until it tells of itself again.
-            known.shut |= matches!(end.outcome, Outcome::Full | Outcome::ReplicaError);
+            known.shut |= !matches!(end.outcome, Outcome::Done | Outcome::ClientError);
         }
         self.remember_away(now, &active, peer, &end);
-        if end.retry && matches!(end.outcome, Outcome::Full | Outcome::ReplicaError) {
-            active.tried_peers |= 1 << peer.0;
+        if end.retry && !matches!(end.outcome, Outcome::Done | Outcome::ClientError) {
+            // Who has no room now may have some by its next digest.
+            let tried = end.outcome != Outcome::NoRoom;
+            active.tried_peers |= u64::from(tried) << peer.0;
             active.goes_on(now, end.extended);
             self.again(now, active, None, end.outcome);
         } else {

@@ -25,7 +25,7 @@ pub struct Holdings {
     /// children.
     pub blocks: Vec<u64>,
     /// Its prefill time, ms a token, where answers taught it.
-    pub ms_per_token: Option<f64>,
+    pub ms_per_token: Option<f32>,
 }
 
 impl Holdings {
@@ -44,7 +44,7 @@ impl Routing {
         let speed = self.replicas.get(id).map(|replica| replica.speed);
         Holdings {
             blocks: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
-            ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token()),
+            ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token() as f32),
         }
     }
 
@@ -57,7 +57,7 @@ impl Routing {
             index.inherit(id.0, &holdings.blocks);
         }
         if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {
-            self.replicas.update(now, id, |replica| replica.speed.assume(speed));
+            self.replicas.update(now, id, |replica| replica.speed.assume(speed.into()));
         }
         self.release(now);
     }

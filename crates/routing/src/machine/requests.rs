@@ -32,6 +32,10 @@ impl Routing {
                 self.forward(now, &mut active, to);
                 self.actives.insert(active);
             }
+            // Whoever sent it may hold it himself, or knows of somebody else.
+            Choice::Hold if goes_back(&active) && !self.policy.holds_forwards() => {
+                self.refuse(id, RejectWhy::NoRoom);
+            }
             Choice::Hold => self.hold(now, active),
             Choice::Refuse(why) => self.refuse(id, why),
         }
@@ -202,7 +206,7 @@ impl Routing {
             self.settle(now, &active, replica, outcome, usage);
             self.remember(&active, replica, outcome, extended.as_deref());
         }
-        if retry && matches!(outcome, Outcome::Full | Outcome::ReplicaError) {
+        if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {
             active.goes_on(now, extended);
             self.again(now, active, replica, outcome);
         } else {
@@ -245,7 +249,7 @@ impl Routing {
                     r.totals.done += 1;
                 }
                 Outcome::ClientError => r.breaker.neutral(),
-                Outcome::Full => {
+                Outcome::Full | Outcome::NoRoom => {
                     r.breaker.neutral();
                     r.said_full = true;
                     r.totals.full += 1;
@@ -302,7 +306,7 @@ impl Routing {
         replica: Option<ReplicaId>,
         outcome: Outcome,
     ) {
-        if outcome == Outcome::Full {
+        if matches!(outcome, Outcome::Full | Outcome::NoRoom) {
             active.attempt -= 1;
             self.route(now, active);
             return;
@@ -350,4 +354,10 @@ impl Routing {
         let seconds = libm::ceil(gap * f64::from(self.held.len()));
         Duration::from_secs(seconds.clamp(1.0, 60.0) as u64)
     }
+}
+
+/// Whether a request that fits nowhere may go back to the peer that sent it: not where its state is
+/// here.
+fn goes_back(active: &Active) -> bool {
+    active.request.hops > 0 && active.request.pinned.is_none()
 }

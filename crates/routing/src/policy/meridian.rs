@@ -111,6 +111,11 @@ pub(super) static SPEC: Spec = Spec {
             "regions tell each other which prefixes they hold",
         ),
         Param::word("empty_queue", &["on", "off"], "forward only to peers that hold nothing"),
+        Param::word(
+            "hold_forwards",
+            &["off", "on"],
+            "hold what a peer sends and nobody here has room for; off: it goes back",
+        ),
     ],
     admission: Admission::PendingKv,
     index: |_| {
@@ -134,6 +139,7 @@ pub(super) static SPEC: Spec = Spec {
             rtt_weight: p.f32("rtt_weight"),
             far_weight: p.f32("far_weight"),
             reach: Reach::of(p),
+            hold_forwards: p.is("hold_forwards", "on"),
         })
     },
 };
@@ -150,6 +156,7 @@ struct Meridian {
     rtt_weight: f32,
     far_weight: f32,
     reach: Reach,
+    hold_forwards: bool,
 }
 
 impl Policy for Meridian {
@@ -184,6 +191,10 @@ impl Policy for Meridian {
 
     fn shares_prefixes(&self) -> bool {
         self.reach.shared
+    }
+
+    fn holds_forwards(&self) -> bool {
+        self.hold_forwards
     }
 
     fn credit(&self, peer: &PeerRow) -> Option<f32> {

@@ -420,6 +420,11 @@ pub trait Policy: Send {
         None
     }
 
+    /// Whether what a peer sends and no replica has room for is held here; it goes back otherwise.
+    fn holds_forwards(&self) -> bool {
+        true
+    }
+
     /// The peers' held requests beyond which an idle region asks for some; `None`: it never does.
     fn steals_above(&self) -> Option<u32> {
         None

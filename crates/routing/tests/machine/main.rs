@@ -157,6 +157,7 @@ fn input(t: &TestCase, now: Time) -> Input {
             outcome: match arg::<String>(t, "outcome").as_deref() {
                 None | Some("done") => Outcome::Done,
                 Some("full") => Outcome::Full,
+                Some("no_room") => Outcome::NoRoom,
                 Some("error") => Outcome::ReplicaError,
                 Some("client") => Outcome::ClientError,
                 Some(other) => panic!("{other} is no outcome"),

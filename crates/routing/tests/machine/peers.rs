@@ -78,6 +78,7 @@ fn told(t: &TestCase) -> Digest {
         usable: replicas.len() as u32,
         utilisation: arg(t, "util").unwrap_or(0.0),
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
+        learned_ms_per_token: 0.0,
         whole: !t.args.contains_key("part"),
         prefixes: prefixes(t),
         replicas,

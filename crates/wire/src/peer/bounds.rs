@@ -11,10 +11,14 @@ pub const MOST_MESSAGE: usize = 128 << 10;
 pub const MOST_REPLICAS: usize = 1024;
 /// Most prefixes in one message.
 pub const MOST_PREFIXES: usize = 4096;
+/// Most blocks in one message.
+pub const MOST_BLOCKS: usize = 8192;
 /// Most models that a peer may tell of.
 pub const MOST_MODELS: usize = 256;
 /// Most bytes of a model's name.
 pub(super) const MOST_MODEL: usize = 256;
+/// Most bytes of a replica's host and port.
+pub(super) const MOST_HOST: usize = 300;
 /// Most bytes of a name that is not an identity's.
 pub(super) const MOST_NAME: usize = 64;
 

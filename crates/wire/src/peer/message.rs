@@ -1,9 +1,12 @@
 //! The messages of the stream, and their bytes.
 
 use bytes::{Buf, BufMut};
+use meridian_routing::Holdings;
 use prost::Message;
 
-use super::bounds::{MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, at_most, name};
+use super::bounds::{
+    MOST_BLOCKS, MOST_HOST, MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, amount, at_most, name,
+};
 use super::hello::Hello;
 use super::news::News;
 use super::proto::{self, ask, tell};
@@ -24,6 +27,8 @@ pub enum Ask {
     Heartbeat(u64),
     /// Held requests are asked for, at most so many.
     Steal(u32),
+    /// What is known of the replica with this host and port; from minor version 3 on.
+    Holdings(String),
     /// Something that a newer peer added; to be passed over.
     Unknown,
 }
@@ -39,6 +44,9 @@ pub enum Tell {
     News(News),
     /// The models that its replicas serve, all of them; from minor version 1 on.
     Models(Vec<String>),
+    /// What is known of the replica with this host and port, at most [`MOST_BLOCKS`] of it; from
+    /// minor version 3 on.
+    Holdings(String, Holdings),
     /// Something that a newer peer added; to be passed over.
     Unknown,
 }
@@ -50,6 +58,9 @@ impl Ask {
             Ask::Hello(hello) => Some(ask::Kind::Hello(hello.into())),
             Ask::Heartbeat(stamp) => Some(ask::Kind::Heartbeat(heartbeat(*stamp))),
             Ask::Steal(count) => Some(ask::Kind::Steal(proto::Steal { count: *count })),
+            Ask::Holdings(replica) => {
+                Some(ask::Kind::Holdings(proto::OfReplica { replica: replica.clone() }))
+            }
             Ask::Unknown => None,
         };
         write(&proto::Ask { kind }, to);
@@ -64,6 +75,10 @@ impl Ask {
             Some(ask::Kind::Hello(hello)) => Ask::Hello(hello.try_into()?),
             Some(ask::Kind::Heartbeat(heartbeat)) => Ask::Heartbeat(heartbeat.stamp),
             Some(ask::Kind::Steal(steal)) => Ask::Steal(steal.count),
+            Some(ask::Kind::Holdings(proto::OfReplica { replica })) => {
+                name("replica", &replica, MOST_HOST)?;
+                Ask::Holdings(replica)
+            }
             None => Ask::Unknown,
         })
     }
@@ -81,6 +96,11 @@ impl Tell {
                 let names = names.take(MOST_MODELS).cloned().collect();
                 Some(tell::Kind::Models(proto::Models { names }))
             }
+            Tell::Holdings(replica, holdings) => Some(tell::Kind::Holdings(proto::Holdings {
+                replica: replica.clone(),
+                blocks: holdings.blocks.clone(),
+                ms_per_token: holdings.ms_per_token.unwrap_or(0.0),
+            })),
             Tell::Unknown => None,
         };
         write(&proto::Tell { kind }, to);
@@ -99,6 +119,13 @@ impl Tell {
                 at_most("models", names.len(), MOST_MODELS)?;
                 names.iter().try_for_each(|model| name("models", model, MOST_MODEL))?;
                 Tell::Models(names)
+            }
+            Some(tell::Kind::Holdings(told)) => {
+                name("replica", &told.replica, MOST_HOST)?;
+                at_most("blocks", told.blocks.len(), MOST_BLOCKS)?;
+                let speed = amount("ms_per_token", told.ms_per_token)?;
+                let ms_per_token = Some(speed).filter(|ms| *ms > 0.0);
+                Tell::Holdings(told.replica, Holdings { blocks: told.blocks, ms_per_token })
             }
             None => Tell::Unknown,
         })

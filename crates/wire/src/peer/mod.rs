@@ -29,7 +29,7 @@ mod rules;
 mod telling;
 
 pub use account::{usage_of, usage_trailers};
-pub use bounds::{MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
+pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
 pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, RULES_SINCE, Refused, seed_check};
 pub use identity::{Identity, IdentityError, label};

@@ -2,7 +2,7 @@
 /// From the dialling gateway.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ask {
-    #[prost(oneof = "ask::Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "ask::Kind", tags = "1, 2, 3, 4")]
     pub kind: ::core::option::Option<ask::Kind>,
 }
 /// Nested message and enum types in `Ask`.
@@ -15,12 +15,15 @@ pub mod ask {
         Heartbeat(super::Heartbeat),
         #[prost(message, tag = "3")]
         Steal(super::Steal),
+        /// From minor version 3 on.
+        #[prost(message, tag = "4")]
+        Holdings(super::OfReplica),
     }
 }
 /// From the gateway that was dialled.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Tell {
-    #[prost(oneof = "tell::Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "tell::Kind", tags = "1, 2, 3, 4, 5")]
     pub kind: ::core::option::Option<tell::Kind>,
 }
 /// Nested message and enum types in `Tell`.
@@ -37,6 +40,9 @@ pub mod tell {
         /// From minor version 1 on.
         #[prost(message, tag = "4")]
         Models(super::Models),
+        /// From minor version 3 on.
+        #[prost(message, tag = "5")]
+        Holdings(super::Holdings),
     }
 }
 /// The first message of each side.
@@ -72,6 +78,25 @@ pub struct Heartbeat {
 pub struct Steal {
     #[prost(uint32, tag = "1")]
     pub count: u32,
+}
+/// A gateway that was given a replica asks what is known of it. Who knows nothing does not answer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfReplica {
+    /// Its host and port.
+    #[prost(string, tag = "1")]
+    pub replica: ::prost::alloc::string::String,
+}
+/// What the replica is thought to hold, maybe in several messages, each behind the one before.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Holdings {
+    #[prost(string, tag = "1")]
+    pub replica: ::prost::alloc::string::String,
+    /// Hashes of blocks, the most recently used chain first, parents before their children.
+    #[prost(fixed64, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<u64>,
+    /// Its prefill time, where answers taught it; 0 where none did.
+    #[prost(float, tag = "3")]
+    pub ms_per_token: f32,
 }
 /// The models that the region's replicas serve, all of them. It comes after the hello and whenever
 /// they change; a peer that does not tell may serve any.

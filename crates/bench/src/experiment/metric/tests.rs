@@ -16,6 +16,7 @@ fn record(sent_ms: u64, ttft_ms: u64) -> Record {
         e2e: Duration::from_millis(ttft_ms + 900),
         held: Duration::ZERO,
         held_away: Duration::ZERO,
+        sent_back: 0,
         prompt_tokens: 100,
         cached_tokens: 25,
         matched_tokens: 25,

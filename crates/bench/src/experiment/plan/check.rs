@@ -184,20 +184,30 @@ pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
     if spec.seeds == 0 {
         found.push("seeds: 0 runs nothing; use 1 or more".to_owned());
     }
-    if !(spec.quick.share > 0.0 && spec.quick.share <= 1.0) {
-        let share = spec.quick.share;
-        found.push(format!("quick.share: {share} is no share; use a number above 0, at most 1"));
-    }
     for name in &spec.show {
         found.extend(metric_known("show", name));
     }
     let systems = || plan.systems.iter().map(|s| &s.0.name);
     let workloads = || plan.workloads.iter().map(|w| &w.0.name);
     let fleets = || plan.fleets.iter().map(|f| &f.name);
-    found.extend(spec.quick.systems.iter().flat_map(|s| known("quick.systems", s, systems())));
-    found
-        .extend(spec.quick.workloads.iter().flat_map(|w| known("quick.workloads", w, workloads())));
-    found.extend(spec.quick.fleets.iter().flat_map(|f| known("quick.fleets", f, fleets())));
+    let variants = [("quick", Some(&spec.quick)), ("live", spec.live.as_ref())];
+    for (field, variant) in variants.into_iter().filter_map(|(f, v)| Some((f, v?))) {
+        let share = variant.share;
+        if !(share > 0.0 && share <= 1.0) {
+            found.push(format!(
+                "{field}.share: {share} is no share; use a number above 0, at most 1"
+            ));
+        }
+        let lists: [(&str, &[String], Vec<&String>); 3] = [
+            ("systems", &variant.systems, systems().collect()),
+            ("workloads", &variant.workloads, workloads().collect()),
+            ("fleets", &variant.fleets, fleets().collect()),
+        ];
+        for (list, names, there) in lists {
+            let field = format!("{field}.{list}");
+            found.extend(names.iter().filter_map(|name| known(&field, name, there.iter())));
+        }
+    }
     for (i, figure) in spec.published.iter().enumerate() {
         let field = format!("published[{i}]");
         found.extend(metric_known(&format!("{field}.metric"), &figure.metric));

@@ -8,11 +8,11 @@
 use meridian_wire::admin::{Forwards, Requests, Status};
 
 use super::super::region::Region;
-use super::super::total::total;
 use super::super::verdict;
 use super::play::touches_links;
 use super::scenario::{Promise, Scenario, Step};
 use crate::page::Seen;
+use crate::total::total;
 use crate::{ClientCounts, EngineCounts, Report};
 
 /// What gateways and engines count now.

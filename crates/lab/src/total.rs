@@ -9,12 +9,19 @@ use meridian_wire::admin::{Prefix, Residency, RuleCounts, Status};
 use crate::page::Seen;
 
 /// The sum over the regions whose gateways live.
-pub(super) fn total(seen: &[Seen]) -> Status {
-    if let [one] = seen {
-        return one.status.clone().unwrap_or_default();
+pub(crate) fn total(seen: &[Seen]) -> Status {
+    let living: Vec<&Status> = seen.iter().filter_map(|seen| seen.status.as_ref()).collect();
+    total_of(&living)
+}
+
+/// The sum over these gateways.
+#[must_use]
+pub fn total_of(gateways: &[&Status]) -> Status {
+    if let [one] = gateways {
+        return (*one).clone();
     }
     let mut all = Status::default();
-    for status in seen.iter().filter_map(|seen| seen.status.as_ref()) {
+    for status in gateways {
         // Regions may differ: the registry changes one at a time.
         if !all.policy.split(", ").any(|policy| policy == status.policy) {
             let between = if all.policy.is_empty() { "" } else { ", " };

@@ -1,0 +1,35 @@
+//! HeroServe's figures, each in the paper's mode and in the corrected one.
+//!
+//! The paper's mode takes the paper's formulas for what an all-reduce costs, its Algorithm 1 for where
+//! instances stand and its equations 16 to 18 for the choice; what meets on a link meets in both.
+
+mod exchanges;
+mod fleets;
+mod hops;
+mod share;
+
+use anyhow::Context as _;
+use meridian_plan::{TOPOLOGIES, Topology, TopologySpec};
+
+pub(super) use exchanges::run as exchanges;
+pub(super) use fleets::run as fleets;
+pub(super) use hops::run as hops;
+pub(super) use share::run as share;
+
+/// One unit of a topology that comes along, with another kind of GPU where one is named.
+fn unit(name: &str, gpu: Option<&str>) -> anyhow::Result<Topology> {
+    let found = TOPOLOGIES.iter().find(|(known, _)| *known == name);
+    let (_, yaml) = found.with_context(|| {
+        let known: Vec<&str> = TOPOLOGIES.iter().map(|(known, _)| *known).collect();
+        format!("topology: {name} is unknown; use one of {}", known.join(", "))
+    })?;
+    let mut spec = TopologySpec::read(yaml)?;
+    spec.units.truncate(1);
+    for unit in &mut spec.units {
+        unit.count = 1;
+        if let Some(gpu) = gpu {
+            unit.servers.iter_mut().for_each(|server| server.gpu = gpu.to_owned());
+        }
+    }
+    Ok(spec.build()?)
+}

@@ -1,0 +1,91 @@
+//! An experiment on real processes, at the scale that its file names, and the simulator beside it.
+//!
+//! Live are gateways, model engines, the relay that keeps regions apart, and load generators, each a
+//! process of this machine ([`stage`] says which). Simulated is the very same plan: as many replicas
+//! and clients, the same programs under the same seeds, the same distances. What a network does by
+//! chance (jitter, the millisecond within a region) is left out on both sides.
+//!
+//! The machine is shared by all of them. How much of it stood idle is part of the report; where
+//! little did, live figures show how processes wait.
+
+mod compare;
+mod play;
+mod stage;
+
+use anyhow::Context as _;
+use meridian_wire::config::Span;
+
+use super::grid::Grid;
+use super::plan::Plan;
+use super::spec::{Measure, Spec};
+use super::{Context, Findings, params, results, runner};
+
+/// The part that counts in the small variant of a live run.
+const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
+
+/// Runs an experiment both ways.
+///
+/// # Errors
+/// What is wrong with its file, or when a process does not do as it should.
+pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
+    let plan = plan(&context.spec, context.quick)?;
+    let cells = plan.cells();
+    let first = context.spec.first_seed;
+    let seeds: Vec<u64> = (first..first + u64::from(context.seeds)).collect();
+    // First, while nothing else needs the processor.
+    let (observed, machine) = play::all(&plan, &cells, &seeds, context.progress)?;
+    let live = Grid { plan: &plan, cells: cells.clone(), seeds: seeds.clone(), observed };
+    let observed = runner::run(&plan, &cells, &seeds, false, context.simulate, context.progress)?;
+    let simulated = Grid { plan: &plan, cells, seeds, observed };
+    let mut found = Findings {
+        tables: compare::tables(&live, &simulated),
+        params: params::hash(&plan)?,
+        ..Findings::default()
+    };
+    found.tables.push(machine);
+    for (grid, is_live) in [(&live, true), (&simulated, false)] {
+        found.violations.extend(grid.violations());
+        found.rows.extend(results::rows(grid).into_iter().map(|mut row| {
+            row["live"] = is_live.into();
+            row
+        }));
+    }
+    Ok(found)
+}
+
+/// The plan at the scale of a live run.
+fn plan(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
+    let scale = spec.live.as_ref().context("live: missing; name the scale of a live run")?;
+    let mut plan = Plan::new(spec, false)?.smaller(scale);
+    if quick {
+        plan.measure = QUICK;
+        plan.workloads.truncate(1);
+        plan.fleets.truncate(1);
+        // The first and the last: as a rule a plain one, and ours.
+        plan.systems.drain(1..plan.systems.len().saturating_sub(1).max(1));
+    }
+    let regions = &mut plan.regions;
+    (regions.jitter, regions.loss) = (0.0, 0.0);
+    regions.rtt_ms.iter_mut().enumerate().for_each(|(at, row)| row[at] = 0.0);
+    Ok(plan)
+}
+
+/// What a reader must know of the figures.
+pub(super) fn how(spec: &Spec, quick: bool) -> String {
+    let measure = match (quick, &spec.live) {
+        (false, Some(live)) => live.measure,
+        _ => QUICK,
+    };
+    let s = |span: Span| span.0.as_secs_f64();
+    let small = if quick { "**Small variant: its figures say nothing.** " } else { "" };
+    format!(
+        "{small}Reduced scale, twice: *live* are gateways, model engines, the emulated WAN and \
+         clients as processes of one machine, *simulated* is the same in the simulator. {} s of a \
+         run count, after {} s of warm-up.",
+        s(measure.window),
+        s(measure.warmup),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Live beside simulated: both columns, and whether the systems stand in the same order.
+
+use crate::experiment::claim::number;
+use crate::experiment::grid::Grid;
+use crate::experiment::metric::{self, Metric};
+use crate::experiment::table::Table;
+
+/// What both columns are shown of.
+const SHOWN: [&str; 8] = [
+    "requests",
+    "throughput_rps",
+    "ttft_ms.mean",
+    "ttft_ms.p50",
+    "ttft_ms.p90",
+    "e2e_ms.p50",
+    "prefix_hit_ratio",
+    "forwarded_ratio",
+];
+/// Figures by which systems are ordered, and whether more is better.
+const ORDERED: [(&str, bool); 6] = [
+    ("throughput_rps", true),
+    ("ttft_ms.mean", false),
+    ("ttft_ms.p50", false),
+    ("ttft_ms.p90", false),
+    ("e2e_ms.p50", false),
+    ("prefix_hit_ratio", true),
+];
+/// How far from 1 live over simulated may be.
+const WITHIN: f64 = 0.1;
+/// Systems nearer to each other than this share are level.
+const LEVEL: f64 = 0.05;
+
+/// A table of both columns for each workload and fleet, and one of orders.
+pub(super) fn tables(live: &Grid<'_>, simulated: &Grid<'_>) -> Vec<Table> {
+    let groups = live.groups();
+    let mut tables: Vec<Table> = groups.iter().map(|group| both(live, simulated, group)).collect();
+    tables.push(orders(live, simulated, &groups));
+    tables
+}
+
+fn title(grid: &Grid<'_>, group: &[usize]) -> String {
+    let cell = grid.cells[group[0]];
+    format!("{} on {}", grid.plan.workload(cell), grid.plan.fleet(cell))
+}
+
+fn value(grid: &Grid<'_>, cell: usize, (place, metric): (usize, &Metric)) -> Option<f64> {
+    grid.mean(cell, place, metric).map(|mean| mean.mean)
+}
+
+/// A row a system, two columns a metric.
+fn both(live: &Grid<'_>, simulated: &Grid<'_>, group: &[usize]) -> Table {
+    let shown: Vec<(usize, &Metric)> = SHOWN.iter().filter_map(|name| metric::find(name)).collect();
+    let names = shown.iter().flat_map(|(_, m)| [format!("{} live", m.name), "simulated".into()]);
+    let ratio = ["live / simulated, throughput", "within 10 %", "lost live"].map(str::to_owned);
+    let header: Vec<String> = ["system".to_owned()].into_iter().chain(names).chain(ratio).collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(title(live, group), &header);
+    let throughput = metric::find("throughput_rps").expect("it is a metric");
+    let lost = metric::find("lost").expect("it is a metric");
+    for &cell in group {
+        let show = |grid, m: &(usize, &Metric)| {
+            value(grid, cell, *m).map_or("-".to_owned(), |v| number(m.1, v))
+        };
+        let mut row = vec![live.plan.system(live.cells[cell]).to_owned()];
+        row.extend(shown.iter().flat_map(|m| [show(live, m), show(simulated, m)]));
+        let (a, b) = (value(live, cell, throughput), value(simulated, cell, throughput));
+        let ratio = a.zip(b).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b);
+        row.push(ratio.map_or("-".to_owned(), |r| format!("{r:.3}")));
+        let within = ratio.is_some_and(|r| (r - 1.0).abs() <= WITHIN);
+        row.push(if within { "yes" } else { "NO" }.to_owned());
+        row.push(show(live, &lost));
+        table.row(row);
+    }
+    table
+}
+
+/// For each figure the systems from best to worst, on both sides.
+fn orders(live: &Grid<'_>, simulated: &Grid<'_>, groups: &[Vec<usize>]) -> Table {
+    let heading = "Systems from best to worst (= where they are within 5 % of each other)";
+    let mut table = Table::new(heading, &["on", "figure", "live", "simulated", "same order"]);
+    for group in groups {
+        for (name, more) in ORDERED {
+            let Some(metric) = metric::find(name) else { continue };
+            let of = |grid: &Grid<'_>| -> Option<Vec<(String, f64)>> {
+                let one = |cell: &usize| {
+                    let name = grid.plan.system(grid.cells[*cell]).to_owned();
+                    Some((name, value(grid, *cell, metric)?))
+                };
+                group.iter().map(one).collect()
+            };
+            let (Some(a), Some(b)) = (of(live), of(simulated)) else { continue };
+            table.row([
+                title(live, group),
+                name.to_owned(),
+                in_order(&a, more),
+                in_order(&b, more),
+                if is_same_order(&a, &b) { "yes" } else { "NO" }.to_owned(),
+            ]);
+        }
+    }
+    table
+}
+
+fn in_order(systems: &[(String, f64)], more: bool) -> String {
+    let mut sorted: Vec<&(String, f64)> = systems.iter().collect();
+    sorted.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    let mut text = String::new();
+    for (at, (name, value)) in sorted.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| sorted[before].1);
+        let sign = if before.is_some_and(|b| is_level(b, *value)) { " = " } else { ", " };
+        text.push_str(before.map_or("", |_| sign));
+        text.push_str(name);
+    }
+    text
+}
+
+fn is_level(a: f64, b: f64) -> bool {
+    (a - b).abs() <= LEVEL * a.abs().max(b.abs())
+}
+
+/// No two systems stand one way live and the other way simulated, clearly on both sides.
+fn is_same_order(live: &[(String, f64)], simulated: &[(String, f64)]) -> bool {
+    let pairs = (0..live.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+    let turned = |(i, j): (usize, usize)| {
+        let (a, b) = (live[i].1 - live[j].1, simulated[i].1 - simulated[j].1);
+        let clear = !is_level(live[i].1, live[j].1) && !is_level(simulated[i].1, simulated[j].1);
+        clear && (a > 0.0) != (b > 0.0)
+    };
+    !pairs.into_iter().any(turned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn systems(values: [f64; 3]) -> Vec<(String, f64)> {
+        ["a", "b", "c"].into_iter().map(str::to_owned).zip(values).collect()
+    }
+
+    // Best first, whichever way is better; those within 5 % of each other stand level.
+    #[test]
+    fn orders_are_written_best_first() {
+        let values = systems([10.0, 10.1, 20.0]);
+        assert_eq!(in_order(&values, false), "a = b, c");
+        assert_eq!(in_order(&values, true), "c, b = a");
+    }
+
+    // Two systems that change places break the order only where both sides tell them apart.
+    #[test]
+    fn only_clear_differences_break_an_order() {
+        let live = systems([10.0, 12.0, 20.0]);
+        assert!(is_same_order(&live, &systems([1.0, 2.0, 3.0])));
+        assert!(!is_same_order(&live, &systems([2.0, 1.0, 3.0])));
+        assert!(is_same_order(&live, &systems([2.0, 1.99, 3.0])));
+    }
+}

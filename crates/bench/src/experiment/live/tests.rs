@@ -1,0 +1,69 @@
+//! What a live run is given, without running it.
+
+use std::time::Duration;
+
+use super::stage::stage;
+use super::*;
+use crate::experiment::plan::Cell;
+use crate::experiment::{ALL, find, spec};
+
+fn small(name: &str, quick: bool) -> Plan {
+    let entry = find(name).expect("an experiment");
+    let spec: Spec = spec::read(entry.name, entry.yaml).expect("the file is read");
+    plan(&spec, quick).expect("the scale is a good one")
+}
+
+// Every experiment that runs live names its scale, and each of its cells can be staged.
+#[test]
+fn every_live_experiment_can_be_staged() {
+    let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
+    assert_eq!(live.len(), 4);
+    for entry in live {
+        let plan = small(entry.name, false);
+        for cell in plan.cells() {
+            let stage = stage(&plan, cell, 1).expect("it can be staged");
+            assert!(!stage.engines.is_empty() && !stage.loads.is_empty(), "{}", entry.name);
+        }
+        assert!(small(entry.name, true).cells().len() <= 2, "{}", entry.name);
+    }
+}
+
+// Gateways know whom the simulator's know: a central one all replicas and no peer, two layers their
+// own region's and the gateway of each other one. Clients go to the nearest, with the numbers that
+// they have in the simulator.
+#[test]
+fn who_knows_whom() {
+    let plan = small("skywalker-fig8", false);
+    let of = |name: &str| {
+        let system = plan.systems.iter().position(|(s, ..)| s.name == name).expect("a system");
+        stage(&plan, Cell { workload: 0, fleet: 0, system }, 7).expect("it can be staged")
+    };
+    let (central, two) = (of("rr"), of("meridian"));
+    assert_eq!(central.gateways.len(), 1);
+    assert_eq!(central.gateways[0].replicas.len(), central.engines.len());
+    assert!(central.gateways[0].peers.is_empty());
+    assert!(central.loads.iter().all(|load| load.gateways == [0]));
+    assert_eq!(two.gateways.len(), 3);
+    for (at, post) in two.gateways.iter().enumerate() {
+        assert_eq!((post.region, post.peers.len()), (at, 2));
+        assert!(post.replicas.iter().all(|replica| two.engines[*replica].0 == at));
+        assert_eq!(two.loads[at].gateways, [at]);
+    }
+    let arg = |at: usize, flag: &str| {
+        let args = &two.loads[at].args;
+        args[args.iter().position(|a| a == flag).expect("is given") + 1].clone()
+    };
+    assert_eq!((arg(2, "--first-client"), arg(2, "--region")), ("131072".into(), "2".into()));
+    assert_eq!((arg(0, "--seed"), arg(0, "--generator")), ("7".into(), "wildchat".into()));
+    assert_eq!(plan.regions.rtt_ms[0][0], 0.0);
+    assert!(two.window > Duration::ZERO);
+}
+
+// A topology that no process has is refused by name.
+#[test]
+fn what_is_not_arranged_is_refused() {
+    let mut plan = small("skywalker-fig8", false);
+    plan.systems[0].0.topology = crate::experiment::spec::Topology::Continent(0.8);
+    let error = stage(&plan, plan.cells()[0], 1).expect_err("nobody arranges it");
+    assert!(error.to_string().contains("live.systems"), "{error}");
+}

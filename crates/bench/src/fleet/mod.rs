@@ -1,0 +1,20 @@
+//! HeroServe's systems on a simulated fleet: a placement by the planner or its rivals, ways of the
+//! all-reduces, somebody who chooses among them, and a load, turned by [`meridian_sim::fleet`].
+//!
+//! Simulated is one unit of a topology: units repeat and have no traffic between them.
+
+mod build;
+mod choose;
+mod exchange;
+pub mod lengths;
+mod measure;
+mod place;
+mod ports;
+mod system;
+
+pub use build::Deployed;
+pub use choose::Chooser;
+pub use exchange::Exchange;
+pub use measure::{Asked, Score, score, sustained};
+pub use place::{Layout, Placed};
+pub use system::{Mode, System, ways};

@@ -1,0 +1,87 @@
+//! A line for each request that has ended: what a client saw of it, without a word of text.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::ErrorKind;
+use super::outcome::{End, Seen};
+
+/// A request, as its client saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// When it was sent (in an open loop: due), in ms since the start of the load.
+    pub sent_ms: f64,
+    /// From there to its first token; none where it had none.
+    pub ttft_ms: Option<f64>,
+    /// From there to its end.
+    pub e2e_ms: f64,
+    /// Why there was no whole answer.
+    pub error: Option<ErrorKind>,
+    /// The client hung up on purpose.
+    pub aborted: bool,
+    /// The gateway sent it on to a peer.
+    pub forwarded: bool,
+    /// Prompt tokens, by the engine.
+    pub prompt_tokens: u64,
+    /// Cached ones among them; none where the engine does not say.
+    pub cached_tokens: Option<u64>,
+    /// Tokens of the reply.
+    pub reply_tokens: u64,
+}
+
+impl Record {
+    pub(super) fn of(sent: Duration, e2e: Duration, end: End, seen: &Seen) -> Record {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        Record {
+            sent_ms: ms(sent),
+            ttft_ms: seen.ttft.map(ms),
+            e2e_ms: ms(e2e),
+            error: match end {
+                End::Error(kind) => Some(kind),
+                End::Ok | End::Aborted => None,
+            },
+            aborted: end == End::Aborted,
+            forwarded: seen.forwarded,
+            prompt_tokens: seen.usage.map_or(0, |usage| usage.prompt),
+            cached_tokens: seen.usage.and_then(|usage| usage.cached),
+            reply_tokens: seen.tokens(),
+        }
+    }
+
+    /// Reads what a load has written.
+    ///
+    /// # Errors
+    /// When there is no such file, or a line of it is no record.
+    pub fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let line = |(at, line): (usize, &str)| {
+            serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), at + 1))
+        };
+        text.lines().enumerate().map(line).collect()
+    }
+}
+
+/// Where they are written.
+pub(super) struct Records(Mutex<BufWriter<File>>);
+
+impl Records {
+    pub(super) fn to(path: &Path) -> anyhow::Result<Records> {
+        let file = File::create(path)
+            .with_context(|| format!("records: cannot write {}", path.display()))?;
+        Ok(Records(Mutex::new(BufWriter::new(file))))
+    }
+
+    /// A disk that is full loses lines, and shows in the number of them; the load goes on.
+    pub(super) fn write(&self, record: &Record) {
+        let line = serde_json::to_string(record).expect("numbers are always JSON");
+        let mut file = self.0.lock().expect("no thread panics while it writes");
+        let _ = writeln!(file, "{line}");
+    }
+}

@@ -1,0 +1,108 @@
+//! In-network aggregation as HeroServe's baselines do it: over the cards alone.
+//!
+//! SwitchML and ATP know no NVLink. Every member sends its whole message by a card and gets the sum
+//! back by it, where HeroServe's servers first add up inside. Members whose cards lead to different
+//! access switches meet at the core, where there is one; or those that are not on the first member's
+//! switch go over PCIe to a card of their server that is. Whichever is over first is taken. A core is
+//! taken to add as its access switches do, as the core of the paper's Figure 2 does.
+
+use crate::collective::{Algorithm, Choice};
+use crate::loads::Loads;
+use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
+
+/// Aggregation over the cards alone; `None` in one server, or where no switch adds.
+#[must_use]
+pub fn over_cards(topology: &Topology, members: &[GpuId]) -> Option<Choice> {
+    let first = *members.first()?;
+    if members.iter().all(|gpu| topology.server_of(*gpu) == topology.server_of(first)) {
+        return None;
+    }
+    let own = |gpu: &GpuId| topology.own_card(*gpu);
+    let near = access(topology, first, own(&first)?);
+    let aggregation = topology.access()[near as usize].aggregation?;
+    let cards: Vec<u32> = members.iter().map(own).collect::<Option<_>>()?;
+    let met = members.iter().zip(&cards).all(|(gpu, card)| access(topology, *gpu, *card) == near);
+    let plain = || sent(topology, members, &cards, !met);
+    let all = if met {
+        vec![plain()]
+    } else {
+        let core = topology.core().map(|_| plain());
+        let aside: Option<Vec<u32>> = members.iter().map(|gpu| on(topology, *gpu, near)).collect();
+        core.into_iter().chain(aside.map(|cards| sent(topology, members, &cards, false))).collect()
+    };
+    let of = |loads| choice(topology, aggregation, loads);
+    all.into_iter().map(of).min_by(|a, b| a.per_byte.total_cmp(&b.per_byte))
+}
+
+/// The access switch of a card of the GPU's server.
+pub(crate) fn access(topology: &Topology, gpu: GpuId, card: u32) -> u32 {
+    topology.home(gpu).cards[card as usize].access
+}
+
+/// A card of the GPU's server on that switch: its own, or else the one that comes first.
+pub(crate) fn on(topology: &Topology, gpu: GpuId, switch: u32) -> Option<u32> {
+    let own = topology.own_card(gpu).filter(|card| access(topology, gpu, *card) == switch);
+    let cards = 0..topology.home(gpu).cards.len() as u32;
+    own.or_else(|| cards.into_iter().find(|card| access(topology, gpu, *card) == switch))
+}
+
+/// What a byte puts on links when each member sends it by its card and gets it back.
+pub(crate) fn sent(topology: &Topology, members: &[GpuId], cards: &[u32], up: bool) -> Loads {
+    let mut loads = Loads::default();
+    for (gpu, card) in members.iter().zip(cards) {
+        for way in [Way::Out, Way::In] {
+            let mut links: Vec<LinkId> =
+                vec![topology.pcie(*gpu, way), topology.card(topology.server_of(*gpu), *card, way)];
+            if up {
+                links.push(topology.uplink(access(topology, *gpu, *card), way));
+            }
+            loads.add(&links, 1.0);
+        }
+    }
+    loads
+}
+
+fn choice(topology: &Topology, aggregation: Aggregation, loads: Loads) -> Choice {
+    let slowest = loads.slowest(topology);
+    let per_byte = slowest.map_or(0.0, |(_, seconds)| seconds).max(1.0 / aggregation.rate);
+    let bottleneck = slowest.map(|(link, _)| link);
+    let latency = aggregation.latency;
+    Choice { algorithm: Algorithm::InNetwork, latency, per_byte, loads, bottleneck }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::TopologySpec;
+
+    // Two members of a server that share a card have half of it each, while HeroServe's server adds up
+    // first and its cards carry a part each.
+    #[test]
+    fn cards_carry_whole_messages() {
+        let yaml = "version: 1\nunits:\n- access: {aggregation: {rate: 100Gb/s}}\n  servers:\n  - \
+                    {count: 2, gpu: a100, gpus: 4, nvlink: 300GB/s, cards: 2, card_rate: 100Gb/s}\n";
+        let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
+        let members: Vec<GpuId> = topology.all_gpus().collect();
+        let flat = over_cards(&topology, &members).unwrap();
+        let folded = crate::collective::choices(&topology, &members);
+        let folded = folded.iter().find(|one| one.algorithm == Algorithm::InNetwork).unwrap();
+        assert!((flat.per_byte / folded.per_byte - 4.0).abs() < 1e-9);
+        assert_eq!(over_cards(&topology, &members[..4]), None);
+    }
+
+    // Members on two switches meet at the core, or on one switch over PCIe.
+    #[test]
+    fn two_tracks_meet_somewhere() {
+        let of = |core: &str| {
+            let yaml = format!(
+                "version: 1\nunits:\n- access: {{count: 2, aggregation: {{rate: 100Gb/s}}}}\n  \
+                 servers:\n  - {{count: 2, gpu: a100, gpus: 2, nvlink: 300GB/s, cards: 2, card_rate: \
+                 100Gb/s}}\n{core}"
+            );
+            let topology = TopologySpec::read(&yaml).unwrap().build().unwrap();
+            let members: Vec<GpuId> = topology.all_gpus().collect();
+            over_cards(&topology, &members).unwrap().per_byte
+        };
+        assert!((of("") / of("core: {switches: 2}\n") - 2.0).abs() < 1e-9);
+    }
+}

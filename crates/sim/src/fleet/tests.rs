@@ -1,0 +1,144 @@
+use super::*;
+use meridian_base::{PortId, Time};
+use meridian_engine::Terms;
+
+/// Always the first way.
+struct First;
+
+impl Choose for First {
+    fn choose(&mut self, _: Time, _: usize, _: f64, _: f64) -> usize {
+        0
+    }
+}
+
+fn seconds(of: f64) -> Time {
+    Time::from_nanos((of * 1e9) as u64)
+}
+
+/// A step of so many seconds, whatever is in it.
+fn fixed(of: f64) -> Stage {
+    Stage { terms: Terms { step: of, ..Terms::default() }, ..Stage::default() }
+}
+
+/// The same before another stage, which is at hand.
+fn first(of: f64) -> Stage {
+    Stage { pass: Some(Way::default()), ..fixed(of) }
+}
+
+fn instance(stages: Vec<Stage>) -> Instance {
+    let (together, seats, kv_tokens) = (1, 256, 1e9);
+    Instance { stages, token_bytes: 1.0, together, seats, kv_tokens, weight: 1.0 }
+}
+
+/// One prefill and one decode, `count` requests each so many seconds.
+fn setup(prefill: Vec<Stage>, decode: Vec<Stage>, every: f64, count: u32) -> Setup {
+    let request =
+        |nth: u32| Request { at: seconds(every * f64::from(nth)), prompt: 100, output: 11 };
+    Setup {
+        ports: vec![1e6; 4],
+        prefill: vec![instance(prefill)],
+        decode: vec![instance(decode)],
+        handoff: vec![vec![Way::default()]],
+        layers: 1,
+        requests: (0..count).map(request).collect(),
+        until: seconds(1e4),
+    }
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-6 * b.max(1.0), "{a} {b}");
+}
+
+// A request alone takes its prompt's step, its KV and a step for each further token.
+#[test]
+fn one_request_adds_up() {
+    let mut one = setup(vec![fixed(0.2)], vec![fixed(0.03)], 1.0, 1);
+    one.handoff[0][0] = Way { latency: 0.001, per_byte: 0.0005, loads: Vec::new() };
+    let report = run(&one, &mut First);
+    let record = report.records[0];
+    close(record.ttft.unwrap(), 0.2 + 0.001 + 100.0 * 0.0005);
+    close(record.tpot.unwrap(), 0.03);
+    assert_eq!((report.prefill.steps, report.decode.steps), (1, 10));
+}
+
+// Layer by layer only what the last layer has left comes after the prompt.
+#[test]
+fn kv_goes_behind_the_computing() {
+    let mut one = setup(vec![fixed(0.2)], vec![fixed(0.03)], 1.0, 1);
+    one.handoff[0][0] = Way { latency: 0.0, per_byte: 0.001, loads: Vec::new() };
+    one.layers = 10;
+    close(run(&one, &mut First).records[0].ttft.unwrap(), 0.2 + 0.01);
+}
+
+// Prompts wait for each other; a pipeline of two takes twice as many at the same speed of one.
+#[test]
+fn a_pipeline_takes_more_prompts() {
+    let mean = |stages: Vec<Stage>| {
+        let report = run(&setup(stages, vec![fixed(0.01)], 0.1, 20), &mut First);
+        let ttft: f64 = report.records.iter().map(|record| record.ttft.unwrap()).sum();
+        ttft / 20.0
+    };
+    close(mean(vec![first(0.1), fixed(0.1)]), 0.2);
+    close(mean(vec![fixed(0.2)]), 0.2 + 0.1 * 9.5);
+}
+
+// Two collectives on one port take twice as long as one; on ports of their own they do not meet.
+#[test]
+fn collectives_share_ports() {
+    let way =
+        |port: u32| vec![Way { latency: 0.0, per_byte: 1e-6, loads: vec![(PortId(port), 1.0)] }];
+    let count = |groups: &[Vec<Way>]| exchanges(&[1e6; 4], groups, 1e5, seconds(10.05), &mut First);
+    assert_eq!(count(&[way(0)]), [100]);
+    assert_eq!(count(&[way(0), way(0)]), [50, 50]);
+    assert_eq!(count(&[way(0), way(1)]), [100, 100]);
+}
+
+// A stage's all-reduces are so many operations of its tokens' bytes, after the computing.
+#[test]
+fn a_step_computes_and_then_joins() {
+    let way = Way { latency: 0.001, per_byte: 1e-6, loads: vec![(PortId(0), 1.0)] };
+    let stage = Stage { reductions: 8.0, ways: vec![way], ..fixed(0.2) };
+    let report = run(&setup(vec![stage], vec![fixed(0.03)], 1.0, 1), &mut First);
+    let joins = 8.0 * (0.001 + 100.0 * 1e-6);
+    close(report.records[0].ttft.unwrap(), 0.2 + joins);
+    close(report.prefill.collectives, joins);
+    close(report.prefill.computing, 0.2);
+}
+
+// A batch is bounded by seats and by KV: what has no room waits, and everything ends.
+#[test]
+fn what_has_no_room_waits() {
+    let mut tight = setup(vec![fixed(0.001)], vec![fixed(0.03)], 0.0, 6);
+    tight.decode[0].kv_tokens = 2.5 * 111.0;
+    let slow = |setup: &Setup| {
+        let report = run(setup, &mut First);
+        assert!(report.records.iter().all(|record| record.tpot.is_some()));
+        report.decode.steps
+    };
+    let two_at_a_time = slow(&tight);
+    tight.decode[0].kv_tokens = 1e9;
+    assert!(two_at_a_time > 2 * slow(&tight), "{two_at_a_time}");
+    tight.decode[0].seats = 2;
+    assert!(slow(&tight) >= 30);
+}
+
+// Two lanes of a decode pipeline: each stage works for one while the other is elsewhere.
+#[test]
+fn lanes_fill_a_pipeline() {
+    let two = setup(vec![fixed(0.001)], vec![first(0.02), fixed(0.02)], 0.0, 8);
+    let report = run(&two, &mut First);
+    for record in &report.records {
+        let tpot = record.tpot.unwrap();
+        assert!((0.04..0.05).contains(&tpot), "{tpot}");
+    }
+}
+
+// A run that is cut short says so of what was under way; one setup gives one report.
+#[test]
+fn a_run_ends_when_told() {
+    let mut cut = setup(vec![fixed(0.2)], vec![fixed(0.03)], 0.1, 20);
+    cut.until = seconds(2.0);
+    let report = run(&cut, &mut First);
+    assert!(report.records[19].ttft.is_none() && report.records[0].tpot.is_some());
+    assert_eq!(report, run(&cut, &mut First));
+}

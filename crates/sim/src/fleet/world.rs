@@ -1,0 +1,349 @@
+//! The world of a fleet: one queue of events beside the network's own ends.
+
+use meridian_base::{Duration, Time};
+
+use super::decode::{self, Decode};
+use super::prefill::{self, Prefill};
+use super::report::{Record, Report, Spent};
+use super::setup::{Choose, Instance, Setup, Way};
+use super::stage::{Home, Of, Pass, Stages};
+use super::wires::Wires;
+use crate::queue::EventQueue;
+
+/// What happens by itself.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrived(usize),
+    /// A stage has computed.
+    Computed(usize),
+    /// A transfer has taken what it takes alone.
+    Timer(usize),
+}
+
+/// What a transfer was for.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// A pass's collectives at its stage.
+    Joined(usize),
+    /// A pass's way to the next stage.
+    Passed(usize),
+    /// A part of a request's KV.
+    Kv(usize),
+}
+
+/// A request while it is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    prefill: usize,
+    decode: usize,
+    /// What its KV at the decode instance waits for: two transfers and the prompt.
+    missing: u8,
+    first: Time,
+}
+
+struct World<'a> {
+    setup: &'a Setup,
+    choose: &'a mut dyn Choose,
+    queue: EventQueue<Event>,
+    wires: Wires<Then>,
+    prefill: Vec<Prefill>,
+    decode: Vec<Decode>,
+    stages: (Vec<Stages>, Vec<Stages>),
+    passes: Vec<Option<Pass>>,
+    free: Vec<usize>,
+    flights: Vec<Flight>,
+    records: Vec<Record>,
+    spent: (Spent, Spent),
+    held: Held,
+}
+
+/// Tokens of KV that all instances hold, over time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    tokens: f64,
+    since: Time,
+    sum: f64,
+}
+
+impl Held {
+    fn change(&mut self, now: Time, until: Time, by: f64) {
+        let now = now.min(until);
+        self.sum += self.tokens * now.since(self.since).as_secs_f64();
+        (self.since, self.tokens) = (now, self.tokens + by);
+    }
+}
+
+/// Runs a fleet.
+pub fn run(setup: &Setup, choose: &mut dyn Choose) -> Report {
+    let mut world = World::new(setup, choose);
+    loop {
+        let next = match (world.queue.next(), world.wires.next()) {
+            (Some(a), Some(b)) => a.min(b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => break,
+        };
+        if next > setup.until {
+            break;
+        }
+        while let Some(then) = world.wires.ended(next) {
+            world.over(next, then);
+        }
+        while world.queue.next() == Some(next) {
+            let Some((_, event)) = world.queue.pop() else { break };
+            world.happens(next, event);
+        }
+        world.wires.settle(next);
+    }
+    world.report()
+}
+
+impl<'a> World<'a> {
+    fn new(setup: &'a Setup, choose: &'a mut dyn Choose) -> World<'a> {
+        let mut queue = EventQueue::new(Duration::ZERO);
+        for (nth, request) in setup.requests.iter().enumerate() {
+            queue.push(request.at, Event::Arrived(nth));
+        }
+        let stages = |all: &[Instance]| {
+            all.iter().map(|one| Stages::new(one.stages.len())).collect::<Vec<_>>()
+        };
+        World {
+            queue,
+            wires: Wires::new(&setup.ports),
+            prefill: vec![Prefill::default(); setup.prefill.len()],
+            decode: setup.decode.iter().map(|one| Decode::new(one.stages.len())).collect(),
+            stages: (stages(&setup.prefill), stages(&setup.decode)),
+            passes: Vec::new(),
+            free: Vec::new(),
+            flights: vec![Flight::default(); setup.requests.len()],
+            records: vec![Record::default(); setup.requests.len()],
+            spent: (Spent::default(), Spent::default()),
+            held: Held::default(),
+            setup,
+            choose,
+        }
+    }
+
+    fn happens(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Arrived(request) => {
+                let at = prefill::least(&self.prefill, &self.setup.prefill);
+                self.flights[request].prefill = at;
+                self.prefill[at].queue.push_back(request);
+                self.prefill[at].tokens += f64::from(self.setup.requests[request].prompt);
+                self.prompts(now, at);
+            }
+            Event::Computed(pass) => self.join(now, pass),
+            Event::Timer(transfer) => {
+                if let Some(then) = self.wires.timer(transfer) {
+                    self.over(now, then);
+                }
+            }
+        }
+    }
+
+    fn over(&mut self, now: Time, then: Then) {
+        match then {
+            Then::Joined(pass) => self.joined(now, pass),
+            Then::Passed(pass) => self.enter(now, pass),
+            Then::Kv(request) => self.arrived(now, request),
+        }
+    }
+
+    /// Begins the next prompts where the first stage is free.
+    fn prompts(&mut self, now: Time, at: usize) {
+        let instance = &self.setup.prefill[at];
+        if !self.stages.0[at].is_free(0) || self.prefill[at].queue.is_empty() {
+            return;
+        }
+        let count = instance.together.min(self.prefill[at].queue.len());
+        let prompts: Vec<usize> = self.prefill[at].queue.drain(..count).collect();
+        for request in &prompts {
+            let tokens = f64::from(self.setup.requests[*request].prompt);
+            self.held.change(now, self.end(), tokens);
+            let to = decode::least(&self.decode, &self.setup.decode);
+            self.decode[to].outstanding += 1;
+            self.flights[*request].decode = to;
+            self.flights[*request].missing = 3;
+            self.send(now, *request, 1.0 - 1.0 / f64::from(self.setup.layers));
+        }
+        let work = prefill::work(&prompts, &self.setup.requests, instance.together);
+        self.begin(now, Pass::new(Home::Prefill(at), work, Of::Prompts(prompts)));
+    }
+
+    /// Sends a share of a request's KV.
+    fn send(&mut self, now: Time, request: usize, share: f64) {
+        let Flight { prefill, decode, .. } = self.flights[request];
+        let way = &self.setup.handoff[prefill][decode];
+        let tokens = f64::from(self.setup.requests[request].prompt) * share;
+        self.choose.carried(now, &way.loads, tokens);
+        self.transfer(now, way, (tokens, 1.0), Then::Kv(request));
+    }
+
+    fn transfer(&mut self, now: Time, way: &Way, what: (f64, f64), then: Then) {
+        let (id, timer) = self.wires.begin(now, way, what, then);
+        self.queue.push(timer, Event::Timer(id));
+    }
+
+    fn begin(&mut self, now: Time, pass: Pass) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.passes.push(None);
+            self.passes.len() - 1
+        });
+        self.passes[id] = Some(pass);
+        self.enter(now, id);
+    }
+
+    fn pass(&self, id: usize) -> &Pass {
+        self.passes[id].as_ref().expect("a pass is kept until it is through")
+    }
+
+    /// The setup of a pass's instance, with what its phase has spent and its stages.
+    fn home(&mut self, home: Home) -> (&'a Instance, &mut Spent, &mut Stages) {
+        match home {
+            Home::Prefill(at) => {
+                (&self.setup.prefill[at], &mut self.spent.0, &mut self.stages.0[at])
+            }
+            Home::Decode(at) => (&self.setup.decode[at], &mut self.spent.1, &mut self.stages.1[at]),
+        }
+    }
+
+    /// A pass comes to its stage.
+    fn enter(&mut self, now: Time, id: usize) {
+        let (home, stage) = (self.pass(id).home, self.pass(id).stage);
+        let (_, _, stages) = self.home(home);
+        if stages.enter(stage, id) {
+            self.compute(now, id);
+        }
+    }
+
+    fn compute(&mut self, now: Time, id: usize) {
+        let pass = self.pass(id);
+        let (home, stage, work) = (pass.home, pass.stage, pass.work);
+        let (instance, spent, _) = self.home(home);
+        let seconds = instance.stages[stage].terms.seconds(&work);
+        spent.computing += seconds;
+        spent.steps += u64::from(stage == 0);
+        self.queue.push(now + Duration::from_secs_f64(seconds), Event::Computed(id));
+    }
+
+    /// A stage has computed: its all-reduces.
+    fn join(&mut self, now: Time, id: usize) {
+        let pass = self.pass(id);
+        let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
+        let (instance, ..) = self.home(home);
+        let stage = &instance.stages[at];
+        let bytes = tokens * instance.token_bytes;
+        if stage.ways.is_empty() {
+            return self.joined(now, id);
+        }
+        let way = self.choose.choose(now, stage.group, bytes, stage.reductions);
+        let way = &stage.ways[way.min(stage.ways.len() - 1)];
+        if let Some(pass) = &mut self.passes[id] {
+            pass.joining = Some(now);
+        }
+        self.transfer(now, way, (bytes, stage.reductions), Then::Joined(id));
+    }
+
+    /// A stage is through with a pass.
+    fn joined(&mut self, now: Time, id: usize) {
+        let pass = self.pass(id);
+        let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
+        let joining = self.passes[id].as_mut().and_then(|pass| pass.joining.take());
+        let (instance, spent, stages) = self.home(home);
+        spent.collectives += joining.map_or(0.0, |since| now.since(since).as_secs_f64());
+        if let Some(next) = stages.leave(at) {
+            self.compute(now, next);
+        }
+        match &instance.stages[at].pass {
+            Some(way) => {
+                if let Some(pass) = &mut self.passes[id] {
+                    pass.stage += 1;
+                }
+                let bytes = tokens * instance.token_bytes;
+                self.choose.carried(now, &way.loads, bytes);
+                self.transfer(now, way, (bytes, 1.0), Then::Passed(id));
+            }
+            None => self.through(now, id),
+        }
+        if let (Home::Prefill(prefill), 0) = (home, at) {
+            self.prompts(now, prefill);
+        }
+    }
+
+    /// A pass is through all stages.
+    fn through(&mut self, now: Time, id: usize) {
+        let Some(pass) = self.passes[id].take() else { return };
+        self.free.push(id);
+        match (pass.home, pass.of) {
+            (Home::Prefill(at), Of::Prompts(prompts)) => {
+                for request in prompts {
+                    self.prefill[at].tokens -= f64::from(self.setup.requests[request].prompt);
+                    self.send(now, request, 1.0 / f64::from(self.setup.layers));
+                    self.arrived(now, request);
+                }
+            }
+            (Home::Decode(at), Of::Lane(lane)) => {
+                let more = self.decode[at].lanes[lane].running.len() as f64;
+                self.held.change(now, self.end(), more);
+                for request in self.decode[at].stepped(lane, &self.setup.requests) {
+                    self.finished(now, request);
+                }
+                self.wake(now, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// One of the things that a request's KV waits for has come.
+    fn arrived(&mut self, now: Time, request: usize) {
+        let flight = &mut self.flights[request];
+        flight.missing -= 1;
+        if flight.missing > 0 {
+            return;
+        }
+        flight.first = now;
+        let to = flight.decode;
+        let asked = self.setup.requests[request];
+        self.records[request].ttft = Some(now.since(asked.at).as_secs_f64());
+        if asked.output < 2 {
+            self.decode[to].outstanding -= 1;
+            return self.finished(now, request);
+        }
+        self.decode[to].waiting.push_back(request);
+        self.wake(now, to);
+    }
+
+    fn finished(&mut self, now: Time, request: usize) {
+        let asked = self.setup.requests[request];
+        let more = f64::from(asked.output.saturating_sub(1));
+        let since = now.since(self.flights[request].first).as_secs_f64();
+        self.records[request].tpot = Some(since / more.max(1.0));
+        self.held.change(now, self.end(), -f64::from(asked.prompt) - more);
+    }
+
+    /// Begins a step in every lane that is idle and has somebody.
+    fn wake(&mut self, now: Time, at: usize) {
+        for lane in 0..self.decode[at].lanes.len() {
+            if self.decode[at].lanes[lane].busy {
+                continue;
+            }
+            let step = self.decode[at].step(lane, &self.setup.decode[at], &self.setup.requests);
+            if let Some(work) = step {
+                self.begin(now, Pass::new(Home::Decode(at), work, Of::Lane(lane)));
+            }
+        }
+    }
+
+    fn end(&self) -> Time {
+        self.setup.requests.last().map_or(Time::ZERO, |request| request.at)
+    }
+
+    fn report(mut self) -> Report {
+        let end = self.end();
+        self.held.change(end, end, 0.0);
+        let seconds = end.as_secs_f64();
+        let kv_tokens = if seconds > 0.0 { self.held.sum / seconds } else { 0.0 };
+        let (prefill, decode) = self.spent;
+        Report { records: self.records, prefill, decode, kv_tokens }
+    }
+}

@@ -1,0 +1,66 @@
+//! Everybody sees the same idle region: together they must not send it more than it has room for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_engine::{Config, Profile};
+use meridian_routing::policy::{self, Given, Params};
+use meridian_sim::{
+    Hardware, Load, Measure, Record, Region, Scenario, Source, System, Topology, Wan, run,
+};
+use meridian_workload::find_generator;
+
+const REGIONS: usize = 4;
+const IDLE: u16 = 3;
+
+/// Three regions with more than they can serve, and one without clients; what was sent to that one.
+fn sent_to_the_idle(seed: u64, hold_forwards: &str) -> Vec<Record> {
+    let policy = policy::find("meridian").expect("the default policy");
+    let given = [("hold_forwards".to_owned(), Given::Word(hold_forwards.to_owned()))];
+    let params = Params::complete(policy, &given).expect("it has this knob");
+    let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("a known GPU");
+    let generator = find_generator("wildchat").expect("a generator").published();
+    let generator: Arc<dyn meridian_workload::Generator> = generator.into();
+    let load = |region| {
+        let generator = generator.clone();
+        let ramp = Duration::from_secs(2);
+        let source = Source::Closed { clients: 60, generator, ramp, programs: None, day: None };
+        Load { region, source, may_run_in: None }
+    };
+    let named = |at| Region { name: format!("r{at}"), continent: "one".into() };
+    let rtt = |a, b| if a == b { 0.0 } else { 80.0 };
+    let report = run(Scenario {
+        seed,
+        regions: (0..REGIONS).map(named).collect(),
+        wan: Wan {
+            rtt_ms: (0..REGIONS).map(|a| (0..REGIONS).map(|b| rtt(a, b)).collect()).collect(),
+            jitter: 0.0,
+            loss: 0.0,
+        },
+        replicas: (0..REGIONS)
+            .map(|region| Hardware { region, engine: Config::new(profile), kv_tokens: None })
+            .collect(),
+        system: System { params, ..System::usual(policy, Topology::TwoLayer) },
+        loads: (0..usize::from(IDLE)).map(load).collect(),
+        faults: Vec::new(),
+        autoscaler: None,
+        measure: Measure { warmup: Duration::ZERO, window: Duration::from_secs(60) },
+        paranoid: false,
+    })
+    .expect("a possible scenario");
+    assert_eq!(report.violations, Vec::<String>::new());
+    report.requests.into_iter().filter(|r| r.served == IDLE).collect()
+}
+
+// The idle region is used, and holds nothing of what it is sent: what it has no room for goes back.
+// Where it holds such requests instead, it holds some: the load is one that credits alone let through.
+#[test]
+fn nobody_is_pushed_above_his_admission() {
+    let held = |requests: &[Record]| requests.iter().filter(|r| !r.held_away.is_zero()).count();
+    for seed in 1..=3 {
+        let (back, kept) = (sent_to_the_idle(seed, "off"), sent_to_the_idle(seed, "on"));
+        assert!(!back.is_empty() && !kept.is_empty());
+        assert_eq!(held(&back), 0, "seed {seed}");
+        assert!(held(&kept) > 0, "seed {seed}: {} were sent", kept.len());
+    }
+}
