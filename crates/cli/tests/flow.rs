@@ -49,7 +49,7 @@ fn the_papers_table_1() {
     let text = String::from_utf8(output.stdout).expect("it writes UTF-8");
     let met = text.lines().find(|line| line.contains("requests in time"));
     assert_eq!(met.map(|line| line.matches("3 of 3").count()), Some(1), "{text}");
-    let policies = ["mfs", "fair", "sjf", "edf", "karuna", "two_class", "edf_drop"];
+    let policies = ["mfs", "fair", "sjf", "edf", "karuna", "two-class", "edf-drop"];
     for policy in policies {
         let svg = std::fs::read_to_string(folder.0.join(format!("timeline-{policy}.svg")));
         assert!(svg.is_ok_and(|svg| svg.contains("<title>B, level")), "{policy}");
