@@ -15,14 +15,10 @@ use meridian_plan::{paper, plan};
 /// Cases of the suite.
 const CASES: u64 = 500;
 
-/// Of the cases that can be tried whole, those whose plan is further from the optimum than 2 %: the
-/// packing does not see which instances meet on a slow card.
-const SHORT: usize = 8;
-
-// Within 2 % of the best of all plans, in all but a known few of the cases where trying all is
-// feasible, and never below three quarters; where nothing serves, there is no plan.
+// Within 2 % of the best of all plans, wherever trying all is feasible; where nothing serves, there
+// is no plan.
 #[test]
-fn plans_are_near_the_optimum() {
+fn plans_are_within_two_percent_of_the_optimum() {
     let (mut solved, mut short) = (0, Vec::new());
     for seed in 0..CASES {
         let case = suite::case(seed);
@@ -31,12 +27,12 @@ fn plans_are_near_the_optimum() {
         solved += 1;
         let ours = plan(&task).map_or(0.0, |plans| plans[0].goodput());
         assert!(best > 0.0 || ours == 0.0, "seed {seed}: the reference found nothing");
-        assert!(ours >= 0.75 * best, "seed {seed}: {ours} of {best}\n{}", case.text());
         if ours < 0.98 * best {
             short.push(format!("seed {seed}: {ours} of {best}\n{}", case.text()));
         }
     }
-    assert!(short.len() <= SHORT, "{} of {solved}\n{}", short.len(), short.join("\n"));
+    println!("{solved} of {CASES} topologies can be tried whole");
+    assert!(short.is_empty(), "{} of {solved}\n{}", short.len(), short.join("\n"));
     assert!(solved >= CASES * 3 / 4, "only {solved} of {CASES} are feasible to try whole");
 }
 
