@@ -35,7 +35,7 @@ pub fn given(file: &File, policy: &str, seed: u64) -> anyhow::Result<Given> {
         deadline(one, begins[nth]).with_context(|| place(file, nth))?;
         layers(file, &flows, nth, &numbers).with_context(|| place(file, nth))?;
     }
-    bounded(file, &flows)?;
+    bounded(file, &flows, &begins)?;
     Ok(Given {
         seed,
         rates: file.ports.values().map(|rate| rate.0).collect(),
@@ -229,22 +229,23 @@ fn layers(file: &File, flows: &[GivenFlow], nth: usize, numbers: &Numbers) -> an
     Ok(())
 }
 
-/// A run ends: one flow at a time, at its slowest port, would take no longer than this.
-fn bounded(file: &File, flows: &[GivenFlow]) -> anyhow::Result<()> {
+/// A run ends: once the last flow can begin, one at a time at its slowest port takes no longer than this.
+fn bounded(file: &File, flows: &[GivenFlow], begins: &[Duration]) -> anyhow::Result<()> {
     let rates: Vec<f64> = file.ports.values().map(|rate| rate.0).collect();
     let alone = |one: &GivenFlow| {
         let slowest = one.path.ports().iter().map(|port| rates[port.index()]);
-        one.bytes as f64 / slowest.fold(f64::INFINITY, f64::min) + one.release.as_secs_f64()
+        one.bytes as f64 / slowest.fold(f64::INFINITY, f64::min)
     };
-    let (mut sum, mut most) = (0.0, (0.0, 0));
+    let mut sum = begins.iter().max().map_or(0.0, Duration::as_secs_f64);
+    let mut most = (0.0, 0);
     for (nth, one) in flows.iter().enumerate() {
         sum += alone(one);
         most = if alone(one) > most.0 { (alone(one), nth) } else { most };
     }
     ensure!(
         sum <= LONGEST.as_secs_f64(),
-        "flows take up to {sum:.0} s one after the other, {} most with {:.0} s: make sizes smaller or \
-         ports faster; {} s is the most",
+        "flows take up to {sum:.0} s one after the other, {} most with {:.0} s: make sizes smaller, \
+         ports faster or releases earlier; {} s is the most",
         place(file, most.1),
         most.0,
         LONGEST.as_secs()

@@ -146,6 +146,17 @@ fn a_cycle_is_named() {
     run(&chunks).unwrap();
 }
 
+// Flows that begin late and end soon are no long run, however many there are.
+#[test]
+fn releases_side_by_side_do_not_add_up() {
+    let flow = |nth: u32| {
+        format!("  - {{name: f{nth}, stage: reuse, size: 1kB, ports: [p], release: 60s}}\n")
+    };
+    let flows: String = (0..100).map(flow).collect();
+    let found = ends(&format!("ports: {{p: 1GB/s}}\nflows:\n{flows}"), &["fair"]);
+    assert_eq!(found[0], [60_000; 100]);
+}
+
 // One seed, one page, byte for byte.
 #[test]
 fn the_same_file_gives_the_same_bytes() {
