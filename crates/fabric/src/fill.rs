@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
 use crate::level::{CLOSE, Level, SAME};
-use crate::network::{Network, Priority};
+use crate::network::{Demand, Network, Priority};
 
 /// Held by its own cap and by no port.
 pub(crate) const CAPPED: u32 = u32::MAX;
@@ -25,8 +25,8 @@ pub(crate) const CAPPED: u32 = u32::MAX;
 /// Working memory of a fill.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// Ports with a change, the priority that it begins with, and the rate that is gone there.
-    pub(crate) dirty: Vec<(u32, Priority, f64)>,
+    /// Where something changed: of which priority, at which port, and the rate that is gone there.
+    pub(crate) dirty: Vec<(Priority, u32, f64)>,
     /// Flows that began or changed.
     pub(crate) seeds: Vec<u32>,
     /// Flows with the rates they get, and the port that holds them.
@@ -36,7 +36,8 @@ pub(crate) struct Scratch {
     /// By flow, and by port.
     marks: Vec<Mark>,
     pub(crate) work: Vec<Work>,
-    /// Groups that are to be looked at: of this priority at this port.
+    /// How many of the changes have been come to, and the groups behind them that are concerned.
+    passed: usize,
     later: BinaryHeap<Reverse<(Priority, u32)>>,
     /// Ports of the group that is filled, and the shares at which something happens.
     ports: Vec<u32>,
@@ -72,10 +73,8 @@ pub(crate) struct Work {
     pub(crate) to: usize,
     /// Bytes a second of the flows before it.
     pub(crate) before: f64,
-    /// How much more that is than when it was last settled, all changes so far counted.
+    /// How much more that and the group have than when they were last settled.
     change: f64,
-    /// The last priority with a change that was known from the start.
-    until: Priority,
     /// The share at which it is in the queue; infinite where it is not.
     queued: f64,
 }
@@ -88,7 +87,6 @@ impl Work {
         to: 0,
         before: 0.0,
         change: 0.0,
-        until: Priority(0, 0),
         queued: f64::INFINITY,
     };
 }
@@ -125,6 +123,7 @@ impl Scratch {
             round: 0,
             marks: Vec::new(),
             work: alloc::vec![Work::NONE; ports],
+            passed: 0,
             later: BinaryHeap::new(),
             ports: Vec::new(),
             queue: BinaryHeap::new(),
@@ -139,11 +138,11 @@ impl Scratch {
 impl Network {
     /// Finds the rates that the changes affect; they go into `scratch.solved`.
     pub(crate) fn fill(&mut self) {
-        if self.scratch.dirty.is_empty() {
+        if self.scratch.dirty.is_empty() && self.scratch.seeds.is_empty() {
             return;
         }
         self.enter();
-        while let Some(priority) = self.next_group() {
+        while self.next_group() {
             while let Some(Reverse(turn)) = self.scratch.queue.pop() {
                 if turn.flow == CAPPED {
                     self.turn(turn.port, turn.share);
@@ -152,37 +151,43 @@ impl Network {
                     self.give(turn.flow, cap, CAPPED);
                 }
             }
-            self.leave(priority);
+            self.leave();
         }
+        self.scratch.dirty.clear();
     }
 
-    /// Opens the flows that began or changed, and lines up the ports with a change.
+    /// Opens the flows that began or changed, and puts all changes in order.
     fn enter(&mut self) {
         let flows = self.flows.len();
         let scratch = &mut self.scratch;
         scratch.marks.resize(flows, Mark::default());
         scratch.epoch = scratch.epoch.wrapping_add(1).max(1);
         for flow in scratch.seeds.drain(..) {
-            if self.flows[flow as usize].live {
-                scratch.marks[flow as usize] = Mark { epoch: scratch.epoch, open: true, rate: 0.0 };
+            let (row, mark) = (&self.flows[flow as usize], &mut scratch.marks[flow as usize]);
+            if row.live && mark.epoch != scratch.epoch {
+                *mark = Mark { epoch: scratch.epoch, open: true, rate: 0.0 };
+                let Demand { path, priority, .. } = row.demand;
+                scratch.dirty.extend(path.ports().iter().map(|port| (priority, port.0, 0.0)));
             }
         }
-        for (port, priority, gone) in scratch.dirty.drain(..) {
-            let work = &mut scratch.work[port as usize];
-            if work.epoch != scratch.epoch {
-                *work = Work { epoch: scratch.epoch, until: priority, ..Work::NONE };
-            }
-            work.change -= gone;
-            work.until = work.until.max(priority);
-            scratch.later.push(Reverse((priority, port)));
-        }
+        scratch.dirty.sort_unstable_by_key(|(priority, port, _)| (*priority, *port));
+        scratch.passed = 0;
     }
 
-    /// Takes the ports of the next priority into the queue.
-    fn next_group(&mut self) -> Option<Priority> {
-        let Reverse((priority, _)) = *self.scratch.later.peek()?;
+    /// Takes the ports of the next priority into the queue; false where there are none any more.
+    fn next_group(&mut self) -> bool {
+        let changed = self.scratch.dirty.get(self.scratch.passed).map(|first| first.0);
+        let behind = self.scratch.later.peek().map(|first| first.0.0);
+        let Some(priority) = changed.into_iter().chain(behind).min() else { return false };
         self.scratch.round = self.scratch.round.wrapping_add(1).max(1);
         self.scratch.ports.clear();
+        while let Some(&(next, port, gone)) = self.scratch.dirty.get(self.scratch.passed)
+            && next == priority
+        {
+            self.scratch.passed += 1;
+            self.reach(port, priority);
+            self.scratch.work[port as usize].change -= gone;
+        }
         while let Some(&Reverse((next, port))) = self.scratch.later.peek()
             && next == priority
         {
@@ -201,36 +206,33 @@ impl Network {
             }
             self.look(port);
         }
-        Some(priority)
-    }
-
-    /// Comes to a port's flows of a priority, past those before them. Whether it was not there yet.
-    fn reach(&mut self, port: u32, priority: Priority) -> bool {
-        let mut work = self.scratch.work[port as usize];
-        if work.epoch != self.scratch.epoch {
-            let epoch = self.scratch.epoch;
-            work = Work { epoch, until: priority, ..Work::NONE };
-        } else if work.round == self.scratch.round {
-            return false;
-        }
-        let flows = &self.ports[port as usize].flows;
-        let passed = work.from;
-        work.round = self.scratch.round;
-        work.from += flows[passed..].partition_point(|one| one.priority < priority);
-        work.to = work.from + flows[work.from..].partition_point(|one| one.priority == priority);
-        work.before +=
-            flows[passed..work.from].iter().map(|one| self.rate_now(one.flow)).sum::<f64>();
-        work.queued = f64::INFINITY;
-        self.scratch.work[port as usize] = work;
-        self.scratch.ports.push(port);
         true
     }
 
+    /// Comes to a port's flows of a priority, past those before them.
+    fn reach(&mut self, port: u32, priority: Priority) {
+        let mut work = self.scratch.work[port as usize];
+        if work.epoch != self.scratch.epoch {
+            let epoch = self.scratch.epoch;
+            work = Work { epoch, ..Work::NONE };
+        } else if work.round == self.scratch.round {
+            return;
+        }
+        let flows = &self.ports[port as usize].flows[work.from..];
+        let passed = flows.partition_point(|one| one.priority < priority);
+        let equal = flows[passed..].partition_point(|one| one.priority == priority);
+        work.before += flows[..passed].iter().map(|one| self.rate_now(one.flow)).sum::<f64>();
+        (work.from, work.to) = (work.from + passed, work.from + passed + equal);
+        (work.round, work.queued) = (self.scratch.round, f64::INFINITY);
+        self.scratch.work[port as usize] = work;
+        self.scratch.ports.push(port);
+    }
+
     /// Lines up the next priority of the group's ports, where more or less is left for it.
-    fn leave(&mut self, priority: Priority) {
+    fn leave(&mut self) {
         for &port in &self.scratch.ports {
             let (work, row) = (&self.scratch.work[port as usize], &self.ports[port as usize]);
-            let taken_up = work.change.abs() <= SAME * row.rate && priority >= work.until;
+            let taken_up = work.change.abs() <= SAME * row.rate;
             if let Some(next) = row.flows.get(work.to).filter(|_| !taken_up) {
                 self.scratch.later.push(Reverse((next.priority, port)));
             }

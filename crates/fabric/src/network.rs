@@ -159,7 +159,6 @@ impl Network {
             let flows = &mut self.ports[port.index()].flows;
             let at = flows.partition_point(|other| *other < one);
             flows.insert(at, one);
-            self.scratch.dirty.push((port.0, priority, 0.0));
         }
         self.scratch.seeds.push(flow);
     }
@@ -174,7 +173,9 @@ impl Network {
             let flows = &mut self.ports[port.index()].flows;
             let at = flows.binary_search(&one).expect("a flow is listed at ports of its path");
             flows.remove(at);
-            self.scratch.dirty.push((port.0, priority, gone));
+            if gone > 0.0 {
+                self.scratch.dirty.push((priority, port.0, gone));
+            }
         }
     }
 
