@@ -2,7 +2,9 @@
 //! a rate, at times of their own.
 //!
 //! Experiments sweep the rate, and so does the paper, with Poisson arrivals. Requests keep their order
-//! and with it how far apart those lie that share a prefix, and only their times are drawn anew.
+//! and with it how far apart those lie that share a prefix, and only their times are drawn anew. So a
+//! larger cluster that is asked at the same rate for each GPU needs more users: with as many, the next turn
+//! of a conversation would come before the last one is computed.
 
 use anyhow::{Context, bail, ensure};
 use meridian_base::{Duration, Time, mix};
@@ -58,7 +60,9 @@ pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
                 PublishedLoad::PerSecond(rate) => rate,
                 _ => 10.0,
             });
-            generated(built.as_ref(), all, wanted, per_second)
+            let users = load.users.unwrap_or(1.0);
+            ensure!(users > 0.0 && users.is_finite(), "users is {users}: use a number above 0");
+            generated(built.as_ref(), all, wanted, per_second * users)
         }
         (None, Some(name), None) => {
             let excerpt = find_excerpt(name)
