@@ -71,10 +71,10 @@ impl Telling {
         self.version += 1;
         let count = digest.replicas.len().min(MOST_REPLICAS);
         let whole = digest.whole && count == digest.replicas.len();
-        let mut remotes = digest.replicas[..count].to_vec();
-        remotes.sort_unstable_by_key(|remote| remote.id);
-        let (changed, gone) = difference(&self.remotes, &remotes);
-        self.remotes = remotes;
+        let remotes = &digest.replicas[..count];
+        let (changed, gone) = difference(&self.remotes, remotes);
+        self.remotes.clear();
+        self.remotes.extend_from_slice(remotes);
         News {
             version: self.version,
             base,
