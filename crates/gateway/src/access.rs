@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{Look, Reread, Unread};
 use meridian_wire::config::{self, ConfigError, Gateway as Config};
@@ -53,20 +54,15 @@ impl Access {
         })
     }
 
-    /// Of a file that has changed since the gateway `started`.
-    fn again(file: &Path, started: &Config) -> Result<Access, Unread> {
+    /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
+    /// and rules.
+    fn again(file: &Path, started: &Config, had: &[AtomicBool; 2]) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
         let config = Config::read(&yaml).map_err(|e| unread(&e))?;
-        for (section, was, is) in [
-            ("tenants", started.tenants.is_empty(), config.tenants.is_empty()),
-            (
-                "residency.rules",
-                started.residency.rules.is_empty(),
-                config.residency.rules.is_empty(),
-            ),
-        ] {
-            if is && !was {
+        let sections = ["tenants", "residency.rules"];
+        for ((section, had), has) in sections.into_iter().zip(had).zip(has(&config)) {
+            if had.fetch_or(has, Ordering::Relaxed) && !has {
                 let remedy = "leave one, or restart the gateway without any";
                 return Err(unread(&format_args!("{section}: none is left; {remedy}")));
             }
@@ -74,6 +70,11 @@ impl Access {
         let access = Access::new(&config).map_err(|e| unread(&e))?;
         Ok(Access { others: others(started, &config), ..access })
     }
+}
+
+/// Whether there are tenants, and rules.
+fn has(config: &Config) -> [bool; 2] {
+    [!config.tenants.is_empty(), !config.residency.rules.is_empty()]
 }
 
 /// The sections besides those that count anew in which two configurations differ.
@@ -99,7 +100,8 @@ impl AccessNow {
         let first = Access::new(config)?;
         let paths = file.map(Path::to_owned).into_iter().collect();
         let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
-        let again = move || Access::again(&file, &started);
+        let had = has(config).map(AtomicBool::new);
+        let again = move || Access::again(&file, &started, &had);
         Ok(AccessNow(Reread::new(paths, first, again).settled()))
     }
 
