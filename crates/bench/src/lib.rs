@@ -31,5 +31,6 @@ pub mod planspeed;
 pub mod race;
 pub mod simspeed;
 pub mod trace_file;
+mod yaml;
 
 pub use commit::commit;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use flate2::read::MultiGzDecoder;
 use meridian_workload::trace::{Format, ReadOptions, Reader};
 
@@ -38,7 +38,9 @@ pub fn reader(
             let head = input.fill_buf()?;
             let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
             let known = Format::of_first_line(&String::from_utf8_lossy(line));
-            known.context("its first line shows no format; name it")?
+            ensure!(!head.is_empty(), "it is empty: use a file with requests");
+            let all = || Format::ALL.map(Format::name).join(", ");
+            known.with_context(|| format!("its first line is of no known format: use {}", all()))?
         }
     };
     Ok(Reader::new(input, format, options))

@@ -111,12 +111,7 @@ fn bad_files_name_field_value_and_remedy() {
             "in: 0Gbps",
             ["`0Gbps` is the rate of a dead port", "give one above 0"],
         ),
-        (
-            CLUSTER,
-            "rate: 0.5}}",
-            "rate: 0.5}, slo: {tight: 1}}",
-            ["tiers.tight is 1", "use above 1"],
-        ),
+        (CLUSTER, "rate: 0.5}}", "rate: 0.5}, slo: {tight: 1}}", ["slo.tight is 1", "use above 1"]),
         (
             CLUSTER,
             "gpus: 8",
@@ -124,6 +119,7 @@ fn bad_files_name_field_value_and_remedy() {
             ["`0Mbps` is the rate of a dead port", "leave the port out"],
         ),
         (CLUSTER, "card: 200Gbps\n", "", ["card", "missing"]),
+        (CLUSTER, "gpus: 8", "gpus: -8", ["gpus: -8", "no whole number from 0 to 4294967295"]),
         (FLOWS, "ports: {in", "ports: {in: {", ["not a file of flows", "line 2"]),
     ] {
         assert!(of.contains(from), "{from}");

@@ -1,67 +1,115 @@
 //! Water-filling, where something changed.
 //!
-//! Rates are right when each flow either has its cap or a *bottleneck*: a port that is full with flows
+//! Rates are right when each flow either has its cap or is *held*: by a port that is full with flows
 //! that go before it or share with it, and where no equal has more for its weight (Bertsekas and
-//! Gallager, "Data Networks", section 6.5.2, extended by priorities). There is one such allocation, and
-//! whether it is that can be told flow by flow. So only a region is solved anew: first what shares a
-//! port with a change and does not go before it, with all others held at their rates. Then whoever
-//! shares a port with the region is checked, and who is wrong now joins the region, until nobody is.
-//! What comes out is what solving everything would give; what it costs is what has changed.
+//! Gallager, "Data Networks", section 6.5.2, extended by priorities). There is one such allocation.
+//!
+//! Filling finds it from the front: priority by priority, and among equals from the least share up.
+//! What is found at one share depends on nothing above it. So a change is followed in that order: a
+//! port where something changed is looked at anew at the least share that it concerns, and only if its
+//! own share is another one, flows there get it, and their other ports are looked at next (for one
+//! priority, the bottleneck structure of Ros-Giralt et al., "On the Bottleneck Structure of
+//! Congestion-Controlled Networks"). Once a group has taken up what changed before it, those behind it
+//! keep their rates. What comes out is what filling everything would give; what it costs is what changes.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-use crate::network::{Network, Priority, stamps};
+use crate::level::{CLOSE, Level, SAME};
+use crate::network::{Demand, Network, Priority};
 
-/// Rates that differ by less than this share are equal; sums of thousands of rates keep to it.
-pub(crate) const CLOSE: f64 = 1e-9;
-
-/// A region of more than one in so many flows becomes all of them.
-const MOST_OF: usize = 4;
+/// Held by its own cap and by no port.
+pub(crate) const CAPPED: u32 = u32::MAX;
 
 /// Working memory of a fill.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// Ports with a change, and the first priority that it affects.
-    pub(crate) dirty: Vec<(u32, Priority)>,
+    /// Where something changed: of which priority, at which port, and the rate that is gone there.
+    pub(crate) dirty: Vec<(Priority, u32, f64)>,
     /// Flows that began or changed.
     pub(crate) seeds: Vec<u32>,
-    /// Flows with the rates they get.
-    pub(crate) solved: Vec<(u32, f64)>,
+    /// Flows with the rates they get, and the port that holds them.
+    pub(crate) solved: Vec<(u32, f64, u32)>,
     epoch: u32,
-    /// By flow: in the region of this epoch, at which place of it, and its rate there.
-    in_region: Vec<u32>,
-    pub(crate) rate: Vec<f64>,
-    region: Vec<u32>,
-    /// By port: of this epoch, what is left for the group that is filled, and its open weight.
-    pub(crate) touched: Vec<u32>,
-    port_epoch: Vec<u32>,
-    left: Vec<f64>,
-    open: Vec<f64>,
-    openers: Vec<u32>,
-    group_ports: Vec<u32>,
-    frozen: Vec<bool>,
-    queue: BinaryHeap<Reverse<Share>>,
-    pub(crate) joining: Vec<u32>,
+    round: u32,
+    /// By flow, and by port.
+    marks: Vec<Mark>,
+    pub(crate) work: Vec<Work>,
+    /// How many of the changes have been come to, and the groups behind them that are concerned.
+    passed: usize,
+    later: BinaryHeap<Reverse<(Priority, u32)>>,
+    /// Ports of the group that is filled, and the shares at which something happens.
+    ports: Vec<u32>,
+    queue: BinaryHeap<Reverse<Turn>>,
 }
 
-/// The share at which a port is full.
+/// What a fill has found of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    epoch: u32,
+    open: bool,
+    rate: f64,
+}
+
+/// A flow during a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Share {
+pub(crate) enum State {
+    /// Keeps its rate, as far as is known.
+    Still,
+    /// Gets another one, not found yet.
+    Open,
+    /// Has got it.
+    Done(f64),
+}
+
+/// A port during a fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    epoch: u32,
+    round: u32,
+    /// The group that is filled, as a range of the port's list.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Bytes a second of the flows before it.
+    pub(crate) before: f64,
+    /// How much more that and the group have than when they were last settled.
+    change: f64,
+    /// The share at which it is in the queue; infinite where it is not.
+    queued: f64,
+}
+
+impl Work {
+    const NONE: Work = Work {
+        epoch: 0,
+        round: 0,
+        from: 0,
+        to: 0,
+        before: 0.0,
+        change: 0.0,
+        queued: f64::INFINITY,
+    };
+}
+
+/// A port or a cap, and the share at which it is to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Turn {
     share: f64,
+    /// The flow whose cap it is, or [`CAPPED`] for a port.
+    flow: u32,
     port: u32,
 }
 
-impl Eq for Share {}
-impl PartialOrd for Share {
-    fn partial_cmp(&self, other: &Share) -> Option<Ordering> {
+impl Eq for Turn {}
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Turn) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Share {
-    fn cmp(&self, other: &Share) -> Ordering {
-        self.share.total_cmp(&other.share).then(self.port.cmp(&other.port))
+impl Ord for Turn {
+    fn cmp(&self, other: &Turn) -> Ordering {
+        let share = self.share.total_cmp(&other.share);
+        share.then(self.flow.cmp(&other.flow)).then(self.port.cmp(&other.port))
     }
 }
 
@@ -72,244 +120,253 @@ impl Scratch {
             seeds: Vec::new(),
             solved: Vec::new(),
             epoch: 0,
-            in_region: Vec::new(),
-            rate: Vec::new(),
-            region: Vec::new(),
-            touched: Vec::new(),
-            port_epoch: stamps(ports),
-            left: alloc::vec![0.0; ports],
-            open: alloc::vec![0.0; ports],
-            openers: stamps(ports),
-            group_ports: Vec::new(),
-            frozen: Vec::new(),
+            round: 0,
+            marks: Vec::new(),
+            work: alloc::vec![Work::NONE; ports],
+            passed: 0,
+            later: BinaryHeap::new(),
+            ports: Vec::new(),
             queue: BinaryHeap::new(),
-            joining: Vec::new(),
         }
     }
 
-    pub(crate) fn in_region(&self, flow: u32) -> bool {
-        self.in_region[flow as usize] == self.epoch
+    fn mark(&mut self, flow: u32, open: bool, rate: f64) {
+        self.marks[flow as usize] = Mark { epoch: self.epoch, open, rate };
     }
 }
 
 impl Network {
-    /// Solves anew what the changes affect; the rates go into `scratch.solved`.
+    /// Finds the rates that the changes affect; they go into `scratch.solved`.
     pub(crate) fn fill(&mut self) {
-        if self.scratch.dirty.is_empty() {
+        if self.scratch.dirty.is_empty() && self.scratch.seeds.is_empty() {
             return;
         }
-        self.open_region();
-        loop {
-            self.solve();
-            self.check();
-            if self.scratch.joining.is_empty() {
-                break;
+        self.enter();
+        while self.next_group() {
+            while let Some(Reverse(turn)) = self.scratch.queue.pop() {
+                if turn.flow == CAPPED {
+                    self.turn(turn.port, turn.share);
+                } else if self.state(turn.flow) == State::Open {
+                    let cap = self.flows[turn.flow as usize].demand.cap;
+                    self.give(turn.flow, cap, CAPPED);
+                }
             }
-            let mut joining = core::mem::take(&mut self.scratch.joining);
-            joining.drain(..).for_each(|flow| self.join(flow));
-            self.scratch.joining = joining;
-            if self.scratch.region.len() * MOST_OF > self.len() as usize {
-                // A change that has come this far goes on: solving all at once needs no check.
-                (0..self.flows.len() as u32)
-                    .filter(|flow| self.flows[*flow as usize].live)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|flow| self.join(flow));
-                self.solve();
-                break;
-            }
+            self.leave();
         }
-        let scratch = &mut self.scratch;
-        let rate = |flow: &u32| (*flow, scratch.rate[*flow as usize]);
-        scratch.solved.extend(scratch.region.iter().map(rate));
+        self.scratch.dirty.clear();
     }
 
-    /// The first region: changed flows, and who shares a port with them and does not go before.
-    fn open_region(&mut self) {
+    /// Opens the flows that began or changed, and puts all changes in order.
+    fn enter(&mut self) {
         let flows = self.flows.len();
         let scratch = &mut self.scratch;
+        scratch.marks.resize(flows, Mark::default());
         scratch.epoch = scratch.epoch.wrapping_add(1).max(1);
-        scratch.in_region.resize(flows, 0);
-        scratch.rate.resize(flows, 0.0);
-        scratch.frozen.resize(flows, false);
-        scratch.region.clear();
-        scratch.touched.clear();
-        let (mut dirty, mut seeds) =
-            (core::mem::take(&mut scratch.dirty), core::mem::take(&mut scratch.seeds));
-        dirty.sort_unstable();
-        // The first priority of each port covers its later ones.
-        dirty.dedup_by_key(|(port, _)| *port);
-        for (port, first) in dirty.drain(..) {
-            self.touch(port);
-            for nth in 0..self.ports[port as usize].flows.len() {
-                let flow = self.ports[port as usize].flows[nth];
-                if self.flows[flow as usize].demand.priority >= first {
-                    self.join(flow);
-                }
+        for flow in scratch.seeds.drain(..) {
+            let (row, mark) = (&self.flows[flow as usize], &mut scratch.marks[flow as usize]);
+            if row.live && mark.epoch != scratch.epoch {
+                *mark = Mark { epoch: scratch.epoch, open: true, rate: 0.0 };
+                let Demand { path, priority, .. } = row.demand;
+                scratch.dirty.extend(path.ports().iter().map(|port| (priority, port.0, 0.0)));
             }
         }
-        for flow in seeds.drain(..) {
-            if self.flows[flow as usize].live {
-                self.join(flow);
-            }
-        }
-        (self.scratch.dirty, self.scratch.seeds) = (dirty, seeds);
+        scratch.dirty.sort_unstable_by_key(|(priority, port, _)| (*priority, *port));
+        scratch.passed = 0;
     }
 
-    /// Enters a flow into the region, its ports with it.
-    fn join(&mut self, flow: u32) {
-        if self.scratch.in_region(flow) {
+    /// Takes the ports of the next priority into the queue; false where there are none any more.
+    fn next_group(&mut self) -> bool {
+        let changed = self.scratch.dirty.get(self.scratch.passed).map(|first| first.0);
+        let behind = self.scratch.later.peek().map(|first| first.0.0);
+        let Some(priority) = changed.into_iter().chain(behind).min() else { return false };
+        self.scratch.round = self.scratch.round.wrapping_add(1).max(1);
+        self.scratch.ports.clear();
+        while let Some(&(next, port, gone)) = self.scratch.dirty.get(self.scratch.passed)
+            && next == priority
+        {
+            self.scratch.passed += 1;
+            self.reach(port, priority);
+            self.scratch.work[port as usize].change -= gone;
+        }
+        while let Some(&Reverse((next, port))) = self.scratch.later.peek()
+            && next == priority
+        {
+            self.scratch.later.pop();
+            self.reach(port, priority);
+        }
+        for nth in 0..self.scratch.ports.len() {
+            let port = self.scratch.ports[nth];
+            let Work { from, to, .. } = self.scratch.work[port as usize];
+            for at in from..to {
+                let flow = self.ports[port as usize].flows[at].flow;
+                let first = self.flows[flow as usize].demand.path.ports()[0].0 == port;
+                if first && self.state(flow) == State::Open {
+                    self.queue_cap(flow);
+                }
+            }
+            self.look(port);
+        }
+        true
+    }
+
+    /// Comes to a port's flows of a priority, past those before them.
+    fn reach(&mut self, port: u32, priority: Priority) {
+        let mut work = self.scratch.work[port as usize];
+        if work.epoch != self.scratch.epoch {
+            let epoch = self.scratch.epoch;
+            work = Work { epoch, ..Work::NONE };
+        } else if work.round == self.scratch.round {
             return;
         }
-        self.scratch.in_region[flow as usize] = self.scratch.epoch;
-        self.scratch.region.push(flow);
-        let path = self.flows[flow as usize].demand.path;
-        path.ports().iter().for_each(|port| self.touch(port.0));
+        let flows = &self.ports[port as usize].flows[work.from..];
+        let passed = flows.partition_point(|one| one.priority < priority);
+        let equal = flows[passed..].partition_point(|one| one.priority == priority);
+        work.before += flows[..passed].iter().map(|one| self.rate_now(one.flow)).sum::<f64>();
+        (work.from, work.to) = (work.from + passed, work.from + passed + equal);
+        (work.round, work.queued) = (self.scratch.round, f64::INFINITY);
+        self.scratch.work[port as usize] = work;
+        self.scratch.ports.push(port);
     }
 
-    fn touch(&mut self, port: u32) {
-        let scratch = &mut self.scratch;
-        if scratch.port_epoch[port as usize] != scratch.epoch {
-            scratch.port_epoch[port as usize] = scratch.epoch;
-            scratch.touched.push(port);
-        }
-    }
-
-    /// A flow's rate: that of the region where it is in it.
-    pub(crate) fn rate_now(&self, flow: u32) -> f64 {
-        if self.scratch.in_region(flow) {
-            self.scratch.rate[flow as usize]
-        } else {
-            self.flows[flow as usize].rate
-        }
-    }
-
-    /// Gives the region's flows their rates, group by group in the order of priority.
-    fn solve(&mut self) {
-        let mut region = core::mem::take(&mut self.scratch.region);
-        region.sort_unstable_by_key(|flow| (self.flows[*flow as usize].demand.priority, *flow));
-        for flow in &region {
-            self.scratch.rate[*flow as usize] = 0.0;
-        }
-        let flows = &self.flows;
-        let mut groups: Vec<(usize, usize)> = Vec::new();
-        let same = |a: &u32, b: &u32| {
-            flows[*a as usize].demand.priority == flows[*b as usize].demand.priority
-        };
-        let mut from = 0;
-        for group in region.chunk_by(same) {
-            groups.push((from, from + group.len()));
-            from += group.len();
-        }
-        for (from, to) in groups {
-            self.fill_group(&region[from..to]);
-        }
-        self.scratch.region = region;
-    }
-
-    /// Weighted max-min among equals, over what those before them and those held leave.
-    fn fill_group(&mut self, group: &[u32]) {
-        self.prepare(group);
-        let mut caps: Vec<(f64, u32)> = Vec::new();
-        for &flow in group {
-            let demand = &self.flows[flow as usize].demand;
-            if demand.cap.is_finite() {
-                caps.push((demand.cap / demand.weight, flow));
-            }
-        }
-        caps.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut caps = caps.into_iter().peekable();
-        while let Some(Reverse(Share { share, port })) = self.scratch.queue.pop() {
-            let now = self.share(port);
-            if now == f64::INFINITY {
-                continue;
-            }
-            // Shares only grow while others are frozen: one that grew waits its turn.
-            if now > share && self.scratch.queue.peek().is_some_and(|next| next.0.share < now) {
-                self.scratch.queue.push(Reverse(Share { share: now, port }));
-                continue;
-            }
-            // A cap that is reached before the port is full comes first.
-            if let Some(&(cap, flow)) = caps.peek()
-                && cap <= now
-            {
-                caps.next();
-                self.scratch.queue.push(Reverse(Share { share: now, port }));
-                if !self.scratch.frozen[flow as usize] {
-                    let rate = self.flows[flow as usize].demand.cap;
-                    self.freeze(flow, rate);
-                }
-                continue;
-            }
-            for nth in 0..self.ports[port as usize].flows.len() {
-                let flow = self.ports[port as usize].flows[nth];
-                if self.open(flow, group) {
-                    let rate = now * self.flows[flow as usize].demand.weight;
-                    self.freeze(flow, rate);
-                }
+    /// Lines up the next priority of the group's ports, where more or less is left for it.
+    fn leave(&mut self) {
+        for &port in &self.scratch.ports {
+            let (work, row) = (&self.scratch.work[port as usize], &self.ports[port as usize]);
+            let taken_up = work.change.abs() <= SAME * row.rate;
+            if let Some(next) = row.flows.get(work.to).filter(|_| !taken_up) {
+                self.scratch.later.push(Reverse((next.priority, port)));
             }
         }
     }
 
-    /// What is left for the group at each of its ports, and its weight there.
-    fn prepare(&mut self, group: &[u32]) {
-        let mut ports = core::mem::take(&mut self.scratch.group_ports);
-        ports.clear();
-        for &flow in group {
-            self.scratch.frozen[flow as usize] = false;
-            let demand = &self.flows[flow as usize].demand;
-            ports.extend(demand.path.ports().iter().map(|port| port.0));
+    /// A flow during the fill.
+    pub(crate) fn state(&self, flow: u32) -> State {
+        let mark = &self.scratch.marks[flow as usize];
+        match mark.epoch == self.scratch.epoch {
+            false => State::Still,
+            true if mark.open => State::Open,
+            true => State::Done(mark.rate),
         }
-        ports.sort_unstable();
-        ports.dedup();
-        let priority = self.flows[group[0] as usize].demand.priority;
-        self.scratch.queue.clear();
-        for &port in &ports {
-            let row = &self.ports[port as usize];
-            let (mut left, mut open, mut openers) = (row.rate, 0.0, 0);
-            for &flow in &row.flows {
-                let demand = &self.flows[flow as usize].demand;
-                let equal = demand.priority == priority && self.scratch.in_region(flow);
-                if equal {
-                    open += demand.weight;
-                    openers += 1;
-                } else if demand.priority <= priority {
-                    left -= self.rate_now(flow);
-                }
-            }
-            let left = if left > CLOSE * row.rate { left } else { 0.0 };
-            (self.scratch.left[port as usize], self.scratch.open[port as usize]) = (left, open);
-            self.scratch.openers[port as usize] = openers;
-            let share = self.share(port);
-            self.scratch.queue.push(Reverse(Share { share, port }));
+    }
+
+    fn rate_now(&self, flow: u32) -> f64 {
+        match self.state(flow) {
+            State::Still => self.flows[flow as usize].rate,
+            State::Open => 0.0,
+            State::Done(rate) => rate,
         }
-        self.scratch.group_ports = ports;
     }
 
-    /// What a unit of weight would get at the port if it were the next to be full.
-    fn share(&self, port: u32) -> f64 {
-        let (scratch, at) = (&self.scratch, port as usize);
-        if scratch.openers[at] == 0 { f64::INFINITY } else { scratch.left[at] / scratch.open[at] }
+    /// Lines a port up for the share at which something happens there.
+    fn look(&mut self, port: u32) {
+        if let Some(share) = self.level(port).due() {
+            self.queue_port(port, share);
+        }
     }
 
-    /// Whether the flow is of the group that is filled and has no rate yet.
-    fn open(&self, flow: u32, group: &[u32]) -> bool {
-        let priority = |flow: u32| self.flows[flow as usize].demand.priority;
-        self.scratch.in_region(flow)
-            && !self.scratch.frozen[flow as usize]
-            && priority(flow) == priority(group[0])
+    fn queue_port(&mut self, port: u32, share: f64) {
+        let work = &mut self.scratch.work[port as usize];
+        if share < work.queued {
+            work.queued = share;
+            self.scratch.queue.push(Reverse(Turn { share, flow: CAPPED, port }));
+        }
     }
 
-    fn freeze(&mut self, flow: u32, rate: f64) {
-        let scratch = &mut self.scratch;
-        scratch.frozen[flow as usize] = true;
-        scratch.rate[flow as usize] = rate;
+    fn queue_cap(&mut self, flow: u32) {
         let demand = &self.flows[flow as usize].demand;
-        for port in demand.path.ports() {
-            let at = port.index();
-            scratch.left[at] = (scratch.left[at] - rate).max(0.0);
-            scratch.open[at] -= demand.weight;
-            scratch.openers[at] -= 1;
+        if demand.cap.is_finite() {
+            let share = demand.cap / demand.weight;
+            self.scratch.queue.push(Reverse(Turn { share, flow, port: CAPPED }));
         }
     }
+
+    /// A port's turn has come at this share.
+    fn turn(&mut self, port: u32, share: f64) {
+        let work = &mut self.scratch.work[port as usize];
+        if work.queued != share {
+            return;
+        }
+        work.queued = f64::INFINITY;
+        let level = self.level(port);
+        let Some(due) = level.due() else { return };
+        // Shares grow while others are found: one that grew waits its turn.
+        if due > share && self.scratch.queue.peek().is_some_and(|next| next.0.share < due) {
+            self.queue_port(port, due);
+        } else if level.rises() {
+            self.open_held(port);
+        } else {
+            self.freeze(port, &level);
+        }
+    }
+
+    /// Those that a port held so far can have more: how much is found with their other ports.
+    fn open_held(&mut self, port: u32) {
+        let Work { from, to, .. } = self.scratch.work[port as usize];
+        let mut opened = Vec::new();
+        for at in from..to {
+            let flow = self.ports[port as usize].flows[at].flow;
+            if self.state(flow) == State::Still && self.flows[flow as usize].held == port {
+                self.scratch.mark(flow, true, 0.0);
+                self.queue_cap(flow);
+                opened.push(flow);
+            }
+        }
+        let priority = self.ports[port as usize].flows[from].priority;
+        for flow in opened {
+            let path = self.flows[flow as usize].demand.path;
+            for other in path.ports().iter().filter(|other| other.0 != port) {
+                self.reach(other.0, priority);
+                self.look(other.0);
+            }
+        }
+        self.look(port);
+    }
+
+    /// A port is full at this level: whoever is open there, held there or has more gets its share.
+    fn freeze(&mut self, port: u32, level: &Level) {
+        let Work { from, to, .. } = self.scratch.work[port as usize];
+        for at in from..to {
+            let flow = self.ports[port as usize].flows[at].flow;
+            let row = &self.flows[flow as usize];
+            let takes = match self.state(flow) {
+                State::Open => true,
+                State::Still => level.moves(row.rate / row.demand.weight, row.held == port),
+                State::Done(_) => false,
+            };
+            if takes {
+                let rate = level.share * row.demand.weight;
+                self.give(flow, rate, port);
+            }
+        }
+    }
+
+    /// A flow's rate is found. Ports that it crosses are looked at, unless their turn comes anyway.
+    fn give(&mut self, flow: u32, rate: f64, held: u32) {
+        let row = &self.flows[flow as usize];
+        let change = rate - if row.fresh { 0.0 } else { row.rate };
+        let (path, priority) = (row.demand.path, row.demand.priority);
+        self.scratch.mark(flow, false, rate);
+        self.scratch.solved.push((flow, rate, held));
+        for port in path.ports() {
+            self.reach(port.0, priority);
+            let work = &mut self.scratch.work[port.index()];
+            work.change += change;
+            if port.0 != held && work.queued == f64::INFINITY {
+                self.look(port.0);
+            }
+        }
+    }
+}
+
+impl Level {
+    /// Whether a flow that kept its share so far gets another one.
+    fn moves(&self, share: f64, held: bool) -> bool {
+        share > self.share * (1.0 + SAME) || (held && share < self.share * (1.0 - SAME))
+    }
+}
+
+/// What is left of a port after those before: nothing where only rounding leaves something.
+pub(crate) fn left(rate: f64, before: f64) -> f64 {
+    let left = rate - before;
+    if left > CLOSE * rate { left } else { 0.0 }
 }

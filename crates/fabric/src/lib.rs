@@ -12,8 +12,8 @@
 
 extern crate alloc;
 
-mod check;
 mod fill;
+mod level;
 mod network;
 mod path;
 mod topology;

@@ -5,12 +5,11 @@
 //! not what is under way.
 
 use alloc::collections::BinaryHeap;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use meridian_base::{Duration, FlowId, PortId, Time};
 
-use crate::fill::Scratch;
+use crate::fill::{CAPPED, Scratch};
 use crate::path::Path;
 
 /// Strict priority: smaller goes first; flows with equal numbers share.
@@ -43,12 +42,14 @@ impl Demand {
 #[derive(Clone, Debug)]
 pub(crate) struct FlowRow {
     pub(crate) live: bool,
-    pub(crate) demand: Demand,
+    /// Began or changed since rates were last settled.
+    pub(crate) fresh: bool,
+    /// The port that it has no more than its rate for, or [`CAPPED`].
+    pub(crate) held: u32,
     pub(crate) rate: f64,
+    pub(crate) demand: Demand,
     left: f64,
     since: Time,
-    /// Place in the list of each port of the path.
-    at: [u32; Path::MOST],
     /// Counts changes of the rate: an end that was foreseen with an older one is void.
     stamp: u32,
 }
@@ -56,8 +57,16 @@ pub(crate) struct FlowRow {
 #[derive(Clone, Debug)]
 pub(crate) struct PortRow {
     pub(crate) rate: f64,
-    pub(crate) flows: Vec<u32>,
+    /// In order.
+    pub(crate) flows: Vec<Listed>,
     carried: f64,
+}
+
+/// A flow in a port's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Listed {
+    pub(crate) priority: Priority,
+    pub(crate) flow: u32,
 }
 
 /// A flow-level network.
@@ -97,11 +106,12 @@ impl Network {
         if self.flows.len() <= id.index() {
             self.flows.resize_with(id.index() + 1, || FlowRow {
                 live: false,
-                demand,
+                fresh: false,
+                held: CAPPED,
                 rate: 0.0,
+                demand,
                 left: 0.0,
                 since: Time::ZERO,
-                at: [0; Path::MOST],
                 stamp: 0,
             });
         }
@@ -109,26 +119,21 @@ impl Network {
         assert!(!row.live, "{id} is under way");
         (row.live, row.demand, row.rate) = (true, demand, 0.0);
         (row.left, row.since, row.stamp) = (demand.bytes, now, row.stamp.wrapping_add(1));
-        for (nth, port) in demand.path.ports().iter().enumerate() {
-            let flows = &mut self.ports[port.index()].flows;
-            row.at[nth] = flows.len() as u32;
-            flows.push(id.0);
-        }
         self.live += 1;
-        self.scratch.changed(id.0, &demand.path, demand.priority);
+        self.list(id.0);
     }
 
     /// Changes who goes before a flow, and its cap.
     pub fn change(&mut self, now: Time, id: FlowId, priority: Priority, cap: f64) {
         self.forward(now);
-        let row = &mut self.flows[id.index()];
-        if !row.live || (row.demand.priority == priority && row.demand.cap == cap) {
+        let Demand { priority: was, cap: had, .. } = self.flows[id.index()].demand;
+        if !self.flows[id.index()].live || (was == priority && had == cap) {
             return;
         }
-        let first = row.demand.priority.min(priority);
-        (row.demand.priority, row.demand.cap) = (priority, cap);
-        let path = row.demand.path;
-        self.scratch.changed(id.0, &path, first);
+        self.unlist(id.0);
+        let demand = &mut self.flows[id.index()].demand;
+        (demand.priority, demand.cap) = (priority, cap);
+        self.list(id.0);
     }
 
     /// Ends a flow, whatever it has left; its bytes so far stay counted.
@@ -138,20 +143,40 @@ impl Network {
             return;
         }
         self.progress(id.0);
+        self.unlist(id.0);
         let row = &mut self.flows[id.index()];
         (row.live, row.rate, row.stamp) = (false, 0.0, row.stamp.wrapping_add(1));
-        let (path, at, priority) = (row.demand.path, row.at, row.demand.priority);
-        for (port, at) in path.ports().iter().zip(at) {
+        self.live -= 1;
+    }
+
+    /// Enters a flow at its ports, to be given a rate.
+    fn list(&mut self, flow: u32) {
+        let row = &mut self.flows[flow as usize];
+        row.fresh = true;
+        let (path, priority) = (row.demand.path, row.demand.priority);
+        let one = Listed { priority, flow };
+        for port in path.ports() {
             let flows = &mut self.ports[port.index()].flows;
-            flows.swap_remove(at as usize);
-            if let Some(&moved) = flows.get(at as usize) {
-                let row = &mut self.flows[moved as usize];
-                let nth = row.demand.path.ports().iter().position(|one| one == port);
-                row.at[nth.expect("a flow is listed at ports of its path")] = at;
+            let at = flows.partition_point(|other| *other < one);
+            flows.insert(at, one);
+        }
+        self.scratch.seeds.push(flow);
+    }
+
+    /// Takes a flow out of its ports; what it had there is for others.
+    fn unlist(&mut self, flow: u32) {
+        let row = &self.flows[flow as usize];
+        let (path, priority) = (row.demand.path, row.demand.priority);
+        let gone = if row.fresh { 0.0 } else { row.rate };
+        let one = Listed { priority, flow };
+        for port in path.ports() {
+            let flows = &mut self.ports[port.index()].flows;
+            let at = flows.binary_search(&one).expect("a flow is listed at ports of its path");
+            flows.remove(at);
+            if gone > 0.0 {
+                self.scratch.dirty.push((priority, port.0, gone));
             }
         }
-        self.live -= 1;
-        self.scratch.changed(id.0, &path, priority);
     }
 
     /// Gives every flow its rate after the changes so far. Cheap where nothing changed.
@@ -159,8 +184,9 @@ impl Network {
         self.forward(now);
         self.fill();
         let mut solved = core::mem::take(&mut self.scratch.solved);
-        for (flow, rate) in solved.drain(..) {
-            let row = &self.flows[flow as usize];
+        for (flow, rate, held) in solved.drain(..) {
+            let row = &mut self.flows[flow as usize];
+            (row.held, row.fresh) = (held, false);
             if row.rate != rate {
                 self.progress(flow);
                 let row = &mut self.flows[flow as usize];
@@ -225,9 +251,9 @@ impl Network {
     #[must_use]
     pub fn carried(&self, now: Time, port: PortId) -> f64 {
         let row = &self.ports[port.index()];
-        let under_way = |flow: &u32| {
-            let row = &self.flows[*flow as usize];
-            row.left - self.left(now, FlowId(*flow))
+        let under_way = |one: &Listed| {
+            let row = &self.flows[one.flow as usize];
+            row.left - self.left(now, FlowId(one.flow))
         };
         row.carried + row.flows.iter().map(under_way).sum::<f64>()
     }
@@ -235,12 +261,12 @@ impl Network {
     /// Bytes a second that a port carries, as last settled.
     #[must_use]
     pub fn load(&self, port: PortId) -> f64 {
-        self.ports[port.index()].flows.iter().map(|flow| self.flows[*flow as usize].rate).sum()
+        self.ports[port.index()].flows.iter().map(|one| self.flows[one.flow as usize].rate).sum()
     }
 
     /// Flows at a port.
     pub fn at(&self, port: PortId) -> impl Iterator<Item = FlowId> + '_ {
-        self.ports[port.index()].flows.iter().map(|flow| FlowId(*flow))
+        self.ports[port.index()].flows.iter().map(|one| FlowId(one.flow))
     }
 
     /// Flows under way.
@@ -286,18 +312,4 @@ impl Network {
 fn seconds(seconds: f64) -> Duration {
     let nanos = libm::ceil(seconds * 1e9);
     Duration::from_nanos(if nanos < u64::MAX as f64 { nanos as u64 } else { u64::MAX })
-}
-
-impl Scratch {
-    /// A flow at these ports began, ended or changed; nobody before `first` is affected.
-    fn changed(&mut self, flow: u32, path: &Path, first: Priority) {
-        for port in path.ports() {
-            self.dirty.push((port.0, first));
-        }
-        self.seeds.push(flow);
-    }
-}
-
-pub(crate) fn stamps(len: usize) -> Vec<u32> {
-    vec![0; len]
 }

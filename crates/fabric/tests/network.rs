@@ -84,6 +84,67 @@ fn rates_are_those_of_an_exact_solver_on_1000_networks() {
     (0..1000).for_each(one_network);
 }
 
+/// Rates as they must be, by their definition: each flow has its cap, or crosses a port that is full with
+/// flows that go before it and its equals, none of which has more for its weight; and no port has more
+/// than it can carry.
+fn assert_held(network: &Network, capacities: &[f64], flows: u32, what: &str) {
+    let demand = |id: FlowId| *network.demand(id).unwrap();
+    let share = |id: FlowId| network.rate(id) / demand(id).weight;
+    let bottleneck = |id: FlowId, port: PortId| {
+        let priority = demand(id).priority;
+        let until = network.at(port).filter(|other| demand(*other).priority <= priority);
+        let equals = network.at(port).filter(|other| demand(*other).priority == priority);
+        until.map(|other| network.rate(other)).sum::<f64>()
+            >= capacities[port.index()] * (1.0 - 1e-8)
+            && equals.map(share).all(|other| other <= share(id) * (1.0 + 1e-8))
+    };
+    for (port, capacity) in capacities.iter().enumerate() {
+        assert!(
+            network.load(PortId(port as u32)) <= capacity * (1.0 + 1e-9),
+            "{what}: port {port}"
+        );
+    }
+    for id in (0..flows).map(FlowId).filter(|id| network.demand(*id).is_some()) {
+        let capped = network.rate(id) >= demand(id).cap * (1.0 - 1e-9);
+        let held = demand(id).path.ports().iter().any(|port| bottleneck(id, *port));
+        assert!(capped || held, "{what}: {id} has {} and could have more", network.rate(id));
+    }
+}
+
+// The same at a size at which a change has far to go, and where rounding has time to gather: 400 flows on
+// 60 ports, in one priority, in a few, and in hundreds, 1,000 instants with one to twenty changes each.
+#[test]
+fn every_flow_is_held_by_a_port_or_its_cap() {
+    for (seed, orders) in [(1, 1), (2, 1), (3, 4), (4, 40), (5, 400)] {
+        let mut rng = Rng::new(seed);
+        let capacities: Vec<f64> = (0..60).map(|_| 1e9 * (1 + rng.below(9)) as f64).collect();
+        let mut network = Network::new(&capacities);
+        for step in 0..1000 {
+            let now = Time::from_millis(step);
+            let most = if step % 50 == 0 { 20 } else { 2 };
+            for _ in 0..1 + rng.below(most) {
+                let id = FlowId(rng.below(400) as u32);
+                let priority = Priority(rng.below(orders.min(4)) as u8, rng.below(orders) as u64);
+                let cap = if rng.below(5) > 0 { f64::INFINITY } else { 1e8 * rng.unit() + 1.0 };
+                match network.demand(id) {
+                    None => {
+                        let weight = 1.0 + rng.below(3) as f64;
+                        let path = path(&random_path(&mut rng, 60));
+                        let demand = Demand { priority, weight, cap, ..Demand::new(path, 1e12) };
+                        network.begin(now, id, demand);
+                    }
+                    Some(_) if rng.below(2) == 0 => network.change(now, id, priority, cap),
+                    Some(_) => network.end(now, id),
+                }
+            }
+            network.settle(now);
+            if step % 10 == 0 {
+                assert_held(&network, &capacities, 400, &format!("seed {seed}, step {step}"));
+            }
+        }
+    }
+}
+
 // Two hops and three flows: the long one is held by the narrow port, the rest goes to the others.
 #[test]
 fn the_parking_lot() {
@@ -131,6 +192,11 @@ fn ends_follow_the_rates() {
     }
     assert_eq!(ends, [(0, Time::from_millis(2000)), (1, Time::from_millis(4000))]);
     assert!(network.is_empty());
+    // An end between two nanoseconds is the later one: nothing is over before its last byte.
+    let now = Time::from_millis(5000);
+    network.begin(now, FlowId(0), Demand { cap: 3.0, ..Demand::new(path(&[0]), 1.0) });
+    network.settle(now);
+    assert_eq!(network.next_end(), Some(Time::from_nanos(5_333_333_334)));
 }
 
 // Bytes are conserved at every port: through random arrivals, changes, ends and cancellations it

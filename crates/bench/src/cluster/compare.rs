@@ -41,6 +41,17 @@ impl Compare {
         ensure!(!window.is_zero(), "--window is 0s: use a length of time, as in 50ms");
         Ok(())
     }
+
+    /// A timeline that begins when all is over would be empty.
+    pub(crate) fn begins_before(&self, end: Time) -> anyhow::Result<()> {
+        let from = self.from.unwrap_or_default();
+        let (seconds, end) = (from.as_secs_f64(), end.as_secs_f64());
+        ensure!(
+            seconds < end,
+            "--from is {from:?}, and the last flow ends at {end:.3} s: use less"
+        );
+        Ok(())
+    }
 }
 
 /// What came of it.
@@ -69,6 +80,7 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     }
     // The port is found under the first policy: which one is busiest is the load's doing.
     let first = cluster::run(&setups[0])?;
+    compare.begins_before(first.end)?;
     let port = port(&first, compare)?;
     let arrivals = setups[0].pools.iter().flat_map(|pool| &pool.requests).map(|one| one.at);
     let last = arrivals.max().unwrap_or(Time::ZERO);

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use meridian_wire::config::{Policy, Span};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use crate::yaml;
 
 /// Servers, the network between them, the models on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -283,7 +284,7 @@ impl File {
     /// # Errors
     /// Syntax, an unknown key, a wrong type, with its line.
     pub fn read(yaml: &str) -> anyhow::Result<File> {
-        serde_saphyr::from_str(yaml).context("not a cluster file")
+        yaml::read(yaml, "a cluster file")
     }
 }
 

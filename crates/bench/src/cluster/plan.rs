@@ -129,7 +129,7 @@ fn pool(file: &File, served: &Served, seed: u64) -> anyhow::Result<Pool> {
         },
         victims: served.victims,
         keep: served.keep,
-        tiers: Tiers { tight, loose, tight_share },
+        slo: Tiers { tight, loose, tight_share },
         known,
         requests,
     })

@@ -33,6 +33,7 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     };
     let run = |one: &Given| cluster::given(&Given { watch: Some(watch), ..one.clone() });
     let reports: Vec<GivenReport> = all.iter().map(run).collect::<Result<_, _>>()?;
+    compare.begins_before(reports.iter().map(|one| one.end).max().unwrap_or_default())?;
     let name = file.ports.keys().nth(port).context("ports is empty: name at least one")?;
     Ok(compared(file, compare, (name, all[0].rates[port]), &reports))
 }

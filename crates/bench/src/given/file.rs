@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use meridian_wire::config::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::cluster::file::{Flow as Settings, Rate};
+use crate::yaml;
 
 /// Ports, and flows on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl File {
     /// # Errors
     /// Syntax, an unknown key, a wrong type, with its line.
     pub fn read(yaml: &str) -> anyhow::Result<File> {
-        serde_saphyr::from_str(yaml).context("not a file of flows")
+        yaml::read(yaml, "a file of flows")
     }
 }
 

@@ -1,11 +1,11 @@
 //! Properties over random events: monotonic promotion, the budget, aging, and no panic whatever comes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Rng, Time};
 use meridian_flow::{
-    Arbitration, Batch, Config, Flow, Flows, Input, Member, Output, Owner, PortPlan, Ports, Stage,
-    Why,
+    Arbitration, Batch, Config, Flow, Flows, Input, Level, Member, Output, Owner, PortPlan, Ports,
+    Stage, Why,
 };
 
 use crate::link::{Link, batch, config, flow};
@@ -158,6 +158,77 @@ fn promotion_is_monotonic() {
     assert!(rises > 100 && falls > 100, "{rises} rises, {falls} falls");
 }
 
+/// The requests that outputs gave up, kept up to date.
+fn give_up(given_up: &mut BTreeSet<RequestId>, outputs: &[Output]) {
+    for output in outputs {
+        match output {
+            Output::Pruned { request, .. } | Output::Demoted { request, .. } => {
+                given_up.insert(*request);
+            }
+            Output::Reinstated(request) => {
+                given_up.remove(request);
+            }
+            _ => {}
+        }
+    }
+}
+
+// The same where age lifts flows and every update looks at every request: what progress takes from a
+// request's need, or from how long a flow has waited, takes nothing of what they rose by.
+#[test]
+fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
+    let (mut rises, mut aged) = (0, 0);
+    for seed in 0..20 {
+        let aging = Duration::from_millis(20);
+        let mut storm = Storm::new(Config { drop_share: 1.0, aging, ..config("mfs") }, seed);
+        storm.flows.look_always();
+        let mut stands: BTreeMap<u32, (Owner, u8)> = BTreeMap::new();
+        let mut given_up = BTreeSet::new();
+        for _ in 0..3000 {
+            let (input, outputs) = storm.step();
+            let refused = outputs.iter().any(|o| matches!(o, Output::Refused { .. }));
+            if let Input::Submit(flow) = &input
+                && !refused
+            {
+                stands.insert(flow.id.0, (flow.owner, u8::MAX));
+            }
+            let anew = matches!(input, Input::Layer { generation: 1.., .. });
+            give_up(&mut given_up, &outputs);
+            for output in outputs {
+                let Output::Placed { flow, place, why } = output else { continue };
+                let (owner, before) = stands[&flow.0];
+                let level = place.level.0;
+                stands.insert(flow.0, (owner, level));
+                let given_up = matches!(owner, Owner::Request(id) if given_up.contains(&id));
+                assert!(level <= before || given_up || anew, "{flow}: {before} to {level}, {why}");
+                rises += u32::from(level < before && before != u8::MAX);
+                aged += u32::from(matches!(why, Why::Aged { .. }));
+            }
+        }
+    }
+    assert!(rises > 1000 && aged > 1000, "{rises} rises, {aged} by age");
+}
+
+// A handoff that rose stays where it is when its need falls, and those of its request that come to the
+// same port come to it: nine tenths of a second's bytes, most of which leave at once.
+#[test]
+fn a_need_that_falls_takes_no_level_back() {
+    let mut link = Link::new(Config { load_window: Duration::ZERO, ..config("mfs") });
+    link.tell(Input::BatchArrived(batch(1, 8, &[(1, 1.0)])));
+    let owner = Owner::Request(RequestId(1));
+    link.tell(Input::Submit(flow(1, owner, Stage::Handoff, 0, 0.9)));
+    let first = link.flows.place(FlowId(1)).unwrap().level;
+    link.tell(Input::Completed { flow: FlowId(1), bytes: 890_000 });
+    link.tell(Input::Submit(flow(2, owner, Stage::Handoff, 1, 0.001)));
+    let later = link.flows.place(FlowId(2)).unwrap().level;
+    link.tell(Input::BatchArrived(batch(2, 8, &[(2, 1.0)])));
+    let other = Owner::Request(RequestId(2));
+    link.tell(Input::Submit(flow(3, other, Stage::Handoff, 1, 0.011)));
+    let small = link.flows.place(FlowId(3)).unwrap().level;
+    assert_eq!((first, later), (Level(0), Level(0)));
+    assert!(small > Level(2), "{small} is where so few bytes of others stand");
+}
+
 // The budget is respected: of the requests that came within the window, no more than its share is
 // given up, counted by the outputs and not by the machine.
 #[test]
@@ -169,7 +240,7 @@ fn the_drop_budget_is_respected() {
         // A bucket is a tenth of the window; what is in the newest ten counts.
         let bucket = |time: Time| time.as_nanos() / 50_000_000;
         let (mut came, mut dropped) = (vec![], vec![]);
-        let mut counted = std::collections::BTreeSet::new();
+        let mut counted = BTreeSet::new();
         for _ in 0..20_000 {
             let (input, outputs) = storm.step();
             let now = bucket(storm.now);

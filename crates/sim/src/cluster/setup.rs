@@ -57,7 +57,7 @@ pub struct Pool {
     /// Whether a replica that fetched a prefix keeps it; otherwise it stays with who computed it.
     pub keep: bool,
     /// The objectives.
-    pub tiers: Tiers,
+    pub slo: Tiers,
     /// Prompts that were computed before the run, by the replicas and ranks in turn.
     pub known: Vec<Request>,
     /// What is asked, by time.
@@ -281,8 +281,8 @@ impl Pool {
         &self,
         refuse: &impl Fn(&'static str, f64, &str) -> Result<(), Impossible>,
     ) -> Result<(), Impossible> {
-        let Tiers { tight, loose, tight_share } = self.tiers;
-        for (field, value) in [("tiers.tight", tight), ("tiers.loose", loose)] {
+        let Tiers { tight, loose, tight_share } = self.slo;
+        for (field, value) in [("slo.tight", tight), ("slo.loose", loose)] {
             if !(value > 1.0 && value <= 1e6) {
                 let remedy =
                     "a deadline before the first token can be there: use above 1, 3 as a rule";
@@ -290,7 +290,7 @@ impl Pool {
             }
         }
         if !(0.0..=1.0).contains(&tight_share) {
-            return refuse("tiers.tight_share", tight_share, "use 0 to 1");
+            return refuse("slo.tight_share", tight_share, "use 0 to 1");
         }
         let mut last = Time::ZERO;
         for request in &self.requests {

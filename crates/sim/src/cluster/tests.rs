@@ -37,7 +37,7 @@ fn pool(model: &str, tensor: u32, ranks: u32, requests: Vec<Request>) -> Pool {
         kv_layers: 1,
         victims: 1,
         keep: true,
-        tiers: Tiers { tight: 3.0, loose: 10.0, tight_share: 0.8 },
+        slo: Tiers { tight: 3.0, loose: 10.0, tight_share: 0.8 },
         known: Vec::new(),
         requests,
     }
@@ -77,7 +77,7 @@ fn correction_14_the_objective_follows_length_and_prefix() {
         for (tokens, shared) in [(256, 0), (4096, 0), (4096, 40), (20_000, 100)] {
             let asked = requests(3, Duration::from_secs(60), tokens, shared);
             let mut one = pool(model, tensor, ranks, asked);
-            (one.tiers.tight_share, one.victims) = (1.0, 1);
+            (one.slo.tight_share, one.victims) = (1.0, 1);
             let report = run(&setup("mfs", vec![one])).unwrap();
             let hits: Vec<u32> = report.records.iter().map(|r| r.matched).collect();
             assert_eq!(hits, [0, shared as u32 * 64, shared as u32 * 64]);
@@ -211,10 +211,7 @@ fn impossible_setups_name_what_is_wrong() {
     };
     type Break<'a> = &'a dyn Fn(&mut Setup);
     let cases: [(Break<'_>, &str); 7] = [
-        (
-            &|s| s.pools[0].tiers.tight = 0.5,
-            "tiers.tight is 0.5: a deadline before the first token",
-        ),
+        (&|s| s.pools[0].slo.tight = 0.5, "slo.tight is 0.5: a deadline before the first token"),
         (&|s| s.pools[0].ranks = 5, "ranks is 5: tensor times ranks is 20 GPUs"),
         (&|s| s.pools[0].prefill = 99, "3232 GPUs are needed and there are 128: add servers"),
         (&|s| s.pools[0].requests[3].tokens = 0, "requests.tokens is 0: use 1 to"),

@@ -294,8 +294,8 @@ impl Serving {
         let mut all = Vec::with_capacity(pool.requests.len());
         for (nth, (request, hit)) in pool.requests.iter().zip(hits).enumerate() {
             let draw = mix(mix(seed, 0x54_4945_5221), u64::from(number) << 32 | nth as u64);
-            let tight = meridian_base::Rng::new(draw).unit() < pool.tiers.tight_share;
-            let multiple = if tight { pool.tiers.tight } else { pool.tiers.loose };
+            let tight = meridian_base::Rng::new(draw).unit() < pool.slo.tight_share;
+            let multiple = if tight { pool.slo.tight } else { pool.slo.loose };
             let alone = idle.ttft(request.tokens, hit);
             let record = Record {
                 pool: number,

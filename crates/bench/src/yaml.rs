@@ -1,0 +1,27 @@
+//! Files that people write, and what is wrong with them in words.
+
+use anyhow::anyhow;
+use serde::de::DeserializeOwned;
+
+/// What the parser says of a number that does not fit its field, and what there may be in its place. The
+/// parser shows the line, with the field and its value.
+const NUMBERS: [(&str, &str); 6] = [
+    ("invalid u8", "no whole number from 0 to 255: use one"),
+    ("invalid u16", "no whole number from 0 to 65535: use one"),
+    ("invalid u32", "no whole number from 0 to 4294967295: use one"),
+    ("invalid u64", "no whole number from 0 on: use one"),
+    ("invalid usize", "no whole number from 0 on: use one"),
+    ("invalid f64", "no number: use one, as in 0.5"),
+];
+
+/// Reads a file's text as `what`.
+///
+/// # Errors
+/// Syntax, an unknown key, a wrong type, with its line.
+pub(crate) fn read<T: DeserializeOwned>(yaml: &str, what: &str) -> anyhow::Result<T> {
+    serde_saphyr::from_str(yaml).map_err(|error| {
+        let said =
+            NUMBERS.iter().fold(error.to_string(), |said, (of, words)| said.replace(of, words));
+        anyhow!("not {what}: {said}")
+    })
+}
