@@ -16,7 +16,7 @@ use anyhow::ensure;
 use bytes::BytesMut;
 use meridian_base::{PeerId, ReplicaId, Rng, Time};
 use meridian_routing::{Input, Load, PeerSpec, Routing};
-use meridian_wire::peer::{Budget, Hearing, Tell, Telling};
+use meridian_wire::peer::{Budget, Hearing, Page, Tell, Telling};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -108,14 +108,14 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     let mut tellings: Vec<Telling> = (0..options.peers).map(|_| told()).collect();
     let mut hearings: Vec<Hearing> = (0..options.peers).map(|_| Hearing::default()).collect();
     let (mut telling, mut hearing, mut bytes) = (Duration::ZERO, Duration::ZERO, 0_u64);
-    let mut rng = Rng::new(SEED);
+    let (mut rng, mut page) = (Rng::new(SEED), Page::default());
     let digests = (options.each.as_secs_f64() / case.every.as_secs_f64()) as u64;
     // The first tells everything, and is of the stream's beginning.
     for sent in 1..=digests + 1 {
         now = now + case.every;
         change(&mut here, now, options, case, &mut rng);
         let began = cpu();
-        let messages = tell(&here, now, &mut tellings);
+        let messages = tell(&here, now, &mut page, &mut tellings);
         let told = cpu();
         hear(&mut there, now, sent, &mut hearings, &messages)?;
         if sent > 1 {
@@ -157,11 +157,11 @@ fn change(here: &mut Routing, now: Time, options: &Options, case: &Case, rng: &m
 }
 
 /// One digest, and a message of it to each follower.
-fn tell(here: &Routing, now: Time, tellings: &mut [Telling]) -> Vec<BytesMut> {
-    let digest = here.digest(now);
+fn tell(here: &Routing, now: Time, page: &mut Page, tellings: &mut [Telling]) -> Vec<BytesMut> {
+    *page = page.next(here.digest(now));
     let one = |telling: &mut Telling| {
         let mut message = BytesMut::new();
-        Tell::News(telling.news(now, &digest)).encode(&mut message);
+        Tell::News(telling.news(now, page)).encode(&mut message);
         message
     };
     tellings.iter_mut().map(one).collect()

@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// A small variant, which shows that it runs and nothing else
     #[arg(long)]
     quick: bool,
+    /// A file in place of the experiment's own: a copy of it with other systems, fleets or workloads
+    #[arg(long)]
+    file: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -37,6 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        "all" if args.file.is_some() => bail!("--file: belongs to one experiment; name it"),
         "all" => all(args),
         name => {
             let Some(entry) = experiment::find(name) else {
@@ -83,7 +87,7 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
             eprintln!("{}: {done}/{of} {what}", entry.name);
         }
     };
-    let options = Options { seeds, quick, live };
+    let options = Options { seeds, quick, live, file: args.file.clone() };
     let outcome = experiment::run(entry, options, &experiment::runner::simulate, &progress);
     bar.finish_and_clear();
     let outcome = outcome?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use meridian_gateway::Ready;
+use meridian_gateway::{Given, Ready};
 use meridian_wire::config::Gateway;
 
 use crate::logs;
@@ -32,7 +32,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let threads = if config.threads > 0 { config.threads } else { cores() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        meridian_gateway::serve(config, threads, announce, stopped()).await.map_err(Into::into)
+        // A pipe is read once.
+        let file = args.config.is_file().then_some(args.config);
+        let given = Given { config, file };
+        meridian_gateway::serve(given, threads, announce, stopped()).await.map_err(Into::into)
     })
 }
 

@@ -199,6 +199,7 @@ pub(crate) fn state(state: State, is_found: bool) -> &'static str {
 
 fn config(shared: &Shared) -> Response<Body> {
     let mut config = shared.config.clone();
+    (config.tenants, config.residency) = shared.access.now().written.clone();
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
     }

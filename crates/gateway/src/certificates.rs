@@ -1,4 +1,4 @@
-//! The certificate that clients are shown, and the look at every certificate's files.
+//! The certificate that clients are shown, and the look at every file that counts anew.
 
 use std::sync::Arc;
 
@@ -37,11 +37,12 @@ impl ClientTls {
     }
 }
 
-/// Looks at the files of all certificates now and then, for ever. New connections get what is new;
-/// those that are open go on.
+/// Looks at the files of all certificates and at the configuration's now and then, for ever. New
+/// connections and requests get what is new; those that are open go on.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(LOOK).await;
+        shared.access.look(&shared);
         if let Some(tls) = &shared.tls {
             tell("clients", &tls.0.look());
         }

@@ -20,7 +20,10 @@ use crate::way::Way;
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: ReplicaId,
+    /// Its host and port, by which everybody knows it.
     pub(crate) authority: Authority,
+    /// Where it is reached from here.
+    pub(crate) dial: Authority,
     pub(crate) spec: AddReplica,
     /// Round trip to it as it is known of its region; zero where that is not known.
     pub(crate) known_rtt: Duration,
@@ -77,6 +80,8 @@ impl Member {
 
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
+    /// The gateway's region.
+    region: String,
     inner: RwLock<Inner>,
     over: CancellationToken,
     /// Counts changes of who is there and of what they serve.
@@ -105,9 +110,9 @@ pub(crate) enum JoinError {
 }
 
 impl Fleet {
-    /// A fleet whose replicas are all let go when `over` is cancelled.
-    pub(crate) fn new(over: CancellationToken) -> Fleet {
-        Fleet { over, ..Fleet::default() }
+    /// A region's fleet, whose replicas are all let go when `over` is cancelled.
+    pub(crate) fn new(region: &str, over: CancellationToken) -> Fleet {
+        Fleet { region: region.to_owned(), over, ..Fleet::default() }
     }
 
     /// Enters a replica under the lowest free id. It stands in a region, at a numbered place.
@@ -118,8 +123,8 @@ impl Fleet {
         (region, place): (String, u8),
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
-        let uri = meridian_wire::config::base_url(&spec.url).map_err(JoinError::Url)?;
-        let authority = uri.authority().cloned().ok_or_else(|| JoinError::Url(spec.url.clone()))?;
+        let dial = authority(spec.url_from(&self.region))?;
+        let authority = authority(&spec.url)?;
         let mut inner = self.inner.write().expect("no panic while held");
         if inner.members.iter().flatten().any(|m| m.authority == authority) {
             return Err(JoinError::Twin(spec.url));
@@ -140,6 +145,7 @@ impl Fleet {
         let member = Arc::new(Member {
             id,
             authority,
+            dial,
             spec,
             known_rtt: rtt,
             way: Way::default(),
@@ -239,21 +245,17 @@ impl Fleet {
     }
 }
 
+fn authority(url: &str) -> Result<Authority, JoinError> {
+    let uri = meridian_wire::config::base_url(url).map_err(JoinError::Url)?;
+    uri.authority().cloned().ok_or_else(|| JoinError::Url(url.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn spec(url: &str) -> AddReplica {
-        AddReplica {
-            url: url.to_owned(),
-            engine: EngineName::Auto,
-            models: vec![],
-            kv_tokens: None,
-            slots: None,
-            weight: 1,
-            region: None,
-            labels: std::collections::BTreeMap::new(),
-        }
+        AddReplica::at(url)
     }
 
     fn here() -> (String, u8) {

@@ -5,6 +5,7 @@
 //! and [`relay`] (hops 7-8). One mutex guards the machine: a decision takes a few microseconds, which
 //! is less than waking a task that owns it would cost.
 
+mod access;
 mod admin;
 mod attempt;
 mod body;
@@ -39,6 +40,7 @@ mod upstream;
 mod way;
 mod worker;
 
+pub use access::Given;
 pub use error::Error;
 pub use peers::TlsError;
 pub use serve::{Ready, serve};

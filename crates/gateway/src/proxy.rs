@@ -16,6 +16,7 @@ use meridian_routing::residency::{Labels, Residence, Subject};
 use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use meridian_wire::peer::{Identity, Marks};
 
+use crate::access::Access;
 use crate::body::{Body, Parts};
 use crate::collect::{Collected, collect};
 use crate::headers;
@@ -65,15 +66,16 @@ async fn serve(
     endpoint: Endpoint,
     origin: Origin,
 ) -> Result<Response<Body>, Refusal> {
-    let tenant = identify(shared, &mut request, endpoint, &origin)?;
+    let access = shared.access.now();
+    let tenant = identify(shared, &access, &mut request, endpoint, &origin)?;
     let path = request.uri().path();
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
     match (endpoint, request.method()) {
         _ if !passes => Err(Refusal::unknown_path()),
         (Endpoint::Models, &Method::GET) => Ok(models(shared, path)),
-        (Endpoint::Other, _) => generate(shared, request, endpoint, origin, tenant).await,
+        (Endpoint::Other, _) => generate(shared, &access, request, endpoint, origin, tenant).await,
         (Endpoint::Models, _) => Err(Refusal::wrong_method("GET")),
-        (_, &Method::POST) => generate(shared, request, endpoint, origin, tenant).await,
+        (_, &Method::POST) => generate(shared, &access, request, endpoint, origin, tenant).await,
         _ => Err(Refusal::wrong_method("POST")),
     }
 }
@@ -96,6 +98,7 @@ fn models(shared: &Shared, path: &str) -> Response<Body> {
 
 async fn generate(
     shared: &Arc<Worker>,
+    access: &Access,
     request: Request<Incoming>,
     endpoint: Endpoint,
     origin: Origin,
@@ -119,7 +122,7 @@ async fn generate(
     {
         return Err(Refusal::cannot_continue());
     }
-    let (residence, origin) = residence(shared, tenant_name.as_ref(), model, origin);
+    let (residence, origin) = residence(shared, access, tenant_name.as_ref(), model, origin);
     let Permitted { peers, places, pinned } = permitted(shared, model, home, &residence);
     let id = shared.ids.next();
     let shown_id = headers::request_id(shared, &parts.headers, id);
@@ -206,16 +209,17 @@ fn hops(origin: &Origin) -> u8 {
 /// client calls itself. Where tenants are named, what told it goes no further.
 fn identify(
     shared: &Shared,
+    access: &Access,
     request: &mut Request<Incoming>,
     endpoint: Endpoint,
     origin: &Origin,
 ) -> Result<Option<HeaderValue>, Refusal> {
-    let named = shared.tenants.are_named();
+    let named = access.tenants.are_named();
     let headers = request.headers_mut();
     let tenant = match origin {
         Origin::Peer { marks, .. } => marks.tenant.clone(),
         Origin::Client(_) if named => {
-            Some(shared.tenants.identify(headers, endpoint)?.name.clone())
+            Some(access.tenants.identify(headers, endpoint)?.name.clone())
         }
         Origin::Client(_) => shared.tenant_header.as_ref().and_then(|n| headers.get(n)).cloned(),
     };
@@ -228,6 +232,7 @@ fn identify(
 /// The residency rules that name a request, with those that a peer applied to it.
 fn residence(
     shared: &Shared,
+    access: &Access,
     tenant: Option<&HeaderValue>,
     model: ModelId,
     mut origin: Origin,
@@ -236,18 +241,18 @@ fn residence(
         Origin::Client(_) => Vec::new(),
         Origin::Peer { marks, .. } => std::mem::take(&mut marks.rules),
     };
-    let named = shared.residency.names_models().then(|| shared.fleet.name(model)).flatten();
+    let named = access.rules.names_models().then(|| shared.fleet.name(model)).flatten();
     let none = Labels::new();
     let subject = Subject {
         tenant: tenant.and_then(|name| name.to_str().ok()),
-        labels: shared.tenants.labels(tenant).unwrap_or(&none),
+        labels: access.tenants.labels(tenant).unwrap_or(&none),
         model: named.as_deref().unwrap_or_default(),
         from: match &origin {
             Origin::Client(_) => &shared.config.region,
             Origin::Peer { from, .. } => from.region(),
         },
     };
-    (shared.residency.residence(&subject, brought), origin)
+    (access.rules.residence(&subject, brought), origin)
 }
 
 /// The affinity key, first found: a configured header, the body's own, the tenant, the client.

@@ -12,12 +12,12 @@
 mod counts;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use http::HeaderValue;
 use meridian_base::{ModelId, PeerId, ReplicaId};
 use meridian_routing::residency::{BEYOND, Labels, Place, Residence, Rule, Subject, Term};
-use meridian_wire::config::{ConfigError, Gateway as Config};
+use meridian_wire::config::{self, ConfigError};
 use meridian_wire::peer::shown;
 
 use crate::fleet::Member;
@@ -63,34 +63,20 @@ fn permitted_peers(shared: &Shared, residence: &Residence) -> u64 {
     }
 }
 
-/// What the gateway knows of rules and places.
-pub(crate) struct Residency {
-    rules: Vec<Arc<Rule>>,
-    names_models: bool,
-    region: String,
-    /// Of regions, by the gateway's own file.
-    own: BTreeMap<String, Labels>,
-    /// Of regions, by the registry.
-    told: RwLock<BTreeMap<String, Labels>>,
-    /// The places that have a number: a region, and the labels of the replicas themselves.
-    places: RwLock<Vec<(String, Labels)>>,
-    pub(crate) counts: Counts,
-}
-
 static NONE: Labels = Labels::new();
 
-impl Residency {
-    pub(crate) fn new(config: &Config) -> Result<Residency, ConfigError> {
-        let rules = config.residency.rules().map_err(|e| ConfigError::Invalid(vec![e]))?;
-        Ok(Residency {
-            counts: Counts::new(&rules),
-            names_models: rules.iter().any(|rule| !rule.names.models.is_empty()),
-            rules,
-            region: config.region.clone(),
-            own: config.residency.labels.clone(),
-            told: RwLock::default(),
-            places: RwLock::new(vec![(config.region.clone(), Labels::new())]),
-        })
+/// The rules of the gateway's file.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    rules: Vec<Arc<Rule>>,
+    names_models: bool,
+}
+
+impl Rules {
+    pub(crate) fn new(residency: &config::Residency) -> Result<Rules, ConfigError> {
+        let rules = residency.rules().map_err(|e| ConfigError::Invalid(vec![e]))?;
+        let names_models = rules.iter().any(|rule| !rule.names.models.is_empty());
+        Ok(Rules { rules, names_models })
     }
 
     /// Whether some rule asks for a request's model.
@@ -98,11 +84,52 @@ impl Residency {
         self.names_models
     }
 
-    /// The rules that name a request, and those that another gateway applied to it.
+    /// Those that name a request, and those that another gateway applied to it.
     pub(crate) fn residence(&self, subject: &Subject<'_>, brought: Vec<Rule>) -> Residence {
         let mut residence = Residence::of(&self.rules, subject);
         residence.add(brought);
         residence
+    }
+}
+
+/// Labels of regions.
+#[derive(Debug, Default)]
+struct Known {
+    /// By the gateway's own file.
+    own: BTreeMap<String, Labels>,
+    /// By the registry.
+    told: BTreeMap<String, Labels>,
+}
+
+impl Known {
+    fn of(&self, region: &str) -> &Labels {
+        self.own.get(region).or_else(|| self.told.get(region)).unwrap_or(&NONE)
+    }
+}
+
+/// What the gateway knows of places, and what became of requests that rules name.
+pub(crate) struct Residency {
+    region: String,
+    labels: RwLock<Known>,
+    /// The places that have a number: a region, and the labels of the replicas themselves.
+    places: RwLock<Vec<(String, Labels)>>,
+    pub(crate) counts: Counts,
+}
+
+impl Residency {
+    pub(crate) fn new(region: &str) -> Residency {
+        Residency {
+            counts: Counts::default(),
+            region: region.to_owned(),
+            labels: RwLock::default(),
+            places: RwLock::new(vec![(region.to_owned(), Labels::new())]),
+        }
+    }
+
+    /// What the gateway's file says from now on.
+    pub(crate) fn given(&self, residency: &config::Residency, rules: &Rules) {
+        self.counts.begin(&rules.rules);
+        self.known_mut().own.clone_from(&residency.labels);
     }
 
     /// The number of a replica's place.
@@ -127,11 +154,15 @@ impl Residency {
 
     /// What the registry says of regions.
     pub(crate) fn tell(&self, labels: BTreeMap<String, Labels>) {
-        *self.told.write().unwrap_or_else(PoisonError::into_inner) = labels;
+        self.known_mut().told = labels;
     }
 
-    fn labels<'a>(&'a self, told: &'a BTreeMap<String, Labels>, region: &str) -> &'a Labels {
-        self.own.get(region).or_else(|| told.get(region)).unwrap_or(&NONE)
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.labels.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
+        self.labels.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The numbered places where a request may be served.
@@ -139,18 +170,20 @@ impl Residency {
         if residence.is_free() {
             return u64::MAX;
         }
-        let told = self.told.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let numbered = places.iter().enumerate();
-        residence.mask(numbered.map(|(at, (region, own))| {
-            (at as u8, Place { region, labels: self.labels(&told, region), own })
-        }))
+        residence.mask(
+            numbered.map(|(at, (region, own))| {
+                (at as u8, Place { region, labels: known.of(region), own })
+            }),
+        )
     }
 
     /// Whether a request may be served in a region.
     pub(crate) fn permits_region(&self, residence: &Residence, region: &str) -> bool {
-        let told = self.told.read().unwrap_or_else(PoisonError::into_inner);
-        residence.permits(&Place { region, labels: self.labels(&told, region), own: &NONE })
+        let known = self.known();
+        residence.permits(&Place { region, labels: known.of(region), own: &NONE })
     }
 
     /// Whether a replica may serve a request, as everything stands now.

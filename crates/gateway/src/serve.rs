@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{AccessNow, Given};
 use crate::body::Body;
 use crate::certificates::{self, ClientTls};
 use crate::driver::Driver;
@@ -33,7 +35,6 @@ use crate::registry::Following;
 use crate::residency::Residency;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::sources::Source;
-use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
 use crate::{admin, discover, opening, peers, probe, registry, sources};
@@ -51,7 +52,8 @@ pub struct Ready {
     pub tls: bool,
 }
 
-/// Serves until `shutdown` completes, then lets the requests in flight end.
+/// Serves until `shutdown` completes, then lets the requests in flight end. Where the configuration
+/// comes with its file, changes of `tenants` and `residency` there count while it serves.
 ///
 /// With `threads` above 0, that many threads serve clients, each with a runtime of its own, and
 /// the caller's runtime keeps the machine's time, probes and the admin port. With 0 everything
@@ -60,11 +62,12 @@ pub struct Ready {
 /// # Errors
 /// See [`Error`]; all of them before the first request.
 pub async fn serve(
-    config: Config,
+    given: impl Into<Given>,
     threads: usize,
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let Given { config, file } = given.into();
     let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
     check_descriptors(config.limits.connections, config.limits.replicas.saturating_add(peers))?;
     let listener = listen("listen", config.listen).await?;
@@ -74,7 +77,7 @@ pub async fn serve(
         None => None,
     };
     let (wishes, wished) = mpsc::unbounded_channel();
-    let shared = Arc::new(build(config, wishes)?);
+    let shared = Arc::new(build(config, file.as_deref(), wishes)?);
     // However this future ends, nothing that it started outlives it.
     let _over = shared.over.clone().drop_guard();
     for spec in shared.config.replicas.clone() {
@@ -124,6 +127,7 @@ fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
 
 fn build(
     config: Config,
+    file: Option<&Path>,
     wishes: mpsc::UnboundedSender<meridian_base::ReplicaId>,
 ) -> Result<Shared, Error> {
     let routing = config.routing()?;
@@ -144,10 +148,13 @@ fn build(
         );
     }
     let header = |name: &String| name.parse().ok();
+    let access = AccessNow::new(&config, file)?;
+    let residency = Residency::new(&config.region);
+    residency.given(&config.residency, &access.now().rules);
     let over = CancellationToken::new();
     Ok(Shared {
         driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone())),
-        fleet: Arc::new(Fleet::new(over.clone())),
+        fleet: Arc::new(Fleet::new(&config.region, over.clone())),
         over,
         upstream: Upstream::new(&config),
         metrics: Metrics::new(),
@@ -161,8 +168,8 @@ fn build(
         block_bytes,
         key_headers: config.keys.headers.iter().filter_map(header).collect(),
         tenant_header: header(&config.keys.tenant_header),
-        tenants: Tenants::new(&config.tenants),
-        residency: Residency::new(&config)?,
+        access,
+        residency,
         tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
         ids: Ids::new(random_seed()),
         explained: Explained::default(),

@@ -8,6 +8,7 @@ use meridian_base::{ModelId, RequestId, keyed};
 use meridian_wire::config::{Gateway as Config, Isolation};
 use tokio_util::sync::CancellationToken;
 
+use crate::access::AccessNow;
 use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::explain::Explained;
@@ -20,7 +21,6 @@ use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::residency::Residency;
 use crate::sources::Source;
-use crate::tenants::Tenants;
 use crate::upstream::Upstream;
 
 pub(crate) struct Shared {
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) block_bytes: Option<usize>,
     pub(crate) key_headers: Vec<HeaderName>,
     pub(crate) tenant_header: Option<HeaderName>,
-    pub(crate) tenants: Tenants,
+    pub(crate) access: AccessNow,
     pub(crate) residency: Residency,
     /// On the clients' port; plain without.
     pub(crate) tls: Option<ClientTls>,

@@ -1,5 +1,7 @@
 //! The control plane of a fleet: `meridian control` with a store of its own.
 
+use std::collections::BTreeMap;
+
 use crate::{Client, Error, Fleet, Process, Result};
 
 /// A running control plane.
@@ -36,12 +38,18 @@ impl Control {
         self.admin.trim_start_matches("http://").to_owned()
     }
 
-    /// Adds a replica to a region.
+    /// Adds a replica to a region. Where gateways of other regions reach it, they are told by region.
     ///
     /// # Errors
     /// When the control plane does not answer, or refuses.
-    pub async fn add(&self, name: &str, region: &str, url: &str) -> Result<()> {
-        let body = serde_json::json!({ "region": region, "spec": { "url": url } });
+    pub async fn add(
+        &self,
+        name: &str,
+        region: &str,
+        url: &str,
+        from: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        let body = serde_json::json!({ "region": region, "spec": { "url": url, "from": from } });
         let url = format!("{}/admin/replicas/{name}", self.admin);
         let answer = self.client.put(&url, body.to_string()).await?;
         if (200..300).contains(&answer.status) {

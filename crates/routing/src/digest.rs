@@ -29,7 +29,7 @@ pub struct Digest {
     pub kv_tokens: u64,
     /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
     pub learned_ms_per_token: f32,
-    /// Its replicas; in a huge region the best ones.
+    /// Its replicas in the order of their ids; in a huge region the best ones.
     pub replicas: Vec<Remote>,
     /// Whether `replicas` leaves none out.
     pub whole: bool,
@@ -127,11 +127,12 @@ impl Routing {
         if !digest.whole {
             let load = |r: &Remote| r.ms_per_token * r.front_tokens + r.running as f32;
             let worse = |r: &Remote| (!r.eligible, load(r));
-            digest.replicas.sort_by(|a, b| {
-                let (a, b) = (worse(a), worse(b));
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            digest.replicas.select_nth_unstable_by(most, |a, b| {
+                let (x, y) = (worse(a), worse(b));
+                x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.id.cmp(&b.id))
             });
             digest.replicas.truncate(most);
+            digest.replicas.sort_unstable_by_key(|remote| remote.id);
         }
         digest
     }

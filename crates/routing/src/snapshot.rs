@@ -6,22 +6,21 @@
 //! replica that the forward was meant for, and by the one that served it once the peer tells.
 //! Peers and remote replicas are targets of one index, so one look-up matches both.
 
-use alloc::collections::BTreeMap;
+mod slots;
+
 use meridian_base::{PeerId, ReplicaId};
 
 use crate::digest::Digest;
 use crate::index::{IndexSpec, Insert, PrefixIndex, Recalled};
 use crate::peer::MOST;
-
-/// Remote replicas followed at most.
-const REMOTES: usize = 1024;
+use slots::{REMOTES, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     index: PrefixIndex,
     spec: IndexSpec,
     /// Where each remote replica stands; `None` for rules that look at peers only.
-    slots: Option<BTreeMap<(PeerId, ReplicaId), u16>>,
+    slots: Option<Slots>,
     /// One more than the highest target ever used.
     width: usize,
 }
@@ -32,7 +31,7 @@ impl Snapshot {
         Snapshot {
             index: PrefixIndex::new(spec.total_blocks, targets, spec.evict).with_ttl(spec.ttl),
             spec,
-            slots: remotes.then(BTreeMap::new),
+            slots: remotes.then(Slots::default),
             width: MOST,
         }
     }
@@ -56,7 +55,7 @@ impl Snapshot {
     }
 
     pub(crate) fn slot(&self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
-        self.slots.as_ref()?.get(&(peer, replica)).copied()
+        self.slots.as_ref()?.get(peer, replica)
     }
 
     /// Follows the replicas that a digest names, and forgets those that are gone.
@@ -73,7 +72,8 @@ impl Snapshot {
             return;
         }
         if digest.whole {
-            self.forget(peer, |id| !digest.replicas.iter().any(|r| r.id == id));
+            let by_id = |id: &ReplicaId| digest.replicas.binary_search_by_key(id, |r| r.id);
+            self.forget(peer, |id| by_id(&id).is_err());
         }
         for remote in &digest.replicas {
             let Some(slot) = self.allot(peer, remote.id) else { return };
@@ -88,16 +88,7 @@ impl Snapshot {
     /// The slot of a remote replica, a new one where it has none; `None` when all are taken.
     fn allot(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
         let slots = self.slots.as_mut()?;
-        if let Some(slot) = slots.get(&(peer, replica)) {
-            return Some(*slot);
-        }
-        // Most remotes of a large fleet find none: it must not cost a look at all of them.
-        if slots.len() >= REMOTES {
-            return None;
-        }
-        let taken: alloc::collections::BTreeSet<u16> = slots.values().copied().collect();
-        let slot = (MOST as u16..(MOST + REMOTES) as u16).find(|s| !taken.contains(s))?;
-        slots.insert((peer, replica), slot);
+        let slot = slots.get(peer, replica).or_else(|| slots.take(peer, replica))?;
         self.width = self.width.max(usize::from(slot) + 1);
         Some(slot)
     }
@@ -110,14 +101,7 @@ impl Snapshot {
 
     fn forget(&mut self, peer: PeerId, gone: impl Fn(ReplicaId) -> bool) {
         let Some(slots) = &mut self.slots else { return };
-        let index = &mut self.index;
-        slots.retain(|(p, replica), slot| {
-            let keep = *p != peer || !gone(*replica);
-            if !keep {
-                index.remove_target(*slot);
-            }
-            keep
-        });
+        slots.free(peer, gone, |slot| self.index.remove_target(slot));
     }
 
     /// A prompt leaves for a peer, meant for one of its replicas.

@@ -25,13 +25,17 @@ pub struct Reread<T> {
     make: Make<T>,
     now: RwLock<Arc<T>>,
     looked: Mutex<Looked>,
+    /// Whether a change counts only once two looks have seen it.
+    settles: bool,
 }
 
 /// What the last look saw.
 #[derive(PartialEq, Eq)]
 struct Looked {
-    /// The files' bytes; none of one that can't be read.
+    /// The files' bytes, as they count; none of one that can't be read.
     bytes: Vec<Option<Vec<u8>>>,
+    /// Other bytes that the last look saw, where they have to settle.
+    unsettled: Option<Vec<Option<Vec<u8>>>>,
     problem: Option<Unread>,
 }
 
@@ -58,8 +62,16 @@ impl<T> Reread<T> {
             paths,
             make: Box::new(make),
             now: RwLock::new(Arc::new(first)),
-            looked: Mutex::new(Looked { bytes, problem: None }),
+            looked: Mutex::new(Looked { bytes, unsettled: None, problem: None }),
+            settles: false,
         }
+    }
+
+    /// A change counts once two looks in a row have seen it: for files of which a half, as an editor
+    /// or a copy may leave it for a moment, can be made something of.
+    #[must_use]
+    pub fn settled(self) -> Reread<T> {
+        Reread { settles: true, ..self }
     }
 
     /// What is in force.
@@ -73,6 +85,11 @@ impl<T> Reread<T> {
         let bytes = read(&self.paths);
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.bytes == bytes && looked.problem.is_none() {
+            looked.unsettled = None;
+            return Look::Same;
+        }
+        if self.settles && looked.bytes != bytes && looked.unsettled.as_ref() != Some(&bytes) {
+            looked.unsettled = Some(bytes);
             return Look::Same;
         }
         let made = (self.make)();
@@ -123,5 +140,25 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(reread.look(), Look::Bad(_)));
         assert_eq!(*reread.now(), 2);
+    }
+
+    // Where a change has to settle, what one look saw does not count: the file may have been half
+    // written, or be as it was again.
+    #[test]
+    fn a_change_may_have_to_settle() {
+        let path = std::env::temp_dir().join(format!("meridian-settled-{}", std::process::id()));
+        std::fs::write(&path, "12").unwrap();
+        let from = path.clone();
+        let make = move || Ok(std::fs::read_to_string(&from).unwrap_or_default());
+        let reread = Reread::new(vec![path.clone()], make().unwrap(), make).settled();
+        let mut looks = Vec::new();
+        for text in ["1", "12", "1", "13", "13", "13"] {
+            std::fs::write(&path, text).unwrap();
+            looks.push((reread.look(), reread.now().as_str().to_owned()));
+        }
+        std::fs::remove_file(&path).unwrap();
+        let same = |text: &str| (Look::Same, text.to_owned());
+        let new = (Look::New, "13".to_owned());
+        assert_eq!(looks, [same("12"), same("12"), same("12"), same("12"), new, same("13")]);
     }
 }

@@ -1,5 +1,7 @@
 //! The admin API of a gateway: what `/admin/*` answers and takes.
 
+use std::collections::BTreeMap;
+
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
@@ -262,8 +264,11 @@ pub struct Forwards {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddReplica {
-    /// Base address, `http://host:port`.
+    /// Base address, `http://host:port`. By its host and port everybody knows it.
     pub url: String,
+    /// By region, where its gateways reach it if not at `url`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub from: BTreeMap<String, String>,
     /// The engine behind it.
     #[serde(default)]
     pub engine: EngineName,
@@ -285,6 +290,30 @@ pub struct AddReplica {
     /// Facts that residency rules refer to, beside and before those of its region.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+}
+
+impl AddReplica {
+    /// One of which nothing but its address is known.
+    #[must_use]
+    pub fn at(url: impl Into<String>) -> AddReplica {
+        AddReplica {
+            url: url.into(),
+            from: BTreeMap::new(),
+            engine: EngineName::Auto,
+            models: Vec::new(),
+            kv_tokens: None,
+            slots: None,
+            weight: 1,
+            region: None,
+            labels: Labels::new(),
+        }
+    }
+
+    /// Where the gateways of a region reach it.
+    #[must_use]
+    pub fn url_from(&self, region: &str) -> &str {
+        self.from.get(region).unwrap_or(&self.url)
+    }
 }
 
 fn one() -> u32 {

@@ -43,6 +43,8 @@ pub mod trace;
 mod tuning;
 mod versus;
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
@@ -54,7 +56,7 @@ use spec::Spec;
 use table::Table;
 
 /// How to run an experiment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Seeds; the experiment's own number by default, 1 in the small variant and live.
     pub seeds: Option<u32>,
@@ -62,6 +64,8 @@ pub struct Options {
     pub quick: bool,
     /// On real processes instead of simulated ones, where the experiment can.
     pub live: bool,
+    /// A file in place of the experiment's own: other systems, fleets, workloads.
+    pub file: Option<PathBuf>,
 }
 
 /// What an experiment's code is given.
@@ -136,7 +140,10 @@ pub fn run(
     simulate: &Simulate<'_>,
     progress: &Progress<'_>,
 ) -> anyhow::Result<Outcome> {
-    let spec: Spec = spec::read(entry.name, entry.yaml)?;
+    let (spec, from): (Spec, String) = match &options.file {
+        None => (spec::read(entry.name, entry.yaml)?, format!("experiments/{}.yaml", entry.name)),
+        Some(file) => (spec::read_file(file)?, file.display().to_string()),
+    };
     let few = options.quick || options.live;
     let seeds = options.seeds.unwrap_or(if few { 1 } else { spec.seeds });
     if seeds == 0 {
@@ -151,7 +158,7 @@ pub fn run(
     };
     let Options { quick, live, .. } = options;
     let context = Context { spec, seeds, quick, simulate, progress };
-    let findings = code(&context).with_context(|| format!("experiments/{}.yaml", entry.name))?;
+    let findings = code(&context).with_context(|| from)?;
     Ok(Outcome { name: entry.name, spec: context.spec, seeds, quick, live, findings })
 }
 

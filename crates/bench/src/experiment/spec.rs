@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use compare::{Exception, Half, Sweep, Tuned};
 pub use fleets::{Exchanges, FleetCase, FleetClaim, FleetMetric, Fleets, Spread};
 pub use flow::{Case, Compared, FlowClaim, FlowSweep, FlowSystem};
-pub use reference::{Ref, read};
+pub use reference::{Ref, read, read_file};
 pub use trace::Trace;
 
 /// One experiment.

@@ -147,6 +147,8 @@ fn options_are_kept() {
     assert_eq!(seeds(Options { quick: true, ..Options::default() }), Ok(1));
     let none = seeds(Options { seeds: Some(0), ..Options::default() }).unwrap_err();
     assert!(none.contains("use 1 or more"), "{none}");
+    let file = seeds(Options { file: Some("no/such.yaml".into()), ..Options::default() });
+    assert!(file.clone().unwrap_err().starts_with("--file no/such.yaml"), "{file:?}");
     let live = seeds(Options { live: true, ..Options::default() }).unwrap_err();
     assert!(live.contains("leave it out"), "{live}");
 }

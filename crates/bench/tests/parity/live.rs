@@ -95,14 +95,10 @@ async fn gateway(policy: &str, load: &Load) -> SocketAddr {
             meridian_engined::serve(options, ready, std::future::pending::<()>()).await.unwrap();
         });
         config.replicas.push(AddReplica {
-            url: format!("http://{}", is_ready.await.unwrap()),
             engine: EngineName::Vllm,
             models,
             kv_tokens: Some(kv_tokens),
-            slots: None,
-            weight: 1,
-            region: None,
-            labels: std::collections::BTreeMap::new(),
+            ..AddReplica::at(format!("http://{}", is_ready.await.unwrap()))
         });
     }
     let (ready, is_ready) = oneshot::channel();

@@ -58,6 +58,9 @@ struct Add {
     /// Its base address, http://host:port
     #[arg(long)]
     url: String,
+    /// Where the gateways of another region reach it, if not there; may be given again
+    #[arg(long, value_name = "REGION=URL", value_parser = pair)]
+    from: Vec<(String, String)>,
     /// The engine behind it: auto, vllm, sglang, llamacpp, tgi or none
     #[arg(long, default_value = "auto", value_parser = engine)]
     engine: EngineName,
@@ -155,15 +158,14 @@ impl Add {
         Replica {
             region: self.region.clone(),
             spec: AddReplica {
-                url: self.url.clone(),
+                from: self.from.iter().cloned().collect(),
                 engine: self.engine,
                 models: self.models.clone(),
                 kv_tokens: self.kv_tokens,
                 slots: self.slots,
                 weight: self.weight,
                 // The record itself says where it stands.
-                region: None,
-                labels: BTreeMap::new(),
+                ..AddReplica::at(&self.url)
             },
             labels: self.labels.iter().cloned().collect(),
             wanted: Wanted::Up,

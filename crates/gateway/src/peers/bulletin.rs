@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use meridian_routing::Digest;
+use meridian_wire::peer::Page;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -17,7 +18,7 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Bulletin {
     rung: Notify,
-    page: watch::Sender<Arc<Digest>>,
+    page: watch::Sender<Arc<Page>>,
 }
 
 impl Default for Bulletin {
@@ -33,11 +34,11 @@ impl Bulletin {
     }
 
     /// The newest digest, and every later one.
-    pub(super) fn follow(&self, driver: &Driver) -> watch::Receiver<Arc<Digest>> {
+    pub(super) fn follow(&self, driver: &Driver) -> watch::Receiver<Arc<Page>> {
         let digest = driver.digest();
         // The others have news when they are due.
         self.page.send_if_modified(|page| {
-            *page = Arc::new(digest);
+            *page = Arc::new(page.next(digest));
             false
         });
         self.page.subscribe()
@@ -63,8 +64,8 @@ pub(super) async fn publish(shared: Arc<Shared>, peers: Arc<Peers>) {
             false => shared.driver.digest(),
             true => Digest::default(),
         };
-        if !rung || looked >= due || digest != **bulletin.page.borrow() {
-            bulletin.page.send_replace(Arc::new(digest));
+        if !rung || looked >= due || digest != **bulletin.page.borrow().digest() {
+            bulletin.page.send_modify(|page| *page = Arc::new(page.next(digest)));
             published = looked;
         }
         sleep_until(looked + push).await;

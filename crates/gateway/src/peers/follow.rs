@@ -153,10 +153,10 @@ impl Follower {
                         room.send(Ok(Tell::Models(shared.fleet.served(MOST_MODELS))));
                         continue;
                     }
-                    let digest = page.borrow_and_update().clone();
-                    let digest = first.take().map_or(digest, Arc::new);
+                    let newest = page.borrow_and_update().clone();
+                    let newest = first.take().map_or(newest, |digest| Arc::new(digest.into()));
                     is_new = false;
-                    let news = self.telling.news(shared.driver.clock.now(), &digest);
+                    let news = self.telling.news(shared.driver.clock.now(), &newest);
                     room.send(Ok(Tell::News(news)));
                 },
                 changed = page.changed(), if !is_new => {

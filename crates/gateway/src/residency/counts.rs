@@ -1,7 +1,7 @@
 //! What became of requests that a rule names.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use meridian_routing::residency::{Residence, Rule};
 use meridian_wire::admin;
@@ -21,25 +21,38 @@ pub(crate) enum Kept {
 struct Row([AtomicU64; 3]);
 
 /// By rule.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Counts {
-    rows: Vec<(String, Row)>,
+    /// Of every rule that was ever in the file.
+    rows: RwLock<Vec<(String, Row)>>,
     /// Of rules that only other gateways know.
     others: Row,
     breaches: AtomicU64,
 }
 
 impl Counts {
-    pub(super) fn new(rules: &[Arc<Rule>]) -> Counts {
-        let row = |rule: &Arc<Rule>| (rule.name.clone(), Row::default());
-        let rows = rules.iter().map(row).collect();
-        Counts { rows, others: Row::default(), breaches: AtomicU64::new(0) }
+    /// These are counted by name from now on.
+    pub(super) fn begin(&self, rules: &[Arc<Rule>]) {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        for rule in rules {
+            if !rows.iter().any(|(name, _)| *name == rule.name) {
+                rows.push((rule.name.clone(), Row::default()));
+            }
+        }
+    }
+
+    fn rows(&self) -> RwLockReadGuard<'_, Vec<(String, Row)>> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a request under each rule that names it.
     pub(crate) fn count(&self, residence: &Residence, kept: Kept) {
+        if residence.is_free() {
+            return;
+        }
+        let rows = self.rows();
         for rule in residence.rules() {
-            let row = self.rows.iter().find(|(name, _)| *name == rule.name);
+            let row = rows.iter().find(|(name, _)| *name == rule.name);
             let row = row.map_or(&self.others, |(_, row)| row);
             row.0[kept as usize].fetch_add(1, Ordering::Relaxed);
         }
@@ -59,7 +72,7 @@ impl Counts {
             sent: of(row, Kept::Sent),
             refused: of(row, Kept::Refused),
         };
-        let mut rules: Vec<_> = self.rows.iter().map(|(name, row)| told(name, row)).collect();
+        let mut rules: Vec<_> = self.rows().iter().map(|(name, row)| told(name, row)).collect();
         let others = told("others", &self.others);
         if others.served + others.sent + others.refused > 0 {
             rules.push(others);

@@ -4,14 +4,14 @@ use meridian_wire::config::Gateway as Config;
 
 use super::*;
 
-fn residency(yaml: &str) -> Residency {
+/// What a file says, and which rules name acme's requests.
+fn residency(yaml: &str) -> (Residency, Residence) {
     let text = format!("version: 1\nregion: us\ntenants: [{{name: acme}}]\nresidency:\n{yaml}");
-    Residency::new(&Config::read(&text).expect("is valid")).expect("has rules")
-}
-
-fn acme(residency: &Residency) -> Residence {
+    let given = Config::read(&text).expect("is valid").residency;
+    let (residency, rules) = (Residency::new("us"), Rules::new(&given).expect("they are rules"));
+    residency.given(&given, &rules);
     let subject = Subject { tenant: Some("acme"), labels: &NONE, model: "m", from: "us" };
-    residency.residence(&subject, Vec::new())
+    (residency, rules.residence(&subject, Vec::new()))
 }
 
 fn labels(name: &str, value: &str) -> Labels {
@@ -26,8 +26,7 @@ const EU_ONLY: &str =
 #[test]
 fn places_and_labels() {
     let with_file = format!("  labels: {{ch: {{jurisdiction: ch}}}}\n{EU_ONLY}");
-    let residency = residency(&with_file);
-    let kept = acme(&residency);
+    let (residency, kept) = residency(&with_file);
     assert_eq!(residency.place(None, &NONE).1, 0);
     assert_eq!(residency.place(Some("eu"), &NONE), ("eu".to_owned(), 1));
     assert_eq!(residency.place(Some("de"), &NONE).1, 2);
@@ -45,13 +44,12 @@ fn places_and_labels() {
 // Past the last number, a place is one where a rule permits nothing, even its own region.
 #[test]
 fn numbers_run_out() {
-    let residency = residency(EU_ONLY);
+    let (residency, kept) = residency(EU_ONLY);
     for n in 1..u32::from(BEYOND) {
         assert_eq!(u32::from(residency.place(Some("eu"), &labels("rack", &n.to_string())).1), n);
     }
     let (_, beyond) = residency.place(Some("eu"), &labels("rack", "another"));
     assert_eq!(beyond, BEYOND);
-    let kept = acme(&residency);
     assert_eq!(residency.places(&kept), (1 << BEYOND) - 2);
     assert_eq!(residency.places(&kept) & 1 << beyond, 0);
 }
@@ -60,8 +58,7 @@ fn numbers_run_out() {
 // believed only of a peer that says it applied them.
 #[test]
 fn answers_are_audited() {
-    let residency = residency(EU_ONLY);
-    let kept = acme(&residency);
+    let (residency, kept) = residency(EU_ONLY);
     let was = |region: &'static str, applied: &'static str| {
         let (region, applied) =
             (HeaderValue::from_static(region), HeaderValue::from_static(applied));

@@ -9,6 +9,8 @@ use meridian_wire::admin::{Explanation, Replica as Row};
 use crate::common::{Region, Replica, Script, call, chat, get, open, post, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
+/// Nobody is there.
+const FAR: &str = "http://198.51.100.7:8000";
 const PROMPT: &str = "the walrus and the carpenter";
 const SESSION: &str = "session-of-alice-42";
 const TENANT: &str = "tenant-acme";
@@ -25,6 +27,20 @@ async fn add(region: &Region, replica: &Replica) -> Row {
         })
         .await;
     row
+}
+
+// A replica is known by its address, and reached where this region's gateways reach it.
+#[tokio::test(start_paused = true)]
+async fn a_replica_may_be_reached_elsewhere() {
+    let replica = Replica::start().await;
+    let mut spec = replica.spec();
+    spec.from = [(String::from("local"), std::mem::replace(&mut spec.url, FAR.to_owned()))].into();
+    let region = Region::with(&[], |config| config.replicas = vec![spec]).await;
+    assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    assert_eq!((replica.count(), region.status().await.replicas[0].url.as_str()), (1, FAR));
+    let bad = r#"{"url": "http://10.0.0.1:1", "from": {"local": "ten"}}"#;
+    let refused = region.admin("POST", "/admin/replicas", bad).await;
+    assert!(refused.status == 400 && refused.text().contains("`ten`"), "{}", refused.text());
 }
 
 // Replicas are added, drained and removed while requests run; no request is lost.

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
 
+mod access;
 mod admin;
 mod cancel;
 mod client_tls;

@@ -39,7 +39,10 @@ impl Shared {
         let control = fleet.control("127.0.0.1:0").await?;
         for region in regions {
             for replica in &region.replicas {
-                control.add(&replica.name, &region.name, &replica.url).await?;
+                let others = regions.iter().filter(|other| other.name != region.name);
+                let way = |from: &Region| (from.name.clone(), way(&distance, from, replica));
+                let from = others.map(way).collect();
+                control.add(&replica.name, &region.name, &replica.url, &from).await?;
             }
         }
         Ok(Shared { distance, common: Some((certificates, control)) })
@@ -72,7 +75,7 @@ pub(super) fn gateway(
         Some(Shared { distance, common: None }) => {
             let url = |there: &Region, replica: &Replica| match there.name == here.name {
                 true => replica.url.clone(),
-                false => format!("http://{}", distance.listens(&replica_route(here, replica))),
+                false => way(distance, here, replica),
             };
             for there in regions {
                 spec.replicas.extend(there.replicas.iter().map(|replica| url(there, replica)));
@@ -155,6 +158,11 @@ fn pairs(regions: &[Region]) -> impl Iterator<Item = (&Region, &Region)> {
 /// The name of the route by which `from` reaches a gateway's port in `to`.
 fn route(kind: &str, from: &str, to: &str) -> String {
     format!("{kind}-{from}-{to}")
+}
+
+/// Where a region's gateway reaches a replica of another one.
+fn way(distance: &Distance, from: &Region, replica: &Replica) -> String {
+    format!("http://{}", distance.listens(&replica_route(from, replica)))
 }
 
 /// The name of the route by which a region's gateway reaches a replica of another one.

@@ -11,8 +11,10 @@ pub(crate) fn read<T: DeserializeOwned>(
     yaml: &str,
     problems: impl FnOnce(&T) -> Vec<String>,
 ) -> Result<T, ConfigError> {
-    let config =
-        serde_saphyr::from_str(yaml).map_err(|e| ConfigError::Unreadable(e.to_string()))?;
+    // An error goes to a log, and the lines around it may hold a secret.
+    let options = serde_saphyr::options! { with_snippet: false };
+    let config = serde_saphyr::from_str_with_options(yaml, options)
+        .map_err(|e| ConfigError::Unreadable(e.to_string()))?;
     let problems = problems(&config);
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
 }

@@ -23,6 +23,7 @@ pub use control::{Control, Registry};
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};
+pub(crate) use sources::from_problems;
 pub use sources::{Source, name_and_port, replica_list};
 pub use tenants::{KeyHash, Tenant};
 pub use tls::{MutualTls, Tls};

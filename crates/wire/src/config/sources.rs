@@ -1,6 +1,7 @@
 //! Where a gateway finds replicas beside those that its file names: a list in another file that may
 //! change, and names in the DNS.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -67,7 +68,6 @@ impl Source {
     #[must_use]
     pub fn replica(&self, address: SocketAddr, weight: u32) -> AddReplica {
         AddReplica {
-            url: format!("http://{address}"),
             engine: self.engine.unwrap_or_default(),
             models: self.models.clone(),
             kv_tokens: self.kv_tokens,
@@ -75,6 +75,7 @@ impl Source {
             weight,
             region: self.region.clone(),
             labels: self.labels.clone(),
+            ..AddReplica::at(format!("http://{address}"))
         }
     }
 
@@ -167,6 +168,16 @@ pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigE
     if found.is_empty() { Ok(list) } else { Err(ConfigError::Invalid(found)) }
 }
 
+/// What is wrong with the addresses of a replica by region.
+pub(crate) fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    let one = |(region, url): (&String, &String)| {
+        let is_wrong = label("region", region).map(|_| ()).map_err(|e| e.to_string());
+        let problem = is_wrong.and(base_url(url).map(|_| ())).err()?;
+        Some(format!("from.{region}: {problem}"))
+    };
+    from.iter().filter_map(one)
+}
+
 /// Checks a list of replicas that stands under `name`.
 pub(super) fn check_list(
     name: &str,
@@ -180,6 +191,9 @@ pub(super) fn check_list(
     for (i, replica) in list.iter().enumerate() {
         if let Err(problem) = base_url(&replica.url) {
             check(false, format!("{name}[{i}].url: {problem}"));
+        }
+        for problem in from_problems(&replica.from) {
+            check(false, format!("{name}[{i}].{problem}"));
         }
         check(
             replica.weight > 0,
@@ -240,6 +254,7 @@ mod tests {
             ("- url: http://a:1\n- ur", "line 2"),
             ("- {url: http://a:1, port: 2}", "port"),
             ("- url: a:1\n- {url: http://b:1, weight: 0}", "[1].weight: 0"),
+            ("- {url: http://a:1, from: {eu: a}}", "[0].from.eu: `a` has no scheme"),
             ("- url: http://a:1\n- url: http://a:1", "[1].url: `http://a:1` is [0] already"),
             ("- url: http://a:1\n- url: http://b:1\n- url: http://c:1", "3 is more than"),
         ] {

@@ -44,6 +44,16 @@ fn unknown_keys_are_errors() {
     assert!(error.contains("line 2"), "{error}");
 }
 
+// An error shows no other line of the file: errors are logged, and files hold secrets.
+#[test]
+fn errors_keep_secrets() {
+    for wrong in ["listne: 1", "listen: [", "secret: again"] {
+        let yaml = format!("version: 1\nsecret: swordfish\n{wrong}\nengine_key: swordfish\n");
+        let error = Gateway::read(&yaml).expect_err("cannot be read").to_string();
+        assert!(!error.contains("swordfish"), "{error}");
+    }
+}
+
 // Everything that cannot work is told at once, each with field, value and remedy.
 #[test]
 fn all_problems_at_once() {

@@ -44,21 +44,23 @@ impl Hearing {
             prefixes: news.prefixes,
         })
     }
-    /// Merges what has changed into what was there.
-    fn apply(&mut self, mut changed: Vec<Remote>, mut gone: Vec<ReplicaId>) {
-        changed.sort_unstable_by_key(|remote| remote.id);
-        gone.sort_unstable();
-        if changed.is_empty() && gone.is_empty() {
-            return;
+
+    /// Brings what was there up to date: most of what is told of a replica is told of one that was
+    /// there before.
+    fn apply(&mut self, changed: Vec<Remote>, mut gone: Vec<ReplicaId>) {
+        if !gone.is_empty() {
+            gone.sort_unstable();
+            self.remotes.retain(|remote| gone.binary_search(&remote.id).is_err());
         }
-        let mut old = std::mem::take(&mut self.remotes).into_iter().peekable();
-        let stays = |remote: &Remote| gone.binary_search(&remote.id).is_err();
+        let known = self.remotes.len();
         for remote in changed {
-            let before = std::iter::from_fn(|| old.next_if(|old| old.id < remote.id));
-            self.remotes.extend(before.filter(stays));
-            old.next_if(|old| old.id == remote.id);
-            self.remotes.push(remote);
+            match self.remotes[..known].binary_search_by_key(&remote.id, |old| old.id) {
+                Ok(at) => self.remotes[at] = remote,
+                Err(_) => self.remotes.push(remote),
+            }
         }
-        self.remotes.extend(old.filter(stays));
+        if self.remotes.len() > known {
+            self.remotes.sort_by_key(|remote| remote.id);
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! compares (`REWRITE=1` writes it). Its types stay in here: what other crates see was checked
 //! when it was read, and a message that breaks a bound is an error that names its field.
 //!
-//! A digest is told as news: [`Telling`] keeps what one peer was told and gives the difference,
+//! A digest is told as news: a [`Page`] is what all are told, [`Telling`] keeps what one peer was told
+//! and gives the difference,
 //! [`Hearing`] keeps what one peer told and gives the digest again.
 //!
 //! Requests that one gateway sends on to another are ordinary HTTP on the same port. What it says of
@@ -21,6 +22,7 @@ mod identity;
 mod marks;
 mod message;
 mod news;
+mod page;
 mod party;
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
@@ -36,6 +38,7 @@ pub use identity::{Identity, IdentityError, label};
 pub use marks::{Marks, MarksError};
 pub use message::{Ask, FOLLOW, Tell, WARM};
 pub use news::News;
+pub use page::Page;
 pub use party::{Party, control_name};
 pub use rules::{MOST_RULES, MOST_TERMS, shown, term};
 pub use telling::{Budget, Telling};

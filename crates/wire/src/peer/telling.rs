@@ -6,13 +6,15 @@
 //! go first, and what is left out costs a match, never a wrong answer.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_base::{ReplicaId, Time};
-use meridian_routing::{Digest, Remote, SharedPrefix};
+use meridian_routing::{Digest, SharedPrefix};
 
-use super::bounds::{MOST_PREFIXES, MOST_REPLICAS};
+use super::bounds::MOST_PREFIXES;
 use super::news::News;
+use super::page::{Changes, Page};
 
 /// Bytes of a prefix in a message: its hash and the number of its replica.
 const PREFIX_BYTES: f64 = 10.0;
@@ -41,8 +43,8 @@ impl Default for Budget {
 #[derive(Debug)]
 pub struct Telling {
     version: u64,
-    /// In the order of their ids.
-    remotes: Vec<Remote>,
+    /// What it was told last.
+    page: Option<Arc<Digest>>,
     told: HashMap<u64, (Time, ReplicaId)>,
     shares: bool,
     budget: Budget,
@@ -56,7 +58,7 @@ impl Telling {
     pub fn new(now: Time, shares: bool, budget: Budget) -> Telling {
         Telling {
             version: 0,
-            remotes: Vec::new(),
+            page: None,
             told: HashMap::new(),
             shares,
             budget,
@@ -65,16 +67,13 @@ impl Telling {
         }
     }
 
-    /// What is to be sent so that the peer knows `digest`.
-    pub fn news(&mut self, now: Time, digest: &Digest) -> News {
+    /// What is to be sent so that the peer knows what a page says.
+    pub fn news(&mut self, now: Time, page: &Page) -> News {
+        let digest = page.digest();
         let base = self.version;
         self.version += 1;
-        let count = digest.replicas.len().min(MOST_REPLICAS);
-        let whole = digest.whole && count == digest.replicas.len();
-        let mut remotes = digest.replicas[..count].to_vec();
-        remotes.sort_unstable_by_key(|remote| remote.id);
-        let (changed, gone) = difference(&self.remotes, &remotes);
-        self.remotes = remotes;
+        let Changes { changed, gone } = page.since(self.page.as_ref());
+        self.page = Some(digest.clone());
         News {
             version: self.version,
             base,
@@ -84,7 +83,7 @@ impl Telling {
             utilisation: digest.utilisation,
             kv_tokens: digest.kv_tokens,
             learned_ms_per_token: digest.learned_ms_per_token,
-            whole,
+            whole: digest.whole,
             changed,
             gone,
             prefixes: self.prefixes(now, &digest.prefixes),
@@ -121,21 +120,4 @@ impl Telling {
         }
         news
     }
-}
-
-/// Replicas that are new or have changed, and those that are there no longer; both lists are in
-/// the order of ids.
-fn difference(old: &[Remote], new: &[Remote]) -> (Vec<Remote>, Vec<ReplicaId>) {
-    let (mut changed, mut gone) = (Vec::new(), Vec::new());
-    let mut old = old.iter().peekable();
-    for remote in new {
-        while let Some(before) = old.next_if(|before| before.id < remote.id) {
-            gone.push(before.id);
-        }
-        if old.next_if(|before| before.id == remote.id) != Some(remote) {
-            changed.push(*remote);
-        }
-    }
-    gone.extend(old.map(|before| before.id));
-    (changed, gone)
 }

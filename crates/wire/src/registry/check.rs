@@ -1,7 +1,7 @@
 //! What keeps a record from working, told with its field, the value and the remedy.
 
 use super::{Region, Replica};
-use crate::config::base_url;
+use crate::config::{base_url, from_problems};
 
 /// Longest name of a label or model, and of a label's value.
 const MOST_TEXT: usize = 256;
@@ -14,6 +14,7 @@ impl Replica {
         if let Err(problem) = base_url(&self.spec.url) {
             found.push(format!("spec.url: {problem}"));
         }
+        found.extend(from_problems(&self.spec.from).map(|problem| format!("spec.{problem}")));
         if self.spec.weight == 0 {
             found.push("spec.weight: 0 would never be picked; use 1 or more".to_owned());
         }

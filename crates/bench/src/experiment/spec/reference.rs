@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use serde::de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer};
@@ -56,6 +57,16 @@ impl<T: Clone> Ref<T> {
             }
         }
     }
+}
+
+/// Reads a file that somebody wrote, as strictly.
+///
+/// # Errors
+/// Like [`read`], and when there is no such file.
+pub fn read_file<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
+    let shown = || format!("--file {}", file.display());
+    let yaml = std::fs::read_to_string(file).with_context(shown)?;
+    serde_saphyr::from_str(&yaml).with_context(shown)
 }
 
 /// Reads a YAML file of experiments, strictly.

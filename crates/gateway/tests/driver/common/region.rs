@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use meridian_gateway::{Error, Ready, serve};
+use meridian_gateway::{Error, Given, Ready, serve};
 use meridian_wire::admin::Status;
 use meridian_wire::config::Gateway as Config;
 use tokio::sync::oneshot;
@@ -45,12 +45,13 @@ impl Region {
     }
 
     /// A gateway just started.
-    pub(crate) async fn start(config: Config) -> Region {
-        assert_eq!(config.problems(), Vec::<String>::new());
+    pub(crate) async fn start(given: impl Into<Given>) -> Region {
+        let given = given.into();
+        assert_eq!(given.config.problems(), Vec::<String>::new());
         let (ready, is_ready) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(serve(
-            config,
+            given,
             0,
             |r| ready.send(r).expect("the test waits for it"),
             async move {

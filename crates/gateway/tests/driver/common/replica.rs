@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::admin::AddReplica;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -133,16 +133,7 @@ impl Replica {
     }
 
     pub(crate) fn spec(&self) -> AddReplica {
-        AddReplica {
-            url: self.url(),
-            engine: EngineName::Auto,
-            models: vec![],
-            kv_tokens: None,
-            slots: None,
-            weight: 1,
-            region: None,
-            labels: std::collections::BTreeMap::new(),
-        }
+        AddReplica::at(self.url())
     }
 
     fn with<T>(&self, see: impl FnOnce(&mut State) -> T) -> T {

@@ -1,0 +1,133 @@
+//! The configuration file changes while the gateway serves: tenants and rules count anew.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use meridian_gateway::Given;
+use meridian_wire::config::Gateway as Config;
+
+use crate::common::{Region, Replica, call, chat, config};
+use crate::tenants::{bearing, tenant};
+
+const KEY: &str = "mk-0123456789abcdefghij";
+const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
+
+/// A gateway of one replica, and its file.
+struct World {
+    file: PathBuf,
+    config: Config,
+    region: Region,
+    // Serves for as long as it is there.
+    _replica: Replica,
+}
+
+impl World {
+    async fn new(name: &str) -> World {
+        let replica = Replica::start().await;
+        let mut config = config(&[&replica]);
+        config.tenants = vec![tenant("acme", KEY)];
+        let id = std::process::id();
+        let file = std::env::temp_dir().join(format!("meridian-access-{name}-{id}.yaml"));
+        std::fs::write(&file, config.print().unwrap()).unwrap();
+        let given = Given { config: config.clone(), file: Some(file.clone()) };
+        let region = Region::start(given).await;
+        region.until("the replica is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+        World { file, config, region, _replica: replica }
+    }
+
+    /// Writes the file, and waits for as long as it takes to count.
+    async fn write(&self, text: &str) {
+        std::fs::write(&self.file, text).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+
+    async fn change(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        self.write(&self.config.print().unwrap()).await;
+    }
+
+    async fn status_of(&self, key: &str) -> u16 {
+        call(self.region.listen, bearing(chat("hi"), key)).await.status
+    }
+
+    /// What the two keys get.
+    async fn both(&self) -> [u16; 2] {
+        [self.status_of(KEY).await, self.status_of(OTHER).await]
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+// A key that is added opens, one that is taken out does not, and the page of the configuration shows
+// what is in force.
+#[tokio::test(start_paused = true)]
+async fn keys_are_given_and_taken_back() {
+    let mut world = World::new("keys").await;
+    assert_eq!(world.both().await, [200, 401]);
+    world.change(|config| config.tenants.push(tenant("other", OTHER))).await;
+    assert_eq!(world.both().await, [200, 200]);
+    world.change(|config| drop(config.tenants.remove(0))).await;
+    assert_eq!(world.both().await, [401, 200]);
+    let page = world.region.admin("GET", "/admin/config", "").await;
+    let page = page.text();
+    assert!(page.contains("other") && !page.contains("acme"), "{page}");
+}
+
+// A rule that is made keeps the requests that come from then on, and is counted by its name; one that
+// is widened lets them through again. The last one does not go while the gateway serves.
+#[tokio::test(start_paused = true)]
+async fn rules_are_made_and_widened() {
+    let mut world = World::new("rules").await;
+    let rules = |places: &str| {
+        let text = format!(
+            "version: 1\ntenants: [{{name: acme}}]\nresidency: {{rules: [{{name: kept, tenants: [acme], run_in: {places}}}]}}"
+        );
+        Config::read(&text).unwrap().residency
+    };
+    world.change(|config| config.residency = rules("[elsewhere]")).await;
+    let answer = call(world.region.listen, bearing(chat("hi"), KEY)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+    let own = world.config.region.clone();
+    world.change(|config| config.residency = rules(&format!("[elsewhere, {own}]"))).await;
+    let answer = call(world.region.listen, bearing(chat("hi"), KEY)).await;
+    assert_eq!((answer.status, answer.header("x-meridian-residency")), (200, "kept"));
+    let counted = world.region.status().await.residency.unwrap().rules;
+    assert_eq!((counted[0].rule.as_str(), counted[0].served, counted[0].refused), ("kept", 1, 1));
+    world.change(|config| config.residency = Default::default()).await;
+    let answer = call(world.region.listen, bearing(chat("hi"), KEY)).await;
+    assert_eq!(answer.header("x-meridian-residency"), "kept");
+}
+
+// What can't be read, what was cut short, and a file that is gone leave everything as it is; so do
+// other sections, and a moment in which the file stood otherwise.
+#[tokio::test(start_paused = true)]
+async fn nothing_else_counts() {
+    let mut world = World::new("others").await;
+    let whole = world.config.print().unwrap();
+    for text in ["version: 1\ntenants: [", "version: 1\n", "version: 1\ntenants: [{nam: a}]\n"] {
+        world.write(text).await;
+        assert_eq!(world.both().await, [200, 401], "{text}");
+    }
+    std::fs::remove_file(&world.file).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.both().await, [200, 401]);
+    world.write(&whole).await;
+    // No two looks in a row see the same.
+    for _ in 0..4 {
+        std::fs::write(&world.file, whole.replace("acme", "acme2")).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        std::fs::write(&world.file, &whole).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let page = world.region.admin("GET", "/admin/config", "").await;
+    let page = page.text();
+    assert!(!page.contains("acme2"), "{page}");
+    let before = world.config.limits.connections;
+    world.change(|config| config.limits.connections = before + 1).await;
+    let page = world.region.admin("GET", "/admin/config", "").await.json();
+    assert_eq!(page["limits"]["connections"], before);
+}
