@@ -63,14 +63,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             .ok_or_else(|| anyhow!("no topology {name}"))?;
         let start = processor()?;
         let topology = TopologySpec::read(yaml)?.build()?;
-        let task = Task {
-            topology: &topology,
-            subject: &subject,
-            prompt: Lengths { mean: 300.0, cv: 1.0 },
-            output: Lengths { mean: 200.0, cv: 1.0 },
-            slo: Slo { ttft: 4.0, tpot: 0.2, attainment: 0.9 },
-            rate: None,
-        };
+        let prompt = Lengths { mean: 300.0, cv: 1.0 };
+        let output = Lengths { mean: 200.0, cv: 1.0 };
+        let slo = Slo { ttft: 4.0, tpot: 0.2, attainment: 0.9 };
+        let task = Task::new(&topology, &subject, (prompt, output), slo);
         let plans = plan(&task).with_context(|| format!("{name} has no plan"))?;
         rows.push(bounded(time, "s", processor()? - start, SECONDS));
         rows.push(row(goodput, "requests/s", plans.first().map_or(0.0, |plan| plan.goodput())));

@@ -7,13 +7,16 @@
 #[allow(dead_code, reason = "the planner's own tests ask for more of a case")]
 mod suite;
 
-use meridian_base::Rng;
-use meridian_bench::fleet::{Asked, Deployed, Mode, Placed, Score, System, score};
+use meridian_base::{Rng, Time};
+use meridian_bench::fleet::lengths::requests;
+use meridian_bench::fleet::{Deployed, Mode, Placed, System};
 use meridian_plan::{Lengths, Ranked, Task, plan};
 
 const PLANS: usize = 100;
 /// Share of a plan's goodput at which it is run.
 const LOAD: f64 = 0.6;
+/// An error below this is none.
+const NEAR: f64 = 0.15;
 
 /// Lengths as the task has them.
 fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
@@ -28,18 +31,28 @@ fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
     (0..4000).map(pair).collect()
 }
 
-/// Mean TTFT and TPOT that the plan predicts at a rate.
-fn predicted(task: &Task<'_>, ranked: &Ranked, rate: f64) -> (f64, f64) {
+/// What requests see.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// TTFT: mean, and what the attained share stays below.
+    ttft: [f64; 2],
+    /// Mean TPOT.
+    tpot: f64,
+}
+
+/// What the plan predicts at a rate.
+fn predicted(task: &Task<'_>, ranked: &Ranked, rate: f64) -> Seen {
     let Ranked { fleet, verdict } = ranked;
     let tpot = |one: &meridian_plan::Rated| {
         let share = one.rate / verdict.decode;
         share * one.tpot(task, rate * share)
     };
     let tpot = fleet.decode.iter().map(|one| tpot(one)).sum();
-    (fleet.times(task, verdict, rate).ttft, tpot)
+    let times = fleet.times(task, verdict, rate);
+    Seen { ttft: [times.ttft, times.ttft_within], tpot }
 }
 
-fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Score {
+fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
     let list = |all: &[std::rc::Rc<meridian_plan::Rated>]| {
         all.iter().map(|one| (one.instance.clone(), one.rate)).collect()
     };
@@ -47,34 +60,53 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Score {
         Placed { prefill: list(&ranked.fleet.prefill), decode: list(&ranked.fleet.decode) };
     let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected, &placed)
         .expect("a plan can be laid out");
-    let pairs = pairs(task, seed);
     let window = (8000.0 / rate).max(60.0);
-    let asked = Asked { pairs: &pairs, slo: task.slo, window, seeds: 1 };
-    score(&deployed, &asked, rate)
+    let requests = requests(&pairs(task, seed), rate, window, 1);
+    let counted = requests.len() / 2;
+    let (report, _) = deployed.run(requests, Time::from_nanos((2.0 * window * 1e9) as u64));
+    let records = &report.records[counted..];
+    let mut ttft: Vec<f64> = records.iter().filter_map(|one| one.ttft).collect();
+    let tpot: Vec<f64> = records.iter().filter_map(|one| one.tpot).collect();
+    ttft.sort_by(f64::total_cmp);
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let within = ttft[(ttft.len() as f64 * task.slo.attainment) as usize];
+    Seen { ttft: [mean(&ttft), within], tpot: mean(&tpot) }
 }
 
-// Of 100 plans drawn from generated topologies, TPOT comes out within 15 % of what was predicted in nine
-// of ten, TTFT in the median. What is beyond: a single prefill waits longer than its mean prompt says,
-// several wait less, since whoever has least to do gets the next request.
+/// Share of a prediction that is beyond the simulation's figure.
+fn error(ours: f64, theirs: f64) -> f64 {
+    ours / theirs - 1.0
+}
+
+// Of 100 plans drawn from generated topologies, each run at 60 % of its goodput, at least 90 have the
+// mean TTFT, the TTFT that nine tenths stay below and the mean TPOT within 15 % of what was predicted.
 #[test]
 fn predictions_hold_in_simulation() {
-    let mut errors: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    let mut seed = 0;
-    while errors[0].len() < PLANS {
+    let (mut seed, mut count, mut near) = (0, 0, [0; 3]);
+    let mut far = Vec::new();
+    while count < PLANS {
         seed += 1;
         assert!(seed < 1000, "the suite has enough cases with plans");
         let case = suite::case(seed);
         let task = case.task();
         let Ok(plans) = plan(&task) else { continue };
+        count += 1;
         let ranked = &plans[Rng::new(seed).below(plans.len())].cells[0];
         let rate = LOAD * ranked.verdict.goodput;
-        let (ttft, tpot) = predicted(&task, ranked, rate);
-        let score = simulated(&task, ranked, rate, seed);
-        errors[0].push((ttft / score.ttft - 1.0).abs());
-        errors[1].push((tpot / score.tpot - 1.0).abs());
+        let (ours, theirs) = (predicted(&task, ranked, rate), simulated(&task, ranked, rate, seed));
+        let errors = [
+            error(ours.ttft[0], theirs.ttft[0]),
+            error(ours.ttft[1], theirs.ttft[1]),
+            error(ours.tpot, theirs.tpot),
+        ];
+        near.iter_mut()
+            .zip(errors)
+            .for_each(|(near, error)| *near += u32::from(error.abs() < NEAR));
+        if errors.iter().any(|error| error.abs() >= NEAR) {
+            far.push(format!("{seed}: {errors:.2?}, limited by {:?}", ranked.verdict.limit));
+        }
     }
-    errors.iter_mut().for_each(|of| of.sort_by(f64::total_cmp));
-    let [ttft, tpot] = errors;
-    assert!(ttft[PLANS / 2] < 0.15, "{ttft:?}");
-    assert!(tpot[PLANS * 9 / 10] < 0.15, "{tpot:?}");
+    let text = format!("mean TTFT, TTFT of 90 %, TPOT: {near:?} within 15 %\n{}", far.join("\n"));
+    println!("{text}");
+    assert!(near.iter().all(|near| *near >= 90), "{text}");
 }

@@ -41,28 +41,28 @@ struct Asked {
     #[arg(short, long, value_name = "NAME|FILE", required = true)]
     model: Option<String>,
     /// Objective of the time to the first token
-    #[arg(long, value_parser = span, default_value = "2.5s")]
+    #[arg(long, value_parser = span, default_value = "2.5s", allow_hyphen_values = true)]
     ttft: Span,
     /// Objective of the time of each further token
-    #[arg(long, value_parser = span, default_value = "150ms")]
+    #[arg(long, value_parser = span, default_value = "150ms", allow_hyphen_values = true)]
     tpot: Span,
     /// Share of requests that shall meet both
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 0.9, allow_negative_numbers = true)]
     attainment: f64,
     /// Mean length of prompts, in tokens
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, default_value_t = 1000.0, allow_negative_numbers = true)]
     prompt: f64,
     /// Their coefficient of variation
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     prompt_cv: f64,
     /// Mean length of replies
-    #[arg(long, default_value_t = 250.0)]
+    #[arg(long, default_value_t = 250.0, allow_negative_numbers = true)]
     output: f64,
     /// Their coefficient of variation
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     output_cv: f64,
     /// Requests a second to serve with the fewest GPUs [default: as many as the topology can]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// The corrected planner, or the paper's as it is printed
     #[arg(long, value_enum, default_value_t)]
@@ -170,14 +170,10 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
 
 impl Asked {
     fn task<'a>(&self, topology: &'a Topology, subject: &'a Subject) -> Task<'a> {
-        Task {
-            topology,
-            subject,
-            prompt: Lengths { mean: self.prompt, cv: self.prompt_cv },
-            output: Lengths { mean: self.output, cv: self.output_cv },
-            slo: Slo { ttft: self.ttft.0, tpot: self.tpot.0, attainment: self.attainment },
-            rate: self.rate,
-        }
+        let prompt = Lengths { mean: self.prompt, cv: self.prompt_cv };
+        let output = Lengths { mean: self.output, cv: self.output_cv };
+        let slo = Slo { ttft: self.ttft.0, tpot: self.tpot.0, attainment: self.attainment };
+        Task { rate: self.rate, ..Task::new(topology, subject, (prompt, output), slo) }
     }
 }
 
@@ -228,6 +224,8 @@ fn steps(args: &Check) -> anyhow::Result<()> {
 
 fn import(args: &Import) -> anyhow::Result<()> {
     let text = read(&args.file)?;
+    let path = args.file.display();
+    anyhow::ensure!(!text.trim().is_empty(), "{path} is empty; write the dump or the table again");
     let spec = if text.trim_start().starts_with('<') {
         from_nccl(&text, &args.gpu)
     } else {
@@ -241,7 +239,16 @@ fn import(args: &Import) -> anyhow::Result<()> {
 /// A topology that comes along, by its name, or a file.
 fn spec(path: &Path) -> anyhow::Result<TopologySpec> {
     let named = TOPOLOGIES.iter().find(|(name, _)| Path::new(name) == path);
-    let text = named.map_or_else(|| read(path), |(_, yaml)| Ok((*yaml).to_owned()))?;
+    let text = match named {
+        Some((_, yaml)) => (*yaml).to_owned(),
+        None if !path.exists() => {
+            let known: Vec<&str> = TOPOLOGIES.iter().map(|(name, _)| *name).collect();
+            let name = path.to_string_lossy();
+            let remedy = format!("use a file, or {}", meridian_plan::one_of(&name, &known));
+            bail!("--topology: {name} is no file; {remedy}");
+        }
+        None => read(path)?,
+    };
     all(TopologySpec::read(&text), &format!("{} is no working topology", path.display()))
 }
 

@@ -37,7 +37,12 @@ pub struct Found {
     pub least_tpot: Option<f64>,
     /// Whether any instance fits into memory at all.
     pub fits: bool,
+    /// The smallest instance of each phase that serves anything within the objectives.
+    pub smallest: Smallest,
 }
+
+/// The split of the smallest instance of each phase.
+pub type Smallest = BTreeMap<Phase, Parallel>;
 
 /// Packings that are judged at most.
 const JUDGED: usize = 3000;
@@ -298,6 +303,17 @@ fn note(found: &mut Found, rated: &Rated) {
         Phase::Decode => &mut found.least_tpot,
     };
     *slot = Some(slot.map_or(rated.least, |least| least.min(rated.least)));
+    if rated.rate > 0.0 {
+        smaller(&mut found.smallest, rated.instance.phase, rated.instance.parallel);
+    }
+}
+
+/// Keeps a split where it takes fewer GPUs than the one that is known.
+pub(crate) fn smaller(smallest: &mut Smallest, phase: Phase, parallel: Parallel) {
+    let known = smallest.entry(phase).or_insert(parallel);
+    if parallel.gpus() < known.gpus() {
+        *known = parallel;
+    }
 }
 
 /// Keeps the best few: those that serve the rate with the fewest GPUs first, then those that serve

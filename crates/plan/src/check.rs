@@ -20,7 +20,7 @@ const TOLERANCE: f64 = 0.01;
 #[must_use]
 pub fn task_of<'a>(file: &PlanFile, topology: &'a Topology, subject: &'a Subject) -> Task<'a> {
     let (prompt, output) = (file.prompt.lengths(), file.output.lengths());
-    Task { topology, subject, prompt, output, slo: file.slo(), rate: None }
+    Task::new(topology, subject, (prompt, output), file.slo())
 }
 
 /// Checks a plan; the fleets of its cells where it is sound.
@@ -190,14 +190,7 @@ mod tests {
         let subject = Subject::named("opt-66b").unwrap();
         let lengths = Lengths { mean: 300.0, cv: 0.5 };
         let slo = Slo { ttft: 2.5, tpot: 0.15, attainment: 0.9 };
-        let task = Task {
-            topology: &topology,
-            subject: &subject,
-            prompt: lengths,
-            output: lengths,
-            slo,
-            rate: None,
-        };
+        let task = Task::new(&topology, &subject, (lengths, lengths), slo);
         let file = PlanFile::of(&task, &plan(&task).unwrap()[0]);
         (topology, subject, file)
     }

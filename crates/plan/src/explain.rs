@@ -1,9 +1,13 @@
-//! Why there is no plan, and what nearly is one.
+//! Why there is no plan, what nearly is one, and why a plan leaves GPUs idle.
 
-use crate::cell::{Found, MOST_OF_INSTANCE, parallels};
-use crate::instance::Parallel;
+use std::collections::BTreeMap;
+
+use crate::cell::{Found, MOST_OF_INSTANCE, Smallest, parallels, smaller};
+use crate::fleet::Limit;
+use crate::instance::{Parallel, Phase};
 use crate::problem::Problems;
-use crate::task::Task;
+use crate::search::{Plan, searched};
+use crate::task::{Slo, Task};
 use crate::units::{Size, Span};
 
 /// Everything that keeps the task from being served, with the nearest that could be.
@@ -27,9 +31,85 @@ pub(crate) fn why_none(task: &Task<'_>, found: &[Found]) -> Problems {
         );
         problems.unless(least < objective, field, Span(objective), remedy);
     }
-    let remedy = "each phase fits alone, but not both at once: they do not share GPUs; add some";
-    problems.unless(!problems.0.is_empty(), "gpus", task.topology.gpus(), remedy);
+    if problems.0.is_empty() {
+        problems = not_both(task, found);
+    }
     problems
+}
+
+/// Each phase could be served, but not both at once.
+fn not_both(task: &Task<'_>, found: &[Found]) -> Problems {
+    let mut smallest = Smallest::new();
+    for (phase, parallel) in found.iter().flat_map(|one| &one.smallest) {
+        smaller(&mut smallest, *phase, *parallel);
+    }
+    let gpus: u32 = smallest.values().map(|one| one.gpus()).sum();
+    let mut remedy = format!(
+        "each phase fits alone, but not both at once: {}; give {gpus} that reach each other",
+        in_words(&smallest)
+    );
+    if let Some(slo) = relaxed(task) {
+        let Slo { ttft, tpot, .. } = slo;
+        remedy += &format!(", or allow a ttft of {} and a tpot of {}", Span(ttft), Span(tpot));
+    }
+    Problems::one("gpus", task.topology.gpus(), remedy)
+}
+
+/// The least relaxed objectives that are met, of a few.
+fn relaxed(task: &Task<'_>) -> Option<Slo> {
+    let times = [1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0].into_iter();
+    let mut all =
+        times.map(|by| Slo { ttft: by * task.slo.ttft, tpot: by * task.slo.tpot, ..task.slo });
+    all.find(|slo| {
+        let task = Task { slo: *slo, rate: None, ..task.clone() };
+        searched(&task).0.first().is_some_and(|plan| plan.goodput() > 0.0)
+    })
+}
+
+/// The smallest instances in words.
+fn in_words(smallest: &Smallest) -> String {
+    let one = |(phase, one): (&Phase, &Parallel)| {
+        let split = if one.ep { "ep" } else { "tp" };
+        let Parallel { tp, pp, .. } = one;
+        format!("the smallest {} takes {} GPUs ({split} {tp}, pp {pp})", phase.name(), one.gpus())
+    };
+    smallest.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a plan leaves GPUs idle; `None` where it does not.
+#[must_use]
+pub fn idle(task: &Task<'_>, plan: &Plan) -> Option<String> {
+    let idle = task.topology.gpus().saturating_sub(plan.gpus());
+    if idle == 0 {
+        return None;
+    }
+    if task.rate.is_some() {
+        return Some(format!("{idle} GPUs stay idle: the rate needs no more"));
+    }
+    let mut free: BTreeMap<u32, u32> = BTreeMap::new();
+    for gpu in task.topology.all_gpus() {
+        *free.entry(task.topology.server_of(gpu)).or_default() += 1;
+    }
+    for gpu in plan.instances().flat_map(|rated| rated.instance.gpus()) {
+        free.entry(task.topology.server_of(gpu)).and_modify(|free| *free -= 1);
+    }
+    let most = free.values().max().copied().unwrap_or(0);
+    let mut limits: Vec<&str> = plan
+        .cells
+        .iter()
+        .map(|cell| match cell.verdict.limit {
+            Limit::Prefill => Phase::Prefill.name(),
+            Limit::Decode => Phase::Decode.name(),
+            Limit::Link(_) => "a link",
+        })
+        .collect();
+    limits.sort_unstable();
+    limits.dedup();
+    Some(format!(
+        "{idle} GPUs stay idle, {most} on one server at most: {} limits, and {}",
+        limits.join(" or "),
+        in_words(&plan.smallest)
+    ))
 }
 
 /// The weights do not fit: how many GPUs of the largest kind would do.
@@ -49,11 +129,13 @@ fn memory(task: &Task<'_>) -> Problems {
     let enough = all.iter().filter(|one| !one.ep && room(one) > 0.0).min_by_key(|one| one.gpus());
     let nearest = match enough {
         Some(one) => format!(
-            "prefill and decode each need {} {} (tp {}, pp {}) that reach each other; add GPUs",
+            "prefill and decode each need {} {} (tp {}, pp {}) that reach each other, {} in all; add \
+             GPUs",
             one.gpus(),
             kind.name,
             one.tp,
-            one.pp
+            one.pp,
+            2 * one.gpus()
         ),
         None => {
             format!("no split up to {MOST_OF_INSTANCE} {} is enough; use larger GPUs", kind.name)

@@ -12,9 +12,10 @@ use std::rc::Rc;
 
 use crate::instance::Rated;
 use crate::loads::Loads;
+use crate::pool::Pool;
 use crate::task::Task;
 use crate::topology::LinkId;
-use crate::transfer::transfer;
+use crate::transfer::{Transfer, transfer};
 
 /// Share of a link that traffic may fill.
 pub const FULL: f64 = 0.8;
@@ -61,24 +62,18 @@ pub struct Verdict {
 pub struct Times {
     /// Mean TTFT.
     pub ttft: f64,
-    /// The TTFT that the objective's share of requests stays below, in the slowest instance.
+    /// The TTFT that the objective's share of requests stays below.
     pub ttft_within: f64,
     /// TPOT of the slowest instance.
     pub tpot: f64,
 }
 
 impl Fleet {
-    /// What requests see at `rate`, dealt out as the verdict has it.
+    /// What requests see at `rate`, where a prompt goes to the prefill instance that has least to do.
     #[must_use]
     pub fn times(&self, task: &Task<'_>, verdict: &Verdict, rate: f64) -> Times {
-        let mut times = Times { ttft: 0.0, ttft_within: 0.0, tpot: 0.0 };
-        let all: f64 = self.prefill.iter().map(|one| one.rate).sum();
-        for one in &self.prefill {
-            let share = one.rate / all;
-            let (mean, within) = one.ttft(task, rate * share, verdict.handoff);
-            times.ttft += share * mean;
-            times.ttft_within = times.ttft_within.max(within);
-        }
+        let pool = Pool::new(task, self, &verdict.loads, rate);
+        let mut times = pool.times(rate, task.slo.attainment);
         for one in &self.decode {
             times.tpot = times.tpot.max(one.tpot(task, rate * one.rate / verdict.decode));
         }
@@ -103,19 +98,13 @@ impl Fleet {
         if decode <= 0.0 || self.prefill.is_empty() {
             return None;
         }
-        let layers = task.subject.shape.layers;
         let (mut rates, mut sent) = (Vec::new(), Vec::new());
         let mut worst = 0.0_f64;
         for from in &self.prefill {
-            let (mut all, mut late) = (Loads::default(), 0.0_f64);
-            for to in &self.decode {
-                let kv = transfer(task, &from.instance, &to.instance)?;
-                late = late.max(kv.exposed(layers, from.service));
-                all.merge(&kv.loads, to.rate / decode);
-            }
-            rates.push(from.rate_with(task, late));
-            sent.push(all);
-            worst = worst.max(late);
+            let kv = self.handed_over(task, from, |kv| kv)?;
+            rates.push(from.rate_with(task, kv.worst));
+            sent.push(kv.loads);
+            worst = worst.max(kv.worst);
         }
         let prefill: f64 = rates.iter().sum();
         if prefill <= 0.0 {
@@ -139,4 +128,36 @@ impl Fleet {
         };
         Some(Verdict { goodput, prefill, decode, limit, handoff: worst, loads })
     }
+
+    /// What handing KV over from `from` takes, where transfers are what `of` makes of them; `None` where
+    /// there is no way.
+    pub(crate) fn handed_over(
+        &self,
+        task: &Task<'_>,
+        from: &Rated,
+        of: impl Fn(Transfer) -> Transfer,
+    ) -> Option<Handed> {
+        let layers = task.subject.shape.layers;
+        let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
+        let mut all = Handed::default();
+        for to in &self.decode {
+            let kv = of(transfer(task, &from.instance, &to.instance)?);
+            let late = kv.exposed(layers, from.service);
+            all.mean += late * to.rate / decode;
+            all.worst = all.worst.max(late);
+            all.loads.merge(&kv.loads, to.rate / decode);
+        }
+        Some(all)
+    }
+}
+
+/// What handing KV over to all decode instances takes.
+#[derive(Default)]
+pub(crate) struct Handed {
+    /// Seconds after a prompt, in the mean over requests.
+    pub(crate) mean: f64,
+    /// To the decode instance where it takes longest.
+    worst: f64,
+    /// Bytes of a request on each link.
+    pub(crate) loads: Loads,
 }

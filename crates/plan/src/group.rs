@@ -81,16 +81,9 @@ mod tests {
                     300GB/s, cards: 1, card_rate: 25Gb/s}\n";
         let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
         let subject = Subject::named("opt-66b").unwrap();
-        let lengths = Lengths { mean: 500.0, cv: 0.0 };
+        let lengths = Lengths::equal(500.0);
         let slo = Slo { ttft: 10.0, tpot: 0.2, attainment: 0.9 };
-        let task = Task {
-            topology: &topology,
-            subject: &subject,
-            prompt: lengths,
-            output: lengths,
-            slo,
-            rate: None,
-        };
+        let task = Task::new(&topology, &subject, (lengths, lengths), slo);
         let mut rng = Rng::new(14);
         for _ in 0..20 {
             // Two of each server and two more of the first and the last.

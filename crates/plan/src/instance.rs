@@ -11,6 +11,8 @@ mod step;
 
 use crate::collective::Choice;
 use crate::loads::Loads;
+use crate::queue::{Queue, Wait};
+use crate::spread::{Spread, Waits};
 use crate::task::Task;
 use crate::topology::GpuId;
 
@@ -107,10 +109,12 @@ pub struct Rated {
     pub message: f64,
     /// Bytes that a request puts on each link.
     pub loads: Loads,
-    /// Prefill: seconds between prompts that it can take.
-    pub interval: f64,
-    /// Prefill: seconds of a prompt that a share of the objective's attainment stays below.
-    pub long: f64,
+    /// Prefill: seconds of prompts over their lengths.
+    pub times: Spread,
+    /// Prefill: how much more of an interval's square each length meets in a pipeline.
+    pub(crate) behind: Spread,
+    /// Prefill: how it takes one prompt after the other.
+    pub queue: Queue,
 }
 
 impl Rated {
@@ -135,10 +139,14 @@ impl Rated {
         }
     }
 
-    /// Mean and attained TTFT at `rate` prompts a second.
-    #[must_use]
-    pub fn ttft(&self, task: &Task<'_>, rate: f64, handoff: f64) -> (f64, f64) {
-        prefill::ttft(task, self, rate, handoff)
+    /// What prompts of each length wait beyond what equal servers make them wait.
+    pub(crate) fn waits(&self, base: &Wait, load: f64, stepping: f64) -> Waits {
+        prefill::waits(self, base, load, stepping)
+    }
+
+    /// The share of prompts that meet a step of ranks under way.
+    pub(crate) fn stepping(&self, rate: f64) -> f64 {
+        prefill::stepping(self, rate)
     }
 
     /// Seconds of a token at `rate` requests a second.

@@ -21,6 +21,7 @@ mod model;
 pub mod online;
 mod pack;
 mod paper;
+mod pool;
 mod problem;
 mod queue;
 mod render;
@@ -28,6 +29,7 @@ pub mod rivals;
 mod route;
 mod search;
 mod shape;
+mod spread;
 mod table;
 mod task;
 mod topology;
@@ -35,11 +37,12 @@ mod transfer;
 pub mod units;
 
 pub use advice::{Advice, Step, advice, step_in, step_out};
-pub use cell::{Found, Ranked};
+pub use cell::{Found, Ranked, Smallest};
 pub use check::{check, task_of};
 pub use document::{
     CellFile, InstanceFile, LengthsFile, PLAN_VERSION, PhaseName, PlanFile, RowFile, SloFile,
 };
+pub use explain::idle;
 pub use fleet::{FULL, Fleet, Limit, Times, Verdict};
 pub use import::{
     AccessSpec, AggregationSpec, CoreSpec, MOST_GPUS, ServerSpec, TopologySpec, UnitSpec, VERSION,
@@ -50,11 +53,12 @@ pub use known::TOPOLOGIES;
 pub use loads::Loads;
 pub use model::Subject;
 pub use paper::{Printed, paper, printed_heterogeneous, printed_homogeneous, printed_ring};
-pub use problem::{Problem, Problems};
-pub use queue::Queue;
+pub use problem::{Problem, Problems, one_of};
+pub use queue::{Queue, Wait};
 pub use render::rendered;
 pub use route::{Route, hop, route};
 pub use search::{Plan, plan};
+pub use spread::Spread;
 pub use table::{GroupPolicy, PolicyTable};
 pub use task::{Lengths, Slo, Task};
 pub use topology::{

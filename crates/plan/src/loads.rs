@@ -24,6 +24,12 @@ impl Loads {
         }
     }
 
+    /// Bytes on a link.
+    #[must_use]
+    pub fn on(&self, link: LinkId) -> f64 {
+        self.0.binary_search_by_key(&link, |(id, _)| *id).map_or(0.0, |at| self.0[at].1)
+    }
+
     /// Each link with its bytes, by link.
     pub fn iter(&self) -> impl Iterator<Item = (LinkId, f64)> + '_ {
         self.0.iter().copied()

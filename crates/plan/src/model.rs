@@ -11,7 +11,7 @@
 use meridian_engine::{Experts, MODELS, Model, Precision, WINDOW};
 use serde_json::{Map, Value};
 
-use crate::problem::Problems;
+use crate::problem::{Problems, one_of};
 
 /// A model with its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,13 @@ const CONFIGS: [(&str, &str); 2] = [
 /// Architectures whose feed-forward layers have no gate.
 const UNGATED: [&str; 4] = ["opt", "gpt_neox", "phi", "starcoder2"];
 
+/// Models that read and don't write.
+const ENCODERS: [&str; 7] =
+    ["bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "deberta-v2"];
+
+/// The widest that any layer may be.
+const WIDEST: u32 = 1 << 20;
+
 impl Subject {
     /// The model of a short name.
     ///
@@ -43,8 +50,7 @@ impl Subject {
         let shape = Model::named(name).ok_or_else(|| {
             let known = MODELS.iter().map(|model| model.name);
             let known: Vec<&str> = known.chain(CONFIGS.map(|(known, _)| known)).collect();
-            let remedy = format!("use a config.json, or one of {}", known.join(", "));
-            Problems::one("model", name, remedy)
+            Problems::one("model", name, format!("use a config.json, or {}", one_of(name, &known)))
         })?;
         Ok(Subject { name: name.to_owned(), shape })
     }
@@ -75,20 +81,19 @@ struct Config<'a> {
 impl Config<'_> {
     fn shape(&mut self, whole: &Value) -> Model {
         let kind = self.text("model_type");
-        let hidden = self.needed(&["hidden_size"], 1 << 20);
+        let hidden = self.needed(&["hidden_size"], WIDEST);
         let heads = self.needed(&["num_attention_heads"], 4096);
         let layers = self.needed(&["num_hidden_layers"], 4096);
         let vocab = self.needed(&["vocab_size"], 1 << 24);
         let kv_heads = self.optional("num_key_value_heads").unwrap_or(heads);
-        let head_dim = self.optional("head_dim").unwrap_or(hidden / heads.max(1));
-        let whole_heads = heads > 0 && kv_heads > 0 && heads.is_multiple_of(kv_heads);
+        let whole_heads = heads == 0 || (kv_heads > 0 && heads.is_multiple_of(kv_heads));
         let remedy = format!("it must divide num_attention_heads, {heads}");
         self.found.unless(whole_heads, "num_key_value_heads", kv_heads, remedy);
+        let head_dim = self.head_dim(hidden, heads);
         let experts = self.experts(layers);
         let dense = experts.is_none_or(|experts| experts.layers < layers);
-        let mut intermediate = self.any(&["intermediate_size", "ffn_dim"]).unwrap_or(0);
-        let remedy = "give the width of the feed-forward layers";
-        self.found.unless(!dense || intermediate > 0, "intermediate_size", intermediate, remedy);
+        let widths = ["intermediate_size", "ffn_dim"];
+        let mut intermediate = if dense { self.needed(&widths, WIDEST) } else { 0 };
         if UNGATED.contains(&kind.as_str()) {
             intermediate = intermediate * 2 / 3;
         }
@@ -103,13 +108,26 @@ impl Config<'_> {
             head_dim,
             intermediate,
             vocab,
-            context: self.optional("max_position_embeddings").unwrap_or(8192),
+            context: self.within("max_position_embeddings", 1 << 30).unwrap_or(8192),
             experts,
             latent,
             windowed: self.windowed(),
             precision: self.precision(whole),
             kv_number: 2.0,
         }
+    }
+
+    fn head_dim(&mut self, hidden: u32, heads: u32) -> u32 {
+        if let Some(head_dim) = self.within("head_dim", 4096) {
+            return head_dim;
+        }
+        let whole = heads == 0 || hidden.is_multiple_of(heads);
+        let nearest = hidden / heads.max(1) * heads;
+        let remedy = format!(
+            "it must be a multiple of num_attention_heads, {heads}, as {nearest} is; or give head_dim"
+        );
+        self.found.unless(whole, "hidden_size", hidden, remedy);
+        hidden / heads.max(1)
     }
 
     fn experts(&mut self, layers: u32) -> Option<Experts> {
@@ -121,9 +139,7 @@ impl Config<'_> {
         let remedy =
             format!("it says how many of the {count} experts a token uses; use 1 to {count}");
         self.found.unless((1..=count).contains(&active), "num_experts_per_tok", active, remedy);
-        let width = self.any(&["moe_intermediate_size", "intermediate_size"]).unwrap_or(0);
-        let remedy = "give the width of an expert";
-        self.found.unless(width > 0, "moe_intermediate_size", width, remedy);
+        let width = self.needed(&["moe_intermediate_size", "intermediate_size"], WIDEST);
         let shared = match self.optional("shared_expert_intermediate_size") {
             Some(shared) => shared,
             None => width * self.optional("n_shared_experts").unwrap_or(0),
@@ -132,12 +148,25 @@ impl Config<'_> {
         let listed = self.fields.get("mlp_only_layers").and_then(Value::as_array);
         let dense = listed.map_or(dense, |list| list.len() as u32).min(layers);
         let step = self.optional("decoder_sparse_step").unwrap_or(1).max(1);
-        let layers = (layers - dense) / step;
+        let sparse = (layers - dense) / step;
+        let remedy = format!(
+            "none of the {layers} layers has experts then, {dense} being dense; use less, or leave it out"
+        );
+        self.found.unless(sparse > 0 || layers == 0, "decoder_sparse_step", step, remedy);
+        let layers = sparse;
         Some(Experts { layers, count, active, intermediate: width, shared })
     }
 
     /// Refuses attention that has no step time here.
     fn attention(&mut self) {
+        let encoder = ENCODERS.contains(&self.text("model_type").as_str());
+        let pair = self.fields.get("is_encoder_decoder").and_then(Value::as_bool) == Some(true);
+        let remedy = "it writes no replies of its own; use a model with a decoder alone";
+        self.found.unless(!encoder && !pair, "model_type", self.text("model_type"), remedy);
+        let listed =
+            self.fields.get("layer_types").is_none_or(|one| one.is_array() || one.is_null());
+        let remedy = "give a list with one kind for each layer, or leave it out";
+        self.found.unless(listed, "layer_types", "no list", remedy);
         let kinds = self.fields.get("layer_types").and_then(Value::as_array);
         let known = ["full_attention", "sliding_attention"];
         let strange = kinds.into_iter().flatten().filter_map(Value::as_str);
@@ -174,14 +203,16 @@ impl Config<'_> {
     fn precision(&mut self, whole: &Value) -> Precision {
         let quantization =
             self.fields.get("quantization_config").or_else(|| whole.get("quantization_config"));
-        let method = quantization.and_then(|one| one.get("quant_method")).and_then(Value::as_str);
-        match method {
-            None => Precision::Bf16,
+        let Some(quantization) = quantization.filter(|one| !one.is_null()) else {
+            return Precision::Bf16;
+        };
+        match quantization.get("quant_method").and_then(Value::as_str) {
             Some("fp8") => Precision::Fp8,
             Some("mxfp4") => Precision::Int4Experts,
-            Some(other) => {
+            other => {
                 let remedy = "there is no step time for it; use weights in bf16, fp8 or mxfp4";
-                self.found.unless(false, "quantization_config.quant_method", other, remedy);
+                let method = other.unwrap_or("none");
+                self.found.unless(false, "quantization_config.quant_method", method, remedy);
                 Precision::Bf16
             }
         }
@@ -192,11 +223,21 @@ impl Config<'_> {
     }
 
     /// A count that has to be there.
-    fn needed(&mut self, names: &[&str], most: u32) -> u32 {
-        let value = self.any(names).unwrap_or(0);
+    fn needed(&mut self, names: &[&'static str], most: u32) -> u32 {
+        let given = |name: &&&str| self.fields.get(**name).is_some_and(|value| !value.is_null());
+        let Some(name) = names.iter().find(given) else {
+            self.found.unless(false, names[0], "none", format!("give it, from 1 to {most}"));
+            return 0;
+        };
+        self.within(name, most).unwrap_or(0)
+    }
+
+    /// A count that may be missing, and is at least 1 otherwise.
+    fn within(&mut self, field: &str, most: u32) -> Option<u32> {
+        let value = self.optional(field)?;
         let fits = (1..=most).contains(&value);
-        self.found.unless(fits, names[0], value, format!("give it, from 1 to {most}"));
-        value
+        self.found.unless(fits, field, value, format!("use 1 to {most}"));
+        Some(value)
     }
 
     fn any(&mut self, names: &[&str]) -> Option<u32> {
@@ -256,7 +297,7 @@ mod tests {
         assert_eq!(Model { name: row.name, ..read }, row);
     }
 
-    // Odd configs say which field, what stands there and what would do, all at once.
+    // Odd configs say which field, what stands there and what would do, all at once and each once.
     #[test]
     fn odd_configs_are_refused() {
         let text = errors(
@@ -266,9 +307,8 @@ mod tests {
             "quantization_config": {"quant_method": "awq"}}"#,
         );
         expect_test::expect![[r#"
-            num_hidden_layers: 0; give it, from 1 to 4096
+            num_hidden_layers: 0; use 1 to 4096
             vocab_size: "many"; use a whole number
-            vocab_size: 0; give it, from 1 to 16777216
             num_key_value_heads: 5; it must divide num_attention_heads, 32
             num_experts_per_tok: 0; it says how many of the 8 experts a token uses; use 1 to 8
             layer_types: linear_attention; there is no step time for it; use a model with full or sliding attention
@@ -277,5 +317,59 @@ mod tests {
         assert!(errors("[]").starts_with("config: no object;"));
         assert!(errors("{").contains("config.json"));
         assert!(Subject::named("gpt-5").unwrap_err().to_string().contains("opt-66b"));
+    }
+
+    // What is missing is said once, and nothing that only follows from it.
+    #[test]
+    fn an_empty_config_says_what_is_missing() {
+        expect_test::expect![[r#"
+            hidden_size: none; give it, from 1 to 1048576
+            num_attention_heads: none; give it, from 1 to 4096
+            num_hidden_layers: none; give it, from 1 to 4096
+            vocab_size: none; give it, from 1 to 16777216
+            intermediate_size: none; give it, from 1 to 1048576"#]]
+        .assert_eq(&errors("{}"));
+    }
+
+    // Each odd field in an otherwise good config is found: widths that heads do not divide, numbers
+    // below zero, experts in no layer, weights of unknown precision, models that write nothing.
+    #[test]
+    fn one_odd_field_is_found() {
+        let base = r#""hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+            "intermediate_size": 14336, "vocab_size": 128256"#;
+        let with = |more: &str| errors(&format!("{{{base}, {more}}}"));
+        for (more, said) in [
+            (
+                r#""hidden_size": 4100"#,
+                "hidden_size: 4100; it must be a multiple of num_attention_heads, 32, as 4096 is; or give head_dim",
+            ),
+            (r#""num_hidden_layers": -32"#, "num_hidden_layers: -32; use a whole number"),
+            (r#""head_dim": 0"#, "head_dim: 0; use 1 to 4096"),
+            (
+                r#""intermediate_size": 4000000000"#,
+                "intermediate_size: 4000000000; use 1 to 1048576",
+            ),
+            (r#""max_position_embeddings": 0"#, "max_position_embeddings: 0; use 1 to 1073741824"),
+            (
+                r#""layer_types": "full""#,
+                "layer_types: no list; give a list with one kind for each layer, or leave it out",
+            ),
+            (
+                r#""quantization_config": {"bits": 4}"#,
+                "quantization_config.quant_method: none; there is no step time for it; use weights in bf16, fp8 or mxfp4",
+            ),
+            (
+                r#""model_type": "bert""#,
+                "model_type: bert; it writes no replies of its own; use a model with a decoder alone",
+            ),
+            (
+                r#""num_experts": 8, "num_experts_per_tok": 2, "decoder_sparse_step": 64"#,
+                "decoder_sparse_step: 64; none of the 32 layers has experts then, 0 being dense; use less, or leave it out",
+            ),
+        ] {
+            assert_eq!(with(more), said);
+        }
+        let near = Subject::named("meta-llama/Llama-3.1-8B").unwrap_err().to_string();
+        assert!(near.contains("or llama-3.1-8b; known are"), "{near}");
     }
 }

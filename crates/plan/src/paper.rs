@@ -82,7 +82,7 @@ pub fn paper(task: &Task<'_>) -> Result<(Plan, Printed), Problems> {
     let list = |candidate| rated(candidate).into_iter().collect::<Vec<_>>();
     let fleet = Fleet { prefill: list(p), decode: list(d) };
     let cells = fleet.judged(task).map(|verdict| Ranked { fleet, verdict });
-    Ok((Plan { cells: cells.into_iter().collect() }, printed))
+    Ok((Plan { cells: cells.into_iter().collect(), ..Plan::default() }, printed))
 }
 
 struct Candidate {
@@ -145,8 +145,8 @@ fn computed(task: &Task<'_>, phase: Phase, parallel: Parallel, stages: &[Vec<Gpu
 fn printed(task: &Task<'_>, p: &Candidate, d: &Candidate) -> Printed {
     let handed = handed_over(task, &p.instance, &d.instance);
     let serve = p.network + d.network + p.compute + d.compute + handed;
-    let queue = Queue { interval: serve, cv2: 0.0 };
-    let request = serve + task.rate.map_or(0.0, |rate| queue.wait(rate));
+    let queue = Queue::alone(serve, 0.0);
+    let request = serve + task.rate.map_or(0.0, |rate| queue.wait(rate).mean);
     Printed {
         ttft: p.network + p.compute,
         tpot: d.network + d.compute + handed,

@@ -63,3 +63,52 @@ impl Problems {
         }
     }
 }
+
+/// The remedy for a name that is not known: the nearest that is, and all.
+#[must_use]
+pub fn one_of(name: &str, known: &[&str]) -> String {
+    let all = known.join(", ");
+    match nearest(name, known) {
+        Some(near) => format!("{near}; known are {all}"),
+        None => format!("one of {all}"),
+    }
+}
+
+/// A known name that is part of this one or has it as a part, the longest of them; otherwise the most
+/// similar, if any is.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    if name.is_empty() {
+        return None;
+    }
+    let part = known.iter().filter(|one| name.contains(**one)).max_by_key(|one| one.len());
+    let whole = known.iter().filter(|one| one.contains(&name)).min_by_key(|one| one.len());
+    let alike = |one: &&&str| strsim::jaro_winkler(&name, one);
+    let most = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+    part.or(whole).or(most.filter(|one| alike(one) > ALIKE)).copied()
+}
+
+/// From here on, names are meant to be the same.
+const ALIKE: f64 = 0.8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A name with more or less to it, or with a slip, leads to the one that is known; another does not.
+    #[test]
+    fn the_nearest_name_is_said() {
+        let known = ["l4", "a100", "a100-40g", "h100", "heroserve-2track"];
+        for (name, near) in [
+            ("A100-80GB", "a100"),
+            ("a100-40gb", "a100-40g"),
+            ("nvidia-h100-sxm", "h100"),
+            ("h10", "h100"),
+            ("heroserve-2trak", "heroserve-2track"),
+        ] {
+            assert_eq!(nearest(name, &known), Some(near));
+        }
+        assert_eq!((nearest("mi300x", &known), nearest("", &known)), (None, None));
+        assert_eq!(one_of("tpu", &["l4", "h100"]), "one of l4, h100");
+    }
+}

@@ -1,46 +1,79 @@
-//! Waiting: prefill as one server that takes prompts in order.
+//! Waiting: prefill instances that take prompts in order.
 //!
 //! A pipeline of `n` stages takes a new prompt each `D / n`, and tensor parallelism with a speed-up
 //! of `K` each `D / K`; the interval between prompts is what queues, and the time of one prompt is
-//! what it then takes. With lengths that vary, the mean of the interval's square takes the place of
-//! its mean's square (Pollaczek and Khinchine). The wait's tail is taken to be exponential, which it
+//! what it then takes. Prompts differ in length, so the mean of the interval's square takes the place
+//! of its mean's square (Pollaczek and Khinchine). Where the next prompt goes to whichever instance
+//! has least to do, several instances are as one queue with several servers: it waits as long as with
+//! exponential intervals (Erlang) times what the variation is to theirs (Lee and Longton, Allen and
+//! Cunneen), which for one server is exact. The wait's tail is taken to be exponential, which it
 //! nearly is in heavy traffic.
 //!
 //! The paper puts the whole request, decode included, through one such server. At any useful rate
 //! that server is overloaded.
 
-/// A server of prompts.
+/// Servers of prompts, and one queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// Seconds between prompts that it can take.
+    /// How many.
+    pub servers: u32,
+    /// Seconds between prompts that each can take, in the mean.
     pub interval: f64,
     /// Squared coefficient of variation of that.
     pub cv2: f64,
 }
 
+/// What a rate makes of a queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wait {
+    /// Share of prompts that wait at all.
+    pub share: f64,
+    /// Mean over all prompts, in seconds; infinite from saturation on.
+    pub mean: f64,
+}
+
 impl Queue {
-    /// Mean wait at `rate` prompts a second; infinite from saturation on.
+    /// One server.
     #[must_use]
-    pub fn wait(&self, rate: f64) -> f64 {
-        let busy = rate * self.interval;
-        if busy >= 1.0 {
-            return f64::INFINITY;
-        }
-        rate * self.interval * self.interval * (1.0 + self.cv2) / (2.0 * (1.0 - busy))
+    pub fn alone(interval: f64, cv2: f64) -> Queue {
+        Queue { servers: 1, interval, cv2 }
     }
 
-    /// The wait that a share of `quantile` stays below.
+    /// The wait at `rate` prompts a second.
     #[must_use]
-    pub fn wait_within(&self, rate: f64, quantile: f64) -> f64 {
-        let busy = rate * self.interval;
-        // A share of `busy` waits at all, and those wait `wait / busy` in the mean.
-        let late = busy / (1.0 - quantile);
-        if busy >= 1.0 {
-            f64::INFINITY
-        } else if late <= 1.0 {
-            0.0
+    pub fn wait(&self, rate: f64) -> Wait {
+        let offered = rate * self.interval;
+        let servers = f64::from(self.servers);
+        if offered >= servers {
+            return Wait { share: 1.0, mean: f64::INFINITY };
+        }
+        // Erlang's loss formula, server by server, and from it the share that waits.
+        let lost = (1..=self.servers)
+            .fold(1.0, |lost, nth| offered * lost / (f64::from(nth) + offered * lost));
+        let share = lost / (1.0 - offered / servers * (1.0 - lost));
+        let mean = share * self.interval * (1.0 + self.cv2) / (2.0 * (servers - offered));
+        Wait { share, mean }
+    }
+}
+
+impl Wait {
+    /// The wait of those who wait `mean` for something more. How many wait at all grows as the root of
+    /// it, as residual times do.
+    #[must_use]
+    pub fn longer(&self, mean: f64) -> Wait {
+        if self.mean <= 0.0 || !self.mean.is_finite() {
+            return *self;
+        }
+        Wait { share: (self.share * libm::sqrt(mean / self.mean)).min(1.0), mean }
+    }
+
+    /// The share that waits, and waits longer than `time`.
+    #[must_use]
+    pub fn beyond(&self, time: f64) -> f64 {
+        if self.share <= 0.0 || time <= 0.0 || !self.mean.is_finite() {
+            self.share
         } else {
-            self.wait(rate) / busy * libm::log(late)
+            self.share * libm::exp(-time * self.share / self.mean)
         }
     }
 }
@@ -73,28 +106,39 @@ pub(crate) fn normal_quantile(quantile: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // Correction 2: prefill waits as M/D/1, with a pipeline of two and with a speed-up of K; the
-    // paper's server of whole requests is overloaded at the same rate.
+    // Correction 2: prefill waits as M/D/1 where all prompts are equal, with a pipeline of two and
+    // with a speed-up of K; the paper's server of whole requests is overloaded at the same rate.
     #[test]
     fn correction_2_prefill_queues_and_whole_requests_do_not() {
         let (d, r) = (0.2, 3.0);
-        let queue = |interval| Queue { interval, cv2: 0.0 };
+        let wait = |interval| Queue::alone(interval, 0.0).wait(r).mean;
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        close(d + queue(d).wait(r), d + r * d * d / (2.0 * (1.0 - r * d)));
-        close(d + queue(d / 2.0).wait(r), d + r * d * d / (4.0 * (2.0 - r * d)));
+        close(d + wait(d), d + r * d * d / (2.0 * (1.0 - r * d)));
+        close(d + wait(d / 2.0), d + r * d * d / (4.0 * (2.0 - r * d)));
         let k = 1.7;
-        close(d / k + queue(d / k).wait(r), d / k + r * d * d / (2.0 * k * (k - r * d)));
+        close(d / k + wait(d / k), d / k + r * d * d / (2.0 * k * (k - r * d)));
         let whole_request = d + 200.0 * 0.03;
-        assert_eq!(queue(whole_request).wait(r), f64::INFINITY);
+        assert_eq!(wait(whole_request), f64::INFINITY);
     }
 
-    // The tail: at half load half of the prompts wait not at all, and nine tenths a known time.
+    // Several servers wait as Erlang's formula has it for exponential intervals: at 1.5 of 2 servers
+    // 9/14 wait, in the mean 9/7 of a service; and less than each of two queues for itself.
+    #[test]
+    fn several_servers_are_one_queue() {
+        let two = Queue { servers: 2, interval: 1.0, cv2: 1.0 };
+        let Wait { share, mean } = two.wait(1.5);
+        assert!((share - 9.0 / 14.0).abs() < 1e-12, "{share}");
+        assert!((mean - 9.0 / 7.0).abs() < 1e-12, "{mean}");
+        assert!(mean < Queue::alone(1.0, 1.0).wait(0.75).mean);
+    }
+
+    // The tail of one server with exponential service is P(W > t) = 0.5 exp(-0.5 t) at half load.
     #[test]
     fn the_tail_is_exponential() {
-        let queue = Queue { interval: 1.0, cv2: 1.0 };
-        assert_eq!(queue.wait_within(0.5, 0.4), 0.0);
-        // With exponential service P(W > t) = 0.5 exp(-0.5 t), so 0.1 at 2 ln 5.
-        assert!((queue.wait_within(0.5, 0.9) - 2.0 * libm::log(5.0)).abs() < 1e-9);
+        let wait = Queue::alone(1.0, 1.0).wait(0.5);
+        assert!((wait.beyond(2.0 * libm::log(5.0)) - 0.1).abs() < 1e-12);
+        assert_eq!((wait.beyond(0.0), wait.beyond(-1.0)), (0.5, 0.5));
+        assert_eq!(Queue::alone(1.0, 1.0).wait(0.0).beyond(0.0), 0.0);
     }
 
     // The quantiles that everybody knows.

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cell::{Cell, Found, Ranked, alike};
+use crate::cell::{Cell, Found, Ranked, Smallest, alike, smaller};
 use crate::explain::why_none;
 use crate::fleet::{FULL, Fleet};
 use crate::instance::{Instance, Rated};
@@ -22,6 +22,8 @@ use crate::topology::{GpuId, LinkId, Topology, Way};
 pub struct Plan {
     /// The cells.
     pub cells: Vec<Ranked>,
+    /// The smallest instance of each phase that serves anything here.
+    pub smallest: Smallest,
 }
 
 impl Plan {
@@ -45,8 +47,13 @@ impl Plan {
 
 /// GPUs up to which a topology is one cell.
 const ONE_CELL: u32 = 16;
-/// GPUs of the cells that a larger one is cut into; more only where these hold no plan.
+/// GPUs of the cells that a larger one is cut into; more only where these hold no plan, or in a small
+/// topology one that leaves much idle, as where what remains of a cut is too small for both phases.
 const MOST_OF_CELL: [u32; 3] = [32, 64, 128];
+/// Share of the GPUs that is much.
+const IDLE: f64 = 0.1;
+/// GPUs of a topology up to which larger cells are tried for that: they cost ten times as long.
+const MOST_IF_IDLE: u32 = 64;
 /// Servers of a cell.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 
@@ -56,29 +63,52 @@ const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 /// What is wrong with the task, or why nothing can serve it and what nearly could.
 pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     task.check()?;
+    let (plans, found) = searched(task);
+    served(task, plans, &found)
+}
+
+/// Plans, best first, and what was found in all cells.
+pub(crate) fn searched(task: &Task<'_>) -> (Vec<Plan>, Vec<Found>) {
     let servers: Vec<u32> = (0..task.topology.servers().len() as u32).collect();
     if task.topology.gpus() <= ONE_CELL {
         let found = Cell::new(task, &servers).plan();
-        let plans: Vec<Plan> =
-            found.plans.iter().map(|ranked| Plan { cells: vec![ranked.clone()] }).collect();
-        return served(task, plans, &[found]);
+        let (all, smallest) = (found.plans.iter(), &found.smallest);
+        let plan = |one: &Ranked| Plan { cells: vec![one.clone()], smallest: smallest.clone() };
+        return (all.map(plan).collect(), vec![found]);
     }
     let open = Task { rate: None, ..task.clone() };
     let mut known = Known::new();
     let mut plans: Vec<Plan> = Vec::new();
+    let mut tried: Vec<usize> = Vec::new();
     for most in MOST_OF_CELL {
-        let sizes = sizes(task.topology, most);
-        plans.extend(sizes.into_iter().filter_map(|size| of_cells(task, &open, size, &mut known)));
-        if !plans.is_empty() {
+        let mut sizes = sizes(task.topology, most);
+        sizes.retain(|size| !tried.contains(size));
+        plans.extend(sizes.iter().filter_map(|size| of_cells(task, &open, *size, &mut known)));
+        tried.extend(sizes);
+        plans.sort_by(|a, b| b.goodput().total_cmp(&a.goodput()).then(a.gpus().cmp(&b.gpus())));
+        let small = task.topology.gpus() <= MOST_IF_IDLE;
+        if plans.first().is_some_and(|best| !small || is_enough(task, best)) {
             break;
         }
     }
-    plans.sort_by(|a, b| b.goodput().total_cmp(&a.goodput()).then(a.gpus().cmp(&b.gpus())));
     if let Some(rate) = task.rate {
         plans.sort_by_key(|plan| if plan.goodput() >= rate { plan.gpus() } else { u32::MAX });
     }
     let found: Vec<Found> = known.into_values().map(|(_, found)| found).collect();
-    served(task, plans, &found)
+    let mut smallest = Smallest::new();
+    for (phase, parallel) in found.iter().flat_map(|one| &one.smallest) {
+        smaller(&mut smallest, *phase, *parallel);
+    }
+    plans.iter_mut().for_each(|plan| plan.smallest.clone_from(&smallest));
+    (plans, found)
+}
+
+/// Whether larger cells need not be tried.
+fn is_enough(task: &Task<'_>, plan: &Plan) -> bool {
+    match task.rate {
+        Some(rate) => plan.goodput() >= rate,
+        None => f64::from(plan.gpus()) >= (1.0 - IDLE) * f64::from(task.topology.gpus()),
+    }
 }
 
 /// The topology in cells of one size.

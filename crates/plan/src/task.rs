@@ -2,7 +2,6 @@
 
 use crate::model::Subject;
 use crate::problem::Problems;
-use crate::queue::normal_quantile;
 use crate::topology::Topology;
 
 /// Lengths in tokens.
@@ -15,12 +14,15 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// The length that a share of `quantile` stays below, of a lognormal distribution.
+    /// All of one length.
     #[must_use]
-    pub fn within(&self, quantile: f64) -> f64 {
-        let spread = libm::log(1.0 + self.cv * self.cv);
-        let z = normal_quantile(quantile);
-        self.mean * libm::exp(z * libm::sqrt(spread) - spread / 2.0)
+    pub const fn equal(tokens: f64) -> Lengths {
+        Lengths { mean: tokens, cv: 0.0 }
+    }
+
+    /// The standard deviation of the lognormal distribution's logarithm.
+    pub(crate) fn sigma(&self) -> f64 {
+        libm::sqrt(libm::log(1.0 + self.cv * self.cv))
     }
 }
 
@@ -52,7 +54,18 @@ pub struct Task<'a> {
     pub rate: Option<f64>,
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
+    /// As much as the topology serves of prompts and replies of such lengths.
+    #[must_use]
+    pub const fn new(
+        topology: &'a Topology,
+        subject: &'a Subject,
+        (prompt, output): (Lengths, Lengths),
+        slo: Slo,
+    ) -> Task<'a> {
+        Task { topology, subject, prompt, output, slo, rate: None }
+    }
+
     /// Everything that makes no sense in it, topology and model aside.
     ///
     /// # Errors

@@ -9,7 +9,10 @@ use crate::instance::Instance;
 use crate::loads::Loads;
 use crate::route::route;
 use crate::task::Task;
-use crate::topology::GpuId;
+use crate::topology::{GpuId, Topology};
+
+/// Links fuller than this are taken to be as full.
+const MOST_FULL: f64 = 0.95;
 
 /// A transfer of one request's KV.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +24,16 @@ pub struct Transfer {
 }
 
 impl Transfer {
+    /// The same where others put so many bytes a second on links. Whoever sends at a time shares a link,
+    /// so a transfer lasts longer by what the fullest of its links has left.
+    #[must_use]
+    pub fn among(&self, topology: &Topology, others: &Loads) -> Transfer {
+        let full = |link| others.on(link) / topology.usable(link);
+        let fullest = self.loads.iter().map(|(link, _)| full(link)).fold(0.0, f64::max);
+        let seconds = self.seconds / (1.0 - fullest.min(MOST_FULL));
+        Transfer { seconds, ..self.clone() }
+    }
+
     /// Seconds after a prompt that took `service` is computed.
     #[must_use]
     pub fn exposed(&self, layers: u32, service: f64) -> f64 {
@@ -109,16 +122,9 @@ mod tests {
                     450GB/s, cards: 8, card_rate: 400Gb/s}\n";
         let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
         let subject = Subject::named(model).unwrap();
-        let lengths = Lengths { mean: 1000.0, cv: 0.0 };
+        let lengths = Lengths::equal(1000.0);
         let slo = Slo { ttft: 1.0, tpot: 0.1, attainment: 0.9 };
-        let task = Task {
-            topology: &topology,
-            subject: &subject,
-            prompt: lengths,
-            output: lengths,
-            slo,
-            rate: None,
-        };
+        let task = Task::new(&topology, &subject, (lengths, lengths), slo);
         let instance = |phase, (tp, pp): (u32, u32), first: u32| {
             let stage = |at: u32| (0..tp).map(|nth| GpuId(first + at * tp + nth)).collect();
             let parallel = Parallel { tp, pp, ep: false };

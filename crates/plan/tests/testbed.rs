@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 use meridian_plan::{
-    Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, advice, plan, step_in, step_out,
+    Lengths, Problems, Slo, Subject, Task, Topology, TopologySpec, advice, idle, plan, step_in,
+    step_out,
 };
 
 fn testbed() -> Topology {
@@ -12,14 +13,9 @@ fn testbed() -> Topology {
 }
 
 fn asked<'a>(topology: &'a Topology, subject: &'a Subject, ttft: f64, tpot: f64) -> Task<'a> {
-    Task {
-        topology,
-        subject,
-        prompt: Lengths { mean: 300.0, cv: 1.0 },
-        output: Lengths { mean: 200.0, cv: 1.0 },
-        slo: Slo { ttft, tpot, attainment: 0.9 },
-        rate: None,
-    }
+    let prompt = Lengths { mean: 300.0, cv: 1.0 };
+    let output = Lengths { mean: 200.0, cv: 1.0 };
+    Task::new(topology, subject, (prompt, output), Slo { ttft, tpot, attainment: 0.9 })
 }
 
 fn refused(model: &str, ttft: f64, tpot: f64, change: impl Fn(&mut Task<'_>)) -> String {
@@ -63,6 +59,38 @@ fn too_little_memory_says_how_much_is_needed() {
     let text = refused("deepseek-v3", 10.0, 1.0, |_| ());
     assert!(text.starts_with("memory: deepseek-v3 takes "), "{text}");
     assert!(text.contains("16 GPUs"), "{text}");
+}
+
+// Where each phase fits alone and both do not, it says what they take together.
+#[test]
+fn phases_that_do_not_fit_together_say_what_would_do() {
+    let yaml = "version: 1\nunits:\n- servers:\n  - {gpu: a100, gpus: 1}\n";
+    let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
+    let subject = Subject::named("llama-3.1-8b").unwrap();
+    let text = plan(&asked(&topology, &subject, 2.5, 0.15)).unwrap_err().to_string();
+    assert!(text.starts_with("gpus: 1; each phase fits alone, but not both at once: "), "{text}");
+    assert!(text.contains("the smallest prefill takes 1 GPUs (tp 1, pp 1)"), "{text}");
+    assert!(text.contains("give 2 that reach each other"), "{text}");
+}
+
+// Six servers are cut into cells of four and two, and two hold no plan: a cell of all six serves more
+// than twice as much. What then stays idle is less than the smallest instance, and the plan says so.
+#[test]
+fn gpus_stay_idle_for_a_reason() {
+    let yaml = "version: 1\nunits:\n- access: {count: 2}\n  servers:\n  - {count: 6, gpu: a100-40g, \
+                gpus: 8, nvlink: 300GB/s, cards: 4, card_rate: 100Gb/s}\n";
+    let topology = TopologySpec::read(yaml).unwrap().build().unwrap();
+    let subject = Subject::named("opt-175b").unwrap();
+    let lengths = |mean| Lengths { mean, cv: 0.4 };
+    let slo = Slo { ttft: 4.0, tpot: 0.2, attainment: 0.9 };
+    let task = Task::new(&topology, &subject, (lengths(790.0), lengths(650.0)), slo);
+    let plans = plan(&task).unwrap();
+    assert!(plans[0].gpus() >= 44, "{}", plans[0].gpus());
+    let few = plans.iter().find(|plan| plan.gpus() == 28).unwrap();
+    assert!(plans[0].goodput() > 2.0 * few.goodput());
+    let why = idle(&task, few).unwrap();
+    assert!(why.starts_with("20 GPUs stay idle, 8 on one server at most: decode limits"), "{why}");
+    assert!(why.contains("the smallest prefill takes 12 GPUs"), "{why}");
 }
 
 // A rate beyond the topology is refused with what it serves; one within takes fewer GPUs than all.

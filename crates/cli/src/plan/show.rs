@@ -20,6 +20,9 @@ pub(super) fn plan(task: &Task<'_>, plan: &Plan, rank: usize) -> String {
         text,
         "{rank}. {goodput:.3} requests/s on {gpus} of {all} GPUs, {each:.4} a GPU in use"
     );
+    if let Some(why) = meridian_plan::idle(task, plan) {
+        let _ = writeln!(text, "   {why}");
+    }
     // Cells that look alike are shown once.
     let mut seen: BTreeMap<String, (usize, &Ranked)> = BTreeMap::new();
     for cell in &plan.cells {

@@ -26,21 +26,20 @@ pub fn from_nccl(xml: &str, gpu: &str) -> Result<TopologySpec, Problems> {
     let gpus = all("gpu");
     let mut found = Problems(Vec::new());
     found.unless(!gpus.is_empty(), "nccl", "no <gpu>", "dump it on a server with GPUs");
-    let nets: Vec<Node<'_, '_>> =
-        all("net").into_iter().filter(|net| net.attribute("speed").is_some()).collect();
+    let nets = all("net");
     let mut rate = None;
     for net in &nets {
-        let speed = net.attribute("speed").unwrap_or_default();
+        let speed = net.attribute("speed").unwrap_or("none");
         let megabits = speed.parse::<f64>().ok().filter(|speed| *speed > 0.0);
-        let remedy = "a port without a rate carries nothing; take it out of the dump";
+        let remedy = "a port without a rate carries nothing; give Mb/s, or take it out of the dump";
         let name = net.attribute("name").unwrap_or("?");
         found.unless(megabits.is_some(), format!("net {name} speed"), speed, remedy);
         let one = megabits.unwrap_or(0.0) * 125e3;
         rate = Some(rate.map_or(one, |rate: f64| rate.min(one)));
     }
+    let links: Vec<u32> = gpus.iter().map(|gpu| links(gpu, &mut found)).collect();
     found.or(())?;
     let nodes = |list: &[Node<'_, '_>]| list.iter().map(numa).collect::<Vec<u8>>();
-    let links: Vec<u32> = gpus.iter().map(links).collect();
     let slowest = links.iter().min().copied().unwrap_or(0);
     let server = ServerSpec {
         count: 1,
@@ -71,12 +70,20 @@ fn numa(node: &Node<'_, '_>) -> u8 {
 }
 
 /// NVLinks of a GPU, to switches or to other GPUs.
-fn links(gpu: &Node<'_, '_>) -> u32 {
-    gpu.children()
-        .filter(|one| one.has_tag_name("nvlink"))
-        .filter_map(|link| link.attribute("count")?.parse::<u32>().ok())
-        .sum()
+fn links(gpu: &Node<'_, '_>, found: &mut Problems) -> u32 {
+    let mut sum = 0;
+    for link in gpu.children().filter(|one| one.has_tag_name("nvlink")) {
+        let text = link.attribute("count").unwrap_or("none");
+        let count = text.parse::<u32>().ok().filter(|count| (1..=MOST_LINKS).contains(count));
+        let field = format!("gpu {} nvlink count", gpu.attribute("dev").unwrap_or("?"));
+        found.unless(count.is_some(), field, text, format!("use 1 to {MOST_LINKS}"));
+        sum += count.unwrap_or(0);
+    }
+    sum
 }
+
+/// Most NVLinks to one neighbour; GPUs have 18.
+const MOST_LINKS: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -118,9 +125,18 @@ mod tests {
         assert_eq!(from_nccl(&plain, "a100").unwrap().units[0].servers[0].nvlink, None);
         let error = |xml: &str| from_nccl(xml, "a100").unwrap_err().to_string();
         assert!(error(&DUMP.replace("200000", "-1")).starts_with("net mlx5_0 speed: -1;"));
+        let silent = error(&DUMP.replace(" speed=\"200000\"", ""));
+        assert!(silent.starts_with("net mlx5_0 speed: none; a port without a rate"), "{silent}");
+        for count in ["-12", "4000000000", "twelve"] {
+            let odd = error(&DUMP.replacen("count=\"12\"", &format!("count=\"{count}\""), 1));
+            assert_eq!(odd, format!("gpu 0 nvlink count: {count}; use 1 to 64"));
+        }
+        for cut in [500, 600, 700, DUMP.len() - 9] {
+            assert!(error(&DUMP[..cut]).starts_with("nccl: "), "{cut}");
+        }
         assert!(error("<system/>").starts_with("nccl: no <gpu>;"));
         assert!(error("GPU0 GPU1").contains("NCCL_TOPO_DUMP_FILE"));
         let unknown = from_nccl(DUMP, "b300").unwrap_err().to_string();
-        assert!(unknown.contains("b300; use one of"), "{unknown}");
+        assert!(unknown.contains("b300; use "), "{unknown}");
     }
 }

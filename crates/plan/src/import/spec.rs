@@ -7,7 +7,7 @@
 use meridian_engine::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
 
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, Problems, one_of};
 use crate::topology::{Access, Aggregation, Card, Core, Server, Topology};
 use crate::units::{Rate, Size, Span};
 
@@ -214,16 +214,27 @@ impl TopologySpec {
         if servers < 2 {
             return;
         }
+        let gpus = |unit: &UnitSpec, has: fn(&&ServerSpec) -> bool| -> u64 {
+            let of = |one: &ServerSpec| u64::from(one.count) * u64::from(one.gpus);
+            unit.servers.iter().filter(has).map(of).sum()
+        };
+        let each = |unit: &UnitSpec| u64::from(unit.count) * gpus(unit, |one| one.cards > 0);
+        let joined: u64 = self.units.iter().map(each).sum();
         for (at, unit) in self.units.iter().enumerate() {
             for (nth, server) in unit.servers.iter().enumerate() {
                 let field = format!("units[{at}].servers[{nth}].cards");
-                let remedy = "the server is disconnected; give it a card and a card_rate";
+                let remedy = format!(
+                    "the server is disconnected; give it a card and a card_rate, or leave it out: \
+                     {joined} GPUs have cards"
+                );
                 found.unless(server.cards > 0, field, server.cards, remedy);
             }
         }
         let units: u64 = self.units.iter().map(|unit| u64::from(unit.count)).sum();
+        let largest = self.units.iter().map(|unit| gpus(unit, |_| true)).max().unwrap_or(0);
         let remedy = format!(
-            "nothing joins the {units} units; give core.switches, or plan each unit by itself"
+            "nothing joins the {units} units; give core.switches, or plan each unit by itself, of \
+             {largest} GPUs at most"
         );
         found.unless(units < 2 || self.core.is_some(), "core", "none", remedy);
         for (at, unit) in self.units.iter().enumerate().filter(|_| self.core.is_none()) {
@@ -308,7 +319,7 @@ impl ServerSpec {
     fn check(&self, found: &mut Problems, field: &str) {
         count(found, &format!("{field}.count"), self.count);
         let known: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
-        let remedy = format!("use one of {}", known.join(", "));
+        let remedy = format!("use {}", one_of(&self.gpu, &known));
         found.unless(Gpu::named(&self.gpu).is_some(), format!("{field}.gpu"), &self.gpu, remedy);
         let gpus = (1..=MOST_IN_SERVER).contains(&self.gpus);
         let remedy = format!("use 1 to {MOST_IN_SERVER}");

@@ -8,7 +8,8 @@ use meridian_engine::Work;
 
 use super::step::{Pipeline, Time};
 use super::{Instance, Rated, Unfit};
-use crate::queue::{largest, normal_quantile};
+use crate::queue::{Queue, largest, normal_quantile};
+use crate::spread::Spread;
 use crate::task::Task;
 use crate::topology::GpuId;
 
@@ -45,8 +46,9 @@ pub(super) fn rated(
         batch,
         message,
         loads,
-        interval: 0.0,
-        long: 0.0,
+        times: Spread::default(),
+        behind: Spread::default(),
+        queue: Queue::alone(0.0, 0.0),
     })
 }
 

@@ -11,10 +11,9 @@ fn topology(servers: &str) -> Topology {
 
 fn of(topology: &Topology, model: &str, phase: Phase, stages: &[&[u32]], tokens: f64) -> Rated {
     let subject = Subject::named(model).unwrap();
-    let lengths = Lengths { mean: tokens, cv: 0.0 };
+    let lengths = Lengths::equal(tokens);
     let slo = Slo { ttft: 10.0, tpot: 0.1, attainment: 0.9 };
-    let task =
-        Task { topology, subject: &subject, prompt: lengths, output: lengths, slo, rate: None };
+    let task = Task::new(topology, &subject, (lengths, lengths), slo);
     let stages: Vec<Vec<GpuId>> =
         stages.iter().map(|stage| stage.iter().map(|gpu| GpuId(*gpu)).collect()).collect();
     let parallel = Parallel { tp: stages[0].len() as u32, pp: stages.len() as u32, ep: false };
@@ -75,16 +74,9 @@ fn correction_10_pipelines_raise_throughput() {
 fn weights_that_do_not_fit_are_refused() {
     let topology = topology("  - {gpu: l4, gpus: 1}\n");
     let subject = Subject::named("qwen3-32b").unwrap();
-    let lengths = Lengths { mean: 100.0, cv: 0.0 };
+    let lengths = Lengths::equal(100.0);
     let slo = Slo { ttft: 1.0, tpot: 0.1, attainment: 0.9 };
-    let task = Task {
-        topology: &topology,
-        subject: &subject,
-        prompt: lengths,
-        output: lengths,
-        slo,
-        rate: None,
-    };
+    let task = Task::new(&topology, &subject, (lengths, lengths), slo);
     let parallel = Parallel { tp: 1, pp: 1, ep: false };
     let instance = Instance { phase: Phase::Decode, parallel, stages: vec![vec![GpuId(0)]] };
     match Rated::new(&task, instance) {

@@ -195,14 +195,7 @@ mod tests {
         let subject = Subject::named(model).unwrap();
         let lengths = Lengths { mean: 300.0, cv: 0.5 };
         let slo = Slo { ttft: 2.5, tpot: 0.15, attainment: 0.9 };
-        check(&Task {
-            topology: &topology,
-            subject: &subject,
-            prompt: lengths,
-            output: lengths,
-            slo,
-            rate: None,
-        })
+        check(&Task::new(&topology, &subject, (lengths, lengths), slo))
     }
 
     // Corrections 1 and 3: the paper's H is one request's time turned around, its TPOT has the KV in
@@ -240,12 +233,12 @@ mod tests {
             let cell = &theirs.cells[0];
             let instances = (&cell.fleet.prefill[0].instance, &cell.fleet.decode[0].instance);
             assert!(printed.tpot > handed_over(task, instances.0, instances.1));
-            let verdict = &cell.verdict;
-            let slow = crate::fleet::Verdict { handoff: verdict.handoff + 1.0, ..verdict.clone() };
-            let (with, without) =
-                (cell.fleet.times(task, &slow, 0.1), cell.fleet.times(task, verdict, 0.1));
-            assert!((with.ttft - without.ttft - 1.0).abs() < 1e-9);
-            assert_eq!(with.tpot, without.tpot);
+            let (fleet, rate) = (&cell.fleet, 1e-9);
+            let seen = fleet.times(task, &cell.verdict, rate);
+            let kv = fleet.handed_over(task, &fleet.prefill[0], |kv| kv).unwrap().mean;
+            let alone = fleet.prefill[0].times.mean();
+            assert!(kv > 0.0 && (seen.ttft - alone - kv).abs() < 1e-6);
+            assert!((seen.tpot - fleet.decode[0].tpot(task, rate)).abs() < 1e-9);
         });
     }
 }

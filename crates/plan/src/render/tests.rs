@@ -10,14 +10,7 @@ fn of_testbed(model: &str) -> Vec<(&'static str, String)> {
     let subject = Subject::named(model).unwrap();
     let lengths = Lengths { mean: 300.0, cv: 0.5 };
     let slo = Slo { ttft: 2.5, tpot: 0.15, attainment: 0.9 };
-    let task = Task {
-        topology: &topology,
-        subject: &subject,
-        prompt: lengths,
-        output: lengths,
-        slo,
-        rate: None,
-    };
+    let task = Task::new(&topology, &subject, (lengths, lengths), slo);
     rendered(&task, &plan(&task).unwrap()[0])
 }
 

@@ -87,14 +87,9 @@ pub(crate) fn case(seed: u64) -> Case {
 impl Case {
     /// What is asked.
     pub(crate) fn task(&self) -> Task<'_> {
-        Task {
-            topology: &self.topology,
-            subject: &self.subject,
-            prompt: Lengths { mean: self.prompt, cv: 0.8 },
-            output: Lengths { mean: self.output, cv: 0.8 },
-            slo: self.slo,
-            rate: None,
-        }
+        let lengths = |mean| Lengths { mean, cv: 0.8 };
+        let lengths = (lengths(self.prompt), lengths(self.output));
+        Task::new(&self.topology, &self.subject, lengths, self.slo)
     }
 
     /// The case in words.

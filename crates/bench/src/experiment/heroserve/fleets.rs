@@ -78,7 +78,7 @@ fn one(case: &FleetCase, mode: Mode, window: f64, seeds: u32) -> anyhow::Result<
         tpot: case.tpot.0.as_secs_f64(),
         attainment: ATTAINMENT,
     };
-    let task = Task { topology: &topology, subject: &subject, prompt, output, slo, rate: None };
+    let task = Task::new(&topology, &subject, (prompt, output), slo);
     let asked = Asked { pairs: &pairs, slo, window, seeds };
     let gpus = f64::from(topology.gpus());
     let mut known = None;

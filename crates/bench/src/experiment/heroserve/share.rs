@@ -68,16 +68,9 @@ fn prefill(
     );
     let topology = TopologySpec::read(&yaml)?.build()?;
     let subject = Subject::named("llama-3.1-70b")?;
-    let lengths = Lengths { mean: prompt, cv: 0.0 };
+    let lengths = Lengths::equal(prompt);
     let slo = Slo { ttft: 10.0, tpot: 1.0, attainment: 0.9 };
-    let task = Task {
-        topology: &topology,
-        subject: &subject,
-        prompt: lengths,
-        output: lengths,
-        slo,
-        rate: None,
-    };
+    let task = Task::new(&topology, &subject, (lengths, lengths), slo);
     let members: Vec<GpuId> = topology.all_gpus().collect();
     let parallel = Parallel { tp: ranks, pp: 1, ep: false };
     let instance = Instance { phase: Phase::Prefill, parallel, stages: vec![members.clone()] };

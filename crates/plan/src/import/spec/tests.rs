@@ -60,12 +60,12 @@ fn problems_come_all_at_once() {
     let text = broken(yaml).join("\n");
     expect_test::expect![[r#"
         version: 2; use 1
-        units[0].servers[0].gpu: a1000; use one of l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, h100, h200
+        units[0].servers[0].gpu: a1000; use a100; known are l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, h100, h200
         units[0].servers[0].gpus: 0; use 1 to 64
         units[0].servers[0].card_rate: 0B/s; nothing gets through; use 1MB/s or more, or leave the field out
         units[0].servers[1].nvlink: 0B/s; nothing gets through; use 1MB/s or more, or leave the field out
         units[0].servers[1].numa: 1 nodes; give one for each GPU, 2 in all
-        units[0].servers[1].cards: 0; the server is disconnected; give it a card and a card_rate"#]]
+        units[0].servers[1].cards: 0; the server is disconnected; give it a card and a card_rate, or leave it out: 0 GPUs have cards"#]]
     .assert_eq(&text);
 }
 
@@ -76,7 +76,9 @@ fn disconnected_topologies_are_refused() {
     let apart = broken(&format!("version: 1\nunits:\n- {{count: 2, servers: [{server}]}}\n"));
     assert_eq!(
         apart,
-        ["core: none; nothing joins the 2 units; give core.switches, or plan each unit by itself"]
+        [
+            "core: none; nothing joins the 2 units; give core.switches, or plan each unit by itself, of 2 GPUs at most"
+        ]
     );
     let rails =
         format!("version: 1\nunits:\n- access: {{count: 2}}\n  servers: [{server}, {server}]\n");

@@ -1,0 +1,112 @@
+//! Prefill instances as one queue, and what TTFT comes of it.
+//!
+//! A prompt goes to the instance that has least to do for what it can serve. While one is idle that is
+//! the one that serves most of those; while none is, each gets its share of the rate. So all of them are
+//! servers of one queue, with the speed that they have on average.
+//!
+//! Who is idle is taken to be independent of who else is, which it nearly is.
+
+use crate::fleet::{Fleet, Times};
+use crate::instance::Rated;
+use crate::loads::Loads;
+use crate::queue::{Queue, largest};
+use crate::spread::Waits;
+use crate::task::Task;
+use crate::transfer::Transfer;
+
+/// Prefill instances of a fleet.
+pub(crate) struct Pool<'a> {
+    /// Those that serve most first, with the seconds after a prompt until its KV is handed over.
+    instances: Vec<(&'a Rated, f64)>,
+}
+
+/// Rounds in which shares settle.
+const ROUNDS: usize = 30;
+
+impl<'a> Pool<'a> {
+    /// The pool of a fleet, whose requests put `loads` on links each. Its KV shares links with all that
+    /// is not of the same instance, which sends one prompt after the other.
+    pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, loads: &Loads, rate: f64) -> Pool<'a> {
+        let total: f64 = fleet.prefill.iter().map(|one| one.rate).sum();
+        let handed = |from: &Rated| {
+            let alone = fleet.handed_over(task, from, |kv| kv)?;
+            let own = -rate * from.rate / total;
+            let mut others = Loads::default();
+            for (part, factor) in [(loads, rate), (&from.loads, own), (&alone.loads, own)] {
+                others.merge(part, factor);
+            }
+            let among = |kv: Transfer| kv.among(task.topology, &others);
+            Some(fleet.handed_over(task, from, among)?.mean)
+        };
+        let mut instances: Vec<(&Rated, f64)> = fleet
+            .prefill
+            .iter()
+            .map(|one| (&**one, handed(one).unwrap_or(f64::INFINITY)))
+            .collect();
+        instances.sort_by(|a, b| b.0.rate.total_cmp(&a.0.rate));
+        Pool { instances }
+    }
+
+    /// TTFT at a rate.
+    pub(crate) fn times(&self, rate: f64, quantile: f64) -> Times {
+        let shares = self.shares(rate);
+        let queue = self.queue(&shares);
+        let base = queue.wait(rate);
+        let load = rate * queue.interval / f64::from(queue.servers);
+        let each = || self.instances.iter().zip(&shares);
+        // Whoever finds an idle instance meets no step.
+        let stepping = each().map(|((one, _), share)| one.stepping(share * rate)).product();
+        let parts: Vec<(f64, &Rated, f64, Waits)> = each()
+            .map(|((one, handed), share)| (*share, *one, *handed, one.waits(&base, load, stepping)))
+            .collect();
+        let mean = |(share, one, handed, waits): &(f64, &Rated, f64, Waits)| {
+            share * (waits.mean() + one.times.mean() + handed)
+        };
+        let later = |time: f64| -> f64 {
+            parts
+                .iter()
+                .map(|(share, one, handed, waits)| share * one.times.later(waits, time - handed))
+                .sum()
+        };
+        let longest = parts.iter().map(|(_, one, handed, _)| one.least + handed);
+        let slowest = parts.iter().map(|(.., waits)| waits.mean()).fold(0.0, f64::max);
+        let most = 2.0 * longest.fold(0.0, f64::max) + 20.0 * slowest / (1.0 - quantile);
+        Times {
+            ttft: parts.iter().map(mean).sum(),
+            ttft_within: largest(most, |time| later(time) > 1.0 - quantile),
+            tpot: 0.0,
+        }
+    }
+
+    /// The queue of all, each with its share of the prompts.
+    fn queue(&self, shares: &[f64]) -> Queue {
+        let all = || self.instances.iter().zip(shares);
+        let speed: f64 = self.instances.iter().map(|(one, _)| 1.0 / one.queue.interval).sum();
+        let cv2 = all().map(|((one, _), share)| share * one.queue.cv2).sum();
+        let servers = self.instances.len() as u32;
+        Queue { servers, interval: f64::from(servers) / speed, cv2 }
+    }
+
+    /// The share of the prompts that each gets.
+    fn shares(&self, rate: f64) -> Vec<f64> {
+        let total: f64 = self.instances.iter().map(|(one, _)| one.rate).sum();
+        let fair: Vec<f64> = self.instances.iter().map(|(one, _)| one.rate / total).collect();
+        let mut shares = fair.clone();
+        for _ in 0..ROUNDS {
+            let busy: Vec<f64> = self
+                .instances
+                .iter()
+                .zip(&shares)
+                .map(|((one, _), share)| (share * rate * one.queue.interval).min(1.0))
+                .collect();
+            let all: f64 = busy.iter().product();
+            let mut before = 1.0;
+            for (nth, share) in shares.iter_mut().enumerate() {
+                let next = before * (1.0 - busy[nth]) + all * fair[nth];
+                before *= busy[nth];
+                *share = 0.5 * (*share + next);
+            }
+        }
+        shares
+    }
+}
