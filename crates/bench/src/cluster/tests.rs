@@ -1,6 +1,8 @@
 use std::io::Write as _;
 
 use super::compare::{self, Compare};
+use super::file::Load;
+use super::load::Wanted;
 use super::*;
 use meridian_base::Duration;
 
@@ -97,4 +99,28 @@ fn a_bad_trace_names_what_is_wrong() {
     let empty = with(&(whole + &line(40_000, 0)));
     assert!(empty.contains("line 40") && empty.contains("input_length"), "{empty}");
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+// With eight times the users the requests are those of eight times as many conversations: of 300, fewer
+// have an earlier turn among those just before them.
+#[test]
+fn more_users_lie_further_apart() {
+    let near = |users: Option<f64>| {
+        let file = File::read(&FILE.replace("qwen_b", "qwen_a")).unwrap();
+        let load = Load { users, ..file.models[0].load.clone() };
+        let wanted = Wanted { known: 200, requests: 300, context: 32_768, gpus: 8, seed: 1 };
+        let asked = load::requests(&load, wanted)?;
+        let all: Vec<&[u64]> =
+            asked.known.iter().chain(&asked.requests).map(|one| &one.blocks[..]).collect();
+        // Beyond the system prompts' blocks only turns of one conversation agree.
+        let follows = |at: &usize| {
+            let last = |one: &&[u64]| one.len() > 8 && all[*at].contains(&one[one.len() - 1]);
+            all[at - 100..*at].iter().any(last)
+        };
+        anyhow::Ok((200..500).filter(follows).count())
+    };
+    let (few, many) = (near(None).unwrap(), near(Some(8.0)).unwrap());
+    assert!(many * 2 < few, "{many} follow closely in place of {few}");
+    let error = near(Some(0.0)).unwrap_err().to_string();
+    assert!(error.contains("users is 0: use a number above 0"), "{error}");
 }
