@@ -64,7 +64,7 @@ fn a_bad_file_names_what_is_wrong() {
         (", rate: 0.5", "", "rate: a generator needs one"),
         ("rate: 0.5", "rate: 0", "rate is 0: use a number above 0"),
         ("prefill: 1", "prefill: 9", "576 GPUs"),
-        ("prefill: 1", "prefill: 1, slo: {tight: 0.9}", "tiers.tight is 0.9: a deadline before"),
+        ("prefill: 1", "prefill: 1, slo: {tight: 0.9}", "slo.tight is 0.9: a deadline before"),
         ("prefill: 1", "prefil: 1", "prefil"),
         ("requests: 24", "requests: 0", "requests: 0 asks nothing"),
         ("known: 16", "known: 16\nflow: {levels: 40}", "levels 40 is out of range"),
