@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::rundir::tail;
 use crate::{Error, Result};
@@ -22,6 +23,8 @@ use crate::{Error, Result};
 /// How long a program may take to say that it is ready. A guard, not an expectation: a machine
 /// with every core busy takes seconds to start an interpreter.
 const READY_LIMIT: Duration = Duration::from_secs(90);
+/// The longest wait for what is left in the pipe of a program that has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -46,6 +49,8 @@ pub struct Process {
     log: PathBuf,
     said: Vec<String>,
     line: watch::Receiver<String>,
+    /// Writes what it says into its log.
+    copying: JoinHandle<()>,
     // Closes with this value: what watches its stdin ends then.
     _stdin: Option<ChildStdin>,
 }
@@ -112,8 +117,8 @@ impl Program {
             }
         }
         let (send, line) = watch::channel(String::new());
-        tokio::spawn(copy_lines(lines, file, send));
-        Ok(Process { name: self.name, child, log, said, line, _stdin: stdin })
+        let copying = tokio::spawn(copy_lines(lines, file, send));
+        Ok(Process { name: self.name, child, log, said, line, copying, _stdin: stdin })
     }
 }
 
@@ -164,10 +169,16 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended by itself, and all that it said is in its log.
     pub async fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         match tokio::time::timeout(limit, self.child.wait()).await {
-            Ok(status) => status.map_err(Error::file("waiting for", &self.name)),
+            Ok(status) => {
+                // Whoever it started may have its stdout open still.
+                if !self.copying.is_finished() {
+                    let _ = tokio::time::timeout(LAST_WORDS, &mut self.copying).await;
+                }
+                status.map_err(Error::file("waiting for", &self.name))
+            }
             Err(_) => Err(Error::TooSlow {
                 name: self.name.clone(),
                 what: "end".into(),
