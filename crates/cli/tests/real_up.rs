@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
 use common::llamacpp_home;
@@ -71,6 +72,17 @@ fn an_interrupt_ends_a_run_in_good_order() {
     up.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(up.wait().unwrap().success(), "{rest}\n{err}");
     assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
+}
+
+// Where somebody listens at the usual address, another is taken and told of.
+#[test]
+fn the_usual_port_may_be_taken() {
+    // Should it be another program's already, that is as good.
+    let _taken = TcpListener::bind("127.0.0.1:8080");
+    let out = ends_well(&["--for", "2s", "--time-scale", "4", "--regions", "us"]);
+    let gateway = out.lines().find_map(|line| line.trim().strip_prefix("gateway  http://"));
+    let gateway = gateway.unwrap_or_else(|| panic!("no gateway is told of: {out}"));
+    assert!(gateway.starts_with("127.0.0.1:") && !gateway.contains(":8080/"), "{gateway}");
 }
 
 // What makes no sense is refused with the name of the setting and what to do.

@@ -10,8 +10,7 @@ use std::net::SocketAddr;
 
 use meridian_wire::wan::KNOWN_RTT_MS;
 
-use super::region::{Region, Replica};
-use super::start::usual_or_any;
+use super::region::{Region, Replica, USUAL};
 use super::{CENTRAL, Options, tenants};
 use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
@@ -61,7 +60,7 @@ pub(super) fn gateway(
         region: here.name.clone(),
         topology: options.topology.clone(),
         policy: options.policy.clone(),
-        listen: if at == 0 { usual_or_any() } else { "127.0.0.1:0".into() },
+        listen: if at == 0 { USUAL.into() } else { "127.0.0.1:0".into() },
         further: if tenants::are_there(options) { tenants::config() } else { String::new() },
         ..GatewaySpec::default()
     };

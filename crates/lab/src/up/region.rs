@@ -8,6 +8,9 @@ use crate::load::Load;
 use crate::page::Seen;
 use crate::{Client, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Result};
 
+/// Where clients are told to go, where nobody else listens there.
+pub(super) const USUAL: &str = "127.0.0.1:8080";
+
 /// A region.
 pub(super) struct Region {
     // In this order they are dropped.
@@ -62,7 +65,21 @@ impl Region {
         format!("{region}-gateway")
     }
 
-    /// Starts a gateway, for the first time or again.
+    /// Starts the gateway for the first time; where somebody has the usual port, at any other.
+    pub(super) async fn first_gateway(&mut self, fleet: &Fleet) -> Result<()> {
+        let gateway = match self.new_gateway(fleet).await {
+            // To look first whether it is free would leave time for somebody to take it.
+            Err(Error::EndedEarly { log, .. }) if log.contains(USUAL) => {
+                self.spec.iter_mut().for_each(|spec| spec.listen = "127.0.0.1:0".into());
+                self.new_gateway(fleet).await?
+            }
+            first => first?,
+        };
+        self.settle_in(gateway);
+        Ok(())
+    }
+
+    /// Starts a gateway as its settings say, for the first time or again.
     pub(super) async fn new_gateway(&self, fleet: &Fleet) -> Result<Gateway> {
         let spec = self.spec.as_ref().expect("only regions with a gateway of their own ask");
         fleet.gateway(&Region::gateway_name(&self.name), spec).await

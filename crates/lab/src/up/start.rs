@@ -1,14 +1,10 @@
 //! What a region is made of: its replicas, its address, its load.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
-
-/// The port that clients are told of, where it is free.
-const USUAL_PORT: u16 = 8080;
 
 /// How replicas are made.
 pub(super) enum Maker {
@@ -60,14 +56,6 @@ fn note_installation(home: &Path) {
     if !home.join("venv").exists() {
         println!("installing llama.cpp for Python into {}, once", home.display());
     }
-}
-
-/// The usual port where it is free, any other where it is not.
-pub(super) fn usual_or_any() -> String {
-    // The listener goes away here; should somebody take the port before the gateway does, the
-    // gateway says so and nothing is lost but this start.
-    let free = TcpListener::bind(("127.0.0.1", USUAL_PORT)).is_ok();
-    format!("127.0.0.1:{}", if free { USUAL_PORT } else { 0 })
 }
 
 /// One region, by the seed, has many more clients than it can serve well, so that it sends requests

@@ -59,8 +59,7 @@ impl World {
         for at in 0..regions.len() {
             regions[at].spec = arrange::gateway(options, shared.as_ref(), &regions, at);
             if regions[at].spec.is_some() {
-                let gateway = regions[at].new_gateway(&fleet).await?;
-                regions[at].settle_in(gateway);
+                regions[at].first_gateway(&fleet).await?;
             }
         }
         let (control, distance) = match shared {
