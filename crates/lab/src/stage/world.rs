@@ -1,0 +1,213 @@
+//! What plays on a stage: its processes, and the ways between them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use meridian_wire::admin::Status;
+use tokio::time::Instant;
+
+use super::{LIMIT, Post, Stage, StageLoad, gateway, to_gateway, to_peer, to_replica};
+use crate::load::Load;
+use crate::{
+    Certificates, Client, ClientCounts, Counts, Distance, EngineCounts, Error, Fleet, Gateway,
+    GatewaySpec, LoadSpec, PeersSpec, Process, Result, total_of,
+};
+
+/// The longest that the last counters may take to arrive where they are read.
+const SETTLE: Duration = Duration::from_secs(10);
+/// Between two looks at the gateways.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Everything that runs.
+pub(super) struct World {
+    // In this order they are dropped.
+    pub(super) loads: Vec<Load>,
+    pub(super) gateways: Vec<Gateway>,
+    distance: Option<Distance>,
+    engines: Vec<Process>,
+}
+
+impl World {
+    /// Brings a stage up.
+    pub(super) async fn of(stage: &Stage, fleet: &Fleet) -> Result<World> {
+        let mut engines = Vec::new();
+        for (at, (_, spec)) in stage.engines.iter().enumerate() {
+            engines.push(fleet.engine(&format!("engine-{at}"), spec).await?);
+        }
+        let routes = stage.routes();
+        let distance = match routes.is_empty() {
+            true => None,
+            false => Some(fleet.distance(&routes, stage.links()).await?),
+        };
+        let has_peers = stage.gateways.iter().any(|post| !post.peers.is_empty());
+        let certificates = match has_peers {
+            true => {
+                let named = |(at, post): (usize, &Post)| (gateway(at), stage.name(post.region));
+                let all: Vec<_> = stage.gateways.iter().enumerate().map(named).collect();
+                Some(fleet.certificates(&all).await?)
+            }
+            false => None,
+        };
+        let mut world = World { loads: Vec::new(), gateways: Vec::new(), distance, engines };
+        for (at, post) in stage.gateways.iter().enumerate() {
+            world.lead_to_replicas(stage, at).await?;
+            let spec = world.gateway_spec(stage, at, post, certificates.as_ref());
+            world.gateways.push(fleet.gateway(&gateway(at), &spec).await?);
+        }
+        world.lead_to_gateways(stage).await?;
+        Ok(world)
+    }
+
+    fn gateway_spec(
+        &self,
+        stage: &Stage,
+        at: usize,
+        post: &Post,
+        certificates: Option<&Certificates>,
+    ) -> GatewaySpec {
+        let url = |replica: &usize| match self.way(&to_replica(at, *replica)) {
+            Some(door) => format!("http://{door}"),
+            None => self.engines[*replica].said(0).to_owned(),
+        };
+        let peer = |peer: &usize| {
+            let there = &stage.gateways[*peer];
+            Some((gateway(*peer), stage.name(there.region), self.way(&to_peer(at, *peer))?))
+        };
+        let peers = certificates.map(|certificates| {
+            let (certificate, key) = certificates.of(&gateway(at));
+            PeersSpec {
+                listen: "127.0.0.1:0".into(),
+                files: [certificates.ca(), certificate, key],
+                gateways: post.peers.iter().filter_map(peer).collect(),
+                digests: post.digests,
+            }
+        });
+        GatewaySpec {
+            region: stage.name(post.region),
+            replicas: post.replicas.iter().map(url).collect(),
+            peers: peers.filter(|peers| !peers.gateways.is_empty()),
+            ..post.spec.clone()
+        }
+    }
+
+    pub(super) fn load_spec(
+        &self,
+        stage: &Stage,
+        load: &StageLoad,
+        at: usize,
+        records: &Path,
+    ) -> LoadSpec {
+        let url = |to: &usize| match self.way(&to_gateway(at, *to)) {
+            Some(door) => format!("http://{door}"),
+            None => self.gateways[*to].url.clone(),
+        };
+        let mut urls = load.gateways.iter().map(url);
+        let url = urls.next().unwrap_or_default();
+        let mut args = load.args.clone();
+        args.extend(["--records".to_owned(), records.display().to_string()]);
+        args.extend(urls.flat_map(|url| ["--also".to_owned(), url]));
+        LoadSpec { url, duration: stage.warmup + stage.window, args }
+    }
+
+    /// Waits until each gateway has found its replicas and its peers.
+    pub(super) async fn all_up(&self, stage: &Stage, client: &Client) -> Result<()> {
+        let deadline = Instant::now() + LIMIT;
+        for (post, gateway) in stage.gateways.iter().zip(&self.gateways) {
+            loop {
+                let status = status(client, gateway).await?;
+                let replicas = status.replicas.iter().filter(|r| r.state == "up").count();
+                let peers = status.peers.iter().filter(|p| p.state == "up").count();
+                if (replicas, peers) == (post.replicas.len(), post.peers.len()) {
+                    break;
+                }
+                if Instant::now() > deadline {
+                    return Err(Error::TooSlow {
+                        name: gateway.process.name().to_owned(),
+                        what: "find all replicas and peers up".into(),
+                        limit: LIMIT,
+                        log: gateway.process.log_tail(),
+                    });
+                }
+                tokio::time::sleep(TICK).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a way to another region begins; none within a region.
+    fn way(&self, route: &str) -> Option<SocketAddr> {
+        self.distance.as_ref()?.door(route)
+    }
+
+    /// Leads the ways that a gateway will take to its replicas.
+    async fn lead_to_replicas(&self, stage: &Stage, at: usize) -> Result<()> {
+        for replica in &stage.gateways[at].replicas {
+            self.lead(&to_replica(at, *replica), address(self.engines[*replica].said(0))).await?;
+        }
+        Ok(())
+    }
+
+    /// Leads the ways to gateways, once they are there.
+    async fn lead_to_gateways(&self, stage: &Stage) -> Result<()> {
+        for (at, post) in stage.gateways.iter().enumerate() {
+            for peer in &post.peers {
+                self.lead(&to_peer(at, *peer), self.gateways[*peer].peers).await?;
+            }
+        }
+        for (at, load) in stage.loads.iter().enumerate() {
+            for to in &load.gateways {
+                self.lead(&to_gateway(at, *to), address(&self.gateways[*to].url)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn lead(&self, route: &str, target: Option<SocketAddr>) -> Result<()> {
+        match (&self.distance, target, self.way(route)) {
+            (Some(distance), Some(target), Some(_)) => distance.leads_to(route, target).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The ids of all processes.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        let gateways = self.gateways.iter().map(|gateway| &gateway.process);
+        let loads = self.loads.iter().map(|load| &load.process);
+        let wan = self.distance.iter().map(|distance| &distance.process);
+        self.engines
+            .iter()
+            .chain(gateways)
+            .chain(loads)
+            .chain(wan)
+            .filter_map(Process::id)
+            .collect()
+    }
+
+    /// Reads the counts once they are at rest. What differs at the end of a bounded wait, differs.
+    pub(super) async fn settle(&self, client: &Client, clients: &ClientCounts) -> Result<Counts> {
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            let mut seen = Vec::new();
+            for gateway in &self.gateways {
+                seen.push(status(client, gateway).await?);
+            }
+            let all = total_of(&seen.iter().collect::<Vec<_>>());
+            let engines = self.engines.iter().map(|engine| engine.said(0));
+            let engines = EngineCounts::ask(client, engines).await?;
+            let counts = Counts::new(Some(clients), &all, &engines);
+            if counts.disagreements().is_empty() || Instant::now() >= deadline {
+                return Ok(counts);
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+async fn status(client: &Client, gateway: &Gateway) -> Result<Status> {
+    client.json(&format!("{}/admin/status", gateway.admin)).await
+}
+
+fn address(url: &str) -> Option<SocketAddr> {
+    url.trim_start_matches("http://").parse().ok()
+}
