@@ -12,10 +12,10 @@ pub(crate) use policy::Policies;
 pub(crate) use regions::Regions;
 pub(crate) use replicas::Replicas;
 
-/// Splits `NAME=VALUE`.
+/// Splits a name from what it is given, at the first `=`.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` is no NAME=VALUE")),
+        _ => Err(format!("`{text}` has no name and value: put `=` between them")),
     }
 }

@@ -172,7 +172,9 @@ fn each(
     let mut taken = 0;
     for request in shape(&mut reader, to)? {
         let remedy = match &request {
-            Err(TraceError::Line { .. } | TraceError::TooLong { .. }) => " (--lenient skips it)",
+            Err(
+                TraceError::Line { .. } | TraceError::TooLong { .. } | TraceError::CutShort { .. },
+            ) => " (--lenient skips it)",
             _ => "",
         };
         take(request.with_context(|| format!("{name}{remedy}"))?, taken)?;

@@ -44,7 +44,7 @@ impl Default for Budget {
 pub struct Telling {
     version: u64,
     /// What it was told last.
-    page: Option<Arc<Digest>>,
+    digest: Option<Arc<Digest>>,
     told: HashMap<u64, (Time, ReplicaId)>,
     shares: bool,
     budget: Budget,
@@ -58,7 +58,7 @@ impl Telling {
     pub fn new(now: Time, shares: bool, budget: Budget) -> Telling {
         Telling {
             version: 0,
-            page: None,
+            digest: None,
             told: HashMap::new(),
             shares,
             budget,
@@ -72,8 +72,8 @@ impl Telling {
         let digest = page.digest();
         let base = self.version;
         self.version += 1;
-        let Changes { changed, gone } = page.since(self.page.as_ref());
-        self.page = Some(digest.clone());
+        let Changes { changed, gone } = page.since(self.digest.as_ref());
+        self.digest = Some(digest.clone());
         News {
             version: self.version,
             base,

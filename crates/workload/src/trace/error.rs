@@ -49,7 +49,7 @@ pub enum TraceError {
     /// The last line stops in the middle.
     #[error(
         "line {line}, the last, ends in the middle: the trace was cut short; fetch it again, or go \
-         without that line (lenient)"
+         without that line"
     )]
     CutShort {
         /// Its number, from 1.
