@@ -195,8 +195,8 @@ pub struct Load {
     pub trace: Option<PathBuf>,
     /// Requests a second for each GPU that computes prompts. Without it, a trace's own times.
     pub rate: Option<f64>,
-    /// How many times as many users a generator has as published: turns of one conversation lie so many
-    /// times as many requests apart.
+    /// How many times as many users there are as published, or in the trace: turns of one conversation
+    /// lie so many times as many requests apart. Of a trace, a whole number of copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<f64>,
 }

@@ -52,7 +52,9 @@ pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
     let Wanted { known, requests: count, gpus, seed, .. } = wanted;
     ensure!(count > 0, "requests: 0 asks nothing; use 1 or more");
     let all = known + count;
-    let mut found: Vec<TraceRequest> = match (&load.generator, &load.excerpt, &load.trace) {
+    let users = load.users.unwrap_or(1.0);
+    ensure!(users > 0.0 && users.is_finite(), "users is {users}: use a number above 0");
+    let recorded: Vec<TraceRequest> = match (&load.generator, &load.excerpt, &load.trace) {
         (Some(named), None, None) => {
             let built = generator::build(named);
             let built = built.map_err(|errors| anyhow::anyhow!("{}", errors.join("\n")))?;
@@ -60,8 +62,6 @@ pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
                 PublishedLoad::PerSecond(rate) => rate,
                 _ => 10.0,
             });
-            let users = load.users.unwrap_or(1.0);
-            ensure!(users > 0.0 && users.is_finite(), "users is {users}: use a number above 0");
             generated(built.as_ref(), all, wanted, per_second * users)
         }
         (None, Some(name), None) => {
@@ -79,11 +79,10 @@ pub fn requests(load: &Load, wanted: Wanted) -> anyhow::Result<Asked> {
         (None, None, None) => bail!("give one of generator, excerpt and trace"),
         _ => bail!("give one of generator, excerpt and trace, not several"),
     };
-    ensure!(
-        found.len() == all,
-        "the trace holds {} requests, and known and requests ask for {all} of it: lower them",
-        found.len()
-    );
+    let mut found = match load.generator {
+        Some(_) => recorded,
+        None => copied(recorded, load, all)?,
+    };
     let rest = found.split_off(known);
     let mut requests: Vec<Request> = rest.iter().map(asked).collect();
     match load.rate {
@@ -122,6 +121,31 @@ fn generated(
     };
     let fits = |request: &TraceRequest| request.input_tokens <= wanted.context;
     record(from, &options).filter(fits).take(count).collect()
+}
+
+/// A trace with so many times its users: copies that share no prefix, each begun elsewhere in it, take
+/// turns.
+fn copied(trace: Vec<TraceRequest>, load: &Load, all: usize) -> anyhow::Result<Vec<TraceRequest>> {
+    let (users, holds) = (load.users.unwrap_or(1.0), trace.len());
+    ensure!(users.fract() == 0.0, "users is {users}: a trace is copied whole; use 1, 2, 3 ...");
+    ensure!(
+        users == 1.0 || load.rate.is_some(),
+        "users is {users}: copies of a trace need a rate, in requests a second a GPU"
+    );
+    let copies = users as usize;
+    ensure!(
+        holds * copies >= all,
+        "the trace holds {holds} requests, and known and requests ask for {all} of it: lower them"
+    );
+    let one = |nth: usize| {
+        let (turn, copy) = (nth / copies, nth % copies);
+        let mut request = trace[(copy * holds / copies + turn) % holds].clone();
+        if copy > 0 {
+            request.hash_ids.iter_mut().for_each(|id| *id = mix(copy as u64, *id));
+        }
+        request
+    };
+    Ok((0..all).map(one).collect())
 }
 
 /// A recorded request as the cluster sees it: ids that name whole prefixes.

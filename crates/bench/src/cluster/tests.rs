@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io::Write as _;
 
 use super::compare::{self, Compare};
@@ -99,6 +100,31 @@ fn a_bad_trace_names_what_is_wrong() {
     let empty = with(&(whole + &line(40_000, 0)));
     assert!(empty.contains("line 40") && empty.contains("input_length"), "{empty}");
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+// Copies of a trace share no prefix, begin elsewhere in it, and are asked at a rate.
+#[test]
+fn copies_of_a_trace_share_nothing() {
+    let ask = |users: f64, known, rate| {
+        let load =
+            Load { excerpt: Some("mooncake".into()), users: Some(users), rate, ..<_>::default() };
+        let wanted = Wanted { known, requests: 300, context: 1 << 20, gpus: 8, seed: 1 };
+        load::requests(&load, wanted).map(|asked| asked.requests)
+    };
+    let once = ask(1.0, 0, Some(0.1)).unwrap();
+    let of_three = ask(3.0, 0, Some(0.1)).unwrap();
+    let copy = |nth: usize| of_three.iter().skip(nth).step_by(3).collect::<Vec<_>>();
+    let same =
+        copy(0).iter().zip(&once).all(|(a, b)| (a.tokens, &a.blocks) == (b.tokens, &b.blocks));
+    assert!(same, "the first copy is the trace");
+    let first: HashSet<u64> = copy(0).iter().flat_map(|one| one.blocks.clone()).collect();
+    assert!(copy(1).iter().all(|one| one.blocks.iter().all(|block| !first.contains(block))));
+    let tokens = |nth| copy(nth).iter().map(|one| one.tokens).collect::<Vec<_>>();
+    assert_ne!(tokens(0), tokens(1));
+    let refused = |users, known, rate| ask(users, known, rate).unwrap_err().to_string();
+    assert!(refused(1.5, 0, Some(0.1)).contains("users is 1.5: a trace is copied whole"));
+    assert!(refused(2.0, 0, None).contains("users is 2: copies of a trace need a rate"));
+    assert!(refused(2.0, 100_000, Some(0.1)).contains("requests ask for 100300 of it: lower them"));
 }
 
 // With eight times the users the requests are those of eight times as many conversations: of 300, fewer

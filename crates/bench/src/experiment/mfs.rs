@@ -47,7 +47,8 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     if context.quick {
         small.cluster.requests = spec.quick_requests;
         small.cases.truncate(1);
-        small.cases.iter_mut().for_each(|case| case.rates.truncate(1));
+        // Where most is in each other's way.
+        small.cases.iter_mut().for_each(|case| drop(case.rates.drain(..case.rates.len() - 1)));
     }
     let sweep = Sweep::run(&small, context)?;
     let mut found = Findings { rows: sweep.rows(), ..Findings::default() };
