@@ -141,6 +141,17 @@ mod tests {
         assert_eq!(Queue::alone(1.0, 1.0).wait(0.0).beyond(0.0), 0.0);
     }
 
+    // A wait four times as long is had by twice as many, but by no more than all; who waits for nothing
+    // does not begin to.
+    #[test]
+    fn longer_waits_are_had_by_more() {
+        let wait = Wait { share: 0.3, mean: 0.1 };
+        assert_eq!(wait.longer(0.4), Wait { share: 0.6, mean: 0.4 });
+        assert_eq!(wait.longer(10.0).share, 1.0);
+        let none = Wait { share: 0.0, mean: 0.0 };
+        assert_eq!(none.longer(1.0), none);
+    }
+
     // The quantiles that everybody knows.
     #[test]
     fn normal_quantiles() {
