@@ -10,12 +10,18 @@ use meridian_lab::{Fleet, Process};
 pub(super) const HERE: &str = "10.213.77.1";
 pub(super) const THERE: &str = "10.213.77.2";
 
-/// What long connections want of the kernel (docs/regions.md).
-const SETTINGS: [&str; 3] = [
+/// What long connections want of the kernel (docs/regions.md), and congestion control that is the same
+/// on every machine.
+const SETTINGS: [&str; 4] = [
+    "net.ipv4.tcp_congestion_control=cubic",
     "net.ipv4.tcp_slow_start_after_idle=0",
     "net.ipv4.tcp_wmem=4096 65536 16777216",
     "net.ipv4.tcp_rmem=4096 131072 16777216",
 ];
+
+/// Packets that a device holds for the bridge: a burst of 1 MB is more than the usual 500, and what
+/// does not fit is lost.
+const QUEUE: &str = "20000";
 
 /// Two namespaces that exist.
 pub(super) struct Spaces {
@@ -58,7 +64,7 @@ impl Spaces {
         {
             ip(&["link", "set", device, "netns", space])?;
             within(space, &["ip", "addr", "add", own, "peer", other, "dev", device])?;
-            within(space, &["ip", "link", "set", device, "up"])?;
+            within(space, &["ip", "link", "set", device, "txqueuelen", QUEUE, "up"])?;
             for setting in SETTINGS {
                 within(space, &["sysctl", "-qw", setting])?;
             }
