@@ -54,6 +54,12 @@ pub fn best(grid: &Grid<'_>, cells: &[usize], metric: &str) -> Option<(f64, usiz
     costs.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
+/// The cost of a cell over that of another, by their means over the seeds.
+#[must_use]
+pub fn times(grid: &Grid<'_>, cell: usize, other: usize, metric: &str) -> Option<f64> {
+    Some(mean_cost(grid, cell, metric)? / mean_cost(grid, other, metric)?)
+}
+
 /// The cost of a cell over that of another, of their means over the seeds, with the interval over
 /// the seeds.
 #[must_use]

@@ -11,6 +11,7 @@
 
 mod field;
 mod marks;
+mod singles;
 mod tables;
 
 use super::cells::{self, findings, simulate};
@@ -34,6 +35,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         grid.groups().iter().flat_map(|group| marks::of_group(&grid, group)).collect();
     let mut tables = vec![
         tables::summary(&marks, context.seeds),
+        singles::table(&grid),
         tables::by_workload(&marks),
         tables::by_cause(&marks, &spec.exceptions),
         tables::behind(&marks, &spec.exceptions, context.seeds),

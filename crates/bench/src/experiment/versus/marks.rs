@@ -24,6 +24,9 @@ pub(super) struct Mark {
     pub(super) rival: String,
     /// Its policy.
     pub(super) policy: &'static str,
+    /// The metric on which that one is furthest behind ours, and by what factor; `None` where it is
+    /// not behind on any.
+    pub(super) pays: Option<(&'static str, f64)>,
 }
 
 impl Mark {
@@ -99,7 +102,14 @@ fn mark(
         ratio: compare::over(grid, own, who, metric)?,
         rival: grid.plan.system(grid.cells[who]).to_owned(),
         policy: grid.plan.systems[grid.cells[who].system].1.name,
+        pays: pays(grid, own, who),
     })
+}
+
+fn pays(grid: &Grid<'_>, own: usize, who: usize) -> Option<(&'static str, f64)> {
+    let behind = |metric: &&'static str| Some((*metric, compare::times(grid, who, own, metric)?));
+    let most = METRICS.iter().filter_map(behind).max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|(_, times)| *times > 1.0 + SAME)
 }
 
 /// By cell, whether it is worth a row: ours, the oracles, and whoever is best on some metric in

@@ -153,7 +153,17 @@ pub(super) fn by_cause(marks: &[Mark], exceptions: &[Exception]) -> Table {
 pub(super) fn behind(marks: &[Mark], exceptions: &[Exception], seeds: u32) -> Table {
     let mut table = Table::new(
         "Where ours is behind by more than 1 %",
-        &["among", "workload", "fleet", "metric", "ours over best", "interval", "best", "why"],
+        &[
+            "among",
+            "workload",
+            "fleet",
+            "metric",
+            "ours over best",
+            "interval",
+            "best",
+            "it pays with",
+            "why",
+        ],
     );
     let mut worse: Vec<&Mark> = marks.iter().filter(|m| !m.holds()).collect();
     worse.sort_by(|a, b| a.topology.cmp(&b.topology).then(b.ratio.mean.total_cmp(&a.ratio.mean)));
@@ -167,6 +177,7 @@ pub(super) fn behind(marks: &[Mark], exceptions: &[Exception], seeds: u32) -> Ta
             format!("{:.3}", mark.ratio.mean),
             if seeds > 1 { interval } else { "one seed".to_owned() },
             mark.rival.clone(),
+            mark.pays.map_or("-".to_owned(), |(metric, times)| format!("{metric} {times:.3}")),
             cause(mark, exceptions).to_owned(),
         ]);
     }
