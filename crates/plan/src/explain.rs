@@ -10,6 +10,11 @@ use crate::search::{Plan, searched};
 use crate::task::{Slo, Task};
 use crate::units::{Size, Span};
 
+/// More than what an idle instance does by so much, so that there is room for a load.
+const ROOM: f64 = 1.1;
+/// Multiples of objectives that are tried.
+const MORE: [f64; 8] = [1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0];
+
 /// Everything that keeps the task from being served, with the nearest that could be.
 pub(crate) fn why_none(task: &Task<'_>, found: &[Found]) -> Problems {
     let mut problems = Problems(Vec::new());
@@ -17,22 +22,27 @@ pub(crate) fn why_none(task: &Task<'_>, found: &[Found]) -> Problems {
         return memory(task);
     }
     let least = |of: fn(&Found) -> Option<f64>| found.iter().filter_map(of).min_by(f64::total_cmp);
+    let mut slo = task.slo;
     let objectives = [
-        ("ttft", "prefill", least(|one| one.least_ttft), task.slo.ttft),
-        ("tpot", "decode", least(|one| one.least_tpot), task.slo.tpot),
+        ("ttft", "prefill", least(|one| one.least_ttft), &mut slo.ttft),
+        ("tpot", "decode", least(|one| one.least_tpot), &mut slo.tpot),
     ];
-    for (field, phase, least, objective) in objectives {
-        let Some(least) = least else { continue };
-        // A tenth beyond what an idle instance does, so that there is room for a load.
+    for (field, phase, least, allowed) in objectives {
+        let (Some(least), objective) = (least, *allowed) else { continue };
         let remedy = format!(
             "the fastest {phase} here does {} without load; allow {} or more, or use faster GPUs",
             Span(least),
-            Span(least * 1.1)
+            Span(least * ROOM)
         );
         problems.unless(least < objective, field, Span(objective), remedy);
+        *allowed = objective.max(least * ROOM);
     }
     if problems.0.is_empty() {
-        problems = not_both(task, found);
+        return not_both(task, found);
+    }
+    // What each phase can do alone, both may not be able to do at once.
+    if let (Some(last), Some(slo)) = (problems.0.last_mut(), met(task, slo, &MORE)) {
+        last.remedy += &format!("; a plan is found with {}", in_both(&slo));
     }
     problems
 }
@@ -48,22 +58,24 @@ fn not_both(task: &Task<'_>, found: &[Found]) -> Problems {
         "each phase fits alone, but not both at once: {}; give {gpus} that reach each other",
         in_words(&smallest)
     );
-    if let Some(slo) = relaxed(task) {
-        let Slo { ttft, tpot, .. } = slo;
-        remedy += &format!(", or allow a ttft of {} and a tpot of {}", Span(ttft), Span(tpot));
+    if let Some(slo) = met(task, task.slo, &MORE[1..]) {
+        remedy += &format!(", or allow {}", in_both(&slo));
     }
     Problems::one("gpus", task.topology.gpus(), remedy)
 }
 
-/// The least relaxed objectives that are met, of a few.
-fn relaxed(task: &Task<'_>) -> Option<Slo> {
-    let times = [1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0].into_iter();
-    let mut all =
-        times.map(|by| Slo { ttft: by * task.slo.ttft, tpot: by * task.slo.tpot, ..task.slo });
+/// The least of these multiples of objectives that is met.
+fn met(task: &Task<'_>, from: Slo, multiples: &[f64]) -> Option<Slo> {
+    let times = multiples.iter();
+    let mut all = times.map(|by| Slo { ttft: by * from.ttft, tpot: by * from.tpot, ..from });
     all.find(|slo| {
         let task = Task { slo: *slo, rate: None, ..task.clone() };
         searched(&task).0.first().is_some_and(|plan| plan.goodput() > 0.0)
     })
+}
+
+fn in_both(slo: &Slo) -> String {
+    format!("a ttft of {} and a tpot of {}", Span(slo.ttft), Span(slo.tpot))
 }
 
 /// The smallest instances in words.

@@ -50,7 +50,22 @@ fn impossible_objectives_have_the_nearest_feasible() {
     assert_eq!(lines.len(), 2, "{both}");
     assert!(lines[0].starts_with("ttft: 10ms; the fastest prefill here does "), "{both}");
     assert!(lines[1].starts_with("tpot: 1ms; the fastest decode here does "), "{both}");
-    assert!(lines[1].contains("; allow "), "{both}");
+    // A tenth more than the fastest; and both phases at once have a plan where it says so.
+    let spans = |text: &str, before: &str| {
+        let after = text.split(before).nth(1).and_then(|rest| rest.split(' ').next());
+        let span = after.unwrap_or_else(|| panic!("no {before} in {text}"));
+        match span.strip_suffix("ms") {
+            Some(ms) => 1e-3 * ms.parse::<f64>().unwrap(),
+            None => span.trim_end_matches('s').parse().unwrap(),
+        }
+    };
+    for line in &lines {
+        let (fastest, allowed) = (spans(line, " here does "), spans(line, "; allow "));
+        assert!((1.05..1.15).contains(&(allowed / fastest)), "{line}");
+    }
+    let [ttft, tpot] = [" a ttft of ", " a tpot of "].map(|before| spans(lines[1], before));
+    let (topology, subject) = (testbed(), Subject::named("opt-66b").unwrap());
+    assert!(plan(&asked(&topology, &subject, ttft, tpot)).is_ok(), "{both}");
 }
 
 // A model that is too large says how many GPUs it would take.
@@ -58,7 +73,10 @@ fn impossible_objectives_have_the_nearest_feasible() {
 fn too_little_memory_says_how_much_is_needed() {
     let text = refused("deepseek-v3", 10.0, 1.0, |_| ());
     assert!(text.starts_with("memory: deepseek-v3 takes "), "{text}");
-    assert!(text.contains("16 GPUs"), "{text}");
+    assert!(text.contains("no split up to 32 a100-40g is enough; use larger GPUs"), "{text}");
+    // 894 GiB over 24 GPUs would leave no room for KV.
+    let text = refused("qwen3-coder-480b", 10.0, 1.0, |_| ());
+    assert!(text.contains("each need 32 a100-40g (tp 4, pp 8)"), "{text}");
 }
 
 // Where each phase fits alone and both do not, it says what they take together.
@@ -91,6 +109,8 @@ fn gpus_stay_idle_for_a_reason() {
     let why = idle(&task, few).unwrap();
     assert!(why.starts_with("20 GPUs stay idle, 8 on one server at most: decode limits"), "{why}");
     assert!(why.contains("the smallest prefill takes 12 GPUs"), "{why}");
+    let why = idle(&task, &plans[0]).unwrap();
+    assert!(why.starts_with("4 GPUs stay idle, 4 on one server at most: "), "{why}");
 }
 
 // A rate beyond the topology is refused with what it serves; one within takes fewer GPUs than all.
@@ -105,6 +125,8 @@ fn a_rate_takes_as_few_gpus_as_will_do() {
     let some = plan(&task).unwrap()[0].clone();
     assert!(some.goodput() >= all.goodput() / 4.0);
     assert!(some.gpus() < all.gpus(), "{} {}", some.gpus(), all.gpus());
+    let why = idle(&task, &some).unwrap();
+    assert!(why.ends_with(" GPUs stay idle: the rate needs no more"), "{why}");
 }
 
 // Nonsense in the task is refused, all of it at once.
