@@ -12,13 +12,16 @@ use crate::yaml;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Servers.
+    /// Servers; without a number as many as MFS simulates, and so for the three that follow.
+    #[serde(default = "servers")]
     pub servers: u32,
     /// GPUs of a server.
+    #[serde(default = "gpus")]
     pub gpus: u32,
     /// Network cards of a server; as many as GPUs without a number.
     pub cards: Option<u32>,
     /// A card's rate in each direction.
+    #[serde(default = "card")]
     pub card: Rate,
     /// Between two GPUs of a server, in each direction.
     #[serde(default = "nvlink")]
@@ -334,6 +337,18 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}Gbps", self.0 / 125e6)
     }
+}
+
+fn servers() -> u32 {
+    256
+}
+
+fn gpus() -> u32 {
+    8
+}
+
+fn card() -> Rate {
+    Rate(25e9)
 }
 
 fn nvlink() -> Rate {

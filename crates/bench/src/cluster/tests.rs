@@ -75,6 +75,16 @@ fn a_bad_file_names_what_is_wrong() {
     }
 }
 
+// The published cluster is what a file has that names no servers.
+#[test]
+fn the_published_scale_is_the_default() {
+    let text = FILE.replace("servers: 8\ngpus: 8\ncard: 200Gbps\n", "");
+    let published = FILE.replace("servers: 8", "servers: 256");
+    let file = File::read(&text).unwrap();
+    assert_eq!(file, File::read(&published).unwrap());
+    assert_eq!((file.servers, file.gpus), (256, 8));
+}
+
 // A trace that ends in the middle of a line, that has a request without tokens, or that is shorter than
 // the run is refused, by its line or its length.
 #[test]
