@@ -118,7 +118,7 @@ fn bad_files_name_field_value_and_remedy() {
             "gpus: 8\nslow_cards: [{server: 1, card: 2, rate: 0Mbps}]",
             ["`0Mbps` is the rate of a dead port", "leave the port out"],
         ),
-        (CLUSTER, "card: 200Gbps\n", "", ["card", "missing"]),
+        (CLUSTER, "tensor: 4, ", "", ["tensor", "missing"]),
         (CLUSTER, "gpus: 8", "gpus: -8", ["gpus: -8", "no whole number from 0 to 4294967295"]),
         (FLOWS, "ports: {in", "ports: {in: {", ["not a file of flows", "line 2"]),
     ] {
