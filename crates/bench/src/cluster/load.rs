@@ -132,7 +132,8 @@ fn copied(trace: Vec<TraceRequest>, load: &Load, all: usize) -> anyhow::Result<V
         users == 1.0 || load.rate.is_some(),
         "users is {users}: copies of a trace need a rate, in requests a second a GPU"
     );
-    let copies = users as usize;
+    // Beyond one for each request there is nothing to begin.
+    let copies = (users as usize).min(all);
     ensure!(
         holds * copies >= all,
         "the trace holds {holds} requests, and known and requests ask for {all} of it: lower them"

@@ -133,6 +133,7 @@ fn copies_of_a_trace_share_nothing() {
     assert_ne!(tokens(0), tokens(1));
     let refused = |users, known, rate| ask(users, known, rate).unwrap_err().to_string();
     assert!(refused(1.5, 0, Some(0.1)).contains("users is 1.5: a trace is copied whole"));
+    assert_eq!(ask(1e30, 0, Some(0.1)).unwrap().len(), 300);
     assert!(refused(2.0, 0, None).contains("users is 2: copies of a trace need a rate"));
     assert!(refused(2.0, 100_000, Some(0.1)).contains("requests ask for 100300 of it: lower them"));
 }

@@ -48,7 +48,8 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
         small.cluster.requests = spec.quick_requests;
         small.cases.truncate(1);
         // Where most is in each other's way.
-        small.cases.iter_mut().for_each(|case| drop(case.rates.drain(..case.rates.len() - 1)));
+        let last = |rates: &mut Vec<f64>| drop(rates.drain(..rates.len().saturating_sub(1)));
+        small.cases.iter_mut().for_each(|case| last(&mut case.rates));
     }
     let sweep = Sweep::run(&small, context)?;
     let mut found = Findings { rows: sweep.rows(), ..Findings::default() };

@@ -55,8 +55,8 @@ fn the_field_is_whole() {
     }
 }
 
-// Ours is behind Dynamo's rule in TTFT and level elsewhere, so that pays with nothing; who leaves requests unanswered is no
-// rival, however fast; the file's causes stand beside what they are about.
+// Ours is behind Dynamo's rule in TTFT and level elsewhere, so that one pays with nothing; who leaves
+// requests unanswered is no rival, however fast; the file's causes stand beside what they are about.
 #[test]
 fn marks_are_against_who_answers() {
     let mut spec = spec();
