@@ -7,6 +7,7 @@
 mod api;
 mod check;
 mod follow;
+mod kept;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::config::Policy;
 
 pub use api::{Announce, Leased, Load, RegionStatus, Renew, Status};
 pub use follow::{Beat, Change, Snapshot, Update};
+pub use kept::{Kept, NotKept};
 
 /// What the fleet should do with a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -53,6 +53,10 @@ pub struct Registry {
     /// How long others take this gateway for alive without news of it.
     #[serde(default = "lease")]
     pub lease: Span,
+    /// The file in which the gateway keeps its newest view, for a start without the control plane;
+    /// it keeps none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<PathBuf>,
 }
 
 fn admin() -> SocketAddr {
@@ -174,6 +178,13 @@ impl Registry {
                 humantime::format_duration(self.lease.0)
             ),
         );
+        check(
+            self.view.as_ref().is_none_or(|file| file.file_name().is_some()),
+            format!(
+                "control.view: `{}` is no file; name one for this gateway alone, as /var/lib/meridian/us-1.view",
+                self.view.as_deref().unwrap_or_else(|| "".as_ref()).display()
+            ),
+        );
     }
 }
 
@@ -230,13 +241,15 @@ mod tests {
         let read = |text: &str| Gateway::read(&format!("version: 1\ncontrol: {text}\n"));
         let control = read("{url: 'http://127.0.0.1:8090', name: us-1}").unwrap().control.unwrap();
         assert_eq!(control.authority().unwrap().as_str(), "127.0.0.1:8090");
-        assert_eq!(control.lease, Span::secs(5));
-        let error = read("{url: 'https://c', name: US, lease: 10ms}").unwrap_err().to_string();
+        assert_eq!((control.lease, control.view), (Span::secs(5), None));
+        let error = read("{url: 'https://c', name: US, lease: 10ms, view: ''}");
+        let error = error.unwrap_err().to_string();
         for part in [
             "control.url: `https://c`",
             "control.tls: is missing",
             "control.name: `US`",
             "control.lease: 10ms is",
+            "control.view: `` is no file",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }

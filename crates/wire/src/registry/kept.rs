@@ -1,0 +1,184 @@
+//! A view of the registry as a gateway keeps it in a file, for a start without the control plane.
+//!
+//! Two lines of JSON: a header, and the [`Snapshot`]. The header has the form's version, the region
+//! of the gateway, when the view held, and a sum of all that follows, so that a file that is of
+//! somebody else, cut short or damaged is told from one that can be gone by. The sum is against
+//! accidents; who may write the file may write another one.
+
+use meridian_base::keyed;
+use serde::{Deserialize, Serialize};
+
+use super::Snapshot;
+
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// A view, and when it held.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// The region of the gateway that keeps it.
+    pub region: String,
+    /// When the control plane last told that it holds, seconds since 1970.
+    pub at: u64,
+    /// The view.
+    pub view: Snapshot,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    region: String,
+    at: u64,
+    /// Of the second line, in hex.
+    sum: String,
+}
+
+/// What every version's header has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// Why a file is nothing to go by.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    /// The first line is none of ours.
+    #[error("it does not begin as a kept view does: {0}")]
+    Header(serde_json::Error),
+    /// Another version wrote it.
+    #[error("version: {0} is not known, {VERSION} is; a gateway of another version wrote it")]
+    Version(u32),
+    /// It is of another region's gateway.
+    #[error("region: `{of}` is not `{here}`; give each gateway a file of its own")]
+    Region {
+        /// The file's.
+        of: String,
+        /// The gateway's.
+        here: String,
+    },
+    /// The sum is another one.
+    #[error("sum: `{said}` is not `{found}`, that of what follows; it is cut short or damaged")]
+    Sum {
+        /// The header's.
+        said: String,
+        /// The second line's.
+        found: String,
+    },
+    /// The view is not of the form that this program knows.
+    #[error("its view can't be read: {0}")]
+    View(serde_json::Error),
+}
+
+impl Kept {
+    /// The file.
+    ///
+    /// # Panics
+    /// Never: the keys of all maps are strings.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let view = serde_json::to_vec(&self.view).expect("keys are strings");
+        let sum = sum(self.at, &view);
+        let header = Header { version: VERSION, region: self.region.clone(), at: self.at, sum };
+        let mut file = serde_json::to_vec(&header).expect("keys are strings");
+        file.push(b'\n');
+        file.extend(view);
+        file.push(b'\n');
+        file
+    }
+
+    /// Reads the file of a gateway of the region `here`.
+    ///
+    /// # Errors
+    /// Why it is nothing to go by.
+    pub fn read(file: &[u8], here: &str) -> Result<Kept, NotKept> {
+        let end = memchr::memchr(b'\n', file).unwrap_or(file.len());
+        let (head, rest) = file.split_at(end);
+        let Versioned { version } = serde_json::from_slice(head).map_err(NotKept::Header)?;
+        if version != VERSION {
+            return Err(NotKept::Version(version));
+        }
+        let header: Header = serde_json::from_slice(head).map_err(NotKept::Header)?;
+        if header.region != here {
+            return Err(NotKept::Region { of: header.region, here: here.to_owned() });
+        }
+        let view = rest.trim_ascii();
+        let found = sum(header.at, view);
+        if found != header.sum {
+            return Err(NotKept::Sum { said: header.sum, found });
+        }
+        let view = serde_json::from_slice(view).map_err(NotKept::View)?;
+        Ok(Kept { region: header.region, at: header.at, view })
+    }
+}
+
+/// Of a view and of when it held.
+fn sum(at: u64, view: &[u8]) -> String {
+    format!("{:016x}", keyed(at, view))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kept() -> Kept {
+        let view = serde_json::json!({
+            "store": "s", "revision": 7,
+            "regions": {"eu": {"labels": {"jurisdiction": "eu"}, "policy": "gorgo"}},
+            "replicas": {"a": {"region": "eu", "spec": {"url": "http://10.0.0.1:8000"}}},
+            "gateways": {"eu-1": {"region": "eu", "address": "x", "version": "1", "rtt_ms": {"us": 92.25}}}
+        });
+        let view = serde_json::from_value(view).unwrap();
+        Kept { region: "eu".into(), at: 1_800_000_000, view }
+    }
+
+    // The form is fixed, since a later program reads what an earlier one wrote.
+    #[test]
+    fn form() {
+        let file = String::from_utf8(kept().to_bytes()).unwrap();
+        expect_test::expect![[r#"
+            {"version":1,"region":"eu","at":1800000000,"sum":"346c808ee52db7dd"}
+            {"store":"s","revision":7,"regions":{"eu":{"labels":{"jurisdiction":"eu"},"policy":"gorgo","wanted":"up"}},"replicas":{"a":{"region":"eu","spec":{"url":"http://10.0.0.1:8000","engine":"auto"},"wanted":"up"}},"gateways":{"eu-1":{"region":"eu","address":"x","version":"1","rtt_ms":{"us":92.25}}}}
+        "#]]
+        .assert_eq(&file);
+        assert_eq!(Kept::read(file.as_bytes(), "eu").unwrap(), kept());
+    }
+
+    // A file of another version or region, and one that is none of ours, is told by what is wrong
+    // with it and what to do.
+    #[test]
+    fn foreign_files() {
+        let file = String::from_utf8(kept().to_bytes()).unwrap();
+        let told =
+            |file: &str, region| Kept::read(file.as_bytes(), region).unwrap_err().to_string();
+        let other = file.replace(r#""version":1,"region""#, r#""version":2,"area""#);
+        assert!(told(&other, "eu").starts_with("version: 2 is not known, 1 is"));
+        assert!(told(&file, "us").starts_with("region: `eu` is not `us`; give each gateway"));
+        assert!(told("replicas: []\n", "eu").starts_with("it does not begin as a kept view does"));
+        assert!(told("", "eu").starts_with("it does not begin as a kept view does"));
+        let later = file.replace("1800000000", "1800000001");
+        assert!(told(&later, "eu").contains("cut short or damaged"), "{}", told(&later, "eu"));
+    }
+
+    proptest! {
+        // Wherever a file ends early, it is nothing to go by; only the last line end may be missing.
+        #[test]
+        fn truncated(share in 0.0..1.0_f64) {
+            let file = kept().to_bytes();
+            let length = ((file.len() - 1) as f64 * share) as usize;
+            prop_assert!(Kept::read(&file[..length], "eu").is_err());
+            prop_assert!(Kept::read(&file[..file.len() - 1], "eu").is_ok());
+        }
+
+        // A byte that is another one is never taken for a part of the view.
+        #[test]
+        fn flipped(share in 0.0..1.0_f64, bit in 0..8_u8) {
+            let mut file = kept().to_bytes();
+            let at = ((file.len() - 1) as f64 * share) as usize;
+            file[at] ^= 1 << bit;
+            prop_assert!(Kept::read(&file, "eu").map_or(true, |read| read == kept()));
+        }
+    }
+}
