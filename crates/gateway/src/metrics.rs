@@ -64,6 +64,7 @@ struct Page {
     control_up: Float,
     control_losses: Counter,
     control_revision: Float,
+    control_view_age: Float,
     adopted: Float,
     connections: Float,
     body_bytes: Float,
@@ -203,6 +204,8 @@ impl Page {
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
         r.register("control_losses", "Times it was lost", self.control_losses.clone());
         r.register("control_revision", "Revision of the view", self.control_revision.clone());
+        let age = "Seconds since the control plane last told that the view holds";
+        r.register("control_view_age_seconds", age, self.control_view_age.clone());
         r.register("adopted_replicas", "Replicas of other regions", self.adopted.clone());
         r.register("connections", "Client connections", self.connections.clone());
         r.register("body_bytes", "Bytes of request bodies in memory", self.body_bytes.clone());
@@ -268,6 +271,7 @@ impl Page {
             self.control_up.set(f64::from(u8::from(control.state == "up")));
             set(&self.control_losses, control.losses);
             self.control_revision.set(control.revision as f64);
+            self.control_view_age.set(control.view_age_s.unwrap_or_default());
             self.adopted.set(control.adopted_replicas as f64);
         }
         set(&self.prompt_tokens, status.prefix.prompt_tokens);

@@ -214,8 +214,12 @@ pub struct Control {
     pub url: String,
     /// This gateway's name in the fleet.
     pub name: String,
-    /// `up`; `lost` while the last view is what the gateway goes by; `unseen` before the first one.
+    /// `up`; `lost` while the last view is what the gateway goes by; `kept` while that is the one of
+    /// its file, since the control plane has not answered yet; `unseen` before the first one.
     pub state: String,
+    /// Seconds since the control plane last told that the view holds; none before the first view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view_age_s: Option<f64>,
     /// Seconds since it was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_s: Option<f64>,

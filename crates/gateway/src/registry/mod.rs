@@ -1,10 +1,11 @@
 //! Following the control plane: this gateway says that it lives, and has the replicas that follow
 //! from who else does.
 //!
-//! Three tasks: one keeps the lease (`lease.rs`), one keeps the view of the registry up to date
+//! Four tasks: one keeps the lease (`lease.rs`), one keeps the view of the registry up to date
 //! (`watch.rs`), one makes the replicas here those that the view assigns to this gateway
-//! (`apply.rs`, by the pure `wanted.rs`). Nothing waits for any of them. A gateway starts with its
-//! own file; one that has lost the control plane goes on with its last view and says so, once in
+//! (`apply.rs`, by the pure `wanted.rs`), one keeps the view in a file (`kept.rs`). Nothing waits for
+//! any of them. A gateway starts with its own file, and without the control plane with the view that
+//! it kept; one that has lost the control plane goes on with its last view and says so, once in
 //! the log and all the time in its status and metrics.
 //!
 //! Deliberately not here: noticing by itself that another gateway is gone. Leases do that, so that
@@ -12,6 +13,7 @@
 
 mod apply;
 mod ask;
+mod kept;
 mod lease;
 mod secured;
 mod wanted;
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use meridian_base::{ReplicaId, Rng, keyed};
 use meridian_tls::{FileError, Look};
-use meridian_wire::registry::Snapshot;
+use meridian_wire::registry::{Kept, Snapshot};
 use meridian_wire::{admin, config};
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::apply::Ours;
 use self::ask::Lost;
+use self::kept::{Begun, ViewFile};
 use self::secured::Secured;
 use crate::peers::Peers;
 use crate::serve::Ready;
@@ -49,6 +52,8 @@ pub(crate) struct Following {
     name: String,
     /// Over https.
     tls: Option<Secured>,
+    /// Where the view is kept, if it is.
+    file: Option<ViewFile>,
     /// The newest view; none before the first.
     view: channel::Sender<Option<Arc<Snapshot>>>,
     state: Mutex<State>,
@@ -62,6 +67,14 @@ struct State {
     watches: bool,
     /// What keeps the lease from being held, or the watch from being up.
     trouble: BTreeMap<Task, String>,
+    /// When the control plane last said that the view holds.
+    told: Option<Instant>,
+    /// What the file held at the start, until a view is in force.
+    found: Option<Kept>,
+    /// That one is in force.
+    begun: Option<Begun>,
+    /// Why the view is not in the file.
+    unkept: Option<String>,
     lost: Option<Instant>,
     losses: u64,
     /// As it was granted.
@@ -87,7 +100,7 @@ impl Following {
     /// None where the configuration names no control plane.
     ///
     /// # Errors
-    /// When its certificates can't be used.
+    /// When its certificates can't be used, or its view can't be kept.
     pub(crate) fn new(
         config: &config::Gateway,
         peers: Option<&Peers>,
@@ -99,15 +112,19 @@ impl Following {
         let certified = || peers.map(|peers| peers.own_name().to_owned());
         // The configuration was checked: it has a name or peers.
         let Some(name) = control.name.clone().or_else(certified) else { return Ok(None) };
-        Ok(Some(Following {
+        let file = control.view.as_deref().map(|path| ViewFile::new(path, &config.region));
+        let following = Following {
             region: config.region.clone(),
             name,
+            file: file.transpose()?,
             view: channel::Sender::new(None),
             state: Mutex::default(),
             leaving: CancellationToken::new(),
             config: control,
             tls,
-        }))
+        };
+        following.recall();
+        Ok(Some(following))
     }
 
     /// Looks whether the files of the certificates changed.
@@ -133,6 +150,9 @@ impl Following {
     /// The control plane did not do what a task asked of it.
     fn failed(&self, task: Task, why: &Lost) {
         let why = why.to_string();
+        if task == Task::Watch {
+            self.begin_with_kept();
+        }
         let mut state = self.state();
         if task == Task::Watch {
             state.watches = false;
@@ -181,15 +201,19 @@ impl Following {
         let state = self.state();
         let word = match (&view, state.lost) {
             (None, _) => "unseen",
+            _ if state.begun.is_some() => "kept",
             (Some(_), Some(_)) => "lost",
             (Some(_), None) => "up",
         };
+        let told = || state.told.map(|at| at.elapsed());
+        let age = state.begun.as_ref().map(Begun::age).or_else(told);
         let adopted: BTreeSet<_> = state.ours.values().filter_map(|o| o.adopted.clone()).collect();
-        let trouble = state.trouble.values().chain(&state.problems).cloned();
+        let trouble = state.trouble.values().chain(&state.unkept).chain(&state.problems).cloned();
         admin::Control {
             url: self.config.url.clone(),
             name: self.name.clone(),
             state: word.to_owned(),
+            view_age_s: age.map(|age| age.as_secs_f64()),
             lost_s: state.lost.map(|since| since.elapsed().as_secs_f64()),
             losses: state.losses,
             revision: view.as_ref().map_or(0, |view| view.revision),
@@ -232,6 +256,7 @@ pub(crate) fn start(shared: &Arc<Shared>, ready: Ready, tasks: &mut JoinSet<()>)
     tasks.spawn(lease::keep(shared.clone(), following.clone(), ready));
     tasks.spawn(watch::keep(following.clone()));
     tasks.spawn(apply::keep(shared.clone(), following.clone()));
+    tasks.spawn(kept::keep(following.clone()));
 }
 
 /// Says that this gateway goes, so that its replicas are adopted while it drains, not a lease later.

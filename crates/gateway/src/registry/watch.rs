@@ -38,9 +38,9 @@ async fn follow(
     following: &Following,
     pauses: &mut super::Pauses,
 ) -> Result<std::convert::Infallible, Lost> {
-    let held = following.view.borrow().clone();
-    let mut view = match held {
-        Some(view) => view,
+    // A view that was kept in a file is not gone on from.
+    let mut view = match following.heard() {
+        Some((view, _)) => view,
         None => read(following).await?,
     };
     let mut watch = match begin(following, &view).await {
@@ -55,15 +55,13 @@ async fn follow(
         match event.name.as_str() {
             "beat" => {
                 let beat: Beat = event.read()?;
-                // What came between is nothing that a gateway follows.
-                let newer = beat.store == view.store && beat.revision > view.revision;
-                if newer {
-                    let revision = beat.revision;
-                    view = Arc::new(Snapshot { revision, ..Snapshot::clone(&view) });
-                    following.view.send_if_modified(|held| {
-                        *held = Some(view.clone());
-                        false
-                    });
+                if beat.store == view.store {
+                    // What came between is nothing that a gateway follows.
+                    if beat.revision > view.revision {
+                        let revision = beat.revision;
+                        view = Arc::new(Snapshot { revision, ..Snapshot::clone(&view) });
+                    }
+                    following.hear(&view, false);
                 }
                 following.did(Task::Watch);
                 pauses.begin_anew();
@@ -73,7 +71,7 @@ async fn follow(
                 let mut next = Snapshot::clone(&view);
                 next.apply(update);
                 view = Arc::new(next);
-                following.view.send_replace(Some(view.clone()));
+                following.hear(&view, true);
             }
             "again" => {
                 view = read(following).await?;
@@ -89,7 +87,7 @@ async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
     let limit = patience(following);
     let snapshot = following.ask(Method::GET, "/admin/registry", Bytes::new(), limit).await?;
     let view: Arc<Snapshot> = Arc::new(snapshot);
-    let before = following.view.send_replace(Some(view.clone()));
+    let before = following.hear(&view, true);
     if before.is_some_and(|before| before.store != view.store) {
         tracing::warn!(
             store = view.store,

@@ -14,6 +14,7 @@ mod discovery;
 mod drain;
 mod forwards;
 mod h2;
+mod kept;
 mod limits;
 mod ocean;
 mod passthrough;
