@@ -3,11 +3,14 @@
 mod common;
 
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use common::{chat, fleet, must, status_when, text, up};
+use common::{LIMIT, chat, fleet, must, status_when, text, up};
 use meridian_lab::{Client, EngineSpec, Fleet, Gateway, Process};
 use meridian_wire::admin::Status;
+use meridian_wire::registry::Kept;
 
 /// A loopback address of this test's own: what is started again keeps its port.
 fn host(part: u8) -> Ipv4Addr {
@@ -42,11 +45,13 @@ async fn control(fleet: &Fleet, part: u8) -> Process {
     must(fleet.meridian("control", args, &["admin on "]).await)
 }
 
-/// Starts a region's gateway, which knows no replica but what the control plane tells it.
+/// Starts a region's gateway, which knows no replica but what the control plane tells it, or told it.
 async fn gateway(fleet: &Fleet, url: &str, region: &str) -> Gateway {
+    let view = fleet.dir().join(format!("{region}.view"));
     let yaml = format!(
         "version: 1\nregion: {region}\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\n\
-         control: {{url: '{url}', name: {region}-1, lease: 2s}}\n"
+         control: {{url: '{url}', name: {region}-1, lease: 2s, view: {}}}\n",
+        view.display()
     );
     let path = fleet.dir().join(format!("{region}.yaml"));
     std::fs::write(&path, yaml).expect("writes");
@@ -123,6 +128,68 @@ async fn a_fleet_lives_through_kills() {
     let drains = |s: &Status| s.replicas.iter().all(|one| one.state == "draining");
     status_when(&client, &eu, "eu drains", drains).await;
     assert!(done(&url, &["regions", "list"]).contains("draining"));
+}
+
+/// Waits until a region's gateway has kept a view with as many replicas; the file's mode comes back.
+async fn kept(fleet: &Fleet, region: &str, replicas: usize) -> u32 {
+    let file = fleet.dir().join(format!("{region}.view"));
+    let start = Instant::now();
+    loop {
+        let read = std::fs::read(&file).ok().and_then(|bytes| Kept::read(&bytes, region).ok());
+        if read.is_some_and(|kept| kept.view.replicas.len() == replicas) {
+            return std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777;
+        }
+        assert!(start.elapsed() < LIMIT, "no view of {replicas} replicas within {LIMIT:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+// The control plane and a gateway are killed. The gateway alone is started again: it serves by the
+// view that it kept, and says so. The control plane comes back: the gateway goes on with what it says,
+// and keeps that. A file cut short in the meantime keeps it from nothing.
+#[tokio::test]
+async fn a_gateway_starts_without_the_control_plane() {
+    let (fleet, client) = (fleet(), Client::new());
+    let mut plane = control(&fleet, 14).await;
+    let url = plane.said(0).to_owned();
+    let engine = must(fleet.engine("eu-a", &EngineSpec::default()).await);
+    done(&url, &["replicas", "add", "eu-a", "--region", "eu", "--url", engine.said(0)]);
+    let mut eu = gateway(&fleet, &url, "eu").await;
+    status_when(&client, &eu, "it serves its replica", up(1)).await;
+    assert_eq!(kept(&fleet, "eu", 1).await, 0o600);
+    must(plane.kill().await);
+    must(eu.process.kill().await);
+
+    let mut eu = gateway(&fleet, &url, "eu").await;
+    served(&client, &eu).await;
+    let alone = |s: &Status| word(s) == "kept" && up(1)(s);
+    let status = status_when(&client, &eu, "it serves by the view that it kept", alone).await;
+    let control_plane = status.control.expect("is configured");
+    assert!(control_plane.view_age_s.is_some() && !control_plane.leased, "{control_plane:?}");
+    let log = std::fs::read_to_string(eu.process.log()).expect("there is a log");
+    assert!(log.contains("begins with the view that it kept"), "{log}");
+
+    let mut plane = control(&fleet, 14).await;
+    let second = must(fleet.engine("eu-b", &EngineSpec::default()).await);
+    done(&url, &["replicas", "add", "eu-b", "--region", "eu", "--url", second.said(0)]);
+    let follows = |s: &Status| word(s) == "up" && up(2)(s);
+    status_when(&client, &eu, "it follows again", follows).await;
+    kept(&fleet, "eu", 2).await;
+    must(plane.kill().await);
+    must(eu.process.kill().await);
+
+    let file = fleet.dir().join("eu.view");
+    let whole = std::fs::read(&file).expect("it is there");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("writes");
+    let eu = gateway(&fleet, &url, "eu").await;
+    let told = |s: &Status| {
+        let problems = &s.control.as_ref().expect("is configured").problems;
+        word(s) == "unseen" && problems.iter().any(|p| p.contains("cut short or damaged"))
+    };
+    status_when(&client, &eu, "it starts and tells of the file", told).await;
+    let _plane = control(&fleet, 14).await;
+    status_when(&client, &eu, "it follows all the same", follows).await;
+    served(&client, &eu).await;
 }
 
 // Commands that can't be done fail, with the reason and the remedy in their words.
