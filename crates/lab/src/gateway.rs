@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{Error, Fleet, Process, Result};
@@ -83,8 +83,8 @@ impl Default for GatewaySpec {
 }
 
 impl GatewaySpec {
-    /// The config file, as a person would write it.
-    fn yaml(&self) -> String {
+    /// The config file, as a person would write it. What it is told of the fleet it keeps in `view`.
+    fn yaml(&self, view: &Path) -> String {
         let mut yaml = format!(
             "version: 1\nregion: {}\nlisten: {}\nadmin: {}\npolicy: {}\n",
             self.region, self.listen, self.admin, self.policy
@@ -100,7 +100,8 @@ impl GatewaySpec {
             yaml.push_str("resume: {}\n");
         }
         if let Some(url) = &self.control {
-            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s}}");
+            let view = view.display();
+            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view}}}");
         }
         if let Some(peers) = &self.peers {
             // Prefixes are shared between those whose secret is the same.
@@ -136,7 +137,8 @@ impl Fleet {
     /// Writes the config file and starts a gateway with it.
     pub async fn gateway(&self, name: &str, spec: &GatewaySpec) -> Result<Gateway> {
         let config = self.dir().join(format!("{name}.yaml"));
-        std::fs::write(&config, spec.yaml()).map_err(Error::file("writing", &config))?;
+        let view = self.dir().join(format!("{name}.view"));
+        std::fs::write(&config, spec.yaml(&view)).map_err(Error::file("writing", &config))?;
         let args = ["gateway".as_ref(), "-c".as_ref(), config.as_os_str()];
         let ready: &[&str] = match spec.peers {
             Some(_) => &["listening on ", "admin on ", "peers on https://"],

@@ -102,8 +102,7 @@ pub(super) static ALL: &[Scenario] = &[
             (0.0, "kill control"),
             (2.0, "kill gateway A"),
             (3.0, "kill replica B-engine-0"),
-            // Without the registry it serves nothing: what may run in A alone waits for `control`,
-            // and is held for ten seconds at most.
+            // It serves by the view that it kept, also what may run in A alone.
             (5.0, "revive gateway A"),
             (6.0, "revive replica B-engine-0"),
             (7.0, "revive control"),
