@@ -1,17 +1,20 @@
-//! The control plane of a fleet: `meridian control` with a store of its own.
+//! The control plane of a fleet: `meridian control` with a store of its own, asked with certificates.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use crate::{Client, Error, Fleet, Process, Result};
+use crate::{Certificates, Error, Fleet, Process, Result};
 
 /// A running control plane.
 #[derive(Debug)]
 pub struct Control {
     /// The process.
     pub process: Process,
-    /// Where its admin port is: `http://127.0.0.1:PORT`.
+    /// Where its admin port is: `https://127.0.0.1:PORT`.
     pub admin: String,
-    client: Client,
+    /// What it is asked with: the authority, a certificate, its key.
+    operator: [PathBuf; 3],
 }
 
 impl Fleet {
@@ -20,14 +23,43 @@ impl Fleet {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn control(&self, admin: &str) -> Result<Control> {
+    pub async fn control(&self, admin: &str, certificates: &Certificates) -> Result<Control> {
         let (file, store) = (self.dir().join("control.yaml"), self.dir().join("control.redb"));
-        let yaml = format!("version: 1\nstore: {}\nadmin: {admin}\n", store.display());
+        let control = certificates.control();
+        let [ca, certificate, key] = control.each_ref().map(|file| file.display());
+        let yaml = format!(
+            "version: 1\nstore: {}\nadmin: {admin}\n\
+             tls:\n  ca: {ca}\n  certificate: {certificate}\n  key: {key}\n",
+            store.display()
+        );
         std::fs::write(&file, yaml).map_err(Error::file("writing", &file))?;
         let args = ["control".as_ref(), "-c".as_ref(), file.as_os_str()];
         let process = self.meridian("control", args, &["admin on "]).await?;
         let admin = process.said(0).to_owned();
-        Ok(Control { process, admin, client: Client::new() })
+        Ok(Control { process, admin, operator: certificates.operator() })
+    }
+
+    /// Adds a replica to a region. Where gateways of other regions reach it, they are told by region.
+    ///
+    /// # Errors
+    /// When the control plane does not answer, or refuses.
+    pub async fn add_replica(
+        &self,
+        control: &Control,
+        name: &str,
+        region: &str,
+        url: &str,
+        from: &BTreeMap<String, String>,
+    ) -> Result<()> {
+        let mut args: Vec<OsString> =
+            ["replicas", "add", name, "--region", region, "--url", url].map(Into::into).into();
+        for (region, url) in from {
+            args.extend(["--from".into(), format!("{region}={url}").into()]);
+        }
+        for (flag, value) in control.asked_with() {
+            args.extend([format!("--{flag}").into(), value.into()]);
+        }
+        self.command("replicas", args, "telling the control plane of a replica").await
     }
 }
 
@@ -35,27 +67,14 @@ impl Control {
     /// The address of its admin port.
     #[must_use]
     pub fn address(&self) -> String {
-        self.admin.trim_start_matches("http://").to_owned()
+        self.admin.trim_start_matches("https://").to_owned()
     }
 
-    /// Adds a replica to a region. Where gateways of other regions reach it, they are told by region.
-    ///
-    /// # Errors
-    /// When the control plane does not answer, or refuses.
-    pub async fn add(
-        &self,
-        name: &str,
-        region: &str,
-        url: &str,
-        from: &BTreeMap<String, String>,
-    ) -> Result<()> {
-        let body = serde_json::json!({ "region": region, "spec": { "url": url, "from": from } });
-        let url = format!("{}/admin/replicas/{name}", self.admin);
-        let answer = self.client.put(&url, body.to_string()).await?;
-        if (200..300).contains(&answer.status) {
-            return Ok(());
-        }
-        let why = answer.value()["error"]["message"].as_str().unwrap_or("no reason").to_owned();
-        Err(Error::Answer { url, what: format!("status {}: {why}", answer.status) })
+    /// What commands that ask it are given, by the names of their flags.
+    #[must_use]
+    pub fn asked_with(&self) -> [(&'static str, String); 4] {
+        let [ca, certificate, key] =
+            self.operator.each_ref().map(|file| file.display().to_string());
+        [("control", self.admin.clone()), ("ca", ca), ("certificate", certificate), ("key", key)]
     }
 }

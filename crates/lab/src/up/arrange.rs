@@ -35,13 +35,15 @@ impl Shared {
         let named = |region: &Region| (Region::gateway_name(&region.name), region.name.clone());
         let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
         let certificates = fleet.certificates(&gateways).await?;
-        let control = fleet.control("127.0.0.1:0").await?;
+        fleet.control_certificates(&certificates).await?;
+        let control = fleet.control("127.0.0.1:0", &certificates).await?;
         for region in regions {
             for replica in &region.replicas {
                 let others = regions.iter().filter(|other| other.name != region.name);
                 let way = |from: &Region| (from.name.clone(), way(&distance, from, replica));
                 let from = others.map(way).collect();
-                control.add(&replica.name, &region.name, &replica.url, &from).await?;
+                let Replica { name, url, .. } = replica;
+                fleet.add_replica(&control, name, &region.name, url, &from).await?;
             }
         }
         Ok(Shared { distance, common: Some((certificates, control)) })

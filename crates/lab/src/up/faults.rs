@@ -182,7 +182,7 @@ impl World {
     }
 
     async fn control_act(&mut self, act: Act) -> Result<()> {
-        let Some(at) = self.control_at.clone() else {
+        let Some((at, certificates)) = self.control_at.clone() else {
             return Err(unknown("control", ["a fleet of several regions"]));
         };
         if let Some(mut control) = self.control.take_if(|_| act != Act::Revive) {
@@ -193,7 +193,7 @@ impl World {
         }
         if act != Act::Kill && self.control.is_none() {
             let fleet = &self.fleet;
-            self.control = Some(again(|| fleet.control(&at)).await?);
+            self.control = Some(again(|| fleet.control(&at, &certificates)).await?);
         }
         Ok(())
     }

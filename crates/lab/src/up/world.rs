@@ -16,7 +16,8 @@ use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::page::{Screen, Seen};
 use crate::total::total;
 use crate::{
-    Client, Control, Counts, Distance, EngineCounts, Error, Fleet, Process, Report, Result,
+    Certificates, Client, Control, Counts, Distance, EngineCounts, Error, Fleet, Process, Report,
+    Result,
 };
 
 /// Everything that runs.
@@ -25,8 +26,8 @@ pub(super) struct World {
     pub(super) regions: Vec<Region>,
     /// None while it is dead, and where there is none.
     pub(super) control: Option<Control>,
-    /// Where it is, also after a restart.
-    pub(super) control_at: Option<String>,
+    /// Where it is, also after a restart, and the certificates that it has.
+    pub(super) control_at: Option<(String, Certificates)>,
     pub(super) distance: Option<Distance>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
@@ -62,12 +63,13 @@ impl World {
                 regions[at].first_gateway(&fleet).await?;
             }
         }
-        let (control, distance) = match shared {
+        let (common, distance) = match shared {
             None => (None, None),
-            Some(Shared { common, distance }) => (common.map(|(_, c)| c), Some(distance)),
+            Some(Shared { common, distance }) => (common, Some(distance)),
         };
+        let (certificates, control) = common.unzip();
         let mut world = World {
-            control_at: control.as_ref().map(Control::address),
+            control_at: control.as_ref().map(Control::address).zip(certificates),
             regions,
             control,
             distance,
@@ -104,7 +106,8 @@ impl World {
         if let Some(distance) = &self.distance {
             println!("shared");
             if let Some(control) = &self.control {
-                println!("  control  {}/admin/status", control.admin);
+                let flags = control.asked_with().map(|(flag, value)| format!(" --{flag} {value}"));
+                println!("  control  meridian replicas list{}", flags.concat());
             }
             println!("  wan      {}/admin/wan", distance.admin);
         }
