@@ -49,8 +49,25 @@ fn llamacpp_servers_end_well_and_counts_agree() {
     ends_well(&["--for", "5s", "--engine", "llamacpp", "--replicas", "3"]);
 }
 
+/// The command behind `control` lists the replicas; without certificates the same port says nothing.
+fn the_control_plane_wants_certificates(said: &str) {
+    let shown = said.lines().find_map(|line| line.trim().strip_prefix("control  meridian "));
+    let shown = shown.unwrap_or_else(|| panic!("no control plane is told of: {said}"));
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        command.args(args).output().expect("the binary runs")
+    };
+    let args: Vec<&str> = shown.split_whitespace().collect();
+    let output = run(&args);
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && listed.contains("us-engine-0"), "{shown}: {output:?}");
+    let plain = args[3].replace("https://", "http://");
+    let output = run(&["replicas", "list", "--control", &plain]);
+    assert!(!output.status.success(), "{plain}: {output:?}");
+}
+
 // Ctrl-C stops a run without an end of its own: requests in flight end, the summary is printed, and
-// the run is judged like any other.
+// the run is judged like any other. Until then its control plane answers who has a certificate.
 #[test]
 fn an_interrupt_ends_a_run_in_good_order() {
     let mut up = command(&["--time-scale", "4", "--replicas", "2", "--load", "light"])
@@ -59,12 +76,14 @@ fn an_interrupt_ends_a_run_in_good_order() {
         .spawn()
         .unwrap();
     let mut out = BufReader::new(up.stdout.take().unwrap());
-    let mut line = String::new();
+    let (mut line, mut said) = (String::new(), String::new());
     // Interrupted while there is something to end: a line tells of requests that were answered.
     while !line.contains(" done, ") || line.contains(" 0 done, ") {
         line.clear();
         assert!(out.read_line(&mut line).unwrap() > 0, "ended by itself");
+        said.push_str(&line);
     }
+    the_control_plane_wants_certificates(&said);
     let id = up.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
     let (mut rest, mut err) = (String::new(), String::new());
