@@ -12,6 +12,7 @@ use crate::fleet::{Fleet, Verdict};
 use crate::group::arranged;
 use crate::improve::improved;
 use crate::instance::{Parallel, Phase, Rated};
+use crate::laying::{Free, Order, places};
 use crate::pack::{Class, Packing, Piece, Shape, packings};
 use crate::shape::shapes;
 use crate::task::Task;
@@ -50,6 +51,9 @@ const JUDGED: usize = 3000;
 const NEAR: f64 = 0.995;
 /// Plans that are kept.
 const KEPT: usize = 5;
+/// GPUs of a cell in which GPUs of so many more packings trade places.
+const SMALL: u32 = 16;
+const PROMISING: usize = 12;
 
 /// Servers of a cell by class.
 pub(crate) struct Cell<'a> {
@@ -103,25 +107,62 @@ impl<'a> Cell<'a> {
             if plans.len() >= KEPT && best >= packing.bound && self.task.rate.is_none() {
                 break;
             }
-            let fleet = self.laid(packing, &pieces, &splits);
-            if let Some(verdict) = fleet.judged(self.task) {
-                insert(self.task, &mut plans, Ranked { fleet, verdict });
+            for order in self.orders() {
+                let fleet = self.laid(packing, (&pieces, &splits), order);
+                if let Some(verdict) = fleet.judged(self.task) {
+                    insert(self.task, &mut plans, Ranked { fleet, verdict });
+                }
             }
         }
         self.improve(&packings, &mut plans);
+        self.look_behind(&packings, (&pieces, &splits), &mut plans);
         found.plans = plans;
         found
+    }
+
+    /// In a small cell, lets GPUs of the most promising packings trade places that the first laying did
+    /// not show to be good.
+    fn look_behind(
+        &mut self,
+        packings: &[Packing],
+        (pieces, splits): (&[Piece], &[(Phase, Parallel)]),
+        plans: &mut Vec<Ranked>,
+    ) {
+        if self.gpus() > SMALL || self.task.rate.is_some() {
+            return;
+        }
+        let (task, gpus) = (self.task, self.all_gpus());
+        for packing in packings.iter().take(PROMISING) {
+            let best = plans.first().map_or(0.0, |plan| plan.verdict.goodput);
+            if best >= packing.bound * NEAR {
+                break;
+            }
+            for order in self.orders() {
+                let fleet = self.laid(packing, (pieces, splits), order);
+                let Some(verdict) = fleet.judged(task) else { continue };
+                if let Some(better) = improved(self, task, &Ranked { fleet, verdict }, &gpus) {
+                    insert(task, plans, better);
+                }
+            }
+        }
+    }
+
+    /// The orders in which GPUs of a server are taken: side by side and, in a small cell where that is
+    /// another one, those of different cards first.
+    fn orders(&self) -> Vec<Order> {
+        let mut servers = self.classes.iter().flat_map(|(_, of)| of);
+        let differs = |at: &u32| !places(self.task.topology, *at, Order::Apart).is_sorted();
+        if self.gpus() <= SMALL && servers.any(differs) {
+            vec![Order::Together, Order::Apart]
+        } else {
+            vec![Order::Together]
+        }
     }
 
     /// Lets GPUs of the best plans trade places, unless nothing could be better.
     fn improve(&mut self, packings: &[Packing], plans: &mut Vec<Ranked>) {
         let bound = packings.first().map_or(0.0, |packing| packing.bound);
-        let servers = self.classes.iter().flat_map(|(_, of)| of);
-        let servers = servers.map(|at| &self.task.topology.servers()[*at as usize]);
-        let gpus: Vec<GpuId> = servers
-            .flat_map(|server| (server.first..server.first + server.gpus).map(GpuId))
-            .collect();
-        let task = self.task;
+        let (task, gpus) = (self.task, self.all_gpus());
         for start in plans.clone() {
             let short = task.rate.is_none() && start.verdict.goodput < bound * NEAR;
             if short && let Some(better) = improved(self, task, &start, &gpus) {
@@ -134,16 +175,21 @@ impl<'a> Cell<'a> {
     fn pieces(&mut self, found: &mut Found) -> (Vec<Piece>, Vec<(Phase, Parallel)>) {
         let (mut pieces, mut splits) = (Vec::new(), Vec::new());
         let parallels = parallels(self.task, self.gpus());
+        let orders = self.orders();
         let mut sizes: Vec<u32> = parallels.iter().map(|one| one.gpus()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         for size in sizes {
             for shape in shapes(&self.classes, size) {
-                let gpus = self.first(&shape);
+                let mut sets: Vec<_> =
+                    orders.iter().map(|order| self.first(&shape, *order)).collect();
+                sets.dedup();
                 for phase in [Phase::Prefill, Phase::Decode] {
                     let of_size = parallels.iter().filter(|one| one.gpus() == size);
                     let mut best: Option<(f64, Parallel)> = None;
-                    for parallel in of_size {
+                    for (parallel, gpus) in
+                        of_size.flat_map(|of| sets.iter().map(move |on| (of, on)))
+                    {
                         let Some(rated) = self.rated(phase, *parallel, gpus.clone()) else {
                             continue;
                         };
@@ -163,17 +209,25 @@ impl<'a> Cell<'a> {
         (pieces, splits)
     }
 
+    fn all_gpus(&self) -> Vec<GpuId> {
+        let servers = self.classes.iter().flat_map(|(_, of)| of);
+        let servers = servers.map(|at| &self.task.topology.servers()[*at as usize]);
+        servers.flat_map(|server| (server.first..server.first + server.gpus).map(GpuId)).collect()
+    }
+
     fn gpus(&self) -> u32 {
         self.classes.iter().map(|(class, _)| class.servers * class.gpus).sum()
     }
 
-    /// The first GPUs of the first servers of each class.
-    fn first(&self, shape: &Shape) -> Vec<GpuId> {
+    /// The first GPUs, in an order, of the first servers of each class.
+    fn first(&self, shape: &Shape, order: Order) -> Vec<GpuId> {
         let mut gpus = Vec::new();
         for ((_, servers), parts) in self.classes.iter().zip(shape) {
             for (part, server) in parts.iter().zip(servers) {
-                let first = self.task.topology.servers()[*server as usize].first;
-                gpus.extend((first..first + u32::from(*part)).map(GpuId));
+                let mut taken = places(self.task.topology, *server, order);
+                taken.truncate(usize::from(*part));
+                taken.sort_unstable();
+                gpus.extend(taken);
             }
         }
         gpus
@@ -195,18 +249,25 @@ impl<'a> Cell<'a> {
     }
 
     /// A packing on real GPUs.
-    fn laid(&mut self, packing: &Packing, pieces: &[Piece], splits: &[(Phase, Parallel)]) -> Fleet {
+    fn laid(
+        &mut self,
+        packing: &Packing,
+        (pieces, splits): (&[Piece], &[(Phase, Parallel)]),
+        order: Order,
+    ) -> Fleet {
         let servers = self.servers_of(packing, pieces);
-        let mut free = Free::new(self.task.topology, &self.classes);
-        // Those that span servers first: their parts want the same cards on each.
-        let mut order: Vec<usize> = (0..servers.len()).collect();
-        order.sort_by_key(|at| {
+        let mut free = Free::new(self.task.topology, &self.classes, order);
+        // Those that span servers first: their parts want the same cards on each. Where cards come
+        // first, those that send most over them do.
+        let mut turns: Vec<usize> = (0..servers.len()).collect();
+        turns.sort_by_key(|at| {
             let parts = &servers[*at];
             let most = parts.iter().map(|(_, part)| *part).max().unwrap_or(0);
-            (parts.len() == 1, usize::MAX - usize::from(most))
+            let sends = splits[packing.steps[*at].piece].0 == Phase::Prefill;
+            (order == Order::Apart && !sends, parts.len() == 1, usize::MAX - usize::from(most))
         });
         let mut fleet = Fleet::default();
-        for at in order {
+        for at in turns {
             let (phase, parallel) = splits[packing.steps[at].piece];
             let gpus = free.take(&servers[at]);
             let Some(rated) = self.rated(phase, parallel, gpus) else { continue };
@@ -243,57 +304,6 @@ impl<'a> Cell<'a> {
         }
         all
     }
-}
-
-/// Free GPUs of each server, by their place in it.
-struct Free<'a> {
-    topology: &'a Topology,
-    servers: BTreeMap<u32, Vec<bool>>,
-}
-
-impl<'a> Free<'a> {
-    fn new(topology: &'a Topology, classes: &[(Class, Vec<u32>)]) -> Free<'a> {
-        let all = classes.iter().flat_map(|(class, of)| {
-            of.iter().map(|server| (*server, vec![true; class.gpus as usize]))
-        });
-        Free { topology, servers: all.collect() }
-    }
-
-    /// Takes so many GPUs of each server: the same places on all where that is possible, in a block
-    /// that begins at a multiple of its length where one is free.
-    fn take(&mut self, parts: &[(u32, u8)]) -> Vec<GpuId> {
-        let longest = parts.iter().map(|(server, _)| self.servers[server].len()).max().unwrap_or(0);
-        let common: Vec<bool> = (0..longest)
-            .map(|at| parts.iter().all(|(server, _)| self.servers[server].get(at) == Some(&true)))
-            .collect();
-        let mut gpus = Vec::new();
-        for (server, part) in parts {
-            let free = self.servers.get_mut(server).expect("parts are on servers of the cell");
-            let part = usize::from(*part);
-            let chosen = block(&common, part).or_else(|| block(free, part));
-            let mut places = chosen.unwrap_or_else(|| {
-                let shared = (0..free.len()).filter(|at| free[*at] && common[*at]);
-                let rest = (0..free.len()).filter(|at| free[*at] && !common[*at]);
-                shared.chain(rest).take(part).collect()
-            });
-            places.sort_unstable();
-            for at in places {
-                free[at] = false;
-                let first = self.topology.servers()[*server as usize].first;
-                gpus.push(GpuId(first + at as u32));
-            }
-        }
-        gpus
-    }
-}
-
-/// The first aligned block of `len` that is all free.
-fn block(free: &[bool], len: usize) -> Option<Vec<usize>> {
-    (0..free.len())
-        .step_by(len.max(1))
-        .map(|start| start..start + len)
-        .find(|range| range.end <= free.len() && free[range.clone()].iter().all(|one| *one))
-        .map(Iterator::collect)
 }
 
 fn note(found: &mut Found, rated: &Rated) {

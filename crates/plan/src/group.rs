@@ -33,6 +33,13 @@ pub(crate) fn arranged(
     if parallel.pp == 1 || order.iter().all(|gpu| servers(gpu) == first) {
         return Some(best);
     }
+    // The last stage does more than the others, and the first may have a layer more.
+    let mut turned = order.clone();
+    turned.chunks_mut(parallel.tp as usize).for_each(<[GpuId]>::reverse);
+    turned.reverse();
+    if let Some(other) = rated(&turned).filter(|other| better(other, &best)) {
+        (best, order) = (other, turned);
+    }
     let mut rng = Rng::new(u64::from(order[0].0));
     let mut failed = 0;
     while failed < PATIENCE {

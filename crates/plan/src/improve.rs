@@ -6,15 +6,36 @@
 //! rounds end when none helped.
 
 use crate::cell::{Cell, Ranked};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Verdict};
 use crate::instance::{Parallel, Phase};
 use crate::task::Task;
-use crate::topology::GpuId;
+use crate::topology::{GpuId, LinkId};
 
 /// Rounds at most; two or three are usual.
 const ROUNDS: usize = 8;
 /// A trade is kept from this gain on, so that rounding trades nothing.
 const LEAST: f64 = 1.000_001;
+
+/// What a fleet serves, and how crowded its links are: where two are equally full, freeing one of them
+/// is a step, though nothing more is served before the other one is free, too.
+#[derive(Clone, Copy)]
+struct Score {
+    goodput: f64,
+    crowding: f64,
+}
+
+impl Score {
+    fn of(task: &Task<'_>, verdict: &Verdict) -> Score {
+        let seconds = |(link, bytes): (LinkId, f64)| bytes / task.topology.usable(link);
+        let crowding = verdict.loads.iter().map(|one| seconds(one) * seconds(one)).sum();
+        Score { goodput: verdict.goodput, crowding }
+    }
+
+    fn beats(&self, other: &Score) -> bool {
+        self.goodput > other.goodput * LEAST
+            || self.goodput * LEAST > other.goodput && self.crowding * LEAST < other.crowding
+    }
+}
 
 /// An instance before it is arranged.
 type Seat = (Phase, Parallel, Vec<GpuId>);
@@ -36,23 +57,24 @@ pub(crate) fn improved(
     let is_free = |gpu: &&GpuId| seats.iter().all(|seat| !seat.2.contains(gpu));
     let mut free: Vec<GpuId> = gpus.iter().filter(is_free).copied().collect();
     let mut best: Option<Ranked> = None;
-    let mut goodput = start.verdict.goodput;
+    let mut score = Score::of(task, &start.verdict);
     for _ in 0..ROUNDS {
-        let before = goodput;
+        let before = score;
         for (a, b) in trades(&seats, &free) {
             if !apart(task, &seats, &free, a, b) {
                 continue;
             }
             trade(&mut seats, &mut free, a, b);
-            match judged(cell, task, &seats).filter(|one| one.verdict.goodput > goodput * LEAST) {
-                Some(found) => {
-                    goodput = found.verdict.goodput;
+            let found = judged(cell, task, &seats);
+            match found.map(|one| (Score::of(task, &one.verdict), one)) {
+                Some((better, found)) if better.beats(&score) => {
+                    score = better;
                     best = Some(found);
                 }
-                None => trade(&mut seats, &mut free, a, b),
+                _ => trade(&mut seats, &mut free, a, b),
             }
         }
-        if goodput <= before {
+        if !score.beats(&before) {
             break;
         }
     }

@@ -16,6 +16,7 @@ mod import;
 mod improve;
 mod instance;
 mod known;
+mod laying;
 mod loads;
 mod model;
 pub mod online;

@@ -118,7 +118,70 @@ fn shares(rate: f64, each: &[(f64, f64)]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::shares;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::import::TopologySpec;
+    use crate::instance::{Instance, Parallel, Phase};
+    use crate::model::Subject;
+    use crate::task::{Lengths, Slo};
+    use crate::topology::{GpuId, Topology};
+
+    /// Three servers of one GPU each.
+    fn topology() -> Topology {
+        let server = |gpu| format!("  - {{gpu: {gpu}, gpus: 1, cards: 1, card_rate: 10Gb/s}}\n");
+        let servers = [server("a100"), server("l4"), server("h100")].concat();
+        let yaml = format!("version: 1\nunits:\n- servers:\n{servers}");
+        TopologySpec::read(&yaml).unwrap().build().unwrap()
+    }
+
+    /// Prefill on each of these GPUs, and replies on the last one.
+    fn fleet(task: &Task<'_>, prefill: &[u32]) -> Fleet {
+        let on = |phase, gpu: u32| {
+            let parallel = Parallel { tp: 1, pp: 1, ep: false };
+            let instance = Instance { phase, parallel, stages: vec![vec![GpuId(gpu)]] };
+            Rc::new(Rated::new(task, instance).unwrap())
+        };
+        Fleet {
+            prefill: prefill.iter().map(|gpu| on(Phase::Prefill, *gpu)).collect(),
+            decode: vec![on(Phase::Decode, 2)],
+        }
+    }
+
+    fn task<'a>(topology: &'a Topology, subject: &'a Subject) -> Task<'a> {
+        let lengths = Lengths { mean: 800.0, cv: 0.8 };
+        let slo = Slo { ttft: 5.0, tpot: 0.1, attainment: 0.9 };
+        Task::new(topology, subject, (lengths, lengths), slo)
+    }
+
+    // One prompt's KV does not wait for the next one's: an instance that is alone on its links hands
+    // over as fast as if there were no others, however many there are a second.
+    #[test]
+    fn nobody_is_in_its_own_way() {
+        let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());
+        let task = task(&topology, &subject);
+        let fleet = fleet(&task, &[0]);
+        let verdict = fleet.judged(&task).unwrap();
+        let alone = fleet.handed_over(&task, &fleet.prefill[0], |kv| kv).unwrap().mean;
+        let pool = Pool::new(&task, &fleet, &verdict.loads, 0.9 * verdict.goodput);
+        let handed = pool.instances[0].1;
+        assert!(alone > 0.0 && (handed / alone - 1.0).abs() < 1e-6, "{handed} {alone}");
+    }
+
+    // Whoever lists the slower instance first gets the same times.
+    #[test]
+    fn the_order_of_instances_does_not_matter() {
+        let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());
+        let task = task(&topology, &subject);
+        let times = |prefill: &[u32]| {
+            let fleet = fleet(&task, prefill);
+            let verdict = fleet.judged(&task).unwrap();
+            fleet.times(&task, &verdict, 0.5 * verdict.goodput)
+        };
+        let (one, other) = (times(&[0, 1]), times(&[1, 0]));
+        assert!((one.ttft / other.ttft - 1.0).abs() < 1e-9, "{one:?} {other:?}");
+        assert!((one.ttft_within / other.ttft_within - 1.0).abs() < 1e-6, "{one:?} {other:?}");
+    }
 
     // Two instances, one twice as able. Next to idle, the abler one takes nearly all; at the most that
     // both can serve each takes its part. At a quarter of that its share s keeps it busy for 3 s / 8 of

@@ -1,9 +1,9 @@
 //! The planner beside an exhaustive search, on generated topologies of up to sixteen GPUs.
 //!
 //! The reference shares the judge with the planner (what an instance and a fleet serve) and nothing
-//! of its search: it tries every set of GPUs up to those that are truly alike (same server, card and
-//! NUMA node), every split, every way of dealing the GPUs out to stages, and every set of instances
-//! that a bound without links does not rule out.
+//! of its search: it tries every set of GPUs up to those that are truly alike (GPUs of one card and
+//! NUMA node, servers that differ in their names), every split, every way of dealing the GPUs out to
+//! stages, and every set of instances that a bound without links does not rule out.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -14,26 +14,41 @@ use meridian_plan::{paper, plan};
 
 /// Cases of the suite.
 const CASES: u64 = 500;
+/// Share of the best plan's goodput that is near it.
+const NEAR: f64 = 0.98;
+
+/// Ways of dealing out the stages of a split of which all are tried, and with patience.
+const WAYS: usize = 4_000;
+const MANY_WAYS: usize = 60_000;
 
 // Within 2 % of the best of all plans, wherever trying all is feasible; where nothing serves, there
 // is no plan.
 #[test]
 fn plans_are_within_two_percent_of_the_optimum() {
-    let (mut solved, mut short) = (0, Vec::new());
-    for seed in 0..CASES {
-        let case = suite::case(seed);
-        let task = case.task();
-        let Some(best) = reference::best(&task) else { continue };
-        solved += 1;
-        let ours = plan(&task).map_or(0.0, |plans| plans[0].goodput());
-        assert!(best > 0.0 || ours == 0.0, "seed {seed}: the reference found nothing");
-        if ours < 0.98 * best {
-            short.push(format!("seed {seed}: {ours} of {best}\n{}", case.text()));
-        }
-    }
+    let solved = (0..CASES).filter(|seed| is_near(*seed, WAYS)).count();
     println!("{solved} of {CASES} topologies can be tried whole");
-    assert!(short.is_empty(), "{} of {solved}\n{}", short.len(), short.join("\n"));
-    assert!(solved >= CASES * 3 / 4, "only {solved} of {CASES} are feasible to try whole");
+    assert!(solved > 460, "only {solved} of {CASES} are feasible to try whole");
+}
+
+// The same for those that take longer.
+#[test]
+#[ignore = "takes an hour: cargo test -p meridian-plan --test optimum -- --ignored --nocapture"]
+fn the_largest_are_within_two_percent_too() {
+    let large: Vec<u64> = (0..CASES).filter(|seed| !is_near(*seed, WAYS)).collect();
+    for seed in large {
+        println!("seed {seed}: tried whole: {}", is_near(seed, MANY_WAYS));
+    }
+}
+
+/// Whether a case could be tried whole; then its plan must be near the best.
+fn is_near(seed: u64, ways: usize) -> bool {
+    let case = suite::case(seed);
+    let task = case.task();
+    let ours = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+    let Some(best) = reference::best(&task, ours / NEAR, ways) else { return false };
+    assert!(best > 0.0 || ours == 0.0, "seed {seed}: the reference found nothing");
+    assert!(ours * 1.000_001 >= NEAR * best, "seed {seed}: {ours} of {best}\n{}", case.text());
+    true
 }
 
 // The paper's plan, judged as ours is, never serves more.

@@ -1,0 +1,87 @@
+//! Laying: which GPUs of a server an instance gets.
+//!
+//! Side by side they share NUMA nodes and cards. Where two GPUs have one card, instances that send much
+//! are better off with GPUs of different cards, and groups over several servers with cards on one
+//! access switch; both orders are tried.
+
+use std::collections::BTreeMap;
+
+use crate::pack::Class;
+use crate::topology::{GpuId, Topology};
+
+/// How GPUs of a server follow each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Order {
+    /// Side by side.
+    Together,
+    /// The first of each card, those on one access switch first, then the second of each.
+    Apart,
+}
+
+/// The GPUs of a server in an order.
+pub(crate) fn places(topology: &Topology, server: u32, order: Order) -> Vec<GpuId> {
+    let home = &topology.servers()[server as usize];
+    let mut gpus: Vec<GpuId> = (home.first..home.first + home.gpus).map(GpuId).collect();
+    if order == Order::Apart {
+        let card = |gpu: GpuId| topology.own_card(gpu);
+        let key = |gpu: &GpuId| {
+            let before = (home.first..gpu.0).filter(|other| card(GpuId(*other)) == card(*gpu));
+            let access = card(*gpu).map(|card| home.cards[card as usize].access);
+            (before.count(), access, *gpu)
+        };
+        gpus.sort_by_key(key);
+    }
+    gpus
+}
+
+/// The GPUs of each server that are free, in an order.
+pub(crate) struct Free {
+    servers: BTreeMap<u32, (Vec<GpuId>, Vec<bool>)>,
+}
+
+impl Free {
+    pub(crate) fn new(topology: &Topology, classes: &[(Class, Vec<u32>)], order: Order) -> Free {
+        let all = classes.iter().flat_map(|(_, of)| of).map(|server| {
+            let gpus = places(topology, *server, order);
+            let free = vec![true; gpus.len()];
+            (*server, (gpus, free))
+        });
+        Free { servers: all.collect() }
+    }
+
+    /// Takes so many GPUs of each server: the same places on all where that is possible, in a block
+    /// that begins at a multiple of its length where one is free.
+    pub(crate) fn take(&mut self, parts: &[(u32, u8)]) -> Vec<GpuId> {
+        let longest =
+            parts.iter().map(|(server, _)| self.servers[server].1.len()).max().unwrap_or(0);
+        let common: Vec<bool> = (0..longest)
+            .map(|at| parts.iter().all(|(server, _)| self.servers[server].1.get(at) == Some(&true)))
+            .collect();
+        let mut gpus = Vec::new();
+        for (server, part) in parts {
+            let (all, free) =
+                self.servers.get_mut(server).expect("parts are on the cell's servers");
+            let part = usize::from(*part);
+            let chosen = block(&common, part).or_else(|| block(free, part));
+            let chosen = chosen.unwrap_or_else(|| {
+                let shared = (0..free.len()).filter(|at| free[*at] && common[*at]);
+                let rest = (0..free.len()).filter(|at| free[*at] && !common[*at]);
+                shared.chain(rest).take(part).collect()
+            });
+            let mut taken: Vec<GpuId> = chosen.iter().map(|at| all[*at]).collect();
+            taken.sort_unstable();
+            gpus.extend(taken);
+            chosen.into_iter().for_each(|at| free[at] = false);
+        }
+        gpus
+    }
+}
+
+/// The first aligned block of `len` that is all free.
+fn block(free: &[bool], len: usize) -> Option<Vec<usize>> {
+    (0..free.len())
+        .step_by(len.max(1))
+        .map(|start| start..start + len)
+        .find(|range| range.end <= free.len() && free[range.clone()].iter().all(|one| *one))
+        .map(Iterator::collect)
+}

@@ -1,0 +1,93 @@
+//! An instance on every set of seats that is as its own, each set once.
+
+use super::deal::Dealt;
+use super::seats::Seats;
+
+/// What a server's seats give.
+type Block = Vec<Vec<u8>>;
+
+impl Seats {
+    /// Every way of having what was dealt from alike seats and servers, where seats have `left` so much.
+    /// Of alike ones with the same history the former gives no less.
+    pub(super) fn placements(&self, dealt: &Dealt, history: &[Vec<u8>], left: &[u8]) -> Vec<Dealt> {
+        let canonical = self.canonical(&dealt.0);
+        let blocks = (0..self.servers()).map(|at| canonical[self.range(at)].to_vec()).collect();
+        let mut placing = Placing { seats: self, history, left, blocks, all: Vec::new() };
+        placing.server(0, &mut Vec::new(), &mut Vec::new());
+        placing.all
+    }
+}
+
+struct Placing<'a> {
+    seats: &'a Seats,
+    history: &'a [Vec<u8>],
+    left: &'a [u8],
+    /// Those that no server has yet, each where the server stands that it was sorted to.
+    blocks: Vec<Block>,
+    all: Vec<Dealt>,
+}
+
+impl Placing<'_> {
+    /// Gives each server from `at` on the block of an alike one. `order` has the blocks of the servers
+    /// before, `columns` what their seats give.
+    fn server(&mut self, at: usize, order: &mut Vec<Block>, columns: &mut Vec<Vec<u8>>) {
+        if at == self.seats.servers() {
+            self.all.push(Dealt(columns.clone()));
+            return;
+        }
+        let like = self.seats.like(at);
+        let mut tried: Vec<Block> = Vec::new();
+        for other in like..self.seats.servers() {
+            let block = &self.blocks[other];
+            let free = !block.is_empty() && self.seats.like(other) == like;
+            if !free || tried.contains(block) || !self.in_order(at, block, order) {
+                continue;
+            }
+            let block = core::mem::take(&mut self.blocks[other]);
+            tried.push(block.clone());
+            order.push(block.clone());
+            let (len, start) = (columns.len(), self.seats.range(at).start);
+            for arranged in self.arrangements(at, start, block.clone()) {
+                columns.extend(arranged);
+                self.server(at + 1, order, columns);
+                columns.truncate(len);
+            }
+            order.pop();
+            self.blocks[other] = block;
+        }
+    }
+
+    fn in_order(&self, at: usize, block: &Block, order: &[Block]) -> bool {
+        let history = |server| &self.history[self.seats.range(server)];
+        at == 0
+            || self.seats.like(at) != self.seats.like(at - 1)
+            || history(at) != history(at - 1)
+            || *block <= order[at - 1]
+    }
+
+    /// A block's columns in every order of alike seats, from `seat` on.
+    fn arrangements(&self, at: usize, seat: usize, block: Block) -> Vec<Block> {
+        let range = self.seats.range(at);
+        if seat == range.end {
+            return vec![block];
+        }
+        let here = seat - range.start;
+        let classes = self.seats.classes(at);
+        let class = classes.iter().find(|class| class.contains(&seat)).expect("each has a class");
+        let mut all = Vec::new();
+        let mut tried: Vec<Vec<u8>> = Vec::new();
+        for other in here..class.end - range.start {
+            let mut block = block.clone();
+            block.swap(here, other);
+            let column = &block[here];
+            let same = self.seats.as_before(seat) && self.history[seat] == self.history[seat - 1];
+            let fits = column.iter().sum::<u8>() <= self.left[seat];
+            if !fits || tried.contains(column) || same && *column > block[here - 1] {
+                continue;
+            }
+            tried.push(column.clone());
+            all.extend(self.arrangements(at, seat + 1, block));
+        }
+        all
+    }
+}

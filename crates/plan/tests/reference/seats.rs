@@ -1,0 +1,165 @@
+//! Which GPUs and servers are truly alike.
+
+use std::collections::BTreeMap;
+
+use meridian_plan::{GpuId, LinkName, Server, Topology, Way};
+
+use super::deal::Dealt;
+
+/// GPUs of one server, NUMA node and card: a ring or a stage is the same whichever of them it has.
+struct Seat {
+    gpus: Vec<GpuId>,
+    server: usize,
+    /// Seats of one server with the same are alike: of one NUMA node and, where there are several
+    /// access switches, of one card (who relays to another switch takes its first card there).
+    class: (u8, Option<u32>),
+}
+
+/// All seats, those of a server side by side, the alike ones side by side among them.
+pub(super) struct Seats {
+    seats: Vec<Seat>,
+    /// For each server the first that is as it is.
+    like: Vec<usize>,
+}
+
+impl Seats {
+    pub(super) fn of(topology: &Topology) -> Seats {
+        let mut seats: BTreeMap<_, Vec<GpuId>> = BTreeMap::new();
+        for gpu in topology.all_gpus() {
+            let home = topology.home(gpu);
+            let numa = home.numa[(gpu.0 - home.first) as usize];
+            let card = card(topology, gpu);
+            let class = (numa, card.filter(|_| topology.access().len() > 1));
+            let server = topology.server_of(gpu) as usize;
+            seats.entry((server, class, card)).or_default().push(gpu);
+        }
+        let seats =
+            seats.into_iter().map(|((server, class, _), gpus)| Seat { gpus, server, class });
+        let servers = topology.servers();
+        let like = |one: &Server| servers.iter().position(|other| alike(one, other));
+        let like = servers.iter().map(|one| like(one).expect("it is as it is")).collect();
+        Seats { seats: seats.collect(), like }
+    }
+
+    /// As if all GPUs of a server were alike.
+    pub(super) fn of_servers(topology: &Topology) -> Seats {
+        let mut all = Seats::of(topology);
+        all.seats.dedup_by(|next, seat| {
+            let same = next.server == seat.server;
+            if same {
+                seat.gpus.append(&mut next.gpus);
+            }
+            same
+        });
+        all
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// How many GPUs each has.
+    pub(super) fn full(&self) -> Vec<u8> {
+        self.seats.iter().map(|seat| seat.gpus.len() as u8).collect()
+    }
+
+    /// The seats of a server.
+    pub(super) fn range(&self, server: usize) -> core::ops::Range<usize> {
+        let at = |server| self.seats.partition_point(|seat| seat.server < server);
+        at(server)..at(server + 1)
+    }
+
+    pub(super) fn servers(&self) -> usize {
+        self.like.len()
+    }
+
+    /// The first server that is as this one is.
+    pub(super) fn like(&self, server: usize) -> usize {
+        self.like[server]
+    }
+
+    /// The sum over each kind of server.
+    pub(super) fn by_kind(&self, counts: &[u8]) -> Vec<u8> {
+        let mut sums = vec![0; self.servers()];
+        for (seat, count) in self.seats.iter().zip(counts) {
+            sums[self.like[seat.server]] += count;
+        }
+        sums
+    }
+
+    /// Whether this seat is as the one before it.
+    pub(super) fn as_before(&self, seat: usize) -> bool {
+        let key = |seat: &Seat| (seat.server, seat.class, seat.gpus.len());
+        seat > 0 && key(&self.seats[seat]) == key(&self.seats[seat - 1])
+    }
+
+    /// The same for all that only differ in which of several alike seats they have: what each seat
+    /// gives, alike seats and servers sorted, the largest first.
+    pub(super) fn canonical<T: Ord + Clone>(&self, of: &[T]) -> Vec<T> {
+        let mut blocks: Vec<Vec<T>> = (0..self.servers()).map(|at| self.sorted(at, of)).collect();
+        for first in 0..self.servers() {
+            let same: Vec<usize> =
+                (0..self.servers()).filter(|other| self.like[*other] == first).collect();
+            let mut sorted: Vec<Vec<T>> = same.iter().map(|at| blocks[*at].clone()).collect();
+            sorted.sort_by(|a, b| b.cmp(a));
+            same.into_iter().zip(sorted).for_each(|(at, block)| blocks[at] = block);
+        }
+        blocks.concat()
+    }
+
+    /// What a server's seats give, alike ones sorted.
+    fn sorted<T: Ord + Clone>(&self, server: usize, of: &[T]) -> Vec<T> {
+        let range = self.range(server);
+        let mut block = of[range.clone()].to_vec();
+        for part in self.classes(server) {
+            block[part.start - range.start..part.end - range.start].sort_by(|a, b| b.cmp(a));
+        }
+        block
+    }
+
+    /// The runs of alike seats of a server.
+    pub(super) fn classes(&self, server: usize) -> Vec<core::ops::Range<usize>> {
+        let mut runs: Vec<core::ops::Range<usize>> = Vec::new();
+        for seat in self.range(server) {
+            match runs.last_mut() {
+                Some(run) if self.as_before(seat) => run.end = seat + 1,
+                _ => runs.push(seat..seat + 1),
+            }
+        }
+        runs
+    }
+
+    /// The GPUs of each stage: of each seat the first that are free, beyond the `taken` ones.
+    pub(super) fn members(&self, dealt: &Dealt, taken: &mut [usize]) -> Vec<Vec<GpuId>> {
+        let stage = |stage: usize| {
+            let mut members = Vec::new();
+            for (seat, column) in dealt.0.iter().enumerate() {
+                let count = usize::from(column[stage]);
+                members.extend_from_slice(&self.seats[seat].gpus[taken[seat]..taken[seat] + count]);
+                taken[seat] += count;
+            }
+            members
+        };
+        (0..dealt.stages()).map(stage).collect()
+    }
+}
+
+/// Whether servers differ in their names alone.
+fn alike(a: &Server, b: &Server) -> bool {
+    let key = |one: &Server| {
+        let Server { unit, kind, gpus, numa, nvlink, pcie, socket, cards, .. } = one.clone();
+        (unit, kind, gpus, numa, nvlink, (pcie, socket), cards)
+    };
+    key(a) == key(b)
+}
+
+/// A GPU's card, as the way to a GPU of another server shows it.
+fn card(topology: &Topology, gpu: GpuId) -> Option<u32> {
+    let home = topology.server_of(gpu);
+    let other = topology.all_gpus().find(|one| topology.server_of(*one) != home)?;
+    let links = meridian_plan::route(topology, gpu, other, 1e6)?.links;
+    links.into_iter().find_map(|link| match topology.link(link) {
+        LinkName::Card(server, card, Way::Out) if server == home => Some(card),
+        _ => None,
+    })
+}
