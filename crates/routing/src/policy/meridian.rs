@@ -2,17 +2,16 @@
 //!
 //! ```text
 //! score = t_p * front                              prefill that is before this one
-//!       + t_p * (p - m) * (1 + 3 u^2)              its own unmatched prefill, at a price
-//!       + 20 ms * running * t_p / mean t_p         slower steps for everybody
+//!       + t_p * (p - m) * (1 + 0.05 * running)     its own unmatched prefill, and whom it delays
+//!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
-//! An idle fleet (u = 0) minimises TTFT, which is GORGO's aim; a busy one (u = 1) minimises work,
-//! which is SkyWalker's: a cold prompt costs four times its time where time is short, so matches
-//! win there. There is no threshold between the two. A lower price gets out less often of the state
-//! near saturation in which requests wait, caches forget them meanwhile, and all is prefilled again
-//! (meridian-saturation). The price of a running request keeps TTFT alone from herding onto the
-//! first warm replica when a long shared system prompt matches everywhere; among unlike GPUs it is
-//! lower on the faster ones, whose steps it slows less.
+//! While an engine computes a prompt, its running requests write more slowly: a cold prompt costs its
+//! time once for who asks, and a twentieth of it once more for each of them. So an idle fleet
+//! minimises TTFT, which is GORGO's aim, and a busy one minimises work, which is SkyWalker's. There is
+//! no threshold between the two. What a running request costs by itself keeps TTFT alone from herding
+//! onto the first warm replica when a long shared system prompt matches everywhere; among unlike GPUs
+//! it is lower on the faster ones, whose steps it slows less.
 //!
 //! Eligible is who has KV for it (admission `pending_kv`). t_p is learned of each replica by
 //! the machine, and so is the trust that scales m where engines find less cached than the index
@@ -43,18 +42,18 @@ use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "meridian",
-    summary: "least of prefill in front, priced unmatched prefill, and running requests",
+    summary: "least of prefill in front, unmatched prefill with whom it delays, and running requests",
     source: "Meridian; GORGO section 3.4, SkyWalker section 3.3, delay scheduling",
     params: &[
         Param::number(
-            "price_weight",
-            3.0,
+            "delay_weight",
+            0.05,
             (0.0, 1000.0),
-            "how much dearer unmatched prefill is on a fully used replica",
+            "what a ms of unmatched prefill costs for each running request, which it delays",
         ),
         Param::number(
             "running_ms",
-            20.0,
+            10.0,
             (0.0, 1e5),
             "price of a running request in ms, on a replica of the region's mean speed",
         ),
@@ -131,7 +130,7 @@ pub(super) static SPEC: Spec = Spec {
     head_bytes: |_| 0,
     build: |p| {
         Box::new(Meridian {
-            price: p.f32("price_weight"),
+            delay_weight: p.f32("delay_weight"),
             running_ms: p.f32("running_ms"),
             wait_gain_ms: p.number("wait_gain_ms").map_or(f32::INFINITY, |n| n as f32),
             wait_max: p.seconds("wait_max_s"),
@@ -148,7 +147,7 @@ pub(super) static SPEC: Spec = Spec {
 const LANES: usize = 8;
 
 struct Meridian {
-    price: f32,
+    delay_weight: f32,
     running_ms: f32,
     wait_gain_ms: f32,
     wait_max: Duration,
@@ -205,11 +204,11 @@ impl Policy for Meridian {
         let row = &c.row;
         let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
         let own = row.ms_per_token * unmatched;
-        let price = own * self.price * row.utilisation * row.utilisation;
+        let delay = own * self.delay_weight * row.running as f32;
         vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(own)),
-            ("price_ms", f64::from(price)),
+            ("delay_ms", f64::from(delay)),
             (
                 "running_ms",
                 f64::from(
@@ -265,9 +264,9 @@ impl Meridian {
             // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
             let matched = of.blocks[i] as i32 as f32 * asked.block;
             let matched = if matched < asked.prompt { matched } else { asked.prompt };
-            let price = 1.0 + self.price * of.used[i] * of.used[i];
             let unmatched = asked.prompt - matched * of.trust[i];
-            *score = of.speed[i] * (of.front[i] + unmatched * price)
+            let delays = 1.0 + self.delay_weight * of.running[i];
+            *score = of.speed[i] * (of.front[i] + unmatched * delays)
                 + asked.running.at(of.speed[i]) * of.running[i];
             if FAR {
                 *score += self.far_weight * of.rtt[i];
@@ -317,7 +316,6 @@ impl Meridian {
 /// What the score needs of some replicas.
 struct Figures<const N: usize> {
     front: [f32; N],
-    used: [f32; N],
     trust: [f32; N],
     speed: [f32; N],
     running: [f32; N],
@@ -331,7 +329,6 @@ impl<const N: usize> Figures<N> {
         let c = view.replicas.columns();
         Figures {
             front: lanes(&c.front_tokens, ids),
-            used: lanes(&c.utilisation, ids),
             trust: lanes(&c.trust, ids),
             speed: lanes(&c.ms_per_token, ids),
             running: lanes(&c.running, ids),

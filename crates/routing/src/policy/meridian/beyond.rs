@@ -1,11 +1,11 @@
 //! The default policy's second layer: the same score for a peer's replicas, and credits.
 //!
 //! ```text
-//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 3 u^2)
-//!       + 20 ms * running * t_p / mean t_p
+//! score = 1.5 RTT + t_p * (front + own) + t_p * (p - m) * (1 + 0.05 * running)
+//!       + 10 ms * running * t_p / mean t_p
 //! ```
 //!
-//! `front`, `u`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
+//! `front`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
 //! replica and the digest can't know, and m is what we sent there before or the peer says is there. A request leaves early,
 //! when a peer's best score is lower, and not only when everything here is full.
 //!
@@ -176,8 +176,8 @@ impl Meridian {
         if unmatched > room {
             return None;
         }
-        let price = 1.0 + self.price * told.utilisation * told.utilisation;
-        let work = told.front_tokens + own_tokens + unmatched * price;
+        let delays = 1.0 + self.delay_weight * told.running as f32;
+        let work = told.front_tokens + own_tokens + unmatched * delays;
         // The mean of our own replicas: both sides of the comparison have one measure.
         let each = self.running(view.replicas.columns().mean_ms_per_token()).at(told.ms_per_token);
         let running = each * told.running as f32;
