@@ -15,6 +15,8 @@ pub(super) struct Slots {
     of: Vec<Vec<Option<u16>>>,
     /// Whether a slot is somebody's.
     taken: Vec<bool>,
+    /// All slots below are taken: where all are, every digest asks in vain.
+    full: usize,
 }
 
 impl Slots {
@@ -24,7 +26,9 @@ impl Slots {
 
     /// Gives it the first slot that is free; `None` when all are taken.
     pub(super) fn take(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
-        let free = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
+        let free = self.taken[self.full..].iter().position(|taken| !taken);
+        let free = free.map_or(self.taken.len(), |at| self.full + at);
+        self.full = free;
         if free == REMOTES {
             return None;
         }
@@ -43,7 +47,9 @@ impl Slots {
     ) {
         for (id, slot) in self.of.get_mut(peer.index()).into_iter().flatten().enumerate() {
             if let Some(free) = slot.take_if(|_| gone(ReplicaId(id as u16))) {
-                self.taken[usize::from(free) - MOST] = false;
+                let at = usize::from(free) - MOST;
+                self.taken[at] = false;
+                self.full = self.full.min(at);
                 freed(free);
             }
         }
@@ -56,4 +62,30 @@ fn grown<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
         list.resize_with(at + 1, T::default);
     }
     &mut list[at]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The first free slot is given out, whichever were given back, and none when all are taken.
+    #[test]
+    fn the_first_free_slot_is_given_out() {
+        let mut slots = Slots::default();
+        let first = MOST as u16;
+        let take = |slots: &mut Slots, peer, id| slots.take(PeerId(peer), ReplicaId(id));
+        for id in 0..REMOTES as u16 {
+            assert_eq!(take(&mut slots, id % 2, id), Some(first + id));
+        }
+        assert_eq!(take(&mut slots, 2, 0), None, "all are taken");
+        let mut freed = Vec::new();
+        slots.free(PeerId(1), |id| id.0 == 701 || id.0 == 5, |slot| freed.push(slot));
+        assert_eq!(freed, [first + 5, first + 701]);
+        assert_eq!(take(&mut slots, 2, 0), Some(first + 5));
+        slots.free(PeerId(0), |id| id.0 == 2, |_| {});
+        assert_eq!(take(&mut slots, 2, 1), Some(first + 2));
+        assert_eq!(take(&mut slots, 2, 2), Some(first + 701));
+        assert_eq!(take(&mut slots, 2, 3), None);
+        assert_eq!(slots.get(PeerId(2), ReplicaId(1)), Some(first + 2));
+    }
 }
