@@ -12,6 +12,7 @@ mod requests;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 
@@ -170,7 +171,7 @@ pub enum Input {
         /// A round trip measured since the last.
         rtt: Option<Duration>,
         /// What it told.
-        digest: Digest,
+        digest: Arc<Digest>,
     },
     /// Requests are decided about by another rule from now on, or by other weights. The driver
     /// fingerprints prompts as the rule asks for.

@@ -3,6 +3,7 @@
 //! where it may, and the machines' invariants hold after each event. Same seed, same history.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
 use meridian_routing::policy::Params;
@@ -47,7 +48,7 @@ enum Event {
         to: usize,
         from: usize,
         sent: u64,
-        digest: Digest,
+        digest: Arc<Digest>,
     },
     Ask {
         to: usize,
@@ -327,7 +328,7 @@ impl World {
 
     fn digest(&mut self, at: usize) {
         self.regions[at].digests += 1;
-        let digest = self.regions[at].routing.digest(self.now);
+        let digest = Arc::new(self.regions[at].routing.digest(self.now));
         let sent = self.regions[at].digests;
         for to in (0..REGIONS).filter(|to| *to != at) {
             // Some are lost, and some overtaken.

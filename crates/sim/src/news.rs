@@ -181,7 +181,6 @@ impl World {
             return;
         };
         seen.number = number;
-        let digest = Digest::clone(&digest);
         let peer = meridian_base::PeerId(at as u16);
         let input = Input::Digested { peer, sent: number, rtt: Some(rtt), digest };
         self.gateways[to].machine.handle(self.now, input);

@@ -59,13 +59,12 @@ impl World {
         from: u16,
         number: u64,
         rtt: Duration,
-        digest: &Arc<Digest>,
+        digest: Arc<Digest>,
     ) {
         if !self.gateways[usize::from(to)].up {
             return;
         }
         let Some(peer) = self.peer_of(to, from) else { return };
-        let digest = Digest::clone(digest);
         self.tell_machine(to, Input::Digested { peer, sent: number, rtt: Some(rtt), digest });
         self.drive(to);
     }

@@ -284,7 +284,7 @@ impl World {
             Event::Report { gateway, id, asked, load } => self.report(gateway, id, asked, load),
             Event::Tell { gateway } => self.tell(gateway),
             Event::Digest { to, from, number, rtt, digest } => {
-                self.digest(to, from, number, rtt, &digest);
+                self.digest(to, from, number, rtt, digest);
             }
             Event::Steal { to, from, count } => self.steal(to, from, count),
             Event::Fault { at } => self.fault(self.faults[at as usize].1),

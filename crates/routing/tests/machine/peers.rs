@@ -60,7 +60,7 @@ pub(crate) fn input(t: &TestCase) -> Input {
             peer,
             sent: arg(t, "sent").expect("sent=N"),
             rtt: millis("rtt"),
-            digest: told(t),
+            digest: told(t).into(),
         },
         "stolen" => Input::StealAsked { by: peer, count: arg(t, "count").expect("count=N") },
         other => panic!("{other} is no command"),

@@ -18,6 +18,9 @@ pub const FOLLOW: &str = "/meridian.peer.v1.Peer/Follow";
 /// congestion window before the first request needs it.
 pub const WARM: &str = "/meridian.peer.v1.Peer/Warm";
 
+/// The number of a `Tell`'s news.
+const NEWS: u8 = 3;
+
 /// From the dialling gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
@@ -90,7 +93,7 @@ impl Tell {
         let kind = match self {
             Tell::Hello(hello) => Some(tell::Kind::Hello(hello.into())),
             Tell::Echo(stamp) => Some(tell::Kind::Echo(heartbeat(*stamp))),
-            Tell::News(news) => Some(tell::Kind::News(news.into())),
+            Tell::News(news) => return news.write(NEWS, to),
             Tell::Models(names) => {
                 let names = names.iter().filter(|name| name.len() <= MOST_MODEL);
                 let names = names.take(MOST_MODELS).cloned().collect();

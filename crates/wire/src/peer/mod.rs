@@ -16,6 +16,7 @@
 
 mod account;
 mod bounds;
+mod changes;
 mod hearing;
 mod hello;
 mod identity;
@@ -32,6 +33,7 @@ mod telling;
 
 pub use account::{usage_of, usage_trailers};
 pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
+pub use changes::Changes;
 pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, RULES_SINCE, Refused, seed_check};
 pub use identity::{Identity, IdentityError, label};

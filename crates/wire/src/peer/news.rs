@@ -1,12 +1,20 @@
 //! News: a digest as changes since the one before, and its conversion from and to the protocol.
 
+use std::sync::Arc;
+
+use bytes::BufMut;
 use meridian_base::ReplicaId;
 use meridian_routing::{Remote, SharedPrefix};
+use prost::Message;
 
 use super::bounds::{
     MOST_PREFIXES, MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share,
 };
+use super::changes::Changes;
 use super::proto;
+
+/// How protobuf marks a field that is bytes behind their number.
+const LENGTH_DELIMITED: u8 = 2;
 
 /// How a region is, as changes since earlier news.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,30 +37,40 @@ pub struct News {
     pub learned_ms_per_token: f32,
     /// Whether no replica is left out.
     pub whole: bool,
-    /// Replicas that are new or have changed.
-    pub changed: Vec<Remote>,
-    /// Replicas that are not told of any longer.
-    pub gone: Vec<ReplicaId>,
+    /// What has changed of its replicas.
+    pub changes: Arc<Changes>,
     /// Prefixes dispatched lately and not told yet.
     pub prefixes: Vec<SharedPrefix>,
 }
 
-impl From<&News> for proto::News {
-    fn from(news: &News) -> proto::News {
+impl News {
+    /// Writes them as a field of a message. The order of fields is free, so those that are the same
+    /// for all followers come last, as they were written once.
+    pub(super) fn write(&self, number: u8, to: &mut impl BufMut) {
+        let (own, changes) = (self.own(), self.changes.bytes());
+        to.put_u8(number << 3 | LENGTH_DELIMITED);
+        let len = own.encoded_len() + changes.len();
+        prost::encode_length_delimiter(len, to).expect("the buffer grows");
+        own.encode(to).expect("the buffer grows");
+        to.put_slice(changes);
+    }
+
+    /// All but what has changed of replicas.
+    fn own(&self) -> proto::News {
         proto::News {
-            version: news.version,
-            base: news.base,
-            held: news.held,
-            eligible: news.eligible,
-            usable: news.usable,
-            utilisation: clamped(news.utilisation),
-            kv_tokens: news.kv_tokens,
-            learned_ms_per_token: news.learned_ms_per_token,
-            whole: news.whole,
-            changed: news.changed.iter().map(proto::Replica::from).collect(),
-            gone: news.gone.iter().map(|id| id.0.into()).collect(),
-            prefix_hashes: news.prefixes.iter().map(|p| p.hash).collect(),
-            prefix_replicas: news.prefixes.iter().map(|p| p.replica.0.into()).collect(),
+            version: self.version,
+            base: self.base,
+            held: self.held,
+            eligible: self.eligible,
+            usable: self.usable,
+            utilisation: clamped(self.utilisation),
+            kv_tokens: self.kv_tokens,
+            learned_ms_per_token: self.learned_ms_per_token,
+            whole: self.whole,
+            changed: Vec::new(),
+            gone: Vec::new(),
+            prefix_hashes: self.prefixes.iter().map(|p| p.hash).collect(),
+            prefix_replicas: self.prefixes.iter().map(|p| p.replica.0.into()).collect(),
         }
     }
 }
@@ -68,12 +86,14 @@ impl TryFrom<proto::News> for News {
         if hashes != replicas {
             return Err(PeerError::Unequal { hashes, replicas });
         }
-        let changed: Vec<Remote> =
-            news.changed.iter().map(Remote::try_from).collect::<Result<_, _>>()?;
-        let gone: Vec<_> =
-            news.gone.iter().map(|id| row("gone", *id).map(ReplicaId)).collect::<Result<_, _>>()?;
-        once("changed", changed.iter().map(|remote| remote.id))?;
-        once("gone", gone.iter().copied())?;
+        let mut changed = Vec::with_capacity(news.changed.len());
+        for replica in &news.changed {
+            changed.push(Remote::try_from(replica)?);
+        }
+        let gone = news.gone.iter().map(|id| row("gone", *id).map(ReplicaId));
+        let changes = Changes::new(changed, gone.collect::<Result<_, _>>()?);
+        once("changed", changes.changed(), |remote| remote.id)?;
+        once("gone", changes.gone(), |id| *id)?;
         let prefix = |(hash, replica): (&u64, &u32)| {
             let replica = ReplicaId(row("prefix_replicas", *replica)?);
             Ok(SharedPrefix { hash: *hash, replica })
@@ -90,18 +110,15 @@ impl TryFrom<proto::News> for News {
             learned_ms_per_token: amount("learned_ms_per_token", news.learned_ms_per_token)?,
             whole: news.whole,
             prefixes: prefixes.collect::<Result<_, PeerError>>()?,
-            changed,
-            gone,
+            changes: Arc::new(changes),
         })
     }
 }
 
-/// Refuses a replica that is told twice.
-fn once(field: &'static str, ids: impl Iterator<Item = ReplicaId>) -> Result<(), PeerError> {
-    let mut seen: Vec<u16> = ids.map(|id| id.0).collect();
-    seen.sort_unstable();
-    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(PeerError::Twice { field, id: pair[0] }),
+/// Refuses a replica that is told twice, in a list that is in the order of ids.
+fn once<T>(field: &'static str, list: &[T], id: impl Fn(&T) -> ReplicaId) -> Result<(), PeerError> {
+    match list.windows(2).find(|pair| id(&pair[0]) == id(&pair[1])) {
+        Some(pair) => Err(PeerError::Twice { field, id: id(&pair[0]).0 }),
         None => Ok(()),
     }
 }

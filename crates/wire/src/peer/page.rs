@@ -3,26 +3,17 @@
 
 use std::sync::Arc;
 
-use meridian_base::ReplicaId;
-use meridian_routing::{Digest, Remote};
+use meridian_routing::Digest;
 
 use super::bounds::MOST_REPLICAS;
+use super::changes::Changes;
 
 /// A digest, and what has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     digest: Arc<Digest>,
     before: Option<Arc<Digest>>,
-    changes: Changes,
-}
-
-/// Both lists are in the order of ids.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
-    /// Replicas that are new or have changed.
-    pub(super) changed: Vec<Remote>,
-    /// Replicas that are there no longer.
-    pub(super) gone: Vec<ReplicaId>,
+    changes: Arc<Changes>,
 }
 
 impl From<Digest> for Page {
@@ -39,7 +30,7 @@ impl Page {
     #[must_use]
     pub fn next(&self, digest: Digest) -> Page {
         let page = Page::from(digest);
-        let changes = Changes::between(&self.digest, &page.digest);
+        let changes = Arc::new(Changes::between(&self.digest, &page.digest));
         Page { before: Some(self.digest.clone()), changes, ..page }
     }
 
@@ -50,28 +41,11 @@ impl Page {
     }
 
     /// What is new to somebody who was told `before`.
-    pub(super) fn since(&self, before: Option<&Arc<Digest>>) -> Changes {
+    pub(super) fn since(&self, before: Option<&Arc<Digest>>) -> Arc<Changes> {
         match (before, &self.before) {
             (Some(told), Some(before)) if Arc::ptr_eq(told, before) => self.changes.clone(),
-            (Some(told), _) => Changes::between(told, &self.digest),
-            (None, _) => Changes::between(&Digest::default(), &self.digest),
+            (Some(told), _) => Arc::new(Changes::between(told, &self.digest)),
+            (None, _) => Arc::new(Changes::between(&Digest::default(), &self.digest)),
         }
-    }
-}
-
-impl Changes {
-    fn between(old: &Digest, new: &Digest) -> Changes {
-        let mut changes = Changes::default();
-        let mut old = old.replicas.iter().peekable();
-        for remote in &new.replicas {
-            while let Some(before) = old.next_if(|before| before.id < remote.id) {
-                changes.gone.push(before.id);
-            }
-            if old.next_if(|before| before.id == remote.id) != Some(remote) {
-                changes.changed.push(*remote);
-            }
-        }
-        changes.gone.extend(old.map(|before| before.id));
-        changes
     }
 }

@@ -14,7 +14,7 @@ use meridian_routing::{Digest, SharedPrefix};
 
 use super::bounds::MOST_PREFIXES;
 use super::news::News;
-use super::page::{Changes, Page};
+use super::page::Page;
 
 /// Bytes of a prefix in a message: its hash and the number of its replica.
 const PREFIX_BYTES: f64 = 10.0;
@@ -72,7 +72,7 @@ impl Telling {
         let digest = page.digest();
         let base = self.version;
         self.version += 1;
-        let Changes { changed, gone } = page.since(self.digest.as_ref());
+        let changes = page.since(self.digest.as_ref());
         self.digest = Some(digest.clone());
         News {
             version: self.version,
@@ -84,8 +84,7 @@ impl Telling {
             kv_tokens: digest.kv_tokens,
             learned_ms_per_token: digest.learned_ms_per_token,
             whole: digest.whole,
-            changed,
-            gone,
+            changes,
             prefixes: self.prefixes(now, &digest.prefixes),
         }
     }

@@ -1,0 +1,92 @@
+//! What becomes of a peer's replicas as news come.
+
+use std::ops::Range;
+
+use super::*;
+
+// Replicas may be told in any order, come, change and leave in one message, leave that were never
+// there, and be told of where they are gone: what is heard is in the order of ids.
+#[test]
+fn replicas_come_change_and_leave() {
+    let mut hearing = Hearing::default();
+    let mut heard = |version: u64, changed: &[(u16, u32)], gone: &[u16]| {
+        let told = |(id, running): &(u16, u32)| proto::Replica {
+            running: *running,
+            ..proto::Replica::from(&replica(*id))
+        };
+        let news = proto::News {
+            version,
+            base: version - 1,
+            changed: changed.iter().map(told).collect(),
+            gone: gone.iter().map(|id| u32::from(*id)).collect(),
+            ..proto::News::default()
+        };
+        let digest = hearing.take(News::try_from(news).expect("is possible")).expect("follows");
+        digest.replicas.iter().map(|r| (r.id.0, r.running)).collect::<Vec<_>>()
+    };
+    assert_eq!(heard(1, &[(5, 1), (1, 1), (9, 1), (3, 1)], &[]), [(1, 1), (3, 1), (5, 1), (9, 1)]);
+    assert_eq!(heard(2, &[], &[]), [(1, 1), (3, 1), (5, 1), (9, 1)], "nothing new");
+    assert_eq!(heard(3, &[(9, 2), (3, 2)], &[]), [(1, 1), (3, 2), (5, 1), (9, 2)], "changes");
+    assert_eq!(heard(4, &[], &[7, 9, 1]), [(3, 2), (5, 1)], "leave, known or not");
+    let both = heard(5, &[(4, 1), (12, 1), (0, 1), (5, 3)], &[3, 11]);
+    assert_eq!(both, [(0, 1), (4, 1), (5, 3), (12, 1)], "come, change and leave");
+    assert_eq!(heard(6, &[(4, 4)], &[0, 4]), [(4, 4), (5, 3), (12, 1)], "gone and told of");
+    assert_eq!(heard(7, &[], &[4, 5, 12]), [], "all leave");
+}
+
+// Whoever keeps a digest keeps what it said when it came.
+#[test]
+fn digests_that_are_kept_stay_as_they_were() {
+    let mut hearing = Hearing::default();
+    let news = |version: u64, held, ids: Range<u16>| News {
+        version,
+        base: version - 1,
+        held,
+        changes: changes(ids, []),
+        ..News::default()
+    };
+    let first = hearing.take(news(1, 7, 0..2)).expect("follows");
+    let second = hearing.take(news(2, 8, 2..3)).expect("follows");
+    assert_eq!((first.held, first.replicas.len()), (7, 2));
+    assert_eq!((second.held, second.replicas.len()), (8, 3));
+}
+
+// Two that were told the same are told the same bytes, and one that was told more or less gets what
+// it lacks: its own difference, not that of the others.
+#[test]
+fn followers_are_told_what_they_lack() {
+    let region = |ids: &[u16]| Digest {
+        replicas: ids.iter().copied().map(replica).collect(),
+        ..Digest::default()
+    };
+    let telling = || Telling::new(Time::ZERO, false, Budget::default());
+    let (mut one, mut two, mut late) = (telling(), telling(), telling());
+    let first = Page::from(region(&[1, 2, 3]));
+    let second = first.next(region(&[2, 3, 4]));
+    let third = second.next(region(&[3, 4, 5]));
+    for page in [&first, &second, &third] {
+        let (a, b) = (one.news(Time::ZERO, page), two.news(Time::ZERO, page));
+        assert_eq!(told(&Tell::News(a)), told(&Tell::News(b)));
+    }
+    let mut hearing = Hearing::default();
+    for page in [&first, &third] {
+        let news = over_the_wire(late.news(Time::ZERO, page));
+        assert_eq!(hearing.take(news).as_ref(), Ok(page.digest()));
+    }
+}
+
+// Many small messages of new replicas can't go beyond the bound that one message has.
+#[test]
+fn replicas_do_not_pile_up() {
+    let mut hearing = Hearing::default();
+    let news = |version: u64, ids: Range<u16>| News {
+        version,
+        base: version - 1,
+        changes: changes(ids, []),
+        ..News::default()
+    };
+    assert!(hearing.take(news(1, 0..1024)).is_ok());
+    assert!(hearing.take(news(2, 0..1024)).is_ok());
+    let error = hearing.take(news(3, 1024..1025)).expect_err("is one more").to_string();
+    assert!(error.starts_with("changed: 1025"), "{error}");
+}
