@@ -53,11 +53,10 @@ fn predicted(task: &Task<'_>, ranked: &Ranked, rate: f64) -> Seen {
 }
 
 fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
-    let list = |all: &[std::rc::Rc<meridian_plan::Rated>]| {
-        all.iter().map(|one| (one.instance.clone(), one.rate)).collect()
-    };
-    let placed =
-        Placed { prefill: list(&ranked.fleet.prefill), decode: list(&ranked.fleet.decode) };
+    // Each gets prompts by how many it can serve, and replies by how many are in its batch then.
+    let prefill = ranked.fleet.prefill.iter().map(|one| (one.instance.clone(), one.rate));
+    let decode = ranked.fleet.decode.iter().map(|one| (one.instance.clone(), one.batch));
+    let placed = Placed { prefill: prefill.collect(), decode: decode.collect() };
     let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected, &placed)
         .expect("a plan can be laid out");
     let window = (8000.0 / rate).max(60.0);
@@ -79,7 +78,8 @@ fn error(ours: f64, theirs: f64) -> f64 {
 }
 
 // Of 100 plans drawn from generated topologies, each run at 60 % of its goodput, at least 90 have the
-// mean TTFT, the TTFT that nine tenths stay below and the mean TPOT within 15 % of what was predicted.
+// mean TTFT and the TTFT that nine tenths stay below within 15 % of what was predicted, and all of them the
+// mean TPOT.
 #[test]
 fn predictions_hold_in_simulation() {
     let (mut seed, mut count, mut near) = (0, 0, [0; 3]);
@@ -108,5 +108,5 @@ fn predictions_hold_in_simulation() {
     }
     let text = format!("mean TTFT, TTFT of 90 %, TPOT: {near:?} within 15 %\n{}", far.join("\n"));
     println!("{text}");
-    assert!(near.iter().all(|near| *near >= 90), "{text}");
+    assert!(near[0] >= 90 && near[1] >= 90 && near[2] as usize == PLANS, "{text}");
 }

@@ -98,7 +98,8 @@ impl<'a> Cell<'a> {
     /// Plans it.
     pub(crate) fn plan(&mut self) -> Found {
         let mut found = Found::default();
-        let (pieces, splits) = self.pieces(&mut found);
+        let orders = self.orders();
+        let (pieces, splits) = self.pieces(&orders, &mut found);
         let classes: Vec<Class> = self.classes.iter().map(|(class, _)| class.clone()).collect();
         let packings = packings(&classes, &pieces, self.task.rate, JUDGED);
         let mut plans: Vec<Ranked> = Vec::new();
@@ -107,15 +108,15 @@ impl<'a> Cell<'a> {
             if plans.len() >= KEPT && best >= packing.bound && self.task.rate.is_none() {
                 break;
             }
-            for order in self.orders() {
-                let fleet = self.laid(packing, (&pieces, &splits), order);
+            for order in &orders {
+                let fleet = self.laid(packing, (&pieces, &splits), *order);
                 if let Some(verdict) = fleet.judged(self.task) {
                     insert(self.task, &mut plans, Ranked { fleet, verdict });
                 }
             }
         }
         self.improve(&packings, &mut plans);
-        self.look_behind(&packings, (&pieces, &splits), &mut plans);
+        self.look_behind(&packings, (&pieces, &splits), &orders, &mut plans);
         found.plans = plans;
         found
     }
@@ -126,6 +127,7 @@ impl<'a> Cell<'a> {
         &mut self,
         packings: &[Packing],
         (pieces, splits): (&[Piece], &[(Phase, Parallel)]),
+        orders: &[Order],
         plans: &mut Vec<Ranked>,
     ) {
         if self.gpus() > SMALL || self.task.rate.is_some() {
@@ -137,8 +139,8 @@ impl<'a> Cell<'a> {
             if best >= packing.bound * NEAR {
                 break;
             }
-            for order in self.orders() {
-                let fleet = self.laid(packing, (pieces, splits), order);
+            for order in orders {
+                let fleet = self.laid(packing, (pieces, splits), *order);
                 let Some(verdict) = fleet.judged(task) else { continue };
                 if let Some(better) = improved(self, task, &Ranked { fleet, verdict }, &gpus) {
                     insert(task, plans, better);
@@ -172,10 +174,13 @@ impl<'a> Cell<'a> {
     }
 
     /// Every shape of each phase with its best split.
-    fn pieces(&mut self, found: &mut Found) -> (Vec<Piece>, Vec<(Phase, Parallel)>) {
+    fn pieces(
+        &mut self,
+        orders: &[Order],
+        found: &mut Found,
+    ) -> (Vec<Piece>, Vec<(Phase, Parallel)>) {
         let (mut pieces, mut splits) = (Vec::new(), Vec::new());
         let parallels = parallels(self.task, self.gpus());
-        let orders = self.orders();
         let mut sizes: Vec<u32> = parallels.iter().map(|one| one.gpus()).collect();
         sizes.sort_unstable();
         sizes.dedup();

@@ -15,7 +15,7 @@ use crate::loads::Loads;
 use crate::pool::Pool;
 use crate::task::Task;
 use crate::topology::LinkId;
-use crate::transfer::{Transfer, transfer};
+use crate::transfer::{exposed, transfer};
 
 /// Share of a link that traffic may fill.
 pub const FULL: f64 = 0.8;
@@ -68,6 +68,12 @@ pub struct Times {
     pub tpot: f64,
 }
 
+impl Times {
+    /// Of requests that are never served.
+    pub(crate) const NEVER: Times =
+        Times { ttft: f64::INFINITY, ttft_within: f64::INFINITY, tpot: f64::INFINITY };
+}
+
 impl Fleet {
     /// What requests see at `rate`, where a prompt goes to the prefill instance that has least to do.
     #[must_use]
@@ -101,7 +107,7 @@ impl Fleet {
         let (mut rates, mut sent) = (Vec::new(), Vec::new());
         let mut worst = 0.0_f64;
         for from in &self.prefill {
-            let kv = self.handed_over(task, from, |kv| kv)?;
+            let kv = self.handed_over(task, from)?;
             rates.push(from.rate_with(task, kv.worst));
             sent.push(kv.loads);
             worst = worst.max(kv.worst);
@@ -129,20 +135,14 @@ impl Fleet {
         Some(Verdict { goodput, prefill, decode, limit, handoff: worst, loads })
     }
 
-    /// What handing KV over from `from` takes, where transfers are what `of` makes of them; `None` where
-    /// there is no way.
-    pub(crate) fn handed_over(
-        &self,
-        task: &Task<'_>,
-        from: &Rated,
-        of: impl Fn(Transfer) -> Transfer,
-    ) -> Option<Handed> {
+    /// What handing KV over from `from` takes where nobody else sends; `None` where there is no way.
+    pub(crate) fn handed_over(&self, task: &Task<'_>, from: &Rated) -> Option<Handed> {
         let layers = task.subject.shape.layers;
         let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
         let mut all = Handed::default();
         for to in &self.decode {
-            let kv = of(transfer(task, &from.instance, &to.instance)?);
-            let late = kv.exposed(layers, from.service);
+            let kv = transfer(task, &from.instance, &to.instance)?;
+            let late = exposed(kv.seconds, layers, from.service);
             all.mean += late * to.rate / decode;
             all.worst = all.worst.max(late);
             all.loads.merge(&kv.loads, to.rate / decode);

@@ -139,9 +139,14 @@ impl Rated {
         }
     }
 
-    /// What prompts of each length wait beyond what equal servers make them wait.
-    pub(crate) fn waits(&self, base: &Wait, load: f64, stepping: f64) -> Waits {
-        prefill::waits(self, base, load, stepping)
+    /// What prompts of each length wait where equal servers make them wait `base`.
+    pub(crate) fn waits(&self, base: &Wait, load: f64) -> Waits {
+        prefill::waits(self, base, load)
+    }
+
+    /// What prompts wait beside that for a step of ranks that is under way: chances and seconds.
+    pub(crate) fn under_way(&self, stepping: f64) -> Vec<(f64, f64)> {
+        prefill::under_way(self, stepping).collect()
     }
 
     /// The share of prompts that meet a step of ranks under way.

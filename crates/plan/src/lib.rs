@@ -12,6 +12,7 @@ mod document;
 mod explain;
 mod fleet;
 mod group;
+mod handover;
 mod import;
 mod improve;
 mod instance;

@@ -7,42 +7,50 @@
 //! Who is idle is taken to be independent of who else is, which it nearly is.
 
 use crate::fleet::{Fleet, Times};
+use crate::handover::HandOver;
 use crate::instance::Rated;
 use crate::loads::Loads;
 use crate::queue::{Queue, largest};
 use crate::spread::Waits;
 use crate::task::Task;
-use crate::transfer::Transfer;
 
 /// Prefill instances of a fleet.
 pub(crate) struct Pool<'a> {
-    /// Those that serve most first, with the seconds after a prompt until its KV is handed over.
-    instances: Vec<(&'a Rated, f64)>,
+    /// Those that serve most first, with the seconds from a prompt's turn until its KV is handed over;
+    /// none where there is no way.
+    instances: Vec<(&'a Rated, Option<HandOver>)>,
+}
+
+/// Prompts that have an instance in common, and what they wait for there.
+struct Part<'a> {
+    /// Of all prompts.
+    share: f64,
+    handed: &'a HandOver,
+    waits: Waits,
+    /// Seconds of a step under way.
+    step: f64,
+}
+
+impl Part<'_> {
+    fn mean(&self) -> f64 {
+        self.step + self.waits.mean() + self.handed.mean()
+    }
+
+    /// The share that is there later than `time`.
+    fn later(&self, time: f64) -> f64 {
+        self.handed.later(&self.waits, time - self.step)
+    }
 }
 
 /// Rounds in which shares settle.
 const ROUNDS: usize = 30;
 
 impl<'a> Pool<'a> {
-    /// The pool of a fleet, whose requests put `loads` on links each. Its KV shares links with all that
-    /// is not of the same instance, which sends one prompt after the other.
+    /// The pool of a fleet, whose requests put `loads` on links each.
     pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, loads: &Loads, rate: f64) -> Pool<'a> {
-        let total: f64 = fleet.prefill.iter().map(|one| one.rate).sum();
-        let handed = |from: &Rated| {
-            let alone = fleet.handed_over(task, from, |kv| kv)?;
-            let own = -rate * from.rate / total;
-            let mut others = Loads::default();
-            for (part, factor) in [(loads, rate), (&from.loads, own), (&alone.loads, own)] {
-                others.merge(part, factor);
-            }
-            let among = |kv: Transfer| kv.among(task.topology, &others);
-            Some(fleet.handed_over(task, from, among)?.mean)
-        };
-        let mut instances: Vec<(&Rated, f64)> = fleet
-            .prefill
-            .iter()
-            .map(|one| (&**one, handed(one).unwrap_or(f64::INFINITY)))
-            .collect();
+        let handed = |from| HandOver::new(task, fleet, from, (loads, rate));
+        let mut instances: Vec<(&Rated, Option<HandOver>)> =
+            fleet.prefill.iter().map(|one| (&**one, handed(one))).collect();
         instances.sort_by(|a, b| b.0.rate.total_cmp(&a.0.rate));
         Pool { instances }
     }
@@ -56,23 +64,21 @@ impl<'a> Pool<'a> {
         let each = || self.instances.iter().zip(&shares);
         // Whoever finds an idle instance meets no step.
         let stepping = each().map(|((one, _), share)| one.stepping(share * rate)).product();
-        let parts: Vec<(f64, &Rated, f64, Waits)> = each()
-            .map(|((one, handed), share)| (*share, *one, *handed, one.waits(&base, load, stepping)))
-            .collect();
-        let mean = |(share, one, handed, waits): &(f64, &Rated, f64, Waits)| {
-            share * (waits.mean() + one.times.mean() + handed)
-        };
-        let later = |time: f64| -> f64 {
-            parts
-                .iter()
-                .map(|(share, one, handed, waits)| share * one.times.later(waits, time - handed))
-                .sum()
-        };
-        let longest = parts.iter().map(|(_, one, handed, _)| one.least + handed);
-        let slowest = parts.iter().map(|(.., waits)| waits.mean()).fold(0.0, f64::max);
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        for ((one, handed), share) in each() {
+            let Some(handed) = handed else { return Times::NEVER };
+            let waits = one.waits(&base, load);
+            for (chance, step) in one.under_way(stepping) {
+                parts.push(Part { share: share * chance, handed, waits, step });
+            }
+        }
+        let later =
+            |time: f64| -> f64 { parts.iter().map(|part| part.share * part.later(time)).sum() };
+        let longest = parts.iter().map(|part| part.step + part.handed.within(quantile));
+        let slowest = parts.iter().map(|part| part.waits.mean()).fold(0.0, f64::max);
         let most = 2.0 * longest.fold(0.0, f64::max) + 20.0 * slowest / (1.0 - quantile);
         Times {
-            ttft: parts.iter().map(mean).sum(),
+            ttft: parts.iter().map(|part| part.share * part.mean()).sum(),
             ttft_within: largest(most, |time| later(time) > 1.0 - quantile),
             tpot: 0.0,
         }
@@ -90,20 +96,22 @@ impl<'a> Pool<'a> {
     /// The share of the prompts that each gets.
     fn shares(&self, rate: f64) -> Vec<f64> {
         let total: f64 = self.instances.iter().map(|(one, _)| one.rate).sum();
-        let fair = |(one, _): &(&Rated, f64)| (one.rate / total, one.queue.interval);
+        // A pipeline looks busy until its last stage is through.
+        let busy = |one: &Rated| one.queue.interval * f64::from(one.instance.parallel.pp);
+        let fair = |(one, _): &(&Rated, _)| (one.rate / total, busy(one));
         shares(rate, &self.instances.iter().map(fair).collect::<Vec<_>>())
     }
 }
 
-/// The share that each gets of a rate, the most able first, by its share of what all can serve and its
-/// interval: while one is idle the first of those, otherwise each its own share.
+/// The share that each gets of a rate, the most able first, by its share of what all can serve and how
+/// long a prompt keeps it busy: while one is idle the first of those, otherwise each its own share.
 fn shares(rate: f64, each: &[(f64, f64)]) -> Vec<f64> {
     let mut shares: Vec<f64> = each.iter().map(|(fair, _)| *fair).collect();
     for _ in 0..ROUNDS {
         let busy: Vec<f64> = each
             .iter()
             .zip(&shares)
-            .map(|((_, interval), share)| (share * rate * interval).min(1.0))
+            .map(|((_, busy), share)| (share * rate * busy).min(1.0))
             .collect();
         let all: f64 = busy.iter().product();
         let mut before = 1.0;
@@ -162,9 +170,12 @@ mod tests {
         let task = task(&topology, &subject);
         let fleet = fleet(&task, &[0]);
         let verdict = fleet.judged(&task).unwrap();
-        let alone = fleet.handed_over(&task, &fleet.prefill[0], |kv| kv).unwrap().mean;
+        let mut nobody = verdict.loads.clone();
+        nobody.merge(&verdict.loads, -1.0);
+        let alone = Pool::new(&task, &fleet, &nobody, 0.9 * verdict.goodput);
         let pool = Pool::new(&task, &fleet, &verdict.loads, 0.9 * verdict.goodput);
-        let handed = pool.instances[0].1;
+        let mean = |pool: &Pool<'_>| pool.instances[0].1.as_ref().unwrap().mean();
+        let (handed, alone) = (mean(&pool), mean(&alone));
         assert!(alone > 0.0 && (handed / alone - 1.0).abs() < 1e-6, "{handed} {alone}");
     }
 

@@ -57,6 +57,12 @@ impl Spread {
         (self.mean_of(|time| time * time) / (mean * mean) - 1.0).max(0.0)
     }
 
+    /// The same with what `f` makes of each time and what `other` has at its length.
+    #[must_use]
+    pub fn with(&self, other: &Spread, f: impl Fn(f64, f64) -> f64) -> Spread {
+        Spread(core::array::from_fn(|nth| f(self.0[nth], other.0[nth])))
+    }
+
     /// The time at each length, the shortest first.
     #[must_use]
     pub fn at(&self, nth: usize) -> f64 {

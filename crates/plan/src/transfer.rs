@@ -9,10 +9,7 @@ use crate::instance::Instance;
 use crate::loads::Loads;
 use crate::route::route;
 use crate::task::Task;
-use crate::topology::{GpuId, Topology};
-
-/// Links fuller than this are taken to be as full.
-const MOST_FULL: f64 = 0.95;
+use crate::topology::GpuId;
 
 /// A transfer of one request's KV.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,23 +20,11 @@ pub struct Transfer {
     pub seconds: f64,
 }
 
-impl Transfer {
-    /// The same where others put so many bytes a second on links. Whoever sends at a time shares a link,
-    /// so a transfer lasts longer by what the fullest of its links has left.
-    #[must_use]
-    pub fn among(&self, topology: &Topology, others: &Loads) -> Transfer {
-        let full = |link| others.on(link) / topology.usable(link);
-        let fullest = self.loads.iter().map(|(link, _)| full(link)).fold(0.0, f64::max);
-        let seconds = self.seconds / (1.0 - fullest.min(MOST_FULL));
-        Transfer { seconds, ..self.clone() }
-    }
-
-    /// Seconds after a prompt that took `service` is computed.
-    #[must_use]
-    pub fn exposed(&self, layers: u32, service: f64) -> f64 {
-        let each = 1.0 / f64::from(layers.max(1));
-        (self.seconds - service * (1.0 - each)).max(self.seconds * each)
-    }
+/// Seconds after a prompt that took `service` until KV that takes `seconds` is there.
+#[must_use]
+pub(crate) fn exposed(seconds: f64, layers: u32, service: f64) -> f64 {
+    let each = 1.0 / f64::from(layers.max(1));
+    (seconds - service * (1.0 - each)).max(seconds * each)
 }
 
 /// What a mean prompt's KV takes; `None` where the instances do not reach each other.
@@ -160,8 +145,7 @@ mod tests {
     // Correction 11: layers go as they are computed, so the prompt's own time hides all but the last.
     #[test]
     fn correction_11_layers_overlap_the_prompt() {
-        let transfer = Transfer { loads: Loads::default(), seconds: 0.08 };
-        assert!((transfer.exposed(80, 1.0) - 0.001).abs() < 1e-12);
-        assert!((transfer.exposed(80, 0.0) - 0.08).abs() < 1e-12);
+        assert!((exposed(0.08, 80, 1.0) - 0.001).abs() < 1e-12);
+        assert!((exposed(0.08, 80, 0.0) - 0.08).abs() < 1e-12);
     }
 }

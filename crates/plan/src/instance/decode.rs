@@ -10,7 +10,7 @@ use super::step::{Pipeline, Time};
 use super::{Instance, Rated, Unfit};
 use crate::queue::{Queue, largest, normal_quantile};
 use crate::spread::Spread;
-use crate::task::Task;
+use crate::task::{Lengths, Task};
 use crate::topology::GpuId;
 
 pub(super) fn rated(
@@ -18,7 +18,7 @@ pub(super) fn rated(
     instance: Instance,
     pipeline: Pipeline,
 ) -> Result<Rated, Unfit> {
-    let kept = task.prompt.mean + task.output.mean / 2.0;
+    let kept = kept(task);
     let seats: f64 = seats(task, &instance);
     let most = (pipeline.kv_tokens() / kept).min(seats);
     let z = normal_quantile(task.slo.attainment);
@@ -66,7 +66,7 @@ fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
     let mut time = pipeline.step(&Work {
         tokens,
         sequences: tokens,
-        context: tokens * (task.prompt.mean + task.output.mean / 2.0),
+        context: tokens * kept(task),
         pairs: 0.0,
         prompts: 0.0,
     });
@@ -74,9 +74,17 @@ fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
     time
 }
 
-/// The fixed point of the batch at a rate, up to a batch of `most`.
+/// Tokens of KV that a request in the batch has: its prompt's, and half of its reply's. Whoever writes
+/// more is there longer, so replies that are met there are longer than the mean.
+fn kept(task: &Task<'_>) -> f64 {
+    let Lengths { mean, cv } = task.output;
+    task.prompt.mean + mean * (1.0 + cv * cv) / 2.0
+}
+
+/// TPOT at the fixed point of the batch at a rate, up to a batch of `most`. A request meets as many
+/// others as there are on average, and is one more itself.
 pub(super) fn tpot_at(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
-    let seconds = |n: f64| step(task, pipeline, n.max(1.0)).whole;
+    let seconds = |n: f64| step(task, pipeline, n + 1.0).whole;
     let behind = |n: f64| n <= rate * task.output.mean * seconds(n);
     seconds(largest(most.max(1.0), behind))
 }

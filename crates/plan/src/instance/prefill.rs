@@ -12,6 +12,9 @@ use crate::queue::{Queue, Wait, largest};
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
 
+/// Parts of a step that is under way, from its beginning to its end.
+const PARTS: u32 = 4;
+
 pub(super) fn rated(
     task: &Task<'_>,
     instance: Instance,
@@ -59,22 +62,30 @@ fn prompt(pipeline: &Pipeline, tokens: f64, together: f64) -> Time {
     })
 }
 
-/// What prompts of each length wait beyond `base`, the wait of equal servers: in a pipeline for longer
-/// ones in front of them, stage by stage, and among ranks that step together for a step that is under
-/// way, which a share of `stepping` meets.
+/// What prompts of each length wait where equal servers make them wait `base`: in a pipeline longer for
+/// those in front of them, stage by stage.
 ///
-/// Both are exact for few prompts. How they grow with the load is fitted to simulated pipelines of 2 to
-/// 8 stages and steps of 2 to 8 ranks; what comes of it is judged in bench's `tests/judged.rs`.
-pub(super) fn waits(rated: &Rated, base: &Wait, load: f64, stepping: f64) -> Waits {
-    let each = together(&rated.instance);
+/// Exact for few prompts. How it grows with the load is fitted to simulated pipelines of 2 to 8 stages;
+/// what comes of it is judged in bench's `tests/judged.rs`.
+pub(super) fn waits(rated: &Rated, base: &Wait, load: f64) -> Waits {
     let stages = f64::from(rated.instance.parallel.pp);
     let passing = libm::pow((1.0 - load).max(0.0), 1.0 - 1.0 / stages);
+    Waits::new(|nth| base.longer(base.mean * (1.0 + rated.behind.at(nth) * passing)))
+}
+
+/// What prompts wait, among ranks that step together, for a step that is under way, which a share of
+/// `stepping` meets: chances and seconds. It is as likely to be near its end as its beginning.
+///
+/// Fitted, as above, to steps of 2 to 8 ranks.
+pub(super) fn under_way(rated: &Rated, stepping: f64) -> impl Iterator<Item = (f64, f64)> {
+    let each = together(&rated.instance);
     let step = rated.queue.interval * each;
     let residual = step * (1.0 + rated.queue.cv2) / 2.0 * (1.0 - 1.0 / (each * each));
-    Waits::new(|nth| {
-        let behind = base.mean * (1.0 + rated.behind.at(nth) * passing);
-        base.longer(behind + stepping * residual)
-    })
+    let met = if residual > 0.0 { stepping } else { 0.0 };
+    let part =
+        move |nth: u32| (met / f64::from(PARTS), (2.0 * f64::from(nth) + 1.0) / f64::from(PARTS));
+    let parts = (0..PARTS).map(part).map(move |(chance, of)| (chance, of * residual));
+    core::iter::once((1.0 - met, 0.0)).chain(parts).filter(|(chance, _)| *chance > 0.0)
 }
 
 /// The share of prompts that meet a step under way, at a rate of an instance's own.
@@ -90,8 +101,10 @@ pub(super) fn rate(task: &Task<'_>, rated: &Rated, handoff: f64) -> f64 {
     let time = task.slo.ttft - handoff;
     let good = |rate: f64| {
         let load = rate * rated.queue.interval;
-        let waits = waits(rated, &rated.queue.wait(rate), load, stepping(rated, rate));
-        rated.times.later(&waits, time) <= late
+        let waits = waits(rated, &rated.queue.wait(rate), load);
+        let steps = under_way(rated, stepping(rated, rate));
+        steps.map(|(chance, step)| chance * rated.times.later(&waits, time - step)).sum::<f64>()
+            <= late
     };
     if rated.times.beyond(time) > late {
         return 0.0;

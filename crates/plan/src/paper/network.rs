@@ -235,7 +235,7 @@ mod tests {
             assert!(printed.tpot > handed_over(task, instances.0, instances.1));
             let (fleet, rate) = (&cell.fleet, 1e-9);
             let seen = fleet.times(task, &cell.verdict, rate);
-            let kv = fleet.handed_over(task, &fleet.prefill[0], |kv| kv).unwrap().mean;
+            let kv = fleet.handed_over(task, &fleet.prefill[0]).unwrap().mean;
             let alone = fleet.prefill[0].times.mean();
             assert!(kv > 0.0 && (seen.ttft - alone - kv).abs() < 1e-6);
             assert!((seen.tpot - fleet.decode[0].tpot(task, rate)).abs() < 1e-9);

@@ -2,7 +2,7 @@
 
 use meridian_base::{Duration, Time};
 
-use super::decode::{self, Decode};
+use super::decode::{self, Decode, Running};
 use super::prefill::{self, Prefill};
 use super::report::{Record, Report, Spent};
 use super::setup::{Choose, Instance, Setup, Way};
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
             self.decode[to].outstanding -= 1;
             return self.finished(now, request);
         }
-        self.decode[to].waiting.push_back(request);
+        self.decode[to].waiting.push_back(Running::new(request));
         self.wake(now, to);
     }
 

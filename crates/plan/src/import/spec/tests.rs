@@ -60,7 +60,7 @@ fn problems_come_all_at_once() {
     let text = broken(yaml).join("\n");
     expect_test::expect![[r#"
         version: 2; use 1
-        units[0].servers[0].gpu: a1000; use a100; known are l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, h100, h200
+        units[0].servers[0].gpu: a1000; use a100; known are l4, l4-slow, l4-fast, a100, a100-40g, v100, l40s, rtx-pro-6000, rtx-4090, h100, h200
         units[0].servers[0].gpus: 0; use 1 to 64
         units[0].servers[0].card_rate: 0B/s; nothing gets through; use 1MB/s or more, or leave the field out
         units[0].servers[1].nvlink: 0B/s; nothing gets through; use 1MB/s or more, or leave the field out

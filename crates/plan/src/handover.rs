@@ -1,0 +1,177 @@
+//! When a prompt's KV has been handed over: what it takes beyond computing the prompt, where others
+//! send at the same time.
+//!
+//! Whoever sends at a time shares a link, so a transfer that meets n others takes 1 + n times as long;
+//! how many it meets is geometric, as in a queue that serves everybody at once. Layers are sent as they
+//! are computed, so only what lasts longer than the prompt is late: that is why the chances count and
+//! not the mean alone.
+
+use crate::fleet::Fleet;
+use crate::instance::Rated;
+use crate::loads::Loads;
+use crate::spread::{Spread, Waits};
+use crate::task::Task;
+use crate::topology::Topology;
+use crate::transfer::{Transfer, exposed, transfer};
+
+/// A transfer is taken to meet no more others than this on average.
+const MOST_OTHERS: f64 = 20.0;
+/// So many others are looked at one by one; further ones are taken together, at their mean.
+const OTHERS: i32 = 7;
+/// Rounds in which their number settles.
+const ROUNDS: usize = 40;
+
+/// Seconds from a prompt's turn until its KV is there, over the lengths: one distribution for each
+/// decode instance and number of others that send, with its chance.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HandOver(Vec<(f64, Spread)>);
+
+impl HandOver {
+    /// Of prompts of `from`, an instance of `fleet` whose requests put `loads` on links each, at `rate`
+    /// requests a second; `None` where there is no way.
+    pub(crate) fn new(
+        task: &Task<'_>,
+        fleet: &Fleet,
+        from: &Rated,
+        (loads, rate): (&Loads, f64),
+    ) -> Option<HandOver> {
+        let total: f64 = fleet.prefill.iter().map(|one| one.rate).sum();
+        let decode: f64 = fleet.decode.iter().map(|one| one.rate).sum();
+        let mut sent = Vec::new();
+        for to in &fleet.decode {
+            sent.push((to.rate / decode, transfer(task, &from.instance, &to.instance)?));
+        }
+        let crowd = Crowd::new(from, &sent, (loads, rate, rate * from.rate / total));
+        let lengths = lengths(task);
+        let layers = task.subject.shape.layers;
+        let mut all = Vec::new();
+        for (share, kv) in &sent {
+            let (seconds, others) = crowd.met(task.topology, kv, *share);
+            for (chance, slower) in meetings(others) {
+                let whole = kv.seconds.max(seconds * slower) / task.prompt.mean;
+                let until = |own: f64, tokens: f64| own + exposed(whole * tokens, layers, own);
+                all.push((share * chance, from.times.with(&lengths, until)));
+            }
+        }
+        Some(HandOver(all))
+    }
+
+    /// The share that is there later than `time`, where each length has waited before.
+    pub(crate) fn later(&self, waits: &Waits, time: f64) -> f64 {
+        self.0.iter().map(|(chance, one)| chance * one.later(waits, time)).sum()
+    }
+
+    /// The mean.
+    pub(crate) fn mean(&self) -> f64 {
+        self.0.iter().map(|(chance, one)| chance * one.mean()).sum()
+    }
+
+    /// The longest time that a share of `quantile` of any of them stays below.
+    pub(crate) fn within(&self, quantile: f64) -> f64 {
+        self.0.iter().map(|(_, one)| one.within(quantile)).fold(0.0, f64::max)
+    }
+}
+
+/// The prompts' lengths.
+fn lengths(task: &Task<'_>) -> Spread {
+    let longest = f64::from(task.subject.shape.context) - task.output.mean;
+    Spread::new(task.prompt, longest, |tokens| tokens)
+}
+
+/// What is on links while a prompt of an instance is handed over.
+struct Crowd {
+    /// Bytes a second on each, of the instance's own KV and of everybody else.
+    own: Loads,
+    others: Loads,
+    /// Seconds between two of its prompts, at least.
+    interval: f64,
+    /// The share of its prompts whose KV passes each link.
+    shares: Loads,
+}
+
+impl Crowd {
+    /// Around `from`, where all put `loads` on links at `rate`, and it has `own` of that.
+    fn new(
+        from: &Rated,
+        sent: &[(f64, Transfer)],
+        (loads, rate, own): (&Loads, f64, f64),
+    ) -> Crowd {
+        let (mut kv, mut shares) = (Loads::default(), Loads::default());
+        for (share, one) in sent {
+            kv.merge(&one.loads, own * share);
+            one.loads.iter().for_each(|(link, _)| shares.add(&[link], *share));
+        }
+        let mut others = Loads::default();
+        for (part, factor) in [(loads, rate), (&from.loads, -own), (&kv, -1.0)] {
+            others.merge(part, factor);
+        }
+        Crowd { own: kv, others, interval: from.queue.interval, shares }
+    }
+
+    /// The link that a transfer waits for: its seconds there alone, and how many it meets on average.
+    fn met(&self, topology: &Topology, kv: &Transfer, share: f64) -> (f64, f64) {
+        let on = |(link, bytes): (_, f64)| {
+            let rate = topology.usable(link);
+            let (seconds, own, others) =
+                (bytes / rate, self.own.on(link) / rate, self.others.on(link) / rate);
+            // Decode instances take turns, so the next one that passes here is for another.
+            let only = self.shares.on(link) <= share * (1.0 + 1e-9);
+            let apart = if only { self.interval / share } else { self.interval };
+            (seconds, on_link(seconds, (own.max(0.0), apart), others.max(0.0)))
+        };
+        let lasts = |(seconds, others): &(f64, f64)| seconds * (1.0 + others);
+        let all = kv.loads.iter().map(on);
+        all.max_by(|a, b| lasts(a).total_cmp(&lasts(b))).unwrap_or((0.0, 0.0))
+    }
+}
+
+/// How many a transfer of `seconds` meets on a link that is busy for these shares of the time, its
+/// instance's own at least `apart` seconds from each other.
+///
+/// Everybody there lasts longer by as many as there are. An instance computes one prompt after the other,
+/// so its own transfers meet each other only for what they last beyond that.
+fn on_link(seconds: f64, (own, apart): (f64, f64), others: f64) -> f64 {
+    (0..ROUNDS).fold(0.0, |met: f64, _| {
+        let beyond = (1.0 - apart / (seconds * (1.0 + met))).max(0.0);
+        ((own * beyond + others) * (1.0 + met)).min(MOST_OTHERS)
+    })
+}
+
+/// How many times as long a transfer takes that meets so many others on average, each with its chance.
+fn meetings(others: f64) -> impl Iterator<Item = (f64, f64)> {
+    let full = others / (1.0 + others);
+    let of = move |n: i32| libm::pow(full, f64::from(n));
+    let one_by_one = (0..OTHERS).map(move |n| ((1.0 - full) * of(n), 1.0 + f64::from(n)));
+    let further = (of(OTHERS), f64::from(OTHERS) + 1.0 + others);
+    one_by_one.chain([further]).filter(|(chance, _)| *chance > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Chances add up, and the mean is the transfer's own time and that of those it meets.
+    #[test]
+    fn meetings_keep_their_mean() {
+        for others in [0.0, 0.3, 2.0, 20.0] {
+            let chances: f64 = meetings(others).map(|(chance, _)| chance).sum();
+            let mean: f64 = meetings(others).map(|(chance, slower)| chance * slower).sum();
+            assert!((chances - 1.0).abs() < 1e-12, "{others}: {chances}");
+            assert!((mean - 1.0 - others).abs() < 1e-9, "{others}: {mean}");
+        }
+        assert_eq!(meetings(0.0).collect::<Vec<_>>(), [(1.0, 1.0)]);
+    }
+
+    // On a link that others fill for a share r of the time a transfer meets r / (1 - r); its instance's
+    // own ones only where they last longer than the next prompt takes; a link beyond its rate is a bound.
+    #[test]
+    fn transfers_meet_who_is_there() {
+        let met = on_link(0.1, (0.0, 1.0), 0.5);
+        assert!((met - 1.0).abs() < 1e-6, "{met}");
+        assert_eq!(on_link(0.1, (0.4, 0.2), 0.0), 0.0);
+        // 0.4 (1 + n) - 0.2 others, where each lasts 1 + n times 0.1 s and the next one is 0.05 s away.
+        let met = on_link(0.1, (0.4, 0.05), 0.0);
+        assert!((met - 0.2 / 0.6).abs() < 1e-6, "{met}");
+        assert_eq!(on_link(0.1, (0.4, 0.05), 0.7), MOST_OTHERS);
+    }
+}
