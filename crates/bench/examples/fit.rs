@@ -161,21 +161,32 @@ fn fit_gpus() {
     println!("a100: compute {a100:.3} (GORGO, Table 1)");
     let l4 = |ms: f64| bisect(|share| prefill::ttft("llama-3.1-8b", "l4", Some(share), 512), ms);
     println!("l4: compute {:.3} (SkyWalker: 300 ms)", l4(prefill::SKYWALKER_512));
-    for (name, run) in [("dense", measured::dense()), ("experts", measured::experts())] {
-        let loss = |[memory, host]: [f64; 2]| {
-            let ours = run.replay(measured::with(memory, host));
-            let off = |a: f64, b: f64| (a / b).ln().abs();
-            let pairs = ours.iter().zip(&run.measured).take(measured::FITTED);
-            pairs.map(|(a, b)| off(a.ttft, b.ttft) + off(a.tpot, b.tpot)).sum::<f64>()
-        };
-        let grid = (30..96).step_by(3).flat_map(|m| (1..60).map(move |h| (m, h)));
-        let best = grid
-            .map(|(m, h)| [f64::from(m) / 100.0, f64::from(h) / 10.0])
-            .map(|pair| (loss(pair), pair))
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .unwrap();
-        println!("rtx-pro-6000, {name}: memory and host {:?}", best.1);
+    let grid = |most: u32, step: f64| (1..most).map(move |at| f64::from(at) * step);
+    for (name, run) in [("rtx-pro-6000", measured::dense()), ("rtx-4090", measured::scarce())] {
+        let pairs = grid(34, 0.03).flat_map(|m| grid(60, 0.1).map(move |h| [m, h]));
+        let best = nearest(&run, pairs, |[memory, host]| measured::with(memory, host));
+        println!("{name}: memory and host {best:.3?}");
     }
+    let run = measured::split();
+    let pairs = grid(20, 0.05).flat_map(|l| grid(40, 4e-6).map(move |r| [l, r]));
+    let between = |[link, reduce]: [f64; 2]| Efficiency { link, reduce, ..run.efficiency() };
+    let best = nearest(&run, pairs, between);
+    println!("rtx-pro-6000: link {:.2} and reduce {:.0} us", best[0], best[1] * 1e6);
+}
+
+/// The pair with which a run's first requests are nearest to what was measured.
+fn nearest(
+    run: &measured::Run,
+    pairs: impl Iterator<Item = [f64; 2]>,
+    efficiency: impl Fn([f64; 2]) -> Efficiency,
+) -> [f64; 2] {
+    let off = |a: f64, b: f64| (a / b).ln().abs();
+    let loss = |pair| {
+        let ours = run.replay(efficiency(pair));
+        let both = ours.iter().zip(&run.measured).take(measured::FITTED);
+        both.map(|(a, b)| off(a.ttft, b.ttft) + off(a.tpot, b.tpot)).sum::<f64>()
+    };
+    pairs.map(|pair| (loss(pair), pair)).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1
 }
 
 fn main() {

@@ -13,6 +13,8 @@ pub mod procedure;
 pub mod silicon;
 pub mod statistics;
 
+use std::ops::Range;
+
 use points::Side;
 use silicon::Silicon;
 use statistics::{error, quantile};
@@ -146,36 +148,37 @@ pub fn run(every: usize) -> (Vec<Row>, Silicon) {
     (rows, silicon)
 }
 
-/// vLLM's own requests on the RTX PRO 6000.
+/// vLLM's own requests.
 #[must_use]
 pub fn measured_rows() -> Vec<Row> {
-    let dense = measured::dense();
-    let experts = measured::experts();
-    let name = "vLLM on RTX PRO 6000, ";
-    let llama = format!("{name}Llama-3.1-8B");
-    let qwen = format!("{name}Qwen3-30B-A3B, data parallel 2");
-    let mut rows = Vec::new();
-    let [memory, host] = measured::EXPERTS_FITTED;
-    let (fitted, own) = (measured::efficiency(), measured::with(memory, host));
-    let (first, rest) = (0..measured::FITTED, measured::FITTED..300);
-    let parts = [
-        (&llama, &dense, fitted, "first 100 (fitted)", first.clone(), false),
-        (&llama, &dense, fitted, "other 200 (judged)", rest.clone(), true),
-        (&qwen, &experts, fitted, "all 300 (judged)", 0..300, true),
-        (&qwen, &experts, own, "first 100 (fitted on them)", first, false),
-        (&qwen, &experts, own, "other 200 (fitted on the first 100)", rest, false),
+    let pro = |what: &str| format!("vLLM on RTX PRO 6000, {what}");
+    let fitted = [
+        (pro("Llama-3.1-8B"), measured::dense()),
+        (pro("Qwen3-32B, tensor parallel 2"), measured::split()),
+        ("vLLM on RTX 4090, Llama-3.1-8B".to_owned(), measured::scarce()),
     ];
-    for (check, run, efficiency, part, range, judged) in parts {
-        let ours = run.replay(efficiency);
-        let pairs = || ours[range.clone()].iter().zip(&run.measured[range.clone()]);
-        let ttft: Vec<f64> = pairs().map(|(a, b)| error(a.ttft, b.ttft)).collect();
-        let tpot: Vec<f64> = pairs().map(|(a, b)| error(a.tpot, b.tpot)).collect();
-        for (measure, errors) in [("TTFT", ttft), ("TPOT", tpot)] {
-            let row = Row::of_errors(check, part, measure, &errors);
-            rows.push(if judged { row.within(0.10).within_p90(0.20) } else { row });
-        }
+    let first = 0..measured::FITTED;
+    let mut rows = Vec::new();
+    for (check, run) in &fitted {
+        rows.extend(requests(check, run, ("first 100 (fitted)", first.clone())));
+        let rest = requests(check, run, ("other 200 (judged)", first.end..300));
+        rows.extend(rest.map(|row| row.within(0.10).within_p90(0.20)));
     }
+    let check = pro("Qwen3-30B-A3B, data parallel 2");
+    let unseen = requests(&check, &measured::experts(), ("all 300 (judged)", 0..300));
+    rows.extend(unseen.map(|row| row.within(0.10).within_p90(0.20)));
     rows
+}
+
+/// TTFT and TPOT of some requests of a run.
+fn requests(check: &str, run: &measured::Run, (part, range): (&str, Range<usize>)) -> [Row; 2] {
+    let ours = run.replay(run.efficiency());
+    let errors = |of: fn(&measured::Timing) -> f64| -> Vec<f64> {
+        let pairs = ours[range.clone()].iter().zip(&run.measured[range.clone()]);
+        pairs.map(|(a, b)| error(of(a), of(b))).collect()
+    };
+    let row = |measure, errors: &[f64]| Row::of_errors(check, part, measure, errors);
+    [row("TTFT", &errors(|one| one.ttft)), row("TPOT", &errors(|one| one.tpot))]
 }
 
 /// The points of H100 and H200: all together, then each group's judged points for the reader.

@@ -37,13 +37,15 @@ fn every_point_is_accounted_for() {
     }
 }
 
-// vLLM's own requests: the dense run is within its targets on the requests it was not fitted on.
-// The mixture of experts is not, which this test says so that an improvement is noticed.
+// vLLM's own requests: every dense run is within its targets on the requests it was not fitted on, also
+// split over two GPUs, and where KV is full. So is a mixture of experts that nothing was fitted on but for
+// its TTFT, which this test says so that an improvement is noticed.
 #[test]
 fn measured_requests_are_near_vllm_s() {
-    let missed = met(&measured_rows());
-    assert!(missed.iter().all(|check| check.contains("Qwen3-30B-A3B")), "{missed:?}");
-    assert_eq!(missed.len(), 2, "{missed:?}");
+    let rows = measured_rows();
+    let missed: Vec<_> = rows.iter().filter(|row| row.met() == Some(false)).collect();
+    assert_eq!(missed.len(), 1, "{missed:?}");
+    assert!(missed[0].check.contains("Qwen3-30B-A3B") && missed[0].measure == "TTFT", "{missed:?}");
 }
 
 // GORGO's slope, SkyWalker's L4 and the LRU curve of a real trace are within their targets.

@@ -20,6 +20,9 @@
 //! token, (1 - k/n)^T of them stay untouched. Decodes run as one recorded graph; a step with prompts
 //! in it launches each kernel by itself, and is never faster than that.
 //!
+//! Ranks that share experts step together, each with prompts of its own. Fewer prompts than ranks leave
+//! ranks waiting: a step then takes as long as if those had prompts, too.
+//!
 //! It does not know kernels, tiles or clocks, nor that some experts are liked better than others.
 
 use meridian_base::Duration;
@@ -71,6 +74,8 @@ pub struct Terms {
     pub token: f64,
     /// Computing the output head for one sequence.
     pub head: f64,
+    /// Ranks that compute prompts of their own and step together; 0 or 1 is one.
+    pub ranks: f64,
     /// Reading one token of context.
     pub kv: f64,
     /// One query-context pair.
@@ -91,14 +96,22 @@ impl Terms {
     /// The time of one step, in seconds.
     #[must_use]
     pub fn seconds(&self, work: &Work) -> f64 {
-        let compute = self.token * work.tokens + self.head * work.sequences;
+        let unshared = self.unshared(work.prompts);
+        let decodes = work.sequences - work.prompts;
+        let tokens = decodes + unshared * (work.tokens - decodes);
+        let compute = self.token * tokens + self.head * work.sequences;
         let weights = self.weights + self.experts_read(work.tokens);
         let matrices = libm::sqrt(weights * weights + compute * compute);
-        let attention = self.kv * work.context + self.pair * work.pairs;
-        let reductions = self.reduce + self.token_reduce * work.tokens;
+        let attention = self.kv * work.context + self.pair * work.pairs * unshared;
+        let reductions = self.reduce + self.token_reduce * tokens;
         let gpu = matrices + attention + reductions;
         let gpu = if work.prompts > 0.0 { gpu.max(self.launch) } else { gpu };
         gpu + self.step + self.sequence * work.sequences
+    }
+
+    /// How many times as long prompts take as when all ranks have some.
+    fn unshared(&self, prompts: f64) -> f64 {
+        if prompts > 0.0 { (self.ranks / prompts).max(1.0) } else { 1.0 }
     }
 
     /// The time to read the experts that `tokens` tokens touch.
@@ -151,6 +164,18 @@ mod tests {
         mixed.prefill(0, 10);
         assert!((terms.seconds(&decode) - 0.011).abs() < 1e-9);
         assert!((terms.seconds(&mixed) - 0.031).abs() < 1e-9);
+    }
+
+    // One prompt on one of two ranks takes as long as two, one on each; decodes are spread evenly.
+    #[test]
+    fn a_prompt_alone_is_not_shared_out() {
+        let terms = Terms { token: 0.001, pair: 1e-6, ranks: 2.0, ..Terms::default() };
+        let (mut one, mut two, mut decodes) = (Work::default(), Work::default(), Work::default());
+        one.prefill(0, 100);
+        (0..2).for_each(|_| two.prefill(0, 100));
+        (0..3).for_each(|_| decodes.decode(10));
+        assert!((terms.seconds(&one) - terms.seconds(&two)).abs() < 1e-12);
+        assert!((terms.seconds(&decodes) - 0.003).abs() < 1e-12);
     }
 
     // The two roofs: few tokens cost the reading, many the computing.

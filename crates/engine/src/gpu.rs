@@ -1,7 +1,7 @@
 //! The GPUs: what the datasheet says, and how much of it an engine gets.
 //!
 //! Datasheet constants are those of NVIDIA's aiconfigurator (Apache-2.0, `systems/*.yaml`), for the
-//! RTX PRO 6000 NVIDIA's own datasheet. What separates a datasheet from a serving engine (kernels,
+//! RTX PRO 6000 and 4090 NVIDIA's own datasheets. What separates a datasheet from a serving engine (kernels,
 //! the scheduler's Python, launches, sampling) is an [`Efficiency`], fitted end to end, not kernel
 //! by kernel; each row says against what, and how wrong it may be. docs/calibration.md has the
 //! commands. Rows of [`TUNED`](crate::TUNED) are nearer to the truth for one model and one engine.
@@ -110,7 +110,7 @@ const A100: Gpu = Gpu {
 };
 
 /// Every GPU there is a profile for.
-pub const GPUS: [Gpu; 10] = [
+pub const GPUS: [Gpu; 11] = [
     L4,
     Gpu {
         name: "l4-slow",
@@ -159,18 +159,42 @@ pub const GPUS: [Gpu; 10] = [
         fp8_flops: 1007.6e12,
         link: 64e9,
         // The H100's row with two coefficients of its own: the share of the bandwidth, and 0.6 of
-        // what the engine spends beside the GPU (a later vLLM, a faster host).
+        // what the engine spends beside the GPU (a later vLLM, a faster host); and two of the way
+        // between two of them, which is PCIe through the host.
         efficiency: Efficiency {
             memory: 0.87,
             step: 0.6 * VLLM.step,
             sequence: 0.6 * VLLM.sequence,
             launch: 0.6 * VLLM.launch,
+            link: 0.30,
+            reduce: 88e-6,
             ..VLLM
         },
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests \
-                     (Llama-3.1-8B); median error of the other 200: TTFT 2 %, TPOT 1 %; a mixture \
-                     of experts on two of them, unseen: 53 % and 27 %",
+                     (Llama-3.1-8B); median error of the other 200: TTFT 2 %, TPOT 1 %; link and \
+                     reduce: the first 100 of a run of Qwen3-32B on two; of the other 200: 2 % and \
+                     3 %; a mixture of experts on two, unseen: 25 % and 3 %",
+            error: 0.05,
+        },
+    },
+    Gpu {
+        name: "rtx-4090",
+        memory: 25_769_803_776.0,
+        bandwidth: 1008e9,
+        flops: 165.2e12,
+        fp8_flops: 330.3e12,
+        link: 32e9,
+        efficiency: Efficiency {
+            memory: 0.99,
+            step: 0.1 * VLLM.step,
+            sequence: 0.1 * VLLM.sequence,
+            launch: 0.1 * VLLM.launch,
+            ..VLLM
+        },
+        source: Source {
+            fitted: "memory and host: the first 100 of 300 measured vLLM requests (Llama-3.1-8B, \
+                     KV for some forty of them); median error of the other 200: TTFT 1 %, TPOT 2 %",
             error: 0.05,
         },
     },

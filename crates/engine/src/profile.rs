@@ -106,6 +106,7 @@ impl Terms {
             experts: model.expert_bytes() / gpus / bandwidth,
             touch: touch(model),
             token: 2.0 * model.linear_params() / flops,
+            ranks: 1.0,
             head: 2.0 * model.head_params() / (gpu.flops * efficiency.compute * gpus),
             kv: model.kv_read_bytes(tp) / bandwidth,
             pair: model.pair_flops() / (gpu.flops * efficiency.attention * gpus),
@@ -135,6 +136,7 @@ impl Terms {
         ] {
             *shared /= gpus;
         }
+        terms.ranks = gpus;
         terms.reduce = if ranks > 1 { exchanges * efficiency.reduce } else { 0.0 };
         terms.token_reduce = moved / (gpu.link * efficiency.link);
         terms

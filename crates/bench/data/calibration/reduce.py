@@ -2,7 +2,7 @@
 """Makes the files of this folder from the published ones. Standard library only.
 
     python3 crates/bench/data/calibration/reduce.py --silicon e2e_ttft_tpot.csv.gz \
-        --vllm DIR --sharegpt sharegpt_llama31_8b_300.jsonl.gz --mooncake conversation_trace.jsonl.gz
+        --llmservingsim CHECKOUT --mooncake conversation_trace.jsonl.gz
 
 SOURCE.md says where the inputs come from. e2e_ttft_tpot.csv.gz is silicon_sample.csv of
 aiconfigurator-core with the concurrency parsed out of silicon_data_source into its own column.
@@ -14,6 +14,13 @@ import json
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Our file, the run, and the workload that it sent.
+RUNS = {
+    "llama-3.1-8b": ("RTXPRO6000/Llama-3.1-8B", "llama-3.1-8b"),
+    "llama-3.1-8b-rtx4090": ("RTX4090/Llama-3.1-8B", "llama-3.1-8b"),
+    "qwen3-32b": ("RTXPRO6000/Qwen3-32B", "qwen3-32b"),
+    "qwen3-30b-a3b": ("RTXPRO6000/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+}
 SYSTEMS = {"h100_sxm": "h100", "h200_sxm": "h200"}
 
 
@@ -59,19 +66,30 @@ def parents(requests):
     return found
 
 
-def vllm(directory, sharegpt):
-    with gzip.open(sharegpt, "rt") as file:
-        blocks = [json.loads(line)["hash_ids_with_output"] for line in file]
-    for name, run in (("llama-3.1-8b", "llama31_8b_tp1"), ("qwen3-30b-a3b", "qwen3_30b_a3b")):
-        with open(f"{directory}/rtxpro6000_{run}_requests.csv") as file:
-            rows = list(csv.DictReader(file))
-        # The prompts of the second run were not published: nothing shared is assumed.
-        links = parents(blocks) if name == "llama-3.1-8b" else [(0, 0)] * len(rows)
+def vllm(checkout):
+    """Each run of bench/examples, with its prompts from workloads."""
+    for name, (run, prompts) in RUNS.items():
+        with open(f"{checkout}/workloads/sharegpt-{prompts}-300-sps10.jsonl") as file:
+            texts = [json.loads(line) for line in file]
+        tokens = [text["input_tok_ids"] + text["output_tok_ids"] for text in texts]
+        links = parents([chained(ids) for ids in tokens])
+        with open(f"{checkout}/bench/examples/{run}/vllm/requests.jsonl") as file:
+            rows = sorted((json.loads(line) for line in file),
+                          key=lambda row: int(row["request_id"].removeprefix("bench-")))
+        start = min(row["queued_ts"] for row in rows)
         with open(f"{HERE}/vllm-{name}.csv", "w") as out:
             print("arrival_s,prompt,reply,ttft_ms,tpot_ms,parent,shared_blocks", file=out)
             for row, (parent, shared) in zip(rows, links):
-                print(",".join([row["arrival_s"], row["input_toks"], row["output_toks"],
-                                row["ttft_ms"], row["tpot_ms"], str(parent), str(shared)]), file=out)
+                first, last = row["first_token_ts"], row["last_token_ts"]
+                ttft = (first - row["queued_ts"]) * 1e3
+                tpot = (last - first) * 1e3 / max(row["output_toks"] - 1, 1)
+                print(f"{row['queued_ts'] - start:.6f},{row['input_toks']},{row['output_toks']},"
+                      f"{ttft:.3f},{tpot:.4f},{parent},{shared}", file=out)
+
+
+def chained(ids, block=16):
+    """A name for each whole block that stands for all tokens up to its end."""
+    return [hash(tuple(ids[:end])) for end in range(block, len(ids) + 1, block)]
 
 
 def mooncake(path):
@@ -85,11 +103,11 @@ def mooncake(path):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("silicon", "vllm", "sharegpt", "mooncake"):
+    for name in ("silicon", "llmservingsim", "mooncake"):
         arguments.add_argument(f"--{name}", required=True)
     arguments = arguments.parse_args()
     silicon(arguments.silicon)
-    vllm(arguments.vllm, arguments.sharegpt)
+    vllm(arguments.llmservingsim)
     mooncake(arguments.mooncake)
 
 

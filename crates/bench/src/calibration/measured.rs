@@ -1,14 +1,11 @@
-//! Two measured vLLM runs, request by request.
+//! Four measured vLLM runs, request by request.
 //!
-//! 300 ShareGPT requests at ten a second on RTX PRO 6000 GPUs, more than they can serve, so that
-//! queueing makes most of the TTFT (casys-kaist/LLMServingSim, MIT). Two coefficients, the share of
-//! the bandwidth and what the engine spends beside the GPU, are fitted on the first 100 requests of
-//! the dense run; the other 200 and the whole run of the mixture of experts (two data-parallel ranks
-//! that share the experts) judge them.
-//!
-//! The mixture of experts fails that judgement: its steps are slower than its bytes and the ranks'
-//! exchanges explain. It is shown a second time with the same two coefficients fitted on its own
-//! first 100 requests.
+//! 300 ShareGPT requests at ten a second, more than the GPUs can serve, so that queueing makes most of
+//! the TTFT (casys-kaist/LLMServingSim, MIT). Two coefficients are fitted on the first 100 requests of
+//! each of three runs, which the other 200 judge: on an RTX PRO 6000 the share of the bandwidth and what
+//! the engine spends beside the GPU; on two of them, over which a larger model is split, the way between
+//! them; on an RTX 4090, where KV has room for a tenth of the requests, the first two again. A mixture of
+//! experts on two RTX PRO 6000 (data-parallel ranks that share them) is judged with what those gave.
 
 use meridian_base::{RequestId, Time, mix};
 use meridian_engine::{
@@ -16,7 +13,7 @@ use meridian_engine::{
     TokenOutputs,
 };
 
-/// Requests of the dense run that the coefficients were fitted on.
+/// Requests of a run that its coefficients were fitted on.
 pub const FITTED: usize = 100;
 
 /// What vLLM takes of a request outside its steps, in seconds: the H100's row with Qwen3-32B in bf16,
@@ -38,23 +35,15 @@ pub struct Run {
     requests: Vec<(Time, Submission)>,
     /// What vLLM showed.
     pub measured: Vec<Timing>,
-    config: fn(Efficiency) -> Config,
+    gpu: Gpu,
+    config: fn(Gpu) -> Config,
 }
-
-/// The efficiency of the GPU's table row, fitted on the dense run.
-#[must_use]
-pub fn efficiency() -> Efficiency {
-    gpu().efficiency
-}
-
-/// The share of the bandwidth and the host's factor, fitted on the experts' own first requests.
-pub const EXPERTS_FITTED: [f64; 2] = [0.93, 2.6];
 
 /// The H100's efficiency with this share of the bandwidth and this factor on what the engine spends
-/// beside the GPU: the two coefficients of a run.
+/// beside the GPU: the two coefficients of a run on one GPU.
 #[must_use]
 pub fn with(memory: f64, host: f64) -> Efficiency {
-    let base = Gpu::named("h100").expect("the table has it").efficiency;
+    let base = gpu("h100").efficiency;
     Efficiency {
         memory,
         step: host * base.step,
@@ -64,34 +53,60 @@ pub fn with(memory: f64, host: f64) -> Efficiency {
     }
 }
 
-fn gpu() -> Gpu {
-    Gpu::named("rtx-pro-6000").expect("the table has it")
+fn gpu(name: &str) -> Gpu {
+    Gpu::named(name).expect("the table has it")
 }
 
-/// Llama-3.1-8B on one GPU.
+fn model(name: &str) -> Model {
+    Model::named(name).expect("the table has it")
+}
+
+/// Llama-3.1-8B on one RTX PRO 6000.
 #[must_use]
 pub fn dense() -> Run {
-    let config = |efficiency| {
-        let model = Model::named("llama-3.1-8b").expect("the table has it");
-        let profile = Profile::new(model, gpu().with_efficiency(efficiency), 1);
+    let config = |gpu| {
+        let profile = Profile::new(model("llama-3.1-8b"), gpu, 1);
         settings(profile.expect("8 billion parameters fit 96 GB"), 1)
     };
-    run(include_str!("../../data/calibration/vllm-llama-3.1-8b.csv"), config)
+    let csv = include_str!("../../data/calibration/vllm-llama-3.1-8b.csv");
+    run(csv, gpu("rtx-pro-6000"), config)
 }
 
-/// Qwen3-30B-A3B on two GPUs, data parallel with expert parallel.
+/// Qwen3-32B, each layer split over two of them.
+#[must_use]
+pub fn split() -> Run {
+    let config = |gpu| {
+        let profile = Profile::new(model("qwen3-32b"), gpu, 2);
+        settings(profile.expect("32 billion parameters fit twice 96 GB"), 1)
+    };
+    run(include_str!("../../data/calibration/vllm-qwen3-32b.csv"), gpu("rtx-pro-6000"), config)
+}
+
+/// Llama-3.1-8B on an RTX 4090, whose KV vLLM found to be 2,588 blocks: most requests wait for room,
+/// and some that run lose theirs. 256 sequences a step.
+#[must_use]
+pub fn scarce() -> Run {
+    let config = |gpu| {
+        let profile = Profile::new(model("llama-3.1-8b"), gpu, 1);
+        let profile = profile.expect("8 billion parameters fit 24 GB");
+        Config { max_num_seqs: 256, ..settings(profile, 1).with_kv_blocks(2588) }
+    };
+    let csv = include_str!("../../data/calibration/vllm-llama-3.1-8b-rtx4090.csv");
+    run(csv, gpu("rtx-4090"), config)
+}
+
+/// Qwen3-30B-A3B on two RTX PRO 6000, data parallel with expert parallel.
 #[must_use]
 pub fn experts() -> Run {
-    let config = |efficiency| {
-        let model = Model::named("qwen3-30b-a3b").expect("the table has it");
-        let gpu = gpu().with_efficiency(efficiency);
-        let profile = Profile::expert_parallel(model, gpu, 2);
+    let config = |gpu| {
+        let profile = Profile::expert_parallel(model("qwen3-30b-a3b"), gpu, 2);
         settings(profile.expect("30 billion parameters fit 96 GB"), 2)
     };
-    run(include_str!("../../data/calibration/vllm-qwen3-30b-a3b.csv"), config)
+    let csv = include_str!("../../data/calibration/vllm-qwen3-30b-a3b.csv");
+    run(csv, gpu("rtx-pro-6000"), config)
 }
 
-/// The engine arguments of both runs: 128 sequences and 2,048 tokens a step, on each rank.
+/// The engine arguments of all runs: 128 sequences and 2,048 tokens a step, on each rank.
 fn settings(profile: Profile, ranks: u32) -> Config {
     let mut config = Config::new(profile);
     config.max_num_seqs = 128 * ranks;
@@ -101,7 +116,7 @@ fn settings(profile: Profile, ranks: u32) -> Config {
     config
 }
 
-fn run(csv: &str, config: fn(Efficiency) -> Config) -> Run {
+fn run(csv: &str, gpu: Gpu, config: fn(Gpu) -> Config) -> Run {
     let (mut requests, mut measured) = (Vec::new(), Vec::new());
     let mut blocks: Vec<Vec<u64>> = Vec::new();
     for (id, row) in csv.lines().skip(1).enumerate() {
@@ -128,17 +143,23 @@ fn run(csv: &str, config: fn(Efficiency) -> Config) -> Run {
     }
     // Client threads recorded a few arrivals out of order.
     requests.sort_by_key(|(at, _): &(Time, Submission)| *at);
-    Run { requests, measured, config }
+    Run { requests, measured, gpu, config }
 }
 
 impl Run {
+    /// The efficiency of the GPU's table row.
+    #[must_use]
+    pub fn efficiency(&self) -> Efficiency {
+        self.gpu.efficiency
+    }
+
     /// What the engine model shows for the same requests.
     ///
     /// # Panics
     /// When a request does not end.
     #[must_use]
     pub fn replay(&self, efficiency: Efficiency) -> Vec<Timing> {
-        let config = (self.config)(efficiency);
+        let config = (self.config)(self.gpu.with_efficiency(efficiency));
         let mut engine = Engine::new(config, 1).expect("the settings go together");
         let mut rows = vec![Timing::default(); self.requests.len()];
         let mut requests = self.requests.iter().peekable();

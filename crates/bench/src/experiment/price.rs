@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     /// The papers' cards: planned on and simulated, and nowhere priced.
-    const UNPRICED: [&str; 2] = ["a100-40g", "v100"];
+    const UNPRICED: [&str; 3] = ["a100-40g", "v100", "rtx-4090"];
 
     // Every row has a price, and every GPU that the engine model knows has a row, but for those that
     // are not for rent there.

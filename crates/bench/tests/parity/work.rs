@@ -71,6 +71,7 @@ pub(crate) fn engine(load: &Load) -> Config {
         launch: slow * t.launch,
         step: slow * t.step,
         sequence: slow * t.sequence,
+        ..Terms::default()
     };
     Config { max_num_seqs: 6, ..Config::new(profile) }.with_kv_blocks(load.kv_blocks)
 }
