@@ -79,7 +79,8 @@ async fn at_replica(shared: &Worker, job: &Job, member: &Member) -> Result<Begun
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
-    let answered = shared.upstream.send(&member.dial, &job.method, &job.path, &headers, &job.body);
+    let upstream = shared.upstream(member);
+    let answered = upstream.send(&member.dial, &job.method, &job.path, &headers, &job.body);
     let Answered { head, mut body } = answered.await?;
     // The head may be here long before the first piece: its report is of now.
     crate::probe::piggyback(shared, member, &head.headers);

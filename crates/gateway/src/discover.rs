@@ -191,6 +191,6 @@ async fn capacity(shared: &Shared, member: &Member, name: EngineName) -> signals
 /// A page that was answered with success.
 async fn page(shared: &Shared, member: &Member, path: &str) -> Option<Bytes> {
     let limit = shared.config.timeouts.probe.0;
-    let page = shared.upstream.get(&member.dial, path, limit).await.ok()?;
+    let page = shared.asking(member).get(&member.dial, path, limit).await.ok()?;
     page.status.is_success().then_some(page.body)
 }

@@ -58,14 +58,14 @@ async fn ask(shared: &Shared, member: &Member) -> Result<Load, AttemptError> {
     let found = member.found();
     let engine = found.engine.and_then(engine);
     let Some((engine, path)) = engine.and_then(|e| e.probe_path().map(|p| (e, p))) else {
-        let page = shared.upstream.get(&member.dial, "/health", limit).await?;
+        let page = shared.asking(member).get(&member.dial, "/health", limit).await?;
         // A server without /health that answers is alive all the same.
         return match page.status.is_server_error() {
             true => Err(AttemptError::replica(format!("GET /health: {}", page.status))),
             false => Ok(Load::default()),
         };
     };
-    let page = shared.upstream.get(&member.dial, path, limit).await?;
+    let page = shared.asking(member).get(&member.dial, path, limit).await?;
     if !page.status.is_success() {
         return Err(AttemptError::replica(format!("GET {path}: {}", page.status)));
     }

@@ -12,7 +12,7 @@ use crate::access::AccessNow;
 use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::explain::Explained;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Member};
 use crate::limits::Bound;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
@@ -27,7 +27,10 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
-    pub(crate) upstream: Upstream,
+    /// To replicas of this region, for all but requests.
+    pub(crate) near: Upstream,
+    /// To those of others.
+    pub(crate) far: Upstream,
     pub(crate) metrics: Metrics,
     pub(crate) pins: Pins,
     pub(crate) ratios: Ratios,
@@ -55,6 +58,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What reaches a replica, for all but requests.
+    pub(crate) fn asking(&self, member: &Member) -> &Upstream {
+        if member.rtt().is_zero() { &self.near } else { &self.far }
+    }
+
     pub(crate) fn isolates(&self) -> bool {
         self.config.isolation == Isolation::Tenant
     }

@@ -4,8 +4,12 @@
 //! it, so a piece of an answer goes from socket to socket within one poll: nothing is woken, and
 //! pieces that arrived together leave together. Measured against a pool with a task for each
 //! connection, this halves the processor time of a streamed answer.
+//!
+//! To open one takes a round trip. Within a region that is nothing; to a replica of another one it is
+//! as long again as the first token is on its way, so some lie ready there beside those in use, and
+//! all take turns, so that none lies unused until it is closed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -31,6 +35,8 @@ use crate::tenants::API_KEY;
 /// and cpp-httplib (llama.cpp) close theirs, so that a request seldom meets a connection that is
 /// just going away.
 const KEEP: Duration = Duration::from_secs(4);
+/// Connections that lie ready to each replica of another region.
+const READY: usize = 2;
 /// Largest status page read, bytes: vLLM's metrics with many LoRA labels stay well below.
 const MOST_PAGE: usize = 8 << 20;
 
@@ -39,7 +45,18 @@ pub(crate) struct Upstream {
     connect: Duration,
     /// What replicas ask for.
     key: Option<HeaderValue>,
-    idle: Arc<Mutex<HashMap<Authority, Vec<Idle>>>>,
+    /// Connections that are to lie ready, to each replica.
+    ready: usize,
+    lines: Arc<Mutex<HashMap<Authority, Lines>>>,
+}
+
+/// Connections to one replica that nobody uses.
+#[derive(Default)]
+struct Lines {
+    /// The longest unused in front.
+    idle: VecDeque<Idle>,
+    /// Under way to lie ready.
+    opening: usize,
 }
 
 struct Idle {
@@ -80,7 +97,12 @@ impl Upstream {
             value.set_sensitive(true);
             value
         });
-        Upstream { connect: config.timeouts.connect.0, key, idle: Arc::default() }
+        Upstream { connect: config.timeouts.connect.0, key, ready: 0, lines: Arc::default() }
+    }
+
+    /// To replicas of other regions.
+    pub(crate) fn far(config: &Config) -> Upstream {
+        Upstream { ready: READY, ..Upstream::new(config) }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -103,7 +125,9 @@ impl Upstream {
         // A kept connection may be closed by the other side in this very moment. Where nothing of
         // the request was sent, a new connection gets it; otherwise it may have been taken, and
         // the attempt has failed.
-        if let Some(line) = self.kept(replica).await {
+        let kept = self.kept(replica).await;
+        self.make_ready(replica);
+        if let Some(line) = kept {
             match self.exchange(line, replica, request()?).await {
                 Err(Failed { unsent: true, .. }) => {}
                 result => return result.map_err(|failed| failed.error),
@@ -138,14 +162,50 @@ impl Upstream {
         }
     }
 
-    /// A kept connection that is still open, the most recently used first.
+    /// A kept connection that is still open: the most recently used, or where some lie ready the
+    /// least recently.
     async fn kept(&self, replica: &Authority) -> Option<Line> {
+        let next = |lines: &mut Lines| match self.ready {
+            0 => lines.idle.pop_back(),
+            _ => lines.idle.pop_front(),
+        };
         loop {
-            let idle = self.idle.lock().expect("no panic while held").get_mut(replica)?.pop()?;
+            let idle = self.of(replica, next)?;
             let mut line = idle.line;
             if idle.since.elapsed() < KEEP && poll_fn(|cx| Poll::Ready(line.is_open(cx))).await {
                 return Some(line);
             }
+        }
+    }
+
+    /// Opens what is missing of those that are to lie ready.
+    fn make_ready(&self, replica: &Authority) {
+        if self.ready == 0 {
+            return;
+        }
+        let missing = self.of(replica, |lines| {
+            let missing = self.ready.saturating_sub(lines.idle.len() + lines.opening);
+            lines.opening += missing;
+            missing
+        });
+        for _ in 0..missing {
+            let (upstream, replica) = (self.clone(), replica.clone());
+            tokio::spawn(async move {
+                let line = upstream.open(&replica).await;
+                upstream.of(&replica, |lines| lines.opening -= 1);
+                // Why it failed the next request is told, if there is one.
+                if let Ok(line) = line {
+                    upstream.keep(&replica, line);
+                }
+            });
+        }
+    }
+
+    fn of<T>(&self, replica: &Authority, f: impl FnOnce(&mut Lines) -> T) -> T {
+        let mut lines = self.lines.lock().expect("no panic while held");
+        match lines.get_mut(replica) {
+            Some(lines) => f(lines),
+            None => f(lines.entry(replica.clone()).or_default()),
         }
     }
 
@@ -203,15 +263,11 @@ impl Upstream {
 
     /// Keeps a connection for the next request, and closes those kept too long.
     fn keep(&self, replica: &Authority, line: Line) {
-        let mut idle = self.idle.lock().expect("no panic while held");
-        let kept = match idle.get_mut(replica) {
-            Some(kept) => kept,
-            None => idle.entry(replica.clone()).or_default(),
-        };
-        kept.push(Idle { line, since: Instant::now() });
-        // The oldest are in front.
-        let old = kept.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
-        kept.drain(..old);
+        self.of(replica, |Lines { idle, .. }| {
+            idle.push_back(Idle { line, since: Instant::now() });
+            let old = idle.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
+            idle.drain(..old);
+        });
     }
 }
 
@@ -306,4 +362,65 @@ fn describe(error: &dyn std::error::Error) -> String {
         cause = next;
     }
     format!("{error}: {cause}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// A replica that answers everything, as long as the test runs.
+    async fn replica() -> Authority {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = hyper::service::service_fn(|_| async {
+                    let nothing = http_body_util::Empty::<Bytes>::new();
+                    Ok::<_, std::convert::Infallible>(http::Response::new(nothing))
+                });
+                let server = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
+            }
+        });
+        address.parse().expect("an address is an authority")
+    }
+
+    fn config() -> Config {
+        let yaml = "version: 1\nreplicas:\n- url: http://127.0.0.1:1\n";
+        Config::read(yaml).expect("it is a configuration")
+    }
+
+    fn idle(upstream: &Upstream, replica: &Authority) -> usize {
+        upstream.of(replica, |lines| lines.idle.len())
+    }
+
+    // Beside the connection that a request used, as many as were asked for lie ready for the next ones;
+    // each taken is made up for. Near replicas have those alone that were used.
+    #[tokio::test]
+    async fn far_replicas_have_connections_ready() {
+        let replica = replica().await;
+        let far = Upstream::far(&config());
+        far.get(&replica, "/health", SOON).await.expect("it answers");
+        let settled = |many: usize| {
+            let (far, replica) = (&far, &replica);
+            async move {
+                while idle(far, replica) != many {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::time::timeout(SOON, settled(1 + READY)).await.expect("they are opened");
+        for _ in 0..=READY {
+            assert!(far.kept(&replica).await.is_some(), "nobody has to connect");
+        }
+        far.make_ready(&replica);
+        far.make_ready(&replica);
+        tokio::time::timeout(SOON, settled(READY)).await.expect("they are opened, and once");
+
+        let near = Upstream::new(&config());
+        near.get(&replica, "/health", SOON).await.expect("it answers");
+        assert_eq!(idle(&near, &replica), 1);
+    }
 }

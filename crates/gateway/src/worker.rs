@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use crate::body::Body;
 use crate::certificates::ClientTls;
 use crate::error::Error;
+use crate::fleet::Member;
 use crate::limits::{Bound, Permit};
 use crate::proxy::{self, Origin};
 use crate::shared::Shared;
@@ -35,7 +36,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// What one thread serves with.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    pub(crate) upstream: Upstream,
+    upstream: Upstream,
 }
 
 impl Worker {
@@ -45,6 +46,12 @@ impl Worker {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// What reaches a replica: this thread's own connections, or those to other regions that all
+    /// threads share.
+    pub(crate) fn upstream(&self, member: &Member) -> &Upstream {
+        if member.rtt().is_zero() { &self.upstream } else { &self.shared.far }
     }
 }
 

@@ -114,7 +114,7 @@ async fn talk(
         .keep_alive_timeout(peers.config.gone.0);
     let peer = from.clone();
     let streams = Bound::new(1);
-    let upstream = shared.upstream.clone();
+    let upstream = shared.near.clone();
     let worker = Arc::new(Worker::new(shared, upstream));
     let service = service_fn(move |request: Request<Incoming>| {
         let (worker, peers, from) = (worker.clone(), peers.clone(), from.clone());
