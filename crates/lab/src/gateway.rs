@@ -100,8 +100,7 @@ impl GatewaySpec {
             yaml.push_str("resume: {}\n");
         }
         if let Some(url) = &self.control {
-            let view = view.display();
-            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view}}}");
+            let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view:?}}}");
         }
         if let Some(peers) = &self.peers {
             // Prefixes are shared between those whose secret is the same.

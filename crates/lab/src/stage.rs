@@ -19,7 +19,7 @@ use crate::cpu::{Busy, Ticks};
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
 
 /// Guard: the longest that a gateway may take to find everybody, and a load to end.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The fleet, and what its clients do.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,11 @@
 //! Live beside simulated: both columns, and whether the systems stand in the same order.
 
+use std::cmp::Ordering;
+
 use crate::experiment::claim::number;
 use crate::experiment::grid::Grid;
 use crate::experiment::metric::{self, Metric};
+use crate::experiment::stats;
 use crate::experiment::table::Table;
 
 /// What both columns are shown of.
@@ -74,17 +77,46 @@ fn both(live: &Grid<'_>, simulated: &Grid<'_>, group: &[usize]) -> Table {
     table
 }
 
+/// A system and a figure of it under each seed.
+struct Standing {
+    name: String,
+    by_seed: Vec<f64>,
+}
+
+impl Standing {
+    fn mean(&self) -> f64 {
+        self.by_seed.iter().sum::<f64>() / self.by_seed.len() as f64
+    }
+
+    /// Whether a figure of this one is clearly above or below the other's: by more than 5 %, and
+    /// over several seeds so that the 95 % interval of the ratio leaves 1 out.
+    fn against(&self, other: &Self) -> Ordering {
+        let Some(ratio) = stats::ratio_of_means(&self.by_seed, &other.by_seed) else {
+            return Ordering::Equal;
+        };
+        let level = (self.mean() - other.mean()).abs() <= LEVEL * self.mean().max(other.mean());
+        let several = self.by_seed.len() > 1;
+        if level || (several && ratio.low <= 1.0 && ratio.high >= 1.0) {
+            return Ordering::Equal;
+        }
+        ratio.mean.total_cmp(&1.0)
+    }
+}
+
 /// For each figure the systems from best to worst, on both sides.
 fn orders(live: &Grid<'_>, simulated: &Grid<'_>, groups: &[Vec<usize>]) -> Table {
-    let heading = "Systems from best to worst (= where they are within 5 % of each other)";
+    let heading = "Systems from best to worst (= where they cannot be told apart: they are within \
+                   5 % of each other, or the 95 % interval of their ratio over seeds holds 1)";
     let mut table = Table::new(heading, &["on", "figure", "live", "simulated", "same order"]);
     for group in groups {
         for (name, more) in ORDERED {
-            let Some(metric) = metric::find(name) else { continue };
-            let of = |grid: &Grid<'_>| -> Option<Vec<(String, f64)>> {
+            let Some((place, _)) = metric::find(name) else { continue };
+            let of = |grid: &Grid<'_>| -> Option<Vec<Standing>> {
                 let one = |cell: &usize| {
                     let name = grid.plan.system(grid.cells[*cell]).to_owned();
-                    Some((name, value(grid, *cell, metric)?))
+                    let by_seed: Option<Vec<f64>> =
+                        grid.by_seed(*cell, place).into_iter().collect();
+                    Some(Standing { name, by_seed: by_seed? })
                 };
                 group.iter().map(one).collect()
             };
@@ -101,30 +133,29 @@ fn orders(live: &Grid<'_>, simulated: &Grid<'_>, groups: &[Vec<usize>]) -> Table
     table
 }
 
-fn in_order(systems: &[(String, f64)], more: bool) -> String {
-    let mut sorted: Vec<&(String, f64)> = systems.iter().collect();
-    sorted.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+fn in_order(systems: &[Standing], more: bool) -> String {
+    let mut sorted: Vec<&Standing> = systems.iter().collect();
+    let by_mean = |a: &&Standing, b: &&Standing| a.mean().total_cmp(&b.mean());
+    sorted.sort_by(|a, b| if more { by_mean(b, a) } else { by_mean(a, b) });
     let mut text = String::new();
-    for (at, (name, value)) in sorted.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| sorted[before].1);
-        let sign = if before.is_some_and(|b| is_level(b, *value)) { " = " } else { ", " };
-        text.push_str(before.map_or("", |_| sign));
-        text.push_str(name);
+    for (at, system) in sorted.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| sorted[before].against(system));
+        text.push_str(match before {
+            None => "",
+            Some(Ordering::Equal) => " = ",
+            Some(_) => ", ",
+        });
+        text.push_str(&system.name);
     }
     text
 }
 
-fn is_level(a: f64, b: f64) -> bool {
-    (a - b).abs() <= LEVEL * a.abs().max(b.abs())
-}
-
 /// No two systems stand one way live and the other way simulated, clearly on both sides.
-fn is_same_order(live: &[(String, f64)], simulated: &[(String, f64)]) -> bool {
+fn is_same_order(live: &[Standing], simulated: &[Standing]) -> bool {
     let pairs = (0..live.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     let turned = |(i, j): (usize, usize)| {
-        let (a, b) = (live[i].1 - live[j].1, simulated[i].1 - simulated[j].1);
-        let clear = !is_level(live[i].1, live[j].1) && !is_level(simulated[i].1, simulated[j].1);
-        clear && (a > 0.0) != (b > 0.0)
+        let (a, b) = (live[i].against(&live[j]), simulated[i].against(&simulated[j]));
+        a != Ordering::Equal && a == b.reverse()
     };
     !pairs.into_iter().any(turned)
 }
@@ -133,14 +164,18 @@ fn is_same_order(live: &[(String, f64)], simulated: &[(String, f64)]) -> bool {
 mod tests {
     use super::*;
 
-    fn systems(values: [f64; 3]) -> Vec<(String, f64)> {
-        ["a", "b", "c"].into_iter().map(str::to_owned).zip(values).collect()
+    fn systems<const N: usize>(values: [[f64; N]; 3]) -> Vec<Standing> {
+        let one = |(name, by_seed): (&str, [f64; N])| Standing {
+            name: name.to_owned(),
+            by_seed: by_seed.to_vec(),
+        };
+        ["a", "b", "c"].into_iter().zip(values).map(one).collect()
     }
 
     // Best first, whichever way is better; those within 5 % of each other stand level.
     #[test]
     fn orders_are_written_best_first() {
-        let values = systems([10.0, 10.1, 20.0]);
+        let values = systems([[10.0], [10.1], [20.0]]);
         assert_eq!(in_order(&values, false), "a = b, c");
         assert_eq!(in_order(&values, true), "c, b = a");
     }
@@ -148,9 +183,21 @@ mod tests {
     // Two systems that change places break the order only where both sides tell them apart.
     #[test]
     fn only_clear_differences_break_an_order() {
-        let live = systems([10.0, 12.0, 20.0]);
-        assert!(is_same_order(&live, &systems([1.0, 2.0, 3.0])));
-        assert!(!is_same_order(&live, &systems([2.0, 1.0, 3.0])));
-        assert!(is_same_order(&live, &systems([2.0, 1.99, 3.0])));
+        let live = systems([[10.0], [12.0], [20.0]]);
+        assert!(is_same_order(&live, &systems([[1.0], [2.0], [3.0]])));
+        assert!(!is_same_order(&live, &systems([[2.0], [1.0], [3.0]])));
+        assert!(is_same_order(&live, &systems([[2.0], [1.99], [3.0]])));
+    }
+
+    // Seeds tell apart what differs the same way under each of them, and not what takes turns.
+    #[test]
+    fn seeds_that_take_turns_are_level() {
+        let steady = systems([[10.0, 40.0, 20.0], [11.0, 46.0, 23.0], [90.0, 90.0, 90.0]]);
+        assert_eq!(in_order(&steady, false), "a, b, c");
+        let turns = systems([[10.0, 40.0, 20.0], [30.0, 20.0, 30.0], [90.0, 90.0, 90.0]]);
+        assert_eq!(in_order(&turns, false), "a = b, c");
+        let turned = systems([[11.0, 46.0, 23.0], [10.0, 40.0, 20.0], [90.0, 90.0, 90.0]]);
+        assert!(!is_same_order(&steady, &turned));
+        assert!(is_same_order(&turns, &turned));
     }
 }

@@ -15,6 +15,10 @@ use crate::experiment::runner::{Observed, Progress};
 use crate::experiment::table::Table;
 use crate::load::{ErrorKind, Record};
 
+/// Seeds of a cell that play side by side: a fleet of a dozen processes takes some twentieth of two
+/// cores, and each knows its own alone.
+const TOGETHER: usize = 5;
+
 /// Plays each cell under each seed; beside what was seen stands how busy the machine was.
 ///
 /// # Errors
@@ -32,26 +36,42 @@ pub(super) fn all(
     let mut observed = Vec::new();
     let runs = cells.len() * seeds.len();
     for cell in cells {
+        let price = build::replica_price(&plan.fleets[cell.fleet]);
         let mut by_seed = Vec::new();
-        for seed in seeds {
-            let name = format!(
-                "{}, {}, {}, seed {seed}",
-                plan.workload(*cell),
-                plan.fleet(*cell),
-                plan.system(*cell)
-            );
-            let stage = stage(plan, *cell, *seed)?;
-            let (report, busy) = runtime.block_on(one(&stage)).with_context(|| name.clone())?;
-            let Busy { idle, fleet } = busy;
-            let percent = |share: f64| format!("{:.0}", share * 100.0);
-            machine.row([name.clone(), percent(idle), percent(fleet), percent(busy.others())]);
-            let price = build::replica_price(&plan.fleets[cell.fleet]);
-            by_seed.push(Observed::of(report, price, false));
-            progress(machine.rows.len(), runs, &format!("live: {name}"));
+        for seeds in seeds.chunks(TOGETHER) {
+            let played =
+                tokio::task::LocalSet::new().block_on(&runtime, together(plan, *cell, seeds))?;
+            for (name, (report, busy)) in played {
+                let Busy { idle, fleet } = busy;
+                let percent = |share: f64| format!("{:.0}", share * 100.0);
+                machine.row([name.clone(), percent(idle), percent(fleet), percent(busy.others())]);
+                by_seed.push(Observed::of(report, price, false));
+                progress(machine.rows.len(), runs, &format!("live: {name}"));
+            }
         }
         observed.push(by_seed);
     }
     Ok((observed, machine))
+}
+
+/// Plays a cell under each of `seeds` at once; what came out has its name beside it.
+async fn together(
+    plan: &Plan,
+    cell: Cell,
+    seeds: &[u64],
+) -> anyhow::Result<Vec<(String, (Report, Busy))>> {
+    let at = [plan.workload(cell), plan.fleet(cell), plan.system(cell)].join(", ");
+    let mut playing = Vec::new();
+    for seed in seeds {
+        let stage = stage(plan, cell, *seed)?;
+        let task = tokio::task::spawn_local(async move { one(&stage).await });
+        playing.push((format!("{at}, seed {seed}"), task));
+    }
+    let mut played = Vec::new();
+    for (name, task) in playing {
+        played.push((name.clone(), task.await?.context(name)?));
+    }
+    Ok(played)
 }
 
 async fn one(stage: &Stage) -> anyhow::Result<(Report, Busy)> {

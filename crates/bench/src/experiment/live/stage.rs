@@ -11,7 +11,7 @@ use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::spec::{Fleet, Load, Measure, System, Topology};
 
 /// Longer than any reply takes: what was sent within the window is brought to its end.
-const DRAIN: &str = "180s";
+const DRAIN: &str = "500s";
 
 /// The processes of `cell` under `seed`.
 ///
