@@ -26,6 +26,7 @@ use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use meridian_wire::config::Gateway as Config;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 
 use crate::body::Parts;
 use crate::error::AttemptError;
@@ -45,8 +46,9 @@ pub(crate) struct Upstream {
     connect: Duration,
     /// What replicas ask for.
     key: Option<HeaderValue>,
-    /// Connections that are to lie ready, to each replica.
-    ready: usize,
+    /// Where connections to other regions are opened: all threads share them, and a connection ends
+    /// with the runtime that opened it, which a thread's own may do in the middle of an answer.
+    far: Option<Handle>,
     lines: Arc<Mutex<HashMap<Authority, Lines>>>,
 }
 
@@ -97,12 +99,13 @@ impl Upstream {
             value.set_sensitive(true);
             value
         });
-        Upstream { connect: config.timeouts.connect.0, key, ready: 0, lines: Arc::default() }
+        Upstream { connect: config.timeouts.connect.0, key, far: None, lines: Arc::default() }
     }
 
-    /// To replicas of other regions.
+    /// To replicas of other regions; for all threads, on the runtime of whoever calls, which outlives
+    /// theirs.
     pub(crate) fn far(config: &Config) -> Upstream {
-        Upstream { ready: READY, ..Upstream::new(config) }
+        Upstream { far: Some(Handle::current()), ..Upstream::new(config) }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -165,9 +168,9 @@ impl Upstream {
     /// A kept connection that is still open: the most recently used, or where some lie ready the
     /// least recently.
     async fn kept(&self, replica: &Authority) -> Option<Line> {
-        let next = |lines: &mut Lines| match self.ready {
-            0 => lines.idle.pop_back(),
-            _ => lines.idle.pop_front(),
+        let next = |lines: &mut Lines| match self.far {
+            None => lines.idle.pop_back(),
+            Some(_) => lines.idle.pop_front(),
         };
         loop {
             let idle = self.of(replica, next)?;
@@ -180,18 +183,16 @@ impl Upstream {
 
     /// Opens what is missing of those that are to lie ready.
     fn make_ready(&self, replica: &Authority) {
-        if self.ready == 0 {
-            return;
-        }
+        let Some(home) = &self.far else { return };
         let missing = self.of(replica, |lines| {
-            let missing = self.ready.saturating_sub(lines.idle.len() + lines.opening);
+            let missing = READY.saturating_sub(lines.idle.len() + lines.opening);
             lines.opening += missing;
             missing
         });
         for _ in 0..missing {
             let (upstream, replica) = (self.clone(), replica.clone());
-            tokio::spawn(async move {
-                let line = upstream.open(&replica).await;
+            home.spawn(async move {
+                let line = upstream.dial(&replica).await;
                 upstream.of(&replica, |lines| lines.opening -= 1);
                 // Why it failed the next request is told, if there is one.
                 if let Ok(line) = line {
@@ -210,6 +211,13 @@ impl Upstream {
     }
 
     async fn open(&self, replica: &Authority) -> Result<Line, AttemptError> {
+        let Some(home) = &self.far else { return self.dial(replica).await };
+        let (upstream, to) = (self.clone(), replica.clone());
+        let opened = home.spawn(async move { upstream.dial(&to).await }).await;
+        opened.unwrap_or_else(|_| Err(AttemptError::replica("this gateway ends")))
+    }
+
+    async fn dial(&self, replica: &Authority) -> Result<Line, AttemptError> {
         let address = (replica.host().trim_matches(['[', ']']), replica.port_u16().unwrap_or(80));
         let stream = match tokio::time::timeout(self.connect, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
@@ -366,6 +374,8 @@ fn describe(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     const SOON: Duration = Duration::from_secs(10);
@@ -422,5 +432,47 @@ mod tests {
         let near = Upstream::new(&config());
         near.get(&replica, "/health", SOON).await.expect("it answers");
         assert_eq!(idle(&near, &replica), 1);
+    }
+
+    // A thread of the gateway may be through and gone while another one brings an answer over a
+    // connection that the first one asked for.
+    #[tokio::test]
+    async fn an_answer_from_afar_outlives_the_thread_that_asked() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let go = Arc::new(tokio::sync::Notify::new());
+        let told = go.clone();
+        tokio::spawn(async move {
+            // Those that lie ready ask nothing.
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let told = told.clone();
+                tokio::spawn(async move {
+                    let asked = stream.read(&mut [0; 1024]).await.expect("it asks");
+                    assert!(asked > 0, "nobody hangs up before");
+                    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab";
+                    stream.write_all(head).await.expect("it is there");
+                    told.notified().await;
+                    stream.write_all(b"cd").await.expect("it is there");
+                    std::future::pending::<()>().await;
+                });
+            }
+        });
+        let far = Upstream::far(&config());
+        let asked = tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let replica = address.parse().expect("an address is an authority");
+            let nothing = Parts::new(Default::default());
+            let headers = HeaderMap::new();
+            let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
+            runtime.expect("a runtime").block_on(answer)
+        });
+        let asked = tokio::time::timeout(SOON, asked).await.expect("somebody answers");
+        let answered = match asked.expect("it did not panic") {
+            Ok(answered) => answered,
+            Err(error) => panic!("not answered: {error}"),
+        };
+        go.notify_one();
+        let body = tokio::time::timeout(SOON, answered.body.collect()).await.expect("it goes on");
+        assert_eq!(body.expect("it is whole").to_bytes(), "abcd");
     }
 }
