@@ -155,15 +155,16 @@ impl World {
 
     fn engine_said(&mut self, replica: u32, output: engine::Output) {
         match output {
-            engine::Output::Admitted { id, cached_tokens, .. } => {
-                if let Some(flight) = self.flights.get_mut(id) {
-                    flight.cached = cached_tokens;
-                }
-            }
             engine::Output::Tokens { id, at, .. } => self.stream_first(replica, id, at),
-            engine::Output::Finished { why: engine::StopReason::Abort, .. }
+            // What an admission found cached is the engine's to say at the end: one after a
+            // preemption finds the request's own blocks.
+            engine::Output::Admitted { .. }
+            | engine::Output::Finished { why: engine::StopReason::Abort, .. }
             | engine::Output::Preempted { .. } => {}
-            engine::Output::Finished { id, at, .. } => {
+            engine::Output::Finished { id, at, usage, .. } => {
+                if let Some(flight) = self.flights.get_mut(id) {
+                    flight.cached = usage.cached_tokens;
+                }
                 self.stream_end(replica, id, at, Outcome::Done);
             }
             engine::Output::Refused { id, at, why } => {

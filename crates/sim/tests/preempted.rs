@@ -1,0 +1,35 @@
+//! What an answer says of its prompt when its request was preempted on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_routing::policy;
+use meridian_sim::{Load, Source, Topology, run};
+use meridian_workload::Sessions;
+
+mod world;
+
+// No two prompts share a block, and replies outgrow the KV: what a request finds cached when it is
+// admitted again is its own, computed here a moment ago. No engine reports that, and a gateway that
+// heard it would believe its index wrong.
+#[test]
+fn own_blocks_are_no_cache_hits() {
+    let mut scenario = world::three_regions(1, Topology::RegionLocal, "round_robin", 1);
+    scenario.system.admission = meridian_routing::Admission::Blind;
+    for replica in &mut scenario.replicas {
+        replica.engine = replica.engine.with_kv_blocks(512);
+    }
+    let once = Sessions { turns: 1, system_bytes: 0, question_bytes: 2_000, max_tokens: 400 };
+    let source = Source::Closed {
+        clients: 40,
+        generator: Arc::new(once),
+        ramp: Duration::ZERO,
+        programs: None,
+        day: None,
+    };
+    scenario.loads = vec![Load { region: 0, source, may_run_in: None }];
+    let report = run(scenario).expect("a possible scenario");
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert!(report.requests.len() > 20, "{} answers", report.requests.len());
+    assert_eq!(report.requests.iter().map(|r| r.cached_tokens).max(), Some(0));
+}
