@@ -21,10 +21,8 @@ mod tests;
 
 use alloc::vec::Vec;
 use free::FreeList;
-use meridian_base::Seeded;
-
-/// By block hash or request id.
-pub(crate) type NumberMap<K, V> = hashbrown::HashMap<K, V, Seeded>;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// Tokens in one block.
 pub const BLOCK_TOKENS: u32 = 16;
@@ -35,19 +33,28 @@ pub const fn blocks_for(tokens: u32) -> u32 {
     tokens.div_ceil(BLOCK_TOKENS)
 }
 
+/// One block. What it holds is looked for by the `hash` that names it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
+    hash: u64,
     references: u32,
-    hash: Option<u64>,
+    named: bool,
 }
 
 /// All KV blocks of one replica: shared by reference, found by hash, evicted oldest first.
 #[derive(Clone, Debug)]
 pub struct KvCache {
     blocks: Vec<Block>,
-    index: NumberMap<u64, u32>,
+    /// The named blocks. Hashes stand in the blocks alone: a simulation turns many replicas, and this
+    /// is looked into for every block of every request.
+    index: HashTable<u32>,
     free: FreeList,
     evictions: u64,
+}
+
+/// Where the index looks for a block hash.
+fn spread(hash: u64) -> u64 {
+    meridian_base::mix(0, hash)
 }
 
 impl KvCache {
@@ -56,47 +63,47 @@ impl KvCache {
     pub fn new(blocks: u32) -> KvCache {
         KvCache {
             blocks: alloc::vec![Block::default(); blocks as usize],
-            index: NumberMap::with_capacity_and_hasher(blocks as usize, Seeded::default()),
+            index: HashTable::with_capacity(blocks as usize),
             free: FreeList::full(blocks),
             evictions: 0,
         }
     }
 
+    /// The block that `hash` names, if it is held.
+    fn find(&self, hash: u64) -> Option<u32> {
+        let is_it = |block: &u32| self.blocks[*block as usize].hash == hash;
+        self.index.find(spread(hash), is_it).copied()
+    }
+
     /// Counts the leading `hashes` whose blocks are held. Costs one lookup a match.
     #[must_use]
     pub fn matched(&self, hashes: &[u64]) -> u32 {
-        hashes.iter().take_while(|hash| self.index.contains_key(*hash)).count() as u32
+        hashes.iter().take_while(|hash| self.find(**hash).is_some()).count() as u32
     }
 
-    /// Whether a sequence of `blocks` blocks in all, the leading `shared` of them held already,
-    /// fits now.
+    /// References the leading blocks of `hashes` that are held and appends them to the empty `table`,
+    /// if a sequence of `blocks` blocks in all, these among them, fits now. Returns how many they are;
+    /// `None`, and changes nothing, where it does not fit. Costs one lookup a match.
     #[must_use]
-    pub fn fits(&self, shared: &[u64], blocks: u32) -> bool {
-        let fresh = blocks.saturating_sub(shared.len() as u32);
-        if fresh > self.free.len() {
-            return false;
+    pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Vec<u32>) -> Option<u32> {
+        debug_assert!(table.is_empty(), "a sequence shares what it begins with");
+        table.extend(hashes.iter().map_while(|hash| self.find(*hash)));
+        let shared = table.len() as u32;
+        let idle = |block: &&u32| self.blocks[**block as usize].references == 0;
+        // A match that nobody references waits in the free list, and leaves it.
+        let taken = blocks.saturating_sub(shared) + table.iter().filter(idle).count() as u32;
+        if taken > self.free.len() {
+            table.clear();
+            return None;
         }
-        let idle = shared.iter().filter(|hash| self.is_idle(**hash)).count() as u32;
-        fresh + idle <= self.free.len()
-    }
-
-    fn is_idle(&self, hash: u64) -> bool {
-        self.index.get(&hash).is_some_and(|&block| self.blocks[block as usize].references == 0)
-    }
-
-    /// References the blocks of `hashes` and appends them to `table`.
-    ///
-    /// # Panics
-    /// When one of them is not held: call [`matched`](Self::matched) first.
-    pub fn share(&mut self, hashes: &[u64], table: &mut Vec<u32>) {
-        for hash in hashes {
-            let block = *self.index.get(hash).expect("shared hashes were matched just before");
-            if self.blocks[block as usize].references == 0 {
-                self.free.remove(block);
+        for block in table {
+            let entry = &mut self.blocks[*block as usize];
+            if entry.references == 0 {
+                self.free.remove(*block);
             }
-            self.blocks[block as usize].references += 1;
-            table.push(block);
+            entry.references += 1;
         }
+        Some(shared)
     }
 
     /// Grows `table` to `blocks` blocks, evicting as needed. Returns false, and changes nothing,
@@ -110,11 +117,13 @@ impl KvCache {
         for _ in 0..fresh {
             let block = self.free.pop().expect("as many as needed were counted above");
             let entry = &mut self.blocks[block as usize];
-            if let Some(hash) = entry.hash.take() {
-                self.index.remove(&hash);
+            entry.references = 1;
+            if core::mem::take(&mut entry.named) {
+                let hash = spread(entry.hash);
+                let held = self.index.find_entry(hash, |held| *held == block);
+                held.expect("a named block is in the index").remove();
                 self.evictions += 1;
             }
-            entry.references = 1;
             table.push(block);
         }
         true
@@ -123,13 +132,16 @@ impl KvCache {
     /// Names the contents of a referenced block, so that later prompts find it. Does nothing when
     /// another block holds the same already.
     pub fn name(&mut self, block: u32, hash: u64) {
-        let entry = &mut self.blocks[block as usize];
-        assert!(entry.references > 0, "only a referenced block has contents to name");
-        if entry.hash.is_some() || self.index.contains_key(&hash) {
-            return;
+        let Block { references, named, .. } = self.blocks[block as usize];
+        assert!(references > 0, "only a referenced block has contents to name");
+        let blocks = &self.blocks;
+        let of = |held: &u32| blocks[*held as usize].hash;
+        let place =
+            self.index.entry(spread(hash), |held| of(held) == hash, |held| spread(of(held)));
+        if let (false, Entry::Vacant(place)) = (named, place) {
+            place.insert(block);
+            self.blocks[block as usize] = Block { hash, references, named: true };
         }
-        entry.hash = Some(hash);
-        self.index.insert(hash, block);
     }
 
     /// Gives all blocks of `table` back and empties it.
@@ -137,9 +149,9 @@ impl KvCache {
         while let Some(block) = table.pop() {
             let entry = &mut self.blocks[block as usize];
             entry.references -= 1;
-            match (entry.references, entry.hash) {
-                (0, Some(_)) => self.free.push_back(block),
-                (0, None) => self.free.push_front(block),
+            match (entry.references, entry.named) {
+                (0, true) => self.free.push_back(block),
+                (0, false) => self.free.push_front(block),
                 _ => {}
             }
         }
@@ -184,15 +196,15 @@ impl KvCache {
             free[block as usize] = true;
         }
         assert_eq!(self.free.iter().count() as u32, self.free.len(), "length of the free list");
-        let mut hashed = 0;
+        let mut named = 0;
         for (id, block) in self.blocks.iter().enumerate() {
             assert_eq!(block.references, counted[id], "references of block {id}");
             assert_eq!(block.references == 0, free[id], "block {id} is free when unreferenced");
-            if let Some(hash) = block.hash {
-                hashed += 1;
-                assert_eq!(self.index.get(&hash), Some(&(id as u32)), "block {id} is in the index");
+            if block.named {
+                named += 1;
+                assert_eq!(self.find(block.hash), Some(id as u32), "block {id} is in the index");
             }
         }
-        assert_eq!(hashed, self.index.len(), "the index names no block without a hash");
+        assert_eq!(named, self.index.len(), "the index holds no block without a name");
     }
 }

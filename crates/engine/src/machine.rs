@@ -26,13 +26,13 @@ mod tests;
 use crate::config::{Config, ConfigError};
 use crate::input::{Input, Submission};
 use crate::kv::KvCache;
-use crate::kv::NumberMap;
 use crate::output::{Output, Refusal, StopReason};
 use crate::sequence::{Place, Sequence};
 use crate::stats::Stats;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{Duration, RequestId, Rng, Time};
+use hashbrown::HashMap;
+use meridian_base::{Duration, RequestId, Rng, Seeded, Time};
 use step::Step;
 
 /// A model of one inference engine. See the [crate documentation](crate).
@@ -44,7 +44,7 @@ pub struct Engine {
     /// All sequences, by slot; empty slots are in `vacant`.
     slots: Vec<Option<Sequence>>,
     vacant: Vec<u32>,
-    by_id: NumberMap<u64, u32>,
+    by_id: HashMap<u64, u32, Seeded>,
     arrived: VecDeque<u32>,
     pending: VecDeque<u32>,
     /// In order of admission, so that the last is the latest.
@@ -74,7 +74,7 @@ impl Engine {
             kv: KvCache::new(config.kv_blocks),
             slots: Vec::new(),
             vacant: Vec::new(),
-            by_id: NumberMap::default(),
+            by_id: HashMap::default(),
             arrived: VecDeque::new(),
             pending: VecDeque::new(),
             running: Vec::new(),

@@ -56,9 +56,9 @@ impl Sequence {
 
     /// Hashes that a cached prefix may be taken from: whole blocks, and never the last token,
     /// which must be computed to get the next one (vLLM's rule).
-    pub(crate) fn reusable(&self) -> &[u64] {
+    pub(crate) fn reusable_blocks(&self) -> usize {
         let blocks = (self.tokens().saturating_sub(1) / crate::BLOCK_TOKENS) as usize;
-        &self.hashes[..blocks.min(self.hashes.len())]
+        blocks.min(self.hashes.len())
     }
 
     pub(crate) fn usage(&self) -> Usage {

@@ -106,12 +106,16 @@ fn kv_blocks_agree_with_a_naive_twin() {
                 let shared = cache.matched(&hashes) as usize;
                 assert_eq!(shared, twin.matched(&hashes), "seed {seed}");
                 let (mut table, mut twins) = (Vec::new(), Vec::new());
-                let fits = cache.fits(&hashes[..shared], length as u32);
-                cache.share(&hashes[..shared], &mut table);
-                twin.share(&hashes[..shared], &mut twins);
-                let grown = cache.grow(&mut table, length as u32);
-                assert_eq!(grown, fits, "fits foretells grow, seed {seed}");
-                assert_eq!(grown, twin.grow(&mut twins, length), "seed {seed}");
+                // What fits is shared and can be grown; what does not leaves no trace.
+                if cache.share(&hashes, length as u32, &mut table).is_some() {
+                    twin.share(&hashes[..shared], &mut twins);
+                    assert!(cache.grow(&mut table, length as u32), "seed {seed}");
+                    assert!(twin.grow(&mut twins, length), "seed {seed}");
+                } else {
+                    let idle = |h: &&u64| twin.references[twin.find(**h).unwrap()] == 0;
+                    let idle = hashes[..shared].iter().filter(idle).count();
+                    assert!(length - shared + idle > twin.free.len(), "seed {seed}");
+                }
                 live.push((table, twins, hashes));
             }
             if let Some((table, twins, hashes)) = live.last() {

@@ -38,11 +38,11 @@ pub fn found(trace: &[Vec<u64>], blocks: u32) -> f64 {
     let mut cache = KvCache::new(blocks);
     let (mut found, mut all, mut table) = (0, 0, Vec::new());
     for hashes in trace {
-        let shared = cache.matched(hashes);
-        found += u64::from(shared);
-        all += hashes.len() as u64;
-        cache.share(&hashes[..shared as usize], &mut table);
-        assert!(cache.grow(&mut table, hashes.len() as u32), "no request is larger than the cache");
+        let blocks = hashes.len() as u32;
+        let shared = cache.share(hashes, blocks, &mut table);
+        found += u64::from(shared.expect("no request is larger than the cache"));
+        all += u64::from(blocks);
+        assert!(cache.grow(&mut table, blocks), "what fits can be grown");
         for (block, hash) in table.iter().zip(hashes) {
             cache.name(*block, *hash);
         }

@@ -128,12 +128,8 @@ impl Engine {
     /// tokens so found.
     fn take_prefix(&mut self, slot: u32) -> Option<u32> {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-        let needed = blocks_for(s.tokens());
-        let shared = self.kv.matched(s.reusable());
-        if !self.kv.fits(&s.hashes[..shared as usize], needed) {
-            return None;
-        }
-        self.kv.share(&s.hashes[..shared as usize], &mut s.table);
+        let (needed, reusable) = (blocks_for(s.tokens()), s.reusable_blocks());
+        let shared = self.kv.share(&s.hashes[..reusable], needed, &mut s.table)?;
         s.named = shared;
         Some(shared * crate::BLOCK_TOKENS)
     }
