@@ -152,9 +152,9 @@ impl Held {
         late.min_by_key(|(served, e)| (*served, e.since, e.id)).map(|(_, e)| e.id)
     }
 
-    /// Whether anybody has waited for long enough to be promised room.
-    pub(crate) fn may_promise(&self, now: Time) -> bool {
-        self.oldest().is_some_and(|e| self.is_due(now, e.since))
+    /// When the oldest will have waited for long enough to be promised room.
+    pub(crate) fn promise_due(&self) -> Option<Time> {
+        self.oldest().map(|e| e.since + self.config.promise)
     }
 
     /// Whether who came at `since` has waited for long enough to be promised room.

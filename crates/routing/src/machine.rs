@@ -292,6 +292,8 @@ struct Sent {
 
 /// Held requests are looked at again at least this often: a policy may wait for time itself.
 const RETICK: Duration = Duration::from_millis(50);
+/// The same while nobody has room: news opens somebody, or nothing does.
+const CLOSED_RETICK: Duration = Duration::from_secs(1);
 /// A region without arrivals for this long is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 

@@ -52,7 +52,7 @@ impl World {
             }
         }
         self.tell_soon(gateway);
-        self.wake_for_news(gateway);
+        self.turned(gateway);
     }
 
     fn obey(&mut self, gateway: u16, output: Output) {

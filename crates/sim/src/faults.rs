@@ -33,6 +33,7 @@ impl World {
             Fault::LinkDown(from, to) => self.link_down(from, to),
             Fault::LinkUp(from, to) => self.network.set(from, to, true),
         }
+        self.news_everywhere();
     }
 
     fn each_gateway(&mut self, region: usize, act: fn(&mut World, u16)) {
@@ -58,7 +59,7 @@ impl World {
         let there = &mut self.replicas[at as usize];
         there.up = false;
         there.restart();
-        there.remember(self.now);
+        self.remember(at);
         for id in self.flights.ids(|f| f.replica == Some(at)) {
             let Some(flight) = self.flights.get(id) else { continue };
             let (attempt, gateway) = (flight.attempt, flight.peer.unwrap_or(flight.entry));
@@ -80,7 +81,7 @@ impl World {
 
     pub(crate) fn replica_up(&mut self, at: u32) {
         self.replicas[at as usize].up = true;
-        self.replicas[at as usize].remember(self.now);
+        self.remember(at);
     }
 
     fn gateway_down(&mut self, at: u16) {

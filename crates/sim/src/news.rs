@@ -4,8 +4,9 @@
 //! hardly any is looked at: a gateway decides when a request arrives, or when it holds some. So the
 //! lazy way keeps a short history of each replica, and of each gateway's digests, and shows a
 //! gateway that is about to decide just what the newest message would have told it: the state at
-//! the time that the probe would have got there. While requests are held, any message may release
-//! one, and the gateway wakes when the next is due.
+//! the time that the probe would have got there. While requests are held, a message may release one,
+//! and the gateway wakes when the next is due: any message where somebody has room that no held
+//! request took, else one that may show room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use meridian_base::{Duration, ReplicaId, Time, mix};
 use meridian_routing::{Digest, Input};
 
 use crate::event::Event;
+use crate::gateway::Gateway;
+use crate::replica::Replica;
 use crate::scenario::News;
 use crate::world::World;
 
@@ -38,6 +41,8 @@ pub(crate) struct Shown {
     version: u64,
     /// When it wakes for the next message.
     wake: Option<Time>,
+    /// Its digests may show room: it holds nothing, or somebody has room there.
+    lively: bool,
 }
 
 /// What a gateway was shown of a replica.
@@ -240,43 +245,100 @@ impl World {
         }
     }
 
-    /// A gateway that holds requests wakes when the next message would reach it.
-    pub(crate) fn wake_for_news(&mut self, gateway: u16) {
-        let at = usize::from(gateway);
-        if !self.lazy() || self.gateways[at].machine.held_len() == 0 {
+    /// Remembers what a replica shows from now on, and wakes who waits for that.
+    pub(crate) fn remember(&mut self, replica: u32) {
+        if self.replicas[replica as usize].remember(self.now) {
+            self.wake_all_for_news();
+        }
+    }
+
+    /// What nobody could foresee happened: everybody looks at what comes next.
+    pub(crate) fn news_everywhere(&mut self) {
+        self.replicas.iter_mut().for_each(|replica| replica.opened = self.now);
+        self.wake_all_for_news();
+    }
+
+    fn wake_all_for_news(&mut self) {
+        for gateway in 0..self.gateways.len() {
+            self.wake_for_news(gateway as u16);
+        }
+    }
+
+    /// A gateway was turned: it wakes for what it waits for, and so do its peers where its digests may
+    /// show room from now on.
+    pub(crate) fn turned(&mut self, gateway: u16) {
+        if !self.lazy() {
             return;
         }
-        let due = self.next_news(gateway);
-        let shown = &mut self.gateways[at].shown;
+        self.wake_for_news(gateway);
+        let here = &mut self.gateways[usize::from(gateway)];
+        let lively = here.machine.held_len() == 0 || here.machine.anybody_open();
+        let before = core::mem::replace(&mut here.shown.lively, lively);
+        if lively && !before {
+            for at in 0..self.gateways[usize::from(gateway)].peers.len() {
+                self.wake_for_news(self.gateways[usize::from(gateway)].peers[at]);
+            }
+        }
+    }
+
+    /// A gateway that holds requests wakes when the next message that matters would reach it.
+    fn wake_for_news(&mut self, gateway: u16) {
+        let here = &self.gateways[usize::from(gateway)];
+        if here.machine.held_len() == 0 {
+            return;
+        }
+        let Some(due) = self.next_news(gateway, here.machine.anybody_open()) else { return };
+        let shown = &mut self.gateways[usize::from(gateway)].shown;
         if shown.wake.is_none_or(|w| w <= self.now || w > due) {
             shown.wake = Some(due);
             self.queue.push(due, Event::Wake { gateway });
         }
     }
 
-    fn next_news(&self, gateway: u16) -> Time {
+    /// When the next message comes, of `any` kind or of those that may show room.
+    fn next_news(&self, gateway: u16, any: bool) -> Option<Time> {
         let here = &self.gateways[usize::from(gateway)];
-        let after = self.now + Duration::from_nanos(1);
-        let every = self.system.probe.busy;
-        // What was caught up on just now knows its next message already.
         let reports = here.knows.iter().enumerate().filter_map(|(own, known)| {
-            let replica = (*known)?;
-            if let Some(shown) = here.shown.replicas.get(own).filter(|s| s.next > self.now) {
-                return Some(shown.next);
-            }
-            let to = self.replicas[replica as usize].hardware.region;
-            let rtt = self.network.rtt(here.region, to);
-            Some(beat_from(back(after, rtt), phase(own as u64, every), every) + rtt)
+            let replica = &self.replicas[(*known)? as usize];
+            self.next_report(here, own, replica, any)
         });
+        let digests = here.peers.iter().enumerate();
+        let digests = digests.filter_map(|(at, peer)| self.next_digest(here, at, *peer, any));
+        reports.chain(digests).min()
+    }
+
+    fn next_report(&self, here: &Gateway, own: usize, of: &Replica, any: bool) -> Option<Time> {
+        let rtt = self.network.rtt(here.region, of.hardware.region);
+        let shown = here.shown.replicas.get(own).copied().unwrap_or_default();
+        if !any && of.opened < shown.asked + rtt / 2 {
+            return None;
+        }
+        // What was caught up on just now knows its next message already.
+        if shown.next > self.now {
+            return Some(shown.next);
+        }
+        let every = self.system.probe.busy;
+        Some(beat_from(back(self.soon(), rtt), phase(own as u64, every), every) + rtt)
+    }
+
+    fn next_digest(&self, here: &Gateway, at: usize, peer: u16, any: bool) -> Option<Time> {
+        let there = &self.gateways[usize::from(peer)];
+        let shown = here.shown.peers.get(at).copied().unwrap_or_default();
+        let newer = there.shown.digests.iter().rev().take_while(|d| d.1 > shown.number);
+        if !any && !there.shown.lively && newer.clone().all(|(.., digest)| digest.eligible == 0) {
+            return None;
+        }
+        if shown.next > self.now {
+            return Some(shown.next);
+        }
+        let half = self.network.rtt(there.region, here.region) / 2;
         let gap = self.digest_gap();
-        let digests = here.peers.iter().enumerate().map(|(at, peer)| {
-            if let Some(shown) = here.shown.peers.get(at).filter(|s| s.next > self.now) {
-                return shown.next;
-            }
-            let half = self.network.rtt(self.gateways[usize::from(*peer)].region, here.region) / 2;
-            beat_from(back(after, half), phase(u64::from(*peer) + 1000, gap), gap) + half
-        });
-        reports.chain(digests).min().unwrap_or(after + every)
+        let phase = phase(u64::from(peer) + 1000, gap);
+        Some(beat_from(back(self.soon(), half), phase, gap) + half)
+    }
+
+    fn soon(&self) -> Time {
+        self.now + Duration::from_nanos(1)
     }
 
     pub(crate) fn wake(&mut self, gateway: u16) {

@@ -23,6 +23,8 @@ pub(crate) struct Replica {
     pub(crate) timer: Option<Time>,
     /// What probes would have been told, from each time on; the newest last.
     history: VecDeque<(Time, Option<Load>)>,
+    /// When probes were last told anything that may open it to requests.
+    pub(crate) opened: Time,
     settings: Config,
     seed: u64,
 }
@@ -46,6 +48,7 @@ impl Replica {
             leaving: false,
             timer: None,
             history: VecDeque::new(),
+            opened: Time::ZERO,
             settings,
             seed,
         })
@@ -58,16 +61,22 @@ impl Replica {
         self.timer = None;
     }
 
-    /// Remembers what a probe is told from `now` on.
-    pub(crate) fn remember(&mut self, now: Time) {
+    /// Remembers what a probe is told from `now` on. True when that may open it to requests.
+    pub(crate) fn remember(&mut self, now: Time) -> bool {
         let load = self.up.then(|| self.load());
-        if self.history.back().is_some_and(|(_, newest)| *newest == load) {
-            return;
+        let before = self.history.back().map(|(_, newest)| *newest);
+        if before == Some(load) {
+            return false;
         }
         while self.history.len() > 1 && self.history[1].0 + KEPT < now {
             self.history.pop_front();
         }
         self.history.push_back((now, load));
+        let opens = before.flatten().zip(load).is_none_or(|(before, load)| opens(before, load));
+        if opens {
+            self.opened = now;
+        }
+        opens
     }
 
     /// What a probe was told that came at `at`; `None` when nobody was there.
@@ -86,6 +95,12 @@ impl Replica {
             kv_tokens: Some(u64::from(stats.kv_blocks) * u64::from(meridian_engine::BLOCK_TOKENS)),
         }
     }
+}
+
+/// Whether a replica may take more than before: anything but arrivals and KV that fills. An admission
+/// may, since who sent the request reckoned with more than it takes.
+fn opens(before: Load, load: Load) -> bool {
+    load.pending < before.pending || load.running != before.running || load.kv_used < before.kv_used
 }
 
 /// How far back probes are answered.

@@ -137,11 +137,10 @@ impl World {
         while let Some(output) = self.replicas[replica as usize].engine.poll() {
             self.engine_said(replica, output);
         }
-        let (now, lazy) = (self.now, self.lazy());
-        let there = &mut self.replicas[replica as usize];
-        if lazy {
-            there.remember(now);
+        if self.lazy() {
+            self.remember(replica);
         }
+        let there = &mut self.replicas[replica as usize];
         let due = there.engine.poll_timeout();
         let due = due.map(|at| self.engine_fires(at));
         let there = &mut self.replicas[replica as usize];

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_routing::policy;
 use meridian_sim::{Load, Source, Topology, run};
 use meridian_workload::Sessions;
 

@@ -22,9 +22,7 @@ use crate::why::Why;
 impl Routing {
     /// Makes one promise; false when nobody waited long enough, or no replica is left to promise.
     pub(super) fn promise(&mut self, now: Time) -> bool {
-        // The other modes do not ask how long a prompt is.
-        let is_fit = self.config.admission == Admission::PendingKv;
-        if !is_fit || !self.held.may_promise(now) || !self.any_promisable(self.replicas.ids()) {
+        if self.promise_due().is_none_or(|due| due > now) {
             return false;
         }
         // In serving order, so that a promise is no way round deadlines and fairness; past those
@@ -34,6 +32,15 @@ impl Routing {
         let made = order.iter().any(|id| self.promise_to(now, *id));
         self.released = order;
         made
+    }
+
+    /// From when on the oldest may be promised room, if there is a replica to promise.
+    pub(super) fn promise_due(&self) -> Option<Time> {
+        // The other modes do not ask how long a prompt is.
+        let is_fit = self.config.admission == Admission::PendingKv;
+        (is_fit && self.any_promisable(self.replicas.ids()))
+            .then(|| self.held.promise_due())
+            .flatten()
     }
 
     fn promise_to(&mut self, now: Time, id: RequestId) -> bool {

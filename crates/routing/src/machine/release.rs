@@ -2,7 +2,7 @@
 
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
-use super::{RETICK, Routing};
+use super::{CLOSED_RETICK, RETICK, Routing};
 use crate::decide::{Choice, Record};
 use crate::forward::Forward;
 use crate::why::{Ineligible, Why};
@@ -14,13 +14,24 @@ impl Routing {
         while self.promise(now) {}
         self.retick = match self.held.len() {
             0 => None,
-            _ => Some(self.retick.unwrap_or(now + RETICK)),
+            _ => Some(self.retick.unwrap_or(Time::MAX).min(self.next_look(now))),
         };
+    }
+
+    /// When held requests are looked at again though nothing happened. While nobody is open, time
+    /// alone opens nobody; it may bring a promise.
+    fn next_look(&self, now: Time) -> Time {
+        if self.anybody_open() {
+            return now + RETICK;
+        }
+        let promise = self.promise_due().map_or(Time::MAX, |due| due.max(now + RETICK));
+        promise.min(now + CLOSED_RETICK)
     }
 
     /// Whether anybody could take any request at all. Most events open nobody, and looking over the
     /// queue for nothing is what a full region would mostly do.
-    fn anybody_open(&self) -> bool {
+    #[must_use]
+    pub fn anybody_open(&self) -> bool {
         // Who is pinned to a replica that drains may still go there.
         let drains = |id: &ReplicaId| self.replicas.row(*id).closed == Some(Ineligible::Draining);
         self.replicas.rooms().iter().any(|room| *room >= 0.0)
