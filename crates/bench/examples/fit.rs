@@ -164,7 +164,7 @@ fn fit_gpus() {
     let grid = |most: u32, step: f64| (1..most).map(move |at| f64::from(at) * step);
     for (name, run) in [("rtx-pro-6000", measured::dense()), ("rtx-4090", measured::scarce())] {
         let pairs = grid(34, 0.03).flat_map(|m| grid(60, 0.1).map(move |h| [m, h]));
-        let best = nearest(&run, pairs, |[memory, host]| measured::with(memory, host));
+        let best = nearest(&run, pairs, |[memory, host]| Efficiency::vllm(memory, host));
         println!("{name}: memory and host {best:.3?}");
     }
     let run = measured::split();

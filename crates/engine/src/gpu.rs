@@ -79,6 +79,21 @@ const VLLM: Efficiency = Efficiency {
     launch: 0.368e-3,
 };
 
+impl Efficiency {
+    /// vLLM's on another GPU and host: this share of the bandwidth, and this factor on what the engine
+    /// spends beside the GPU. The two coefficients of a measured run on one GPU.
+    #[must_use]
+    pub const fn vllm(memory: f64, host: f64) -> Efficiency {
+        Efficiency {
+            memory,
+            step: host * VLLM.step,
+            sequence: host * VLLM.sequence,
+            launch: host * VLLM.launch,
+            ..VLLM
+        }
+    }
+}
+
 const L4: Gpu = Gpu {
     name: "l4",
     memory: 25_769_803_776.0,
@@ -161,15 +176,7 @@ pub const GPUS: [Gpu; 11] = [
         // The H100's row with two coefficients of its own: the share of the bandwidth, and 0.6 of
         // what the engine spends beside the GPU (a later vLLM, a faster host); and two of the way
         // between two of them, which is PCIe through the host.
-        efficiency: Efficiency {
-            memory: 0.87,
-            step: 0.6 * VLLM.step,
-            sequence: 0.6 * VLLM.sequence,
-            launch: 0.6 * VLLM.launch,
-            link: 0.30,
-            reduce: 88e-6,
-            ..VLLM
-        },
+        efficiency: Efficiency { link: 0.30, reduce: 88e-6, ..Efficiency::vllm(0.87, 0.6) },
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests \
                      (Llama-3.1-8B); median error of the other 200: TTFT 2 %, TPOT 1 %; link and \
@@ -185,13 +192,7 @@ pub const GPUS: [Gpu; 11] = [
         flops: 165.2e12,
         fp8_flops: 330.3e12,
         link: 32e9,
-        efficiency: Efficiency {
-            memory: 0.99,
-            step: 0.1 * VLLM.step,
-            sequence: 0.1 * VLLM.sequence,
-            launch: 0.1 * VLLM.launch,
-            ..VLLM
-        },
+        efficiency: Efficiency::vllm(0.99, 0.1),
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests (Llama-3.1-8B, \
                      KV for some forty of them); median error of the other 200: TTFT 1 %, TPOT 2 %",

@@ -4,7 +4,7 @@
 //! the TTFT (casys-kaist/LLMServingSim, MIT). Two coefficients are fitted on the first 100 requests of
 //! each of three runs, which the other 200 judge: on an RTX PRO 6000 the share of the bandwidth and what
 //! the engine spends beside the GPU; on two of them, over which a larger model is split, the way between
-//! them; on an RTX 4090, where KV has room for a tenth of the requests, the first two again. A mixture of
+//! them; on an RTX 4090, where KV has room for some forty requests, the first two again. A mixture of
 //! experts on two RTX PRO 6000 (data-parallel ranks that share them) is judged with what those gave.
 
 use meridian_base::{RequestId, Time, mix};
@@ -37,20 +37,6 @@ pub struct Run {
     pub measured: Vec<Timing>,
     gpu: Gpu,
     config: fn(Gpu) -> Config,
-}
-
-/// The H100's efficiency with this share of the bandwidth and this factor on what the engine spends
-/// beside the GPU: the two coefficients of a run on one GPU.
-#[must_use]
-pub fn with(memory: f64, host: f64) -> Efficiency {
-    let base = gpu("h100").efficiency;
-    Efficiency {
-        memory,
-        step: host * base.step,
-        sequence: host * base.sequence,
-        launch: host * base.launch,
-        ..base
-    }
 }
 
 fn gpu(name: &str) -> Gpu {
