@@ -15,7 +15,8 @@ use crate::machine::Routing;
 use crate::peer::Peers;
 use crate::policy::{Pick, View};
 use crate::recall::Recall;
-use crate::replica::{Replicas, Row};
+use crate::replica::Row;
+use crate::replicas::Replicas;
 use crate::why::{Ineligible, RejectWhy, Why};
 
 /// What was decided about a request.

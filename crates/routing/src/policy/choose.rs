@@ -81,7 +81,7 @@ pub(super) fn along(
 }
 
 /// The members of a ring over every replica, by weight.
-pub(super) fn members(replicas: &crate::replica::Replicas) -> Vec<(ReplicaId, u32)> {
+pub(super) fn members(replicas: &crate::replicas::Replicas) -> Vec<(ReplicaId, u32)> {
     let weight = |r: ReplicaId| replicas.spec(r).map_or(1, |s| s.weight.max(1));
     replicas.ids().iter().map(|&r| (r, weight(r))).collect()
 }

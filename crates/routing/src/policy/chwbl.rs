@@ -14,7 +14,7 @@ use meridian_base::{Rng, mix};
 use super::{Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
-use crate::replica::Replicas;
+use crate::replicas::Replicas;
 use crate::ring::Ring;
 
 pub(super) static SPEC: Spec = Spec {

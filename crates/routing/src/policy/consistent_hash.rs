@@ -9,7 +9,7 @@ use meridian_base::Rng;
 
 use super::{Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
-use crate::replica::Replicas;
+use crate::replicas::Replicas;
 use crate::ring::Ring;
 
 pub(super) static SPEC: Spec = Spec {

@@ -14,7 +14,7 @@ use crate::admission::Admission;
 use crate::forward::Forward;
 use crate::index::{IndexSpec, PrefixIndex};
 use crate::peer::{PeerRow, Peers};
-use crate::replica::Replicas;
+use crate::replicas::Replicas;
 use crate::request::Request;
 use crate::why::Why;
 

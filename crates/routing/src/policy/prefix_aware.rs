@@ -18,7 +18,7 @@ use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::replica::Replicas;
+use crate::replicas::Replicas;
 use crate::why::Why;
 
 /// The published bound, and where `auto` starts.

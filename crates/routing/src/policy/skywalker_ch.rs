@@ -13,7 +13,7 @@ use super::{Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
 use crate::forward::Forward;
 use crate::peer::Peers;
-use crate::replica::Replicas;
+use crate::replicas::Replicas;
 use crate::ring::Ring;
 use crate::why::Why;
 

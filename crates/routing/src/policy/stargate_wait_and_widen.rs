@@ -23,7 +23,8 @@ use meridian_base::{ReplicaId, Rng};
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::explain::CandidateRow;
-use crate::replica::{Replicas, Row};
+use crate::replica::Row;
+use crate::replicas::Replicas;
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {

@@ -1,0 +1,266 @@
+//! The replica table: everything known of each replica, and beside it the rows that decisions read.
+//!
+//! A change goes through [`Replicas::update`], which writes the row anew; who decides reads rows,
+//! rooms and columns alone, side by side for many replicas.
+
+use alloc::vec::Vec;
+use meridian_base::{ReplicaId, Time};
+
+use crate::admission::Admission;
+use crate::breaker::BreakerConfig;
+use crate::replica::{Replica, ReplicaSpec, Row, Status};
+
+/// The rows' figures that the default policy scores by, each laid side by side by id: a scan of
+/// a thousand reads a third of what the rows take, several replicas at once.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) front_tokens: Vec<f32>,
+    pub(crate) utilisation: Vec<f32>,
+    pub(crate) trust: Vec<f32>,
+    pub(crate) ms_per_token: Vec<f32>,
+    pub(crate) running: Vec<f32>,
+    pub(crate) rtt_ms: Vec<f32>,
+    /// Some replica was ever away: its round trip counts in scores.
+    pub(crate) far: bool,
+    /// The sum of `ms_per_token`, and how many are in it.
+    speeds: (f64, u32),
+}
+
+impl Columns {
+    /// Mean calibrated prefill time of the replicas, ms a token; 0 without any.
+    pub(crate) fn mean_ms_per_token(&self) -> f32 {
+        let (sum, n) = self.speeds;
+        if n == 0 { 0.0 } else { (sum / f64::from(n)) as f32 }
+    }
+
+    fn of_rows(rows: &[Row]) -> Columns {
+        let mut columns = Columns::default();
+        columns.resize(rows.len());
+        rows.iter().enumerate().for_each(|(at, row)| columns.set(at, row));
+        columns
+    }
+
+    fn resize(&mut self, width: usize) {
+        self.front_tokens.resize(width, 0.0);
+        self.utilisation.resize(width, 0.0);
+        self.trust.resize(width, 0.0);
+        self.ms_per_token.resize(width, 0.0);
+        self.running.resize(width, 0.0);
+        self.rtt_ms.resize(width, 0.0);
+    }
+
+    fn set(&mut self, at: usize, row: &Row) {
+        self.front_tokens[at] = row.front_tokens;
+        self.utilisation[at] = row.utilisation;
+        self.trust[at] = row.trust;
+        let old = core::mem::replace(&mut self.ms_per_token[at], row.ms_per_token);
+        self.speeds.0 += f64::from(row.ms_per_token) - f64::from(old);
+        self.speeds.1 += u32::from(row.ms_per_token > 0.0);
+        self.speeds.1 -= u32::from(old > 0.0);
+        self.running[at] = row.running as f32;
+        self.rtt_ms[at] = row.rtt_ms;
+        self.far |= row.rtt_ms > 0.0;
+    }
+}
+
+/// The table. Rows are indexed by [`ReplicaId`].
+#[derive(Debug, Default)]
+pub struct Replicas {
+    slots: Vec<Option<Replica>>,
+    rows: Vec<Row>,
+    /// The most unmatched prompt tokens that each may be given now; negative when closed. Apart
+    /// from the rows, so that the scan for the eligible reads four bytes a replica.
+    rooms: Vec<f32>,
+    columns: Columns,
+    admission: Option<Admission>,
+    ids: Vec<ReplicaId>,
+}
+
+impl Replicas {
+    pub(crate) fn new(admission: Admission) -> Replicas {
+        Replicas { admission: Some(admission), ..Replicas::default() }
+    }
+
+    /// Rooms are reckoned by another mode from each replica's next update on.
+    pub(crate) fn admit_by(&mut self, admission: Admission) {
+        self.admission = Some(admission);
+    }
+
+    /// Whether a replica could show that a promise to a request was kept.
+    pub(crate) fn shows_room(&self, id: ReplicaId, streams: bool) -> bool {
+        let slot = self.slots.get(id.index()).and_then(Option::as_ref);
+        streams || slot.is_some_and(|r| r.load.pending.is_some())
+    }
+
+    /// What each has room for, by id.
+    pub(crate) fn rooms(&self) -> &[f32] {
+        &self.rooms
+    }
+
+    /// The rows' figures for scoring, by id.
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    fn refresh(&mut self, at: usize, row: Row) {
+        self.columns.set(at, &row);
+        self.rows[at] = row;
+        self.rooms[at] = match (row.closed, self.admission) {
+            (Some(_), _) => -1.0,
+            (None, Some(admission)) => admission.room(&row),
+            (None, None) => f32::INFINITY,
+        };
+    }
+
+    /// The rows, by id. Rows of absent replicas are default.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// One replica's row.
+    #[must_use]
+    #[inline]
+    pub fn row(&self, id: ReplicaId) -> &Row {
+        &self.rows[id.index()]
+    }
+
+    /// The ids present, ascending.
+    #[must_use]
+    pub fn ids(&self) -> &[ReplicaId] {
+        &self.ids
+    }
+
+    /// What is configured of a replica.
+    #[must_use]
+    pub fn spec(&self, id: ReplicaId) -> Option<&ReplicaSpec> {
+        self.get(id).map(|r| &r.spec)
+    }
+
+    /// Size of the table: one more than the highest id ever used.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The KV size in tokens that an engine reported or the config gave.
+    #[must_use]
+    pub fn kv_tokens(&self, id: ReplicaId) -> Option<u64> {
+        self.get(id).and_then(|r| r.load.kv_tokens)
+    }
+
+    /// Whether the engine tells its load.
+    #[must_use]
+    pub fn reports(&self, id: ReplicaId) -> bool {
+        self.get(id).is_some_and(|r| r.load.pending.is_some())
+    }
+
+    /// Everything a status page shows of a replica.
+    #[must_use]
+    pub fn status(&self, id: ReplicaId, now: Time) -> Option<Status> {
+        self.get(id).map(|r| Status {
+            state: r.state,
+            breaker: r.breaker.state(now),
+            row: self.rows[id.index()],
+            load: r.load,
+            totals: r.totals,
+            own_outstanding: r.outstanding,
+            drift: r.agreed_drift(),
+        })
+    }
+
+    /// A table of bare rows, for tests and benchmarks of policies.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_rows(rows: &[Row]) -> Replicas {
+        let ids = (0..rows.len()).map(|i| ReplicaId(i as u16)).collect();
+        let slots = rows.iter().map(|_| None).collect();
+        let rooms = rows.iter().map(|_| f32::INFINITY).collect();
+        let columns = Columns::of_rows(rows);
+        Replicas { slots, rows: rows.to_vec(), rooms, columns, admission: None, ids }
+    }
+
+    /// The same with what is configured of each; every engine tells its load.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_specs(of: &[(ReplicaSpec, Row)]) -> Replicas {
+        let rows: Vec<Row> = of.iter().map(|(_, row)| *row).collect();
+        let replica = |(spec, row): &(ReplicaSpec, Row)| {
+            let speed = f64::from(row.ms_per_token);
+            let mut replica = Replica::new(spec.clone(), BreakerConfig::default(), speed);
+            replica.load.pending = Some(row.reported_pending);
+            Some(replica)
+        };
+        Replicas { slots: of.iter().map(replica).collect(), ..Replicas::of_rows(&rows) }
+    }
+
+    pub(crate) fn get(&self, id: ReplicaId) -> Option<&Replica> {
+        self.slots.get(id.index()).and_then(Option::as_ref)
+    }
+
+    /// Changes a replica and brings its row up to date.
+    pub(crate) fn update<T>(
+        &mut self,
+        now: Time,
+        id: ReplicaId,
+        change: impl FnOnce(&mut Replica) -> T,
+    ) -> Option<T> {
+        let replica = self.slots.get_mut(id.index())?.as_mut()?;
+        let result = change(replica);
+        let row = replica.row(now);
+        self.refresh(id.index(), row);
+        Some(result)
+    }
+
+    /// Some replica whose prefill speed was learned.
+    pub(crate) fn learned(&self) -> Option<ReplicaId> {
+        let mut ids = self.ids.iter().copied();
+        ids.find(|id| self.get(*id).is_some_and(|r| r.speed.is_learned()))
+    }
+
+    /// Gives what `from` learned of its prefill speed to those that have learned nothing yet. Left
+    /// at a constant, they would look several times faster or slower than it for no reason.
+    pub(crate) fn share_speed(&mut self, now: Time, from: ReplicaId) {
+        let Some(teacher) = self.get(from) else { return };
+        if !teacher.speed.is_learned() {
+            return;
+        }
+        self.assume_speed(now, teacher.speed.ms_per_token());
+    }
+
+    /// Takes those that have learned nothing yet for so fast.
+    pub(crate) fn assume_speed(&mut self, now: Time, ms_per_token: f64) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].as_ref().is_some_and(|r| !r.speed.is_learned()) {
+                self.update(now, ReplicaId(at as u16), |r| r.speed.assume(ms_per_token));
+            }
+        }
+    }
+
+    pub(crate) fn join(&mut self, now: Time, id: ReplicaId, replica: Replica) {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+            self.rows.resize(id.index() + 1, Row::default());
+            self.rooms.resize(id.index() + 1, -1.0);
+            self.columns.resize(id.index() + 1);
+        }
+        self.refresh(id.index(), replica.row(now));
+        self.slots[id.index()] = Some(replica);
+        self.list();
+    }
+
+    pub(crate) fn leave(&mut self, id: ReplicaId) {
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            *slot = None;
+            self.rows[id.index()] = Row::default();
+            self.columns.set(id.index(), &Row::default());
+            self.rooms[id.index()] = -1.0;
+        }
+        self.list();
+    }
+
+    fn list(&mut self) {
+        let present = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
+        self.ids = present.map(|(i, _)| ReplicaId(i as u16)).collect();
+    }
+}
