@@ -15,6 +15,9 @@ use meridian_plan::{Lengths, Ranked, Task, plan};
 const PLANS: usize = 100;
 /// Share of a plan's goodput at which it is run.
 const LOAD: f64 = 0.6;
+/// Requests of each run, of which the second half counts. With less than half of these a mean TTFT is off
+/// by up to a tenth from one seed to the next.
+const REQUESTS: usize = 20_000;
 /// An error below this is none.
 const NEAR: f64 = 0.15;
 
@@ -28,7 +31,7 @@ fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
         let output = output.clamp(2, context / 2);
         (prompt.clamp(1, context - output), output)
     };
-    (0..4000).map(pair).collect()
+    (0..REQUESTS).map(pair).collect()
 }
 
 /// What requests see.
@@ -59,7 +62,7 @@ fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
     let placed = Placed { prefill: prefill.collect(), decode: decode.collect() };
     let deployed = Deployed::new(task, System::Heroserve, Mode::Corrected, &placed)
         .expect("a plan can be laid out");
-    let window = (8000.0 / rate).max(60.0);
+    let window = (REQUESTS as f64 / rate).max(60.0);
     let requests = requests(&pairs(task, seed), rate, window, 1);
     let counted = requests.len() / 2;
     let (report, _) = deployed.run(requests, Time::from_nanos((2.0 * window * 1e9) as u64));
@@ -77,9 +80,9 @@ fn error(ours: f64, theirs: f64) -> f64 {
     ours / theirs - 1.0
 }
 
-// Of 100 plans drawn from generated topologies, each run at 60 % of its goodput, at least 90 have the
-// mean TTFT and the TTFT that nine tenths stay below within 15 % of what was predicted, and all of them the
-// mean TPOT.
+// Of 100 plans drawn from generated topologies, each run at 60 % of its goodput, at least 99 have the
+// mean TTFT, 98 the TTFT that nine tenths stay below, within 15 % of what was predicted, and all of them
+// the mean TPOT.
 #[test]
 fn predictions_hold_in_simulation() {
     let (mut seed, mut count, mut near) = (0, 0, [0; 3]);
@@ -108,5 +111,5 @@ fn predictions_hold_in_simulation() {
     }
     let text = format!("mean TTFT, TTFT of 90 %, TPOT: {near:?} within 15 %\n{}", far.join("\n"));
     println!("{text}");
-    assert!(near[0] >= 90 && near[1] >= 90 && near[2] as usize == PLANS, "{text}");
+    assert!(near[0] >= 99 && near[1] >= 98 && near[2] as usize == PLANS, "{text}");
 }

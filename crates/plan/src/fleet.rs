@@ -78,8 +78,9 @@ impl Fleet {
     /// What requests see at `rate`, where a prompt goes to the prefill instance that has least to do.
     #[must_use]
     pub fn times(&self, task: &Task<'_>, verdict: &Verdict, rate: f64) -> Times {
-        let pool = Pool::new(task, self, &verdict.loads, rate);
-        let mut times = pool.times(rate, task.slo.attainment);
+        let Some(pool) = Pool::new(task, self, rate) else { return Times::NEVER };
+        let (ttft, ttft_within) = pool.ttft(task.slo.attainment);
+        let mut times = Times { ttft, ttft_within, tpot: 0.0 };
         for one in &self.decode {
             times.tpot = times.tpot.max(one.tpot(task, rate * one.rate / verdict.decode));
         }

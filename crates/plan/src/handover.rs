@@ -5,14 +5,16 @@
 //! how many it meets is geometric, as in a queue that serves everybody at once. Layers are sent as they
 //! are computed, so only what lasts longer than the prompt is late: that is why the chances count and
 //! not the mean alone.
+//!
+//! On the sender's links it meets what the sender's neighbours send, on the receiver's what others
+//! send there: two crowds that do not depend on each other, and it is over when it is through both.
 
-use crate::fleet::Fleet;
 use crate::instance::Rated;
 use crate::loads::Loads;
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
-use crate::topology::Topology;
-use crate::transfer::{Transfer, exposed, transfer};
+use crate::topology::{Topology, Way};
+use crate::transfer::{Transfer, exposed};
 
 /// A transfer is taken to meet no more others than this on average.
 const MOST_OTHERS: f64 = 20.0;
@@ -27,33 +29,31 @@ const ROUNDS: usize = 40;
 pub(crate) struct HandOver(Vec<(f64, Spread)>);
 
 impl HandOver {
-    /// Of prompts of `from`, an instance of `fleet` whose requests put `loads` on links each, at `rate`
-    /// requests a second; `None` where there is no way.
+    /// Of prompts of `from`, which sends `sent` with these chances; all put `loads` bytes a second on
+    /// links, and `own` prompts a second are its own.
     pub(crate) fn new(
         task: &Task<'_>,
-        fleet: &Fleet,
         from: &Rated,
-        (loads, rate): (&Loads, f64),
-    ) -> Option<HandOver> {
-        let total: f64 = fleet.prefill.iter().map(|one| one.rate).sum();
-        let decode: f64 = fleet.decode.iter().map(|one| one.rate).sum();
-        let mut sent = Vec::new();
-        for to in &fleet.decode {
-            sent.push((to.rate / decode, transfer(task, &from.instance, &to.instance)?));
-        }
-        let crowd = Crowd::new(from, &sent, (loads, rate, rate * from.rate / total));
+        sent: &[(f64, Transfer)],
+        (loads, own): (&Loads, f64),
+    ) -> HandOver {
+        let crowd = Crowd::new(from, sent, (loads, own));
         let lengths = lengths(task);
         let layers = task.subject.shape.layers;
         let mut all = Vec::new();
-        for (share, kv) in &sent {
-            let (seconds, others) = crowd.met(task.topology, kv, *share);
-            for (chance, slower) in meetings(others) {
-                let whole = kv.seconds.max(seconds * slower) / task.prompt.mean;
+        for (share, kv) in sent {
+            let [out, into] = [Way::Out, Way::In].map(|way| {
+                let (seconds, others) = crowd.met(task.topology, kv, way);
+                let lasts = |slower: f64| kv.seconds.max(seconds * slower);
+                meetings(others).map(|(chance, slower)| (chance, lasts(slower))).collect::<Vec<_>>()
+            });
+            for (chance, seconds) in later_of(&out, &into) {
+                let whole = seconds / task.prompt.mean;
                 let until = |own: f64, tokens: f64| own + exposed(whole * tokens, layers, own);
                 all.push((share * chance, from.times.with(&lengths, until)));
             }
         }
-        Some(HandOver(all))
+        HandOver(all)
     }
 
     /// The share that is there later than `time`, where each length has waited before.
@@ -85,44 +85,48 @@ struct Crowd {
     others: Loads,
     /// Seconds between two of its prompts, at least.
     interval: f64,
-    /// The share of its prompts whose KV passes each link.
-    shares: Loads,
 }
 
 impl Crowd {
-    /// Around `from`, where all put `loads` on links at `rate`, and it has `own` of that.
-    fn new(
-        from: &Rated,
-        sent: &[(f64, Transfer)],
-        (loads, rate, own): (&Loads, f64, f64),
-    ) -> Crowd {
-        let (mut kv, mut shares) = (Loads::default(), Loads::default());
-        for (share, one) in sent {
-            kv.merge(&one.loads, own * share);
-            one.loads.iter().for_each(|(link, _)| shares.add(&[link], *share));
-        }
-        let mut others = Loads::default();
-        for (part, factor) in [(loads, rate), (&from.loads, -own), (&kv, -1.0)] {
-            others.merge(part, factor);
-        }
-        Crowd { own: kv, others, interval: from.queue.interval, shares }
+    /// Around `from`, where all put `loads` bytes a second on links, and `own` prompts are its own.
+    fn new(from: &Rated, sent: &[(f64, Transfer)], (loads, own): (&Loads, f64)) -> Crowd {
+        let mut kv = Loads::default();
+        sent.iter().for_each(|(share, one)| kv.merge(&one.loads, own * share));
+        let mut others = loads.clone();
+        others.merge(&from.loads, -own);
+        others.merge(&kv, -1.0);
+        Crowd { own: kv, others, interval: from.queue.interval }
     }
 
-    /// The link that a transfer waits for: its seconds there alone, and how many it meets on average.
-    fn met(&self, topology: &Topology, kv: &Transfer, share: f64) -> (f64, f64) {
+    /// The link of one direction that a transfer waits for: its seconds there alone, and how many it
+    /// meets on average.
+    fn met(&self, topology: &Topology, kv: &Transfer, way: Way) -> (f64, f64) {
         let on = |(link, bytes): (_, f64)| {
             let rate = topology.usable(link);
             let (seconds, own, others) =
                 (bytes / rate, self.own.on(link) / rate, self.others.on(link) / rate);
-            // Decode instances take turns, so the next one that passes here is for another.
-            let only = self.shares.on(link) <= share * (1.0 + 1e-9);
-            let apart = if only { self.interval / share } else { self.interval };
-            (seconds, on_link(seconds, (own.max(0.0), apart), others.max(0.0)))
+            (seconds, on_link(seconds, (own.max(0.0), self.interval), others.max(0.0)))
         };
         let lasts = |(seconds, others): &(f64, f64)| seconds * (1.0 + others);
-        let all = kv.loads.iter().map(on);
+        let all = kv.loads.iter().filter(|(link, _)| topology.link(*link).way() == way).map(on);
         all.max_by(|a, b| lasts(a).total_cmp(&lasts(b))).unwrap_or((0.0, 0.0))
     }
+}
+
+/// The later of two that do not depend on each other: seconds of each with their chances.
+fn later_of(a: &[(f64, f64)], b: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut times: Vec<f64> = a.iter().chain(b).map(|(_, time)| *time).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    let until = |of: &[(f64, f64)], time: f64| -> f64 {
+        of.iter().filter(|(_, one)| *one <= time).map(|(chance, _)| chance).sum()
+    };
+    let mut before = 0.0;
+    let chances = times.into_iter().map(|time| {
+        let now = until(a, time) * until(b, time);
+        (now - core::mem::replace(&mut before, now), time)
+    });
+    chances.filter(|(chance, _)| *chance > 0.0).collect()
 }
 
 /// How many a transfer of `seconds` meets on a link that is busy for these shares of the time, its
@@ -160,6 +164,15 @@ mod tests {
             assert!((mean - 1.0 - others).abs() < 1e-9, "{others}: {mean}");
         }
         assert_eq!(meetings(0.0).collect::<Vec<_>>(), [(1.0, 1.0)]);
+    }
+
+    // The later of two is late where either is; where one is always first it is the other.
+    #[test]
+    fn the_later_of_two_counts() {
+        let (even, sure) = ([(0.5, 1.0), (0.5, 2.0)], [(1.0, 1.5)]);
+        assert_eq!(later_of(&even, &even), [(0.25, 1.0), (0.75, 2.0)]);
+        assert_eq!(later_of(&even, &sure), [(0.5, 1.5), (0.5, 2.0)]);
+        assert_eq!(later_of(&sure, &[(1.0, 0.0)]), sure);
     }
 
     // On a link that others fill for a share r of the time a transfer meets r / (1 - r); its instance's

@@ -11,7 +11,7 @@ mod step;
 
 use crate::collective::Choice;
 use crate::loads::Loads;
-use crate::queue::{Queue, Wait};
+use crate::queue::Queue;
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
 use crate::topology::GpuId;
@@ -139,9 +139,10 @@ impl Rated {
         }
     }
 
-    /// What prompts of each length wait where equal servers make them wait `base`.
-    pub(crate) fn waits(&self, base: &Wait, load: f64) -> Waits {
-        prefill::waits(self, base, load)
+    /// What prompts of each length wait in a queue of several instances, at a rate of all; `own` of that
+    /// is its own, and a share of `met` of those that come to it find no instance empty.
+    pub(crate) fn waits(&self, queue: &Queue, rate: f64, (own, met): (f64, f64)) -> Waits {
+        prefill::waits(self, &prefill::turn(self, queue, rate), own, met)
     }
 
     /// What prompts wait beside that for a step of ranks that is under way: chances and seconds.
@@ -149,9 +150,9 @@ impl Rated {
         prefill::under_way(self, stepping).collect()
     }
 
-    /// The share of prompts that meet a step of ranks under way.
-    pub(crate) fn stepping(&self, rate: f64) -> f64 {
-        prefill::stepping(self, rate)
+    /// The share of the time that it has something to do, at a rate of its own.
+    pub(crate) fn busy(&self, rate: f64) -> f64 {
+        prefill::busy(self, rate)
     }
 
     /// Seconds of a token at `rate` requests a second.

@@ -35,6 +35,7 @@ mod spread;
 mod table;
 mod task;
 mod topology;
+mod traffic;
 mod transfer;
 pub mod units;
 

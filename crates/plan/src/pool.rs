@@ -2,23 +2,34 @@
 //!
 //! A prompt goes to the instance that has least to do for what it can serve. While one is idle that is
 //! the one that serves most of those; while none is, each gets its share of the rate. So all of them are
-//! servers of one queue, with the speed that they have on average.
+//! alike servers of one queue, with the speed that they have on average. In a pipeline of its own a
+//! prompt gets behind others where no instance is empty.
 //!
 //! Who is idle is taken to be independent of who else is, which it nearly is.
 
-use crate::fleet::{Fleet, Times};
+use crate::fleet::Fleet;
 use crate::handover::HandOver;
 use crate::instance::Rated;
-use crate::loads::Loads;
 use crate::queue::{Queue, largest};
 use crate::spread::Waits;
 use crate::task::Task;
+use crate::traffic::Traffic;
 
-/// Prefill instances of a fleet.
+/// Prefill instances of a fleet at a rate.
 pub(crate) struct Pool<'a> {
-    /// Those that serve most first, with the seconds from a prompt's turn until its KV is handed over;
-    /// none where there is no way.
-    instances: Vec<(&'a Rated, Option<HandOver>)>,
+    /// Requests a second.
+    rate: f64,
+    /// Those that serve most first.
+    instances: Vec<Member<'a>>,
+}
+
+/// An instance of a pool.
+struct Member<'a> {
+    rated: &'a Rated,
+    /// The share of the prompts that it gets.
+    share: f64,
+    /// Seconds from a prompt's turn until its KV is handed over.
+    handed: HandOver,
 }
 
 /// Prompts that have an instance in common, and what they wait for there.
@@ -46,29 +57,38 @@ impl Part<'_> {
 const ROUNDS: usize = 30;
 
 impl<'a> Pool<'a> {
-    /// The pool of a fleet, whose requests put `loads` on links each.
-    pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, loads: &Loads, rate: f64) -> Pool<'a> {
-        let handed = |from| HandOver::new(task, fleet, from, (loads, rate));
-        let mut instances: Vec<(&Rated, Option<HandOver>)> =
-            fleet.prefill.iter().map(|one| (&**one, handed(one))).collect();
-        instances.sort_by(|a, b| b.0.rate.total_cmp(&a.0.rate));
-        Pool { instances }
+    /// The pool of a fleet at `rate` requests a second; `None` where KV has no way.
+    pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, rate: f64) -> Option<Pool<'a>> {
+        let mut prefill: Vec<&Rated> = fleet.prefill.iter().map(|one| &**one).collect();
+        prefill.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        let able: Vec<_> = prefill.iter().map(|one| (one.rate, looks_busy(one))).collect();
+        let shares = shares(rate, &able);
+        let each: Vec<_> =
+            prefill.iter().zip(&shares).map(|(one, share)| (*one, rate * share)).collect();
+        let traffic = Traffic::new(task, &each, &fleet.decode)?;
+        let handed =
+            traffic.sent.iter().zip(&each).map(|(sent, (rated, own))| {
+                HandOver::new(task, rated, sent, (&traffic.loads, *own))
+            });
+        let members = prefill.into_iter().zip(shares).zip(handed);
+        let member = |((rated, share), handed)| Member { rated, share, handed };
+        let instances = members.map(member).collect();
+        Some(Pool { rate, instances })
     }
 
-    /// TTFT at a rate.
-    pub(crate) fn times(&self, rate: f64, quantile: f64) -> Times {
-        let shares = self.shares(rate);
-        let queue = self.queue(&shares);
-        let base = queue.wait(rate);
-        let load = rate * queue.interval / f64::from(queue.servers);
-        let each = || self.instances.iter().zip(&shares);
+    /// TTFT: the mean, and what a share of `quantile` stays below.
+    pub(crate) fn ttft(&self, quantile: f64) -> (f64, f64) {
+        let queue = self.queue();
+        let busy: Vec<f64> =
+            self.instances.iter().map(|one| one.rated.busy(one.share * self.rate)).collect();
         // Whoever finds an idle instance meets no step.
-        let stepping = each().map(|((one, _), share)| one.stepping(share * rate)).product();
+        let stepping = busy.iter().product();
         let mut parts: Vec<Part<'_>> = Vec::new();
-        for ((one, handed), share) in each() {
-            let Some(handed) = handed else { return Times::NEVER };
-            let waits = one.waits(&base, load);
-            for (chance, step) in one.under_way(stepping) {
+        for (nth, Member { rated, share, handed }) in self.instances.iter().enumerate() {
+            let others = busy.iter().enumerate().filter(|(at, _)| *at != nth);
+            let met = others.map(|(_, busy)| busy).product();
+            let waits = rated.waits(&queue, self.rate, (share * self.rate, met));
+            for (chance, step) in rated.under_way(stepping) {
                 parts.push(Part { share: share * chance, handed, waits, step });
             }
         }
@@ -77,46 +97,40 @@ impl<'a> Pool<'a> {
         let longest = parts.iter().map(|part| part.step + part.handed.within(quantile));
         let slowest = parts.iter().map(|part| part.waits.mean()).fold(0.0, f64::max);
         let most = 2.0 * longest.fold(0.0, f64::max) + 20.0 * slowest / (1.0 - quantile);
-        Times {
-            ttft: parts.iter().map(|part| part.share * part.mean()).sum(),
-            ttft_within: largest(most, |time| later(time) > 1.0 - quantile),
-            tpot: 0.0,
-        }
+        let mean = parts.iter().map(|part| part.share * part.mean()).sum();
+        (mean, largest(most, |time| later(time) > 1.0 - quantile))
     }
 
     /// The queue of all, each with its share of the prompts.
-    fn queue(&self, shares: &[f64]) -> Queue {
-        let all = || self.instances.iter().zip(shares);
-        let speed: f64 = self.instances.iter().map(|(one, _)| 1.0 / one.queue.interval).sum();
-        let cv2 = all().map(|((one, _), share)| share * one.queue.cv2).sum();
+    fn queue(&self) -> Queue {
+        let speed: f64 = self.instances.iter().map(|one| 1.0 / one.rated.queue.interval).sum();
+        let cv2 = self.instances.iter().map(|one| one.share * one.rated.queue.cv2).sum();
         let servers = self.instances.len() as u32;
         Queue { servers, interval: f64::from(servers) / speed, cv2 }
     }
-
-    /// The share of the prompts that each gets.
-    fn shares(&self, rate: f64) -> Vec<f64> {
-        let total: f64 = self.instances.iter().map(|(one, _)| one.rate).sum();
-        // A pipeline looks busy until its last stage is through.
-        let busy = |one: &Rated| one.queue.interval * f64::from(one.instance.parallel.pp);
-        let fair = |(one, _): &(&Rated, _)| (one.rate / total, busy(one));
-        shares(rate, &self.instances.iter().map(fair).collect::<Vec<_>>())
-    }
 }
 
-/// The share that each gets of a rate, the most able first, by its share of what all can serve and how
-/// long a prompt keeps it busy: while one is idle the first of those, otherwise each its own share.
-fn shares(rate: f64, each: &[(f64, f64)]) -> Vec<f64> {
-    let mut shares: Vec<f64> = each.iter().map(|(fair, _)| *fair).collect();
+/// The share of the time that an instance looks busy to whoever has a prompt for it, at a rate of its
+/// own. A pipeline does until its last stage is through, and prompts come to it when others are busy,
+/// not while they are in it already: it is taken to have one at a time.
+fn looks_busy(one: &Rated) -> impl Fn(f64) -> f64 {
+    let stages = f64::from(one.instance.parallel.pp);
+    let whole = stages * one.queue.interval;
+    move |rate| if stages > 1.0 { (rate * whole).min(1.0) } else { one.busy(rate) }
+}
+
+/// The share of a rate that each gets, the most able first: while one looks idle the first of those,
+/// otherwise each what it can serve of what all can.
+fn shares(rate: f64, each: &[(f64, impl Fn(f64) -> f64)]) -> Vec<f64> {
+    let total: f64 = each.iter().map(|(able, _)| able).sum();
+    let mut shares: Vec<f64> = each.iter().map(|(able, _)| able / total).collect();
     for _ in 0..ROUNDS {
-        let busy: Vec<f64> = each
-            .iter()
-            .zip(&shares)
-            .map(|((_, busy), share)| (share * rate * busy).min(1.0))
-            .collect();
+        let busy: Vec<f64> =
+            each.iter().zip(&shares).map(|((_, busy), share)| busy(share * rate)).collect();
         let all: f64 = busy.iter().product();
         let mut before = 1.0;
         for (nth, share) in shares.iter_mut().enumerate() {
-            let next = before * (1.0 - busy[nth]) + all * each[nth].0;
+            let next = before * (1.0 - busy[nth]) + all * each[nth].0 / total;
             before *= busy[nth];
             *share = 0.5 * (*share + next);
         }
@@ -137,7 +151,7 @@ mod tests {
 
     /// Three servers of one GPU each.
     fn topology() -> Topology {
-        let server = |gpu| format!("  - {{gpu: {gpu}, gpus: 1, cards: 1, card_rate: 10Gb/s}}\n");
+        let server = |gpu| format!("  - {{gpu: {gpu}, gpus: 1, cards: 1, card_rate: 100Gb/s}}\n");
         let servers = [server("a100"), server("l4"), server("h100")].concat();
         let yaml = format!("version: 1\nunits:\n- servers:\n{servers}");
         TopologySpec::read(&yaml).unwrap().build().unwrap()
@@ -162,19 +176,17 @@ mod tests {
         Task::new(topology, subject, (lengths, lengths), slo)
     }
 
-    // One prompt's KV does not wait for the next one's: an instance that is alone on its links hands
-    // over as fast as if there were no others, however many there are a second.
+    // KV that takes less than the next prompt does not wait for that one's: an instance that is alone on
+    // its links hands over as fast with many prompts a second as with few.
     #[test]
     fn nobody_is_in_its_own_way() {
         let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());
         let task = task(&topology, &subject);
         let fleet = fleet(&task, &[0]);
-        let verdict = fleet.judged(&task).unwrap();
-        let mut nobody = verdict.loads.clone();
-        nobody.merge(&verdict.loads, -1.0);
-        let alone = Pool::new(&task, &fleet, &nobody, 0.9 * verdict.goodput);
-        let pool = Pool::new(&task, &fleet, &verdict.loads, 0.9 * verdict.goodput);
-        let mean = |pool: &Pool<'_>| pool.instances[0].1.as_ref().unwrap().mean();
+        let rate = 0.9 * fleet.judged(&task).unwrap().goodput;
+        let alone = Pool::new(&task, &fleet, 1e-6 * rate).unwrap();
+        let pool = Pool::new(&task, &fleet, rate).unwrap();
+        let mean = |pool: &Pool<'_>| pool.instances[0].handed.mean();
         let (handed, alone) = (mean(&pool), mean(&alone));
         assert!(alone > 0.0 && (handed / alone - 1.0).abs() < 1e-6, "{handed} {alone}");
     }
@@ -199,7 +211,8 @@ mod tests {
     // the time and the other one for 3 (1 - s) / 4, and s = 1 - 3/8 s + 3/16 s (1 - s) is 0.7527.
     #[test]
     fn the_abler_is_asked_first() {
-        let each = [(2.0 / 3.0, 0.5), (1.0 / 3.0, 1.0)];
+        let busy = |seconds: f64| move |rate: f64| (rate * seconds).min(1.0);
+        let each = [(2.0 / 3.0, busy(0.5)), (1.0 / 3.0, busy(1.0))];
         let at = |rate: f64| {
             let found = shares(rate, &each);
             assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-6);

@@ -3,16 +3,23 @@
 //! A pipeline of `n` stages takes a new prompt each `D / n`, and tensor parallelism with a speed-up
 //! of `K` each `D / K`; the interval between prompts is what queues, and the time of one prompt is
 //! what it then takes. Prompts differ in length, so the mean of the interval's square takes the place
-//! of its mean's square (Pollaczek and Khinchine). Where the next prompt goes to whichever instance
-//! has least to do, several instances are as one queue with several servers: it waits as long as with
-//! exponential intervals (Erlang) times what the variation is to theirs (Lee and Longton, Allen and
-//! Cunneen), which for one server is exact. The wait's tail is taken to be exponential, which it
-//! nearly is in heavy traffic.
+//! of its mean's square (Pollaczek and Khinchine).
+//!
+//! Several instances are several servers, and a prompt goes to one as it comes: to an idle one, or to
+//! the one that has the fewest tokens to do. How many find none idle is Erlang's formula. With few
+//! prompts such a one waits for what is left of the shortest of those being computed, as nobody knows
+//! how far they are; with many it waits as in one queue for all, since the shortest is joined each time
+//! (Foschini and Salz): as long as with exponential intervals times what the variation is to theirs
+//! (Lee and Longton). The wait is the sum of what either has, as in interpolations between light and
+//! heavy traffic (Reiman and Simon), which for one server is exact. Its tail is taken to be exponential,
+//! which it nearly is in heavy traffic.
 //!
 //! The paper puts the whole request, decode included, through one such server. At any useful rate
 //! that server is overloaded.
 
-/// Servers of prompts, and one queue.
+use crate::spread::least_of;
+
+/// Servers of prompts that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
     /// How many.
@@ -42,17 +49,40 @@ impl Queue {
     /// The wait at `rate` prompts a second.
     #[must_use]
     pub fn wait(&self, rate: f64) -> Wait {
-        let offered = rate * self.interval;
+        let behind = self.wait_behind(rate);
+        if !behind.mean.is_finite() {
+            return behind;
+        }
+        let share = self.all_busy(rate);
+        let first = self.residual() * least_of(self.servers, self.cv2);
+        Wait { share, mean: behind.mean + share * first }
+    }
+
+    /// Of that, the wait for others that have not begun either.
+    #[must_use]
+    pub fn wait_behind(&self, rate: f64) -> Wait {
         let servers = f64::from(self.servers);
-        if offered >= servers {
+        let load = rate * self.interval / servers;
+        if load >= 1.0 {
             return Wait { share: 1.0, mean: f64::INFINITY };
         }
-        // Erlang's loss formula, server by server, and from it the share that waits.
+        let share = self.all_busy(rate);
+        let mean = share * self.residual() * load / (servers * (1.0 - load));
+        Wait { share: share * load, mean }
+    }
+
+    /// The share of prompts that find no server idle, below saturation (Erlang).
+    fn all_busy(&self, rate: f64) -> f64 {
+        let offered = rate * self.interval;
+        // The loss formula, server by server, and from it the share that waits.
         let lost = (1..=self.servers)
             .fold(1.0, |lost, nth| offered * lost / (f64::from(nth) + offered * lost));
-        let share = lost / (1.0 - offered / servers * (1.0 - lost));
-        let mean = share * self.interval * (1.0 + self.cv2) / (2.0 * (servers - offered));
-        Wait { share, mean }
+        lost / (1.0 - offered / f64::from(self.servers) * (1.0 - lost))
+    }
+
+    /// Seconds that a server that is busy has left of its prompt.
+    fn residual(&self) -> f64 {
+        self.interval * (1.0 + self.cv2) / 2.0
     }
 }
 
@@ -121,15 +151,20 @@ mod tests {
         assert_eq!(wait(whole_request), f64::INFINITY);
     }
 
-    // Several servers wait as Erlang's formula has it for exponential intervals: at 1.5 of 2 servers
-    // 9/14 wait, in the mean 9/7 of a service; and less than each of two queues for itself.
+    // At 1.5 of 2 servers with exponential intervals 9/14 wait (Erlang). With equal ones and few prompts
+    // those wait for half an interval, whoever they come to; with many as long as in one queue for all.
     #[test]
-    fn several_servers_are_one_queue() {
-        let two = Queue { servers: 2, interval: 1.0, cv2: 1.0 };
-        let Wait { share, mean } = two.wait(1.5);
+    fn several_servers_share_the_prompts() {
+        let two = |cv2| Queue { servers: 2, interval: 1.0, cv2 };
+        let Wait { share, mean } = two(1.0).wait(1.5);
         assert!((share - 9.0 / 14.0).abs() < 1e-12, "{share}");
-        assert!((mean - 9.0 / 7.0).abs() < 1e-12, "{mean}");
-        assert!(mean < Queue::alone(1.0, 1.0).wait(0.75).mean);
+        assert!((9.0 / 7.0..Queue::alone(1.0, 1.0).wait(0.75).mean).contains(&mean), "{mean}");
+        let few = two(0.0).wait(1e-6);
+        assert!((few.mean / few.share - 0.5).abs() < 1e-5, "{few:?}");
+        let many = two(1.0).wait(1.9999);
+        assert!((many.mean * 0.0001 - 1.0).abs() < 1e-3, "{many:?}");
+        let behind = two(1.0).wait_behind(1.5);
+        assert!(behind.share < share && behind.mean < mean);
     }
 
     // The tail of one server with exponential service is P(W > t) = 0.5 exp(-0.5 t) at half load.

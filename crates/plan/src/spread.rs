@@ -131,6 +131,21 @@ impl Waits {
     }
 }
 
+/// The mean of the least of `count` lognormal numbers of this squared coefficient of variation, as a
+/// share of their own mean.
+pub(crate) fn least_of(count: u32, cv2: f64) -> f64 {
+    if count == 1 {
+        return 1.0;
+    }
+    let sigma = libm::sqrt(libm::log(1.0 + cv2));
+    let number = |nth| libm::exp(sigma * (normal(nth) - sigma / 2.0));
+    let above = |nth| 0.5 * libm::erfc(normal(nth) * core::f64::consts::FRAC_1_SQRT_2);
+    let others = |nth| libm::pow(above(nth), f64::from(count - 1));
+    let each = WEIGHTS.iter().enumerate().map(|(nth, weight)| weight * others(nth));
+    let sum: f64 = each.clone().sum();
+    each.enumerate().map(|(nth, chance)| chance * number(nth)).sum::<f64>() / sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,5 +211,19 @@ mod tests {
         assert_eq!(times.behind(1), Spread::default());
         let equal = Spread::new(Lengths::equal(600.0), 1e6, |tokens| tokens).behind(4);
         assert!(equal.mean().abs() < 1e-9);
+    }
+
+    // The least of two lognormal numbers is 2 Phi(-sigma / sqrt 2) of their mean; equal ones have no
+    // least, and of more it is less.
+    #[test]
+    fn the_least_of_several() {
+        for cv2 in [0.1, 0.64, 1.0] {
+            let sigma = libm::sqrt(libm::log(1.0 + cv2));
+            let two = libm::erfc(sigma / 2.0);
+            assert!((least_of(2, cv2) / two - 1.0).abs() < 0.01, "{cv2}: {}", least_of(2, cv2));
+            assert!(least_of(3, cv2) < least_of(2, cv2));
+        }
+        assert!((least_of(4, 0.0) - 1.0).abs() < 1e-12);
+        assert_eq!(least_of(1, 0.5), 1.0);
     }
 }

@@ -35,6 +35,20 @@ pub enum LinkName {
     Uplink(u32, Way),
 }
 
+impl LinkName {
+    /// Its direction.
+    #[must_use]
+    pub const fn way(self) -> Way {
+        match self {
+            LinkName::Nvlink(_, way)
+            | LinkName::Pcie(_, way)
+            | LinkName::Socket(_, way)
+            | LinkName::Card(_, _, way)
+            | LinkName::Uplink(_, way) => way,
+        }
+    }
+}
+
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {

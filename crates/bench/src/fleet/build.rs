@@ -96,6 +96,8 @@ fn handoffs(
     let mean = task.prompt.mean;
     let mut one = |from: &Instance, to: &Instance| -> anyhow::Result<Raw> {
         let sent = transfer(task, from, to).context("KV has no way; join the servers")?;
+        // Twice: one prompt's KV may still be under way when the next one's is, and they share.
+        senders.add(&sent.loads);
         senders.add(&sent.loads);
         let mut loads = Loads::default();
         loads.merge(&sent.loads, 1.0 / mean);

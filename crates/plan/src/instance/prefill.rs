@@ -62,37 +62,54 @@ fn prompt(pipeline: &Pipeline, tokens: f64, together: f64) -> Time {
     })
 }
 
-/// What prompts of each length wait where equal servers make them wait `base`: in a pipeline longer for
-/// those in front of them, stage by stage.
+/// What prompts wait in a queue at a rate of all; those for ranks that step together without the step
+/// under way.
+pub(super) fn turn(rated: &Rated, queue: &Queue, rate: f64) -> Wait {
+    if together(&rated.instance) > 1.0 { queue.wait_behind(rate) } else { queue.wait(rate) }
+}
+
+/// What prompts of each length wait who wait `base` for their turn: in a pipeline at `rate` longer for
+/// those in front of them, stage by stage, a share of `met` of what they would with it alone.
 ///
 /// Exact for few prompts. How it grows with the load is fitted to simulated pipelines of 2 to 8 stages;
 /// what comes of it is judged in bench's `tests/judged.rs`.
-pub(super) fn waits(rated: &Rated, base: &Wait, load: f64) -> Waits {
+pub(super) fn waits(rated: &Rated, base: &Wait, rate: f64, met: f64) -> Waits {
     let stages = f64::from(rated.instance.parallel.pp);
+    let load = rate * rated.queue.interval;
     let passing = libm::pow((1.0 - load).max(0.0), 1.0 - 1.0 / stages);
-    Waits::new(|nth| base.longer(base.mean * (1.0 + rated.behind.at(nth) * passing)))
+    let alone = if stages > 1.0 { met * passing * rated.queue.wait(rate).mean } else { 0.0 };
+    Waits::new(|nth| base.longer(base.mean + alone * rated.behind.at(nth)))
 }
 
 /// What prompts wait, among ranks that step together, for a step that is under way, which a share of
 /// `stepping` meets: chances and seconds. It is as likely to be near its end as its beginning.
-///
-/// Fitted, as above, to steps of 2 to 8 ranks.
 pub(super) fn under_way(rated: &Rated, stepping: f64) -> impl Iterator<Item = (f64, f64)> {
     let each = together(&rated.instance);
-    let step = rated.queue.interval * each;
-    let residual = step * (1.0 + rated.queue.cv2) / 2.0 * (1.0 - 1.0 / (each * each));
-    let met = if residual > 0.0 { stepping } else { 0.0 };
+    let residual = rated.queue.interval * each * (1.0 + rated.queue.cv2) / 2.0;
+    let met = if each > 1.0 { stepping } else { 0.0 };
     let part =
         move |nth: u32| (met / f64::from(PARTS), (2.0 * f64::from(nth) + 1.0) / f64::from(PARTS));
     let parts = (0..PARTS).map(part).map(move |(chance, of)| (chance, of * residual));
     core::iter::once((1.0 - met, 0.0)).chain(parts).filter(|(chance, _)| *chance > 0.0)
 }
 
-/// The share of prompts that meet a step under way, at a rate of an instance's own.
-pub(super) fn stepping(rated: &Rated, rate: f64) -> f64 {
-    let arrived = rate * rated.queue.interval * together(&rated.instance);
-    let going_on = arrived * libm::exp(arrived.min(700.0));
-    going_on / (1.0 + going_on)
+/// The share of the time that an instance has something to do, at a rate of its own.
+///
+/// Ranks that step together take all prompts that came during the last step, up to one each, and one
+/// where nobody came: so many steps there are for the prompts. Exact for one rank, and for very many. A
+/// pipeline is empty where its first stage is idle and nothing came for as long as the others are busy
+/// with a prompt, which is exact for equal ones.
+pub(super) fn busy(rated: &Rated, rate: f64) -> f64 {
+    let ranks = together(&rated.instance);
+    let arrived = rate * rated.queue.interval * ranks;
+    let mut chance = libm::exp(-arrived);
+    let mut taken = ranks + chance;
+    for nth in 0..ranks as u32 {
+        taken -= (ranks - f64::from(nth)) * chance;
+        chance *= arrived / f64::from(nth + 1);
+    }
+    let further = f64::from(rated.instance.parallel.pp - 1) * arrived;
+    1.0 - (1.0 - arrived / taken).max(0.0) * libm::exp(-further)
 }
 
 /// The largest rate within the objective, for an instance that has a queue of its own.
@@ -100,9 +117,8 @@ pub(super) fn rate(task: &Task<'_>, rated: &Rated, handoff: f64) -> f64 {
     let late = 1.0 - task.slo.attainment;
     let time = task.slo.ttft - handoff;
     let good = |rate: f64| {
-        let load = rate * rated.queue.interval;
-        let waits = waits(rated, &rated.queue.wait(rate), load);
-        let steps = under_way(rated, stepping(rated, rate));
+        let waits = waits(rated, &turn(rated, &rated.queue, rate), rate, 1.0);
+        let steps = under_way(rated, busy(rated, rate));
         steps.map(|(chance, step)| chance * rated.times.later(&waits, time - step)).sum::<f64>()
             <= late
     };

@@ -69,6 +69,25 @@ fn correction_10_pipelines_raise_throughput() {
     assert!(compute(&both) > 2.0 * compute(&fast));
 }
 
+// One GPU is busy for its load. Eight ranks to which one prompt comes in each step hardly ever leave one
+// over: a step follows unless nobody came, so they are at it for e steps, and idle for one. Two stages
+// are empty where the first is idle and nothing came for an interval.
+#[test]
+fn steps_follow_each_other() {
+    let topology = topology(A100);
+    let mut rated = of(&topology, "llama-3.1-8b", Phase::Prefill, &[&[0]], 500.0);
+    let interval = rated.queue.interval;
+    let mut busy = |tp, pp, ep, load: f64| {
+        rated.instance.parallel = Parallel { tp, pp, ep };
+        rated.busy(load / interval)
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} {b}");
+    near(busy(1, 1, false, 0.4), 0.4);
+    near(busy(1, 1, false, 1.5), 1.0);
+    near(busy(8, 1, true, 0.125), core::f64::consts::E / (1.0 + core::f64::consts::E));
+    near(busy(1, 2, false, 0.4), 1.0 - 0.6 * libm::exp(-0.4));
+}
+
 // Memory that the weights leave no room in is said in bytes.
 #[test]
 fn weights_that_do_not_fit_are_refused() {
