@@ -135,7 +135,9 @@ pub struct Topology {
     core: Option<Core>,
     links: Vec<(LinkName, f64)>,
     first_uplink: u32,
+    /// Of each GPU: its server, and the card that its bytes leave by.
     home: Vec<u32>,
+    own_card: Vec<Option<u32>>,
 }
 
 /// Share of a card's line rate that a transfer reaches; NVLink's and PCIe's is each GPU's own fitted
@@ -150,9 +152,16 @@ impl Topology {
         access: Vec<Access>,
         core: Option<Core>,
     ) -> Topology {
-        let links = Vec::new();
-        let mut all =
-            Topology { name, servers, access, core, links, first_uplink: 0, home: Vec::new() };
+        let mut all = Topology {
+            name,
+            servers,
+            access,
+            core,
+            links: Vec::new(),
+            first_uplink: 0,
+            home: Vec::new(),
+            own_card: Vec::new(),
+        };
         for at in 0..all.servers.len() {
             all.lay(at as u32);
         }
@@ -169,6 +178,7 @@ impl Topology {
         (server.first, server.links) = (self.home.len() as u32, self.links.len() as u32);
         for gpu in server.first..server.first + server.gpus {
             self.home.push(at);
+            self.own_card.push(server.own_card((gpu - server.first) as usize));
             let gpu = GpuId(gpu);
             for way in [Way::Out, Way::In] {
                 self.links.push((LinkName::Nvlink(gpu, way), server.nvlink.unwrap_or(0.0)));
@@ -342,20 +352,9 @@ impl Topology {
         LinkId(self.first_uplink + 2 * access + u32::from(way == Way::In))
     }
 
-    /// The card that a GPU's bytes leave by: of its NUMA node where that has any, GPUs evenly.
+    /// The card that a GPU's bytes leave by.
     pub(crate) fn own_card(&self, gpu: GpuId) -> Option<u32> {
-        let home = self.home(gpu);
-        let nth = (gpu.0 - home.first) as usize;
-        let numa = home.numa[nth];
-        let near = |card: &Card| card.numa == numa;
-        let any = home.cards.iter().any(near);
-        let cards: Vec<u32> = (0..home.cards.len() as u32)
-            .filter(|at| !any || near(&home.cards[*at as usize]))
-            .collect();
-        let same = |of: &u8| !any || *of == numa;
-        let gpus = home.numa.iter().filter(|of| same(of)).count();
-        let before = home.numa[..nth].iter().filter(|of| same(of)).count();
-        cards.get(before * cards.len() / gpus.max(1)).copied()
+        self.own_card[gpu.0 as usize]
     }
 }
 
@@ -388,5 +387,17 @@ impl Server {
             cards: Vec::new(),
             links: 0,
         }
+    }
+
+    /// The card that its `nth` GPU's bytes leave by: of its NUMA node where that has any, GPUs evenly.
+    fn own_card(&self, nth: usize) -> Option<u32> {
+        let numa = self.numa[nth];
+        let any = self.cards.iter().any(|card| card.numa == numa);
+        let near = |of: u8| !any || of == numa;
+        let gpus = self.numa.iter().filter(|of| near(**of)).count();
+        let before = self.numa[..nth].iter().filter(|of| near(**of)).count();
+        let mut cards = (0..).zip(&self.cards).filter(|(_, card)| near(card.numa));
+        let count = cards.clone().count();
+        cards.nth(before * count / gpus.max(1)).map(|(at, _)| at)
     }
 }
