@@ -124,6 +124,10 @@ impl Rated {
     /// Where it can't run at all.
     pub fn new(task: &Task<'_>, instance: Instance) -> Result<Rated, Unfit> {
         let pipeline = Pipeline::new(task, &instance)?;
+        Rated::of(task, instance, pipeline)
+    }
+
+    fn of(task: &Task<'_>, instance: Instance, pipeline: Pipeline) -> Result<Rated, Unfit> {
         match instance.phase {
             Phase::Prefill => prefill::rated(task, instance, pipeline),
             Phase::Decode => decode::rated(task, instance, pipeline),

@@ -2,11 +2,12 @@
 
 use meridian_engine::Terms;
 
-use super::step::Pipeline;
-use super::{Instance, Unfit, decode};
+use super::step::{Hop, Pipeline, Stage};
+use super::{Instance, Parallel, Rated, Unfit, decode};
 use crate::collective::Choice;
 use crate::loads::Loads;
 use crate::task::Task;
+use crate::topology::GpuId;
 
 /// An instance in parts.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct StageParts {
     /// How the hidden state gets to the next stage: seconds, seconds a byte, and what a byte puts on
     /// links.
     pub pass: Option<(f64, f64, Loads)>,
+    /// Tokens of KV that fit.
+    pub kv_tokens: f64,
 }
 
 impl Parts {
@@ -49,8 +52,47 @@ impl Parts {
             reductions: stage.reductions,
             choices: stage.choices.clone(),
             pass: passes.next(),
+            kv_tokens: stage.kv_tokens,
         });
         let stages = stages.collect();
         Ok(Parts { stages, token_bytes, seats: decode::seats(task, instance), kv_tokens })
+    }
+}
+
+impl StageParts {
+    /// The stage of a split that is the `at`-th one, on these GPUs, before it has a next one.
+    ///
+    /// # Errors
+    /// Where it can't run at all.
+    pub fn of(
+        task: &Task<'_>,
+        parallel: Parallel,
+        at: u32,
+        gpus: &[GpuId],
+    ) -> Result<StageParts, Unfit> {
+        let Stage { terms, reductions, choices, kv_tokens } = Stage::nth(task, parallel, at, gpus)?;
+        Ok(StageParts { terms, reductions, choices, pass: None, kv_tokens })
+    }
+}
+
+impl Rated {
+    /// What an instance would serve if its stages were these.
+    ///
+    /// # Errors
+    /// Where it can't run at all.
+    pub fn of_parts(
+        task: &Task<'_>,
+        instance: Instance,
+        parts: Vec<StageParts>,
+    ) -> Result<Rated, Unfit> {
+        let hops = parts.iter().filter_map(|part| part.pass.clone()).map(Hop::costing).collect();
+        let stage = |StageParts { terms, reductions, choices, kv_tokens, .. }| Stage {
+            terms,
+            reductions,
+            choices,
+            kv_tokens,
+        };
+        let stages = parts.into_iter().map(stage).collect();
+        Rated::of(task, instance, Pipeline::of(task, stages, hops))
     }
 }

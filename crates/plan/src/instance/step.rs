@@ -10,7 +10,7 @@
 
 use meridian_engine::{Gpu, Model, Terms, Work};
 
-use super::{Instance, Unfit};
+use super::{Instance, Parallel, Unfit};
 use crate::assign::bottleneck;
 use crate::collective::{self, Choice};
 use crate::loads::Loads;
@@ -63,19 +63,18 @@ pub(crate) struct Time {
 
 impl Pipeline {
     pub(crate) fn new(task: &Task<'_>, instance: &Instance) -> Result<Pipeline, Unfit> {
-        let model = &task.subject.shape;
-        let count = instance.stages.len() as u32;
         let mut stages = Vec::with_capacity(instance.stages.len());
         for (at, gpus) in instance.stages.iter().enumerate() {
-            let at = at as u32;
-            let layers = model.layers / count + u32::from(at < model.layers % count);
-            stages.push(Stage::new(task, instance, gpus, layers, at + 1 == count)?);
+            stages.push(Stage::nth(task, instance.parallel, at as u32, gpus)?);
         }
         let pairs = instance.stages.windows(2);
         let hops: Option<Vec<Hop>> =
             pairs.map(|pair| Hop::new(task.topology, &pair[0], &pair[1])).collect();
-        let hops = hops.ok_or(Unfit::Disconnected)?;
-        Ok(Pipeline { stages, hops, hidden: f64::from(model.hidden) * NUMBER })
+        Ok(Pipeline::of(task, stages, hops.ok_or(Unfit::Disconnected)?))
+    }
+
+    pub(super) fn of(task: &Task<'_>, stages: Vec<Stage>, hops: Vec<Hop>) -> Pipeline {
+        Pipeline { stages, hops, hidden: f64::from(task.subject.shape.hidden) * NUMBER }
     }
 
     /// Bytes of the hidden state of `tokens`.
@@ -128,16 +127,16 @@ impl Pipeline {
 }
 
 impl Stage {
-    fn new(
+    /// The `at`-th stage of a split.
+    pub(super) fn nth(
         task: &Task<'_>,
-        instance: &Instance,
+        Parallel { pp, ep, .. }: Parallel,
+        at: u32,
         gpus: &[GpuId],
-        layers: u32,
-        last: bool,
     ) -> Result<Stage, Unfit> {
         let model = &task.subject.shape;
+        let (layers, last) = (model.layers / pp + u32::from(at < model.layers % pp), at + 1 == pp);
         let share = f64::from(layers) / f64::from(model.layers);
-        let ep = instance.parallel.ep;
         let ranks = gpus.len() as u32;
         let mut terms = Terms::default();
         let mut kv_tokens = f64::INFINITY;
@@ -220,6 +219,11 @@ fn slower(a: &Terms, b: &Terms) -> Terms {
 }
 
 impl Hop {
+    /// What passes at such a cost, whoever sends.
+    pub(super) fn costing((latency, per_byte, loads): (f64, f64, Loads)) -> Hop {
+        Hop { pairs: Vec::new(), latency, per_byte, loads }
+    }
+
     /// Seconds, seconds a byte, and what a byte puts on links.
     pub(super) fn cost(&self) -> (f64, f64, Loads) {
         (self.latency, self.per_byte, self.loads.clone())
