@@ -18,10 +18,11 @@ impl Dealt {
 }
 
 impl Seats {
-    /// Every way of dealing `pp` stages of `tp` GPUs; false once `give` has enough.
-    pub(super) fn every(&self, tp: u32, pp: u32, give: &mut impl FnMut(&Dealt) -> bool) -> bool {
+    /// Every way of dealing `pp` stages of `tp` GPUs, and of dealing the first of them: `give` says
+    /// whether to go on from there.
+    pub(super) fn every(&self, tp: u32, pp: u32, give: &mut impl FnMut(&Dealt) -> bool) {
         let mut dealt = Dealt(vec![Vec::new(); self.count()]);
-        self.stages(&mut self.full(), (tp, pp), &mut dealt, give)
+        self.stages(&mut self.full(), (tp, pp), &mut dealt, give);
     }
 
     fn stages(
@@ -30,10 +31,7 @@ impl Seats {
         (tp, pp): (u32, u32),
         dealt: &mut Dealt,
         give: &mut impl FnMut(&Dealt) -> bool,
-    ) -> bool {
-        if pp == 0 {
-            return give(dealt);
-        }
+    ) {
         let mut parts = Vec::new();
         self.parts(0, tp, left, dealt, &mut Vec::new(), &mut parts);
         for part in parts {
@@ -41,16 +39,14 @@ impl Seats {
                 left[seat] -= count;
                 dealt.0[seat].push(*count);
             }
-            let more = self.stages(left, (tp, pp - 1), dealt, give);
+            if give(dealt) && pp > 1 {
+                self.stages(left, (tp, pp - 1), dealt, give);
+            }
             for (seat, count) in part.iter().enumerate() {
                 left[seat] += count;
                 dealt.0[seat].pop();
             }
-            if !more {
-                return false;
-            }
         }
-        true
     }
 
     /// Every way of taking `size` GPUs from seat `at` on.

@@ -4,15 +4,16 @@
 //! each is made once and none is left out, GPUs are dealt stage by stage, and of seats that are alike
 //! and were dealt the same so far the former gets no less (orderly generation; Read 1978, Faradzev 1978).
 
+mod bounds;
+mod ceiling;
 mod deal;
 mod place;
 mod search;
 mod seats;
 
-use std::collections::BTreeMap;
+use meridian_plan::{Instance, Parallel, Phase, Rated, Task};
 
-use meridian_plan::{Instance, LinkId, Parallel, Phase, Rated, Task};
-
+use ceiling::Stages;
 use deal::Dealt;
 use search::Search;
 use seats::Seats;
@@ -30,17 +31,61 @@ struct Choice {
     rate: f64,
 }
 
-/// The goodput of the best of all plans, or of all above `enough` where only these can be tried (then
-/// `enough` if there are none); `None` where there are too many. Of the instances of a split that can
-/// be dealt out in more than so many `ways` only a bound of what they serve is looked at.
-pub(crate) fn best(task: &Task<'_>, enough: f64, ways: usize) -> Option<f64> {
+impl Choice {
+    fn per_gpu(&self) -> f64 {
+        self.rate / f64::from(self.parallel.gpus())
+    }
+}
+
+/// Instances that are placed in search of the best plan, and then of one above `enough`.
+const TRIES: [usize; 2] = [30_000, 100_000];
+/// Ways of dealing out the stages of a split up to which all are tried.
+const WAYS: usize = 4_000;
+
+/// The goodput of the best of all plans above `least`; where trying all is not feasible, of those above
+/// `enough`, which is `enough` if there are none; `None` where neither is. Instances of a split that can
+/// be dealt out in too many ways are rated only where a plan above `enough` could have them.
+pub(crate) fn best(task: &Task<'_>, least: f64, enough: f64) -> Option<f64> {
     let seats = Seats::of(task.topology);
-    let of =
-        |parallel| exact(task, &seats, parallel, ways).or_else(|| bounds(task, parallel, ways));
-    let choices: Option<Vec<Vec<Choice>>> = splits(task).into_iter().map(of).collect();
-    let choices = choices?.concat();
-    let above = |floor| Search::new(task, &seats, &choices, floor).run();
-    above(0.0).or_else(|| above(enough))
+    let (mut choices, mut open) = (Vec::new(), Vec::new());
+    for parallel in splits(task) {
+        match exact(task, &seats, parallel) {
+            Some(all) => choices.extend(all),
+            None => open.push(Stages::new(task, &seats, parallel)),
+        }
+    }
+    let ceilings: Vec<Vec<Choice>> = open.iter().map(Stages::ceilings).collect();
+    let all = [choices.clone(), ceilings.concat()].concat();
+    if let Some(best) = Search::new(task, &seats, &all, least).run(TRIES[0]) {
+        return Some(best);
+    }
+    let search = Search::new(task, &seats, &all, enough);
+    choices.retain(|one| search.lacks(one).is_some_and(|floor| one.rate > floor));
+    for (stages, ceilings) in open.iter_mut().zip(&ceilings) {
+        for one in ceilings {
+            if let Some(floor) = search.lacks(one).filter(|floor| one.rate > *floor) {
+                choices.extend(stages.above(one, floor)?);
+            }
+        }
+    }
+    Search::new(task, &seats, &choices, enough).run(TRIES[1])
+}
+
+/// Instances that serve more than the ceiling of those that take as many GPUs of each kind of server.
+pub(crate) fn above_ceiling(task: &Task<'_>) -> Vec<(Phase, Parallel, f64)> {
+    let seats = Seats::of(task.topology);
+    let mut above = Vec::new();
+    for parallel in splits(task) {
+        let Some(all) = exact(task, &seats, parallel) else { continue };
+        let ceilings = Stages::new(task, &seats, parallel).ceilings();
+        let low = |one: &Choice| {
+            let like = |other: &&Choice| (other.phase, &other.uses) == (one.phase, &one.uses);
+            ceilings.iter().find(like).is_none_or(|ceiling| one.rate > ceiling.rate)
+        };
+        let found = all.into_iter().filter(low).map(|one| (one.phase, parallel, one.rate));
+        above.extend(found);
+    }
+    above
 }
 
 /// Every split that a model and a topology allow.
@@ -61,59 +106,37 @@ fn splits(task: &Task<'_>) -> Vec<Parallel> {
     all
 }
 
-/// The best instance of a split on each set of GPUs; `None` where there are too many.
-fn exact(task: &Task<'_>, seats: &Seats, parallel: Parallel, ways: usize) -> Option<Vec<Choice>> {
+/// Every instance of a split; `None` where there are too many.
+fn exact(task: &Task<'_>, seats: &Seats, parallel: Parallel) -> Option<Vec<Choice>> {
+    let Parallel { tp, pp, .. } = parallel;
     let mut count = 0;
-    let mut each = |_: &Dealt| {
-        count += 1;
-        count <= ways
-    };
-    if !seats.every(parallel.tp, parallel.pp, &mut each) {
+    seats.every(tp, pp, &mut |dealt| {
+        count += usize::from(dealt.stages() == pp as usize);
+        count <= WAYS
+    });
+    if count > WAYS {
         return None;
     }
-    let mut rated = Best::default();
-    seats.every(parallel.tp, parallel.pp, &mut |dealt| {
-        rated.note(task, seats, parallel, dealt);
+    let mut all = Vec::new();
+    seats.every(tp, pp, &mut |dealt| {
+        if dealt.stages() == pp as usize {
+            let phases = [Phase::Prefill, Phase::Decode].into_iter();
+            all.extend(phases.filter_map(|phase| rated(task, seats, (phase, parallel), dealt)));
+        }
         true
     });
-    Some(rated.0.into_values().collect())
+    Some(all)
 }
 
-/// How much faster links are of which only a bound is asked, and by how much of it NUMA nodes could
-/// still matter there.
-const FASTER: f64 = 1e4;
-const NODES: f64 = 1.001;
-
-/// What instances of a split serve at most on each kind of server: as if no link were ever full.
-fn bounds(task: &Task<'_>, parallel: Parallel, ways: usize) -> Option<Vec<Choice>> {
-    let links = (0..task.topology.link_count()).map(LinkId);
-    let topology = links.fold(task.topology.clone(), |all, link| all.faster(link, FASTER));
-    let task = Task { topology: &topology, ..task.clone() };
-    let seats = Seats::of_servers(&topology);
-    let bound = |one: Choice| Choice { dealt: None, rate: one.rate * NODES, ..one };
-    Some(exact(&task, &seats, parallel, ways)?.into_iter().map(bound).collect())
-}
-
-/// The best for the same GPUs.
-#[derive(Default)]
-struct Best(BTreeMap<(Phase, Vec<u8>), Choice>);
-
-impl Best {
-    /// Rates one way of dealing out stages.
-    fn note(&mut self, task: &Task<'_>, seats: &Seats, parallel: Parallel, dealt: &Dealt) {
-        let stages = seats.members(dealt, &mut vec![0; seats.count()]);
-        let counts = seats.canonical(&dealt.counts());
-        for phase in [Phase::Prefill, Phase::Decode] {
-            let instance = Instance { phase, parallel, stages: stages.clone() };
-            let Ok(Rated { rate, .. }) = Rated::new(task, instance) else { return };
-            let key = (phase, counts.clone());
-            if rate > self.0.get(&key).map_or(0.0, |one| one.rate) {
-                let uses = seats.by_kind(&counts);
-                self.0.insert(
-                    key,
-                    Choice { phase, parallel, dealt: Some(dealt.clone()), uses, rate },
-                );
-            }
-        }
-    }
+/// An instance that is dealt out so; `None` where it serves nothing.
+fn rated(
+    task: &Task<'_>,
+    seats: &Seats,
+    (phase, parallel): (Phase, Parallel),
+    dealt: &Dealt,
+) -> Option<Choice> {
+    let stages = seats.members(dealt, &mut vec![0; seats.count()]);
+    let Rated { rate, .. } = Rated::new(task, Instance { phase, parallel, stages }).ok()?;
+    let uses = seats.by_kind(&dealt.counts());
+    (rate > 0.0).then(|| Choice { phase, parallel, dealt: Some(dealt.clone()), uses, rate })
 }

@@ -1,27 +1,34 @@
 //! Every set of instances, on every set of GPUs.
+//!
+//! Decode instances are chosen first. With these a prefill instance serves as much and puts as much on links
+//! whichever others there are, so it is judged once, alone; of several, what they serve and what they put on
+//! links adds up.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use meridian_plan::{Fleet, GpuId, Instance, Phase, Rated, Task};
+use meridian_plan::{FULL, Fleet, GpuId, Instance, LinkId, Loads, Phase, Rated, Task};
 
 use super::Choice;
+use super::bounds::Bounds;
 use super::deal::Dealt;
 use super::seats::Seats;
 
-/// Nodes beyond which trying all is not feasible.
-const NODES: usize = 150_000;
+/// Differences below that are none.
+const SAME: f64 = 1.000_001;
 
 pub(super) struct Search<'a> {
     task: &'a Task<'a>,
     seats: &'a Seats,
     /// Those that serve most for their GPUs first.
-    choices: Vec<&'a Choice>,
+    prefill: Vec<&'a Choice>,
+    decode: Vec<&'a Choice>,
     bounds: Bounds,
-    /// Instances that were rated, by their GPUs.
-    rated: BTreeMap<(usize, Vec<Vec<GpuId>>), Rc<Rated>>,
+    /// What traffic may fill of each link: bytes a second.
+    room: Vec<f64>,
     best: f64,
-    nodes: usize,
+    /// Instances that may still be placed; none where trying all was not feasible.
+    tries: usize,
 }
 
 /// A set of instances on its way.
@@ -31,10 +38,28 @@ struct Partial {
     left: Vec<u8>,
     /// What each seat gave so far, stage by stage.
     history: Vec<Vec<u8>>,
-    /// Prefill's and decode's rates.
-    rates: (f64, f64),
-    chosen: Vec<(usize, Dealt)>,
+    /// What is served.
+    rate: f64,
+    /// What the prefill instances put on each link: bytes a second.
+    loads: Vec<f64>,
 }
+
+/// Decode instances, and what prefill instances do that hand over to them.
+struct Decode {
+    fleet: Fleet,
+    /// Bytes of a request on each link, those of its KV aside.
+    loads: Vec<f64>,
+    /// Prefill instances that were judged, by choice and GPUs; `None` for those that serve nothing.
+    judged: BTreeMap<(usize, Vec<Vec<GpuId>>), Option<Judged>>,
+    /// Sets of prefill instances that were tried: what they serve and put on links, by the choice to go
+    /// on with and what seats have left.
+    tried: BTreeMap<(usize, Vec<u8>), Vec<Served>>,
+}
+
+/// What prefill instances serve, and put on each link.
+type Served = (f64, Vec<f64>);
+/// An instance, what it serves, and the bytes of a request on each link.
+type Judged = (Rc<Rated>, f64, Loads);
 
 impl<'a> Search<'a> {
     pub(super) fn new(
@@ -43,136 +68,189 @@ impl<'a> Search<'a> {
         choices: &'a [Choice],
         floor: f64,
     ) -> Search<'a> {
-        let mut choices: Vec<&Choice> = choices.iter().collect();
-        let per_gpu = |one: &Choice| one.rate / f64::from(one.parallel.gpus());
-        choices.sort_by(|a, b| per_gpu(b).total_cmp(&per_gpu(a)));
-        let bounds = Bounds::new(&seats.by_kind(&seats.full()), &choices);
-        Search { task, seats, choices, bounds, rated: BTreeMap::new(), best: floor, nodes: 0 }
+        let bounds = Bounds::new(&seats.by_kind(&seats.full()), choices);
+        let of = |phase| {
+            let mut of: Vec<&Choice> = choices.iter().filter(|one| one.phase == phase).collect();
+            of.sort_by(|a, b| b.per_gpu().total_cmp(&a.per_gpu()));
+            of
+        };
+        let (prefill, decode) = (of(Phase::Prefill), of(Phase::Decode));
+        let links = (0..task.topology.link_count()).map(LinkId);
+        let room = links.map(|link| FULL * task.topology.usable(link)).collect();
+        Search { task, seats, prefill, decode, bounds, room, best: floor, tries: 0 }
     }
 
-    pub(super) fn run(mut self) -> Option<f64> {
+    /// What an instance has to serve more than so that a set with it could be above the floor; `None`
+    /// where none could.
+    pub(super) fn lacks(&self, one: &Choice) -> Option<f64> {
+        let full = self.seats.by_kind(&self.seats.full());
+        let rest = full.iter().zip(&one.uses).map(|(full, uses)| full - uses);
+        self.bounds.lacks(&rest.collect::<Vec<u8>>(), one.phase, self.best)
+    }
+
+    /// The best set above the floor, or the floor where there is none; `None` where that takes too many
+    /// `tries`.
+    pub(super) fn run(mut self, tries: usize) -> Option<f64> {
+        self.tries = tries;
         let history = vec![Vec::new(); self.seats.count()];
-        let empty =
-            Partial { left: self.seats.full(), history, rates: (0.0, 0.0), chosen: Vec::new() };
-        self.from(0, &empty);
-        (self.nodes < NODES).then_some(self.best)
+        let (left, loads) = (self.seats.full(), vec![0.0; self.room.len()]);
+        self.decodes(0, &Partial { left, history, rate: 0.0, loads }, &mut Vec::new());
+        (self.tries > 0).then_some(self.best)
     }
 
-    /// Every set that goes on with choices from `at` on.
-    fn from(&mut self, at: usize, partial: &Partial) {
-        self.nodes += 1;
-        if partial.rates.0.min(partial.rates.1) > self.best {
-            self.judge(&partial.chosen);
+    /// Every set that goes on with decode choices from `at` on.
+    fn decodes(&mut self, at: usize, partial: &Partial, chosen: &mut Vec<Rc<Rated>>) {
+        if partial.rate > self.best {
+            let mut decode = Decode::new(chosen, self.room.len());
+            let served = Partial { rate: 0.0, ..partial.clone() };
+            self.prefills(0, &served, &mut decode, &mut Vec::new());
         }
         let left = self.seats.by_kind(&partial.left);
-        for next in at..self.choices.len() {
-            let one = self.choices[next];
-            let rates = match one.phase {
-                Phase::Prefill => (partial.rates.0 + one.rate, partial.rates.1),
-                Phase::Decode => (partial.rates.0, partial.rates.1 + one.rate),
-            };
-            let fits = one.uses.iter().zip(&left).all(|(uses, left)| uses <= left);
-            let rest = || left.iter().zip(&one.uses).map(|(left, uses)| left - uses);
-            if !fits || self.bounds.of(rest(), rates) <= self.best * 1.000_001 {
+        for next in at..self.decode.len() {
+            let one = self.decode[next];
+            let Some(rest) = rest(&left, one) else { continue };
+            if self.bounds.of(&rest, (0.0, partial.rate + one.rate)) <= self.best * SAME {
                 continue;
             }
-            let Some(dealt) = &one.dealt else {
-                self.nodes = NODES;
-                return;
-            };
-            for dealt in self.seats.placements(dealt, &partial.history, &partial.left) {
-                if self.nodes >= NODES {
-                    return;
-                }
-                let mut more = Partial { rates, ..partial.clone() };
-                for (seat, column) in dealt.0.iter().enumerate() {
-                    more.left[seat] -= column.iter().sum::<u8>();
-                    more.history[seat].extend(column);
-                }
-                more.chosen.push((next, dealt));
-                self.from(next, &more);
+            for (more, instance) in self.placed(one, partial) {
+                let rated = Rated::new(self.task, instance).expect("its like was rated before");
+                let more = Partial { rate: partial.rate + rated.rate, ..more };
+                chosen.push(Rc::new(rated));
+                self.decodes(next, &more, chosen);
+                chosen.pop();
             }
         }
     }
 
-    fn judge(&mut self, chosen: &[(usize, Dealt)]) {
-        let mut taken = vec![0; self.seats.count()];
-        let mut fleet = Fleet::default();
-        for (at, dealt) in chosen {
-            let Choice { phase, parallel, .. } = *self.choices[*at];
-            let stages = self.seats.members(dealt, &mut taken);
-            let rated = self.rated.entry((*at, stages.clone())).or_insert_with(|| {
-                let instance = Instance { phase, parallel, stages };
-                Rc::new(Rated::new(self.task, instance).expect("its like was rated before"))
-            });
-            match phase {
-                Phase::Prefill => fleet.prefill.push(rated.clone()),
-                Phase::Decode => fleet.decode.push(rated.clone()),
+    /// Every set that goes on with prefill choices from `at` on.
+    fn prefills(
+        &mut self,
+        at: usize,
+        partial: &Partial,
+        decode: &mut Decode,
+        chosen: &mut Vec<Rc<Rated>>,
+    ) {
+        if partial.rate.min(self.carried(partial)) > self.best {
+            self.judge(decode, chosen);
+        }
+        let left = self.seats.by_kind(&partial.left);
+        let free: f64 = left.iter().map(|left| f64::from(*left)).sum();
+        for next in at..self.prefill.len() {
+            let one = self.prefill[next];
+            // Those that follow serve no more for their GPUs.
+            if partial.rate + one.per_gpu() * free <= self.best * SAME {
+                break;
+            }
+            let Some(rest) = rest(&left, one) else { continue };
+            if self.bounds.most(&rest, Phase::Prefill) + partial.rate + one.rate <= self.best * SAME
+            {
+                continue;
+            }
+            for (more, instance) in self.placed(one, partial) {
+                let Some((rated, rate, loads)) = decode.judged(self.task, next, instance) else {
+                    continue;
+                };
+                let mut more = Partial { rate: partial.rate + rate, ..more };
+                loads.iter().for_each(|(link, bytes)| more.loads[link.0 as usize] += bytes * rate);
+                if self.carries(&more, decode) && !self.beaten(next, &more, decode) {
+                    chosen.push(rated);
+                    self.prefills(next, &more, decode, chosen);
+                    chosen.pop();
+                }
             }
         }
+    }
+
+    /// An instance of a choice on every set of seats.
+    fn placed(&mut self, one: &Choice, partial: &Partial) -> Vec<(Partial, Instance)> {
+        let Some(dealt) = one.dealt.as_ref().filter(|_| self.tries > 0) else {
+            self.tries = 0;
+            return Vec::new();
+        };
+        let full = self.seats.full();
+        let place = |dealt: Dealt| {
+            let taken = full.iter().zip(&partial.left).map(|(full, left)| usize::from(full - left));
+            let stages = self.seats.members(&dealt, &mut taken.collect::<Vec<usize>>());
+            let mut more = partial.clone();
+            for (seat, column) in dealt.0.iter().enumerate() {
+                more.left[seat] -= column.iter().sum::<u8>();
+                more.history[seat].extend(column);
+            }
+            (more, Instance { phase: one.phase, parallel: one.parallel, stages })
+        };
+        let placements = self.seats.placements(dealt, &partial.history, &partial.left);
+        self.tries = self.tries.saturating_sub(placements.len());
+        placements.into_iter().map(place).collect()
+    }
+
+    /// The rate that links carry of a set of prefill instances.
+    fn carried(&self, partial: &Partial) -> f64 {
+        let full = self.room.iter().zip(&partial.loads).map(|(room, bytes)| room / bytes);
+        partial.rate * full.fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether links could carry more than the best if as much were added as there is room for, none of
+    /// which put KV on them.
+    fn carries(&self, partial: &Partial, decode: &Decode) -> bool {
+        let most = self.bounds.most(&self.seats.by_kind(&partial.left), Phase::Prefill);
+        let served = (partial.rate + most) * SAME;
+        let mut links = self.room.iter().zip(&partial.loads).zip(&decode.loads);
+        links.all(|((room, bytes), own)| (bytes + most * own) * self.best <= served * room)
+    }
+
+    /// Whether a set that was tried leaves the same GPUs, serves no less and leaves no link less of what it
+    /// needs to carry the best than another that goes on with choices from `at` on.
+    fn beaten(&self, at: usize, partial: &Partial, decode: &mut Decode) -> bool {
+        let Partial { left, rate, loads, .. } = partial;
+        let tried = decode.tried.entry((at, left.clone())).or_default();
+        let beats = |(other, others): &Served| {
+            let more = other - rate;
+            let mut links = self.room.iter().zip(loads).zip(others);
+            more >= 0.0
+                && links.all(|((room, bytes), others)| (others - bytes) * self.best <= more * room)
+        };
+        if tried.iter().any(beats) {
+            return true;
+        }
+        tried.push((*rate, loads.clone()));
+        false
+    }
+
+    fn judge(&mut self, decode: &Decode, chosen: &[Rc<Rated>]) {
+        let fleet = Fleet { prefill: chosen.to_vec(), ..decode.fleet.clone() };
         if let Some(verdict) = fleet.judged(self.task) {
             self.best = self.best.max(verdict.goodput);
         }
     }
 }
 
-/// What free GPUs could add if only their number on each kind of server counted.
-struct Bounds {
-    /// How many steps in `fronts` a GPU of each kind is.
-    steps: Vec<usize>,
-    /// For each number of free GPUs the rates of prefill and decode that no others beat.
-    fronts: Vec<Vec<(f64, f64)>>,
+/// What each kind of server has left after a choice; `None` where there is no room for it.
+fn rest(left: &[u8], one: &Choice) -> Option<Vec<u8>> {
+    let fits = left.iter().zip(&one.uses).all(|(left, uses)| uses <= left);
+    fits.then(|| left.iter().zip(&one.uses).map(|(left, uses)| left - uses).collect())
 }
 
-impl Bounds {
-    fn new(full: &[u8], choices: &[&Choice]) -> Bounds {
-        let mut steps = Vec::new();
-        let mut states = 1;
-        for count in full {
-            steps.push(states);
-            states *= usize::from(*count) + 1;
-        }
-        let mut best: BTreeMap<(Phase, Vec<u8>), f64> = BTreeMap::new();
-        for one in choices {
-            let known = best.entry((one.phase, one.uses.clone())).or_default();
-            *known = known.max(one.rate);
-        }
-        let mut fronts: Vec<Vec<(f64, f64)>> = Vec::with_capacity(states);
-        for state in 0..states {
-            let free: Vec<usize> = full
-                .iter()
-                .zip(&steps)
-                .map(|(full, step)| state / step % (usize::from(*full) + 1))
-                .collect();
-            let mut all = vec![(0.0, 0.0)];
-            for ((phase, uses), rate) in &best {
-                if uses.iter().zip(&free).any(|(uses, free)| usize::from(*uses) > *free) {
-                    continue;
-                }
-                let before: usize =
-                    uses.iter().zip(&steps).map(|(uses, step)| usize::from(*uses) * step).sum();
-                let (p, d) = if *phase == Phase::Prefill { (*rate, 0.0) } else { (0.0, *rate) };
-                all.extend(fronts[state - before].iter().map(|(a, b)| (a + p, b + d)));
+impl Decode {
+    fn new(chosen: &[Rc<Rated>], links: usize) -> Decode {
+        let fleet = Fleet { prefill: Vec::new(), decode: chosen.to_vec() };
+        let rate: f64 = chosen.iter().map(|one| one.rate).sum();
+        let mut loads = vec![0.0; links];
+        for one in chosen {
+            for (link, bytes) in one.loads.iter() {
+                loads[link.0 as usize] += bytes * one.rate / rate;
             }
-            fronts.push(front(all));
         }
-        Bounds { steps, fronts }
+        Decode { fleet, loads, judged: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
-    fn of(&self, free: impl Iterator<Item = u8>, (p, d): (f64, f64)) -> f64 {
-        let state: usize = free.zip(&self.steps).map(|(free, step)| usize::from(free) * step).sum();
-        self.fronts[state].iter().map(|(a, b)| (p + a).min(d + b)).fold(0.0, f64::max)
+    /// A prefill instance of a choice, what it serves, and bytes of a request of its on each link.
+    fn judged(&mut self, task: &Task<'_>, choice: usize, instance: Instance) -> Option<Judged> {
+        let key = (choice, instance.stages.clone());
+        let judge = || {
+            let rated = Rc::new(Rated::new(task, instance).expect("its like was rated before"));
+            let fleet = Fleet { prefill: vec![rated.clone()], ..self.fleet.clone() };
+            fleet.judged(task).map(|verdict| (rated, verdict.prefill, verdict.loads))
+        };
+        self.judged.entry(key).or_insert_with(judge).clone()
     }
-}
-
-/// Those that no other beats in both.
-fn front(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
-    let mut most = -1.0;
-    all.retain(|(_, d)| {
-        let kept = *d > most;
-        most = most.max(*d);
-        kept
-    });
-    all
 }

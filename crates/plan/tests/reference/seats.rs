@@ -41,19 +41,6 @@ impl Seats {
         Seats { seats: seats.collect(), like }
     }
 
-    /// As if all GPUs of a server were alike.
-    pub(super) fn of_servers(topology: &Topology) -> Seats {
-        let mut all = Seats::of(topology);
-        all.seats.dedup_by(|next, seat| {
-            let same = next.server == seat.server;
-            if same {
-                seat.gpus.append(&mut next.gpus);
-            }
-            same
-        });
-        all
-    }
-
     pub(super) fn count(&self) -> usize {
         self.seats.len()
     }
