@@ -3,11 +3,13 @@
 //! Packing knows how many GPUs of which server an instance has, and not what meets on which link. Two
 //! instances that trade a GPU, or one that takes a free one instead, may keep KV inside a server or
 //! let two groups use different cards. Each move is judged in full; a round tries all of them, and
-//! rounds end when none helped.
+//! rounds end when none helped. Where a link limits then, GPUs are cut into other instances
+//! (`recut.rs`), and the rounds begin again.
 
 use crate::cell::{Cell, Ranked};
-use crate::fleet::{Fleet, Verdict};
-use crate::instance::{Parallel, Phase};
+use crate::fleet::{Fleet, Limit, Verdict};
+use crate::instance::Phase;
+use crate::recut::{Seat, Seating, recuts};
 use crate::task::Task;
 use crate::topology::{GpuId, LinkId};
 
@@ -37,17 +39,14 @@ impl Score {
     }
 }
 
-/// An instance before it is arranged.
-type Seat = (Phase, Parallel, Vec<GpuId>);
-
-/// The best that trading places leads to.
+/// The best that trading places and recutting, in turn, lead to.
 pub(crate) fn improved(
     cell: &mut Cell<'_>,
     task: &Task<'_>,
     start: &Ranked,
     gpus: &[GpuId],
 ) -> Option<Ranked> {
-    let mut seats: Vec<Seat> = start
+    let seats: Vec<Seat> = start
         .fleet
         .all()
         .map(|rated| {
@@ -55,34 +54,84 @@ pub(crate) fn improved(
         })
         .collect();
     let is_free = |gpu: &&GpuId| seats.iter().all(|seat| !seat.2.contains(gpu));
-    let mut free: Vec<GpuId> = gpus.iter().filter(is_free).copied().collect();
-    let mut best: Option<Ranked> = None;
-    let mut score = Score::of(task, &start.verdict);
+    let free: Vec<GpuId> = gpus.iter().filter(is_free).copied().collect();
+    let (score, best) = (Score::of(task, &start.verdict), start.clone());
+    let mut search = Search { cell, task, seating: (seats, free), score, best };
+    let mut helped = search.traded();
     for _ in 0..ROUNDS {
-        let before = score;
-        for (a, b) in trades(&seats, &free) {
-            if !apart(task, &seats, &free, a, b) {
-                continue;
-            }
-            trade(&mut seats, &mut free, a, b);
-            let found = judged(cell, task, &seats);
-            match found.map(|one| (Score::of(task, &one.verdict), one)) {
-                Some((better, found)) if better.beats(&score) => {
-                    score = better;
-                    best = Some(found);
-                }
-                _ => trade(&mut seats, &mut free, a, b),
-            }
-        }
-        if !score.beats(&before) {
+        if !search.recut() {
             break;
         }
+        helped = true;
+        search.traded();
     }
-    best
+    helped.then_some(search.best)
+}
+
+/// A plan that gets better step by step, and who has which GPUs in the one that is tried.
+struct Search<'a, 'b> {
+    cell: &'a mut Cell<'b>,
+    task: &'a Task<'a>,
+    seating: Seating,
+    score: Score,
+    best: Ranked,
+}
+
+impl Search<'_, '_> {
+    /// Trades places until no trade helps; whether one did.
+    fn traded(&mut self) -> bool {
+        let mut helped = false;
+        for _ in 0..ROUNDS {
+            let before = self.score;
+            for (a, b) in trades(&self.seating) {
+                if !apart(self.task, &self.seating, a, b) {
+                    continue;
+                }
+                trade(&mut self.seating, a, b);
+                if self.is_better() {
+                    helped = true;
+                } else {
+                    trade(&mut self.seating, a, b);
+                }
+            }
+            if !self.score.beats(&before) {
+                break;
+            }
+        }
+        helped
+    }
+
+    /// Where a link limits, the recut that helps most; whether one does.
+    fn recut(&mut self) -> bool {
+        if !matches!(self.best.verdict.limit, Limit::Link(_)) {
+            return false;
+        }
+        let mut helped = false;
+        for seating in recuts(self.task, &self.seating) {
+            let before = core::mem::replace(&mut self.seating, seating);
+            if self.is_better() {
+                helped = true;
+            } else {
+                self.seating = before;
+            }
+        }
+        helped
+    }
+
+    /// Whether the seating that is tried beats the best so far, which it then is.
+    fn is_better(&mut self) -> bool {
+        let Some(found) = judged(self.cell, self.task, &self.seating.0) else { return false };
+        let score = Score::of(self.task, &found.verdict);
+        let better = score.beats(&self.score);
+        if better {
+            (self.score, self.best) = (score, found);
+        }
+        better
+    }
 }
 
 /// Every pair of places in different seats; free GPUs are the seat behind the last.
-fn trades(seats: &[Seat], free: &[GpuId]) -> Vec<((usize, usize), (usize, usize))> {
+fn trades((seats, free): &Seating) -> Vec<((usize, usize), (usize, usize))> {
     let len = |seat: usize| seats.get(seat).map_or(free.len(), |seat| seat.2.len());
     let mut all = Vec::new();
     for a in 0..seats.len() {
@@ -95,28 +144,23 @@ fn trades(seats: &[Seat], free: &[GpuId]) -> Vec<((usize, usize), (usize, usize)
     all
 }
 
-fn at(seats: &[Seat], free: &[GpuId], (seat, nth): (usize, usize)) -> GpuId {
+fn at((seats, free): &Seating, (seat, nth): (usize, usize)) -> GpuId {
     if seat == seats.len() { free[nth] } else { seats[seat].2[nth] }
 }
 
 /// Whether a trade changes anything: GPUs of one server and card are alike.
-fn apart(
-    task: &Task<'_>,
-    seats: &[Seat],
-    free: &[GpuId],
-    a: (usize, usize),
-    b: (usize, usize),
-) -> bool {
+fn apart(task: &Task<'_>, seating: &Seating, a: (usize, usize), b: (usize, usize)) -> bool {
     let place = |gpu: GpuId| {
         let home = task.topology.home(gpu);
         let numa = home.numa[(gpu.0 - home.first) as usize];
         (task.topology.server_of(gpu), task.topology.own_card(gpu), numa)
     };
-    place(at(seats, free, a)) != place(at(seats, free, b))
+    place(at(seating, a)) != place(at(seating, b))
 }
 
-fn trade(seats: &mut [Seat], free: &mut [GpuId], a: (usize, usize), b: (usize, usize)) {
-    let (one, other) = (at(seats, free, a), at(seats, free, b));
+fn trade(seating: &mut Seating, a: (usize, usize), b: (usize, usize)) {
+    let (one, other) = (at(seating, a), at(seating, b));
+    let (seats, free) = seating;
     seats[a.0].2[a.1] = other;
     match seats.get_mut(b.0) {
         Some(seat) => seat.2[b.1] = one,

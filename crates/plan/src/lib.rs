@@ -26,6 +26,7 @@ mod paper;
 mod pool;
 mod problem;
 mod queue;
+mod recut;
 mod render;
 pub mod rivals;
 mod route;
