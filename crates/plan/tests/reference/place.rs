@@ -1,6 +1,7 @@
 //! An instance on every set of seats that is as its own, each set once.
 
 use super::deal::Dealt;
+use super::places::Ties;
 use super::seats::Seats;
 
 /// What a server's seats give.
@@ -8,11 +9,11 @@ type Block = Vec<Vec<u8>>;
 
 impl Seats {
     /// Every way of having what was dealt from alike seats and servers, where seats have `left` so much.
-    /// Of alike ones with the same history the former gives no less.
-    pub(super) fn placements(&self, dealt: &Dealt, history: &[Vec<u8>], left: &[u8]) -> Vec<Dealt> {
+    /// Of tied ones the former gives no less.
+    pub(super) fn placements(&self, dealt: &Dealt, ties: &Ties, left: &[u8]) -> Vec<Dealt> {
         let canonical = self.canonical(&dealt.0);
         let blocks = (0..self.servers()).map(|at| canonical[self.range(at)].to_vec()).collect();
-        let mut placing = Placing { seats: self, history, left, blocks, all: Vec::new() };
+        let mut placing = Placing { seats: self, ties, left, blocks, all: Vec::new() };
         placing.server(0, &mut Vec::new(), &mut Vec::new());
         placing.all
     }
@@ -20,7 +21,7 @@ impl Seats {
 
 struct Placing<'a> {
     seats: &'a Seats,
-    history: &'a [Vec<u8>],
+    ties: &'a Ties,
     left: &'a [u8],
     /// Those that no server has yet, each where the server stands that it was sorted to.
     blocks: Vec<Block>,
@@ -40,7 +41,8 @@ impl Placing<'_> {
         for other in like..self.seats.servers() {
             let block = &self.blocks[other];
             let free = !block.is_empty() && self.seats.like(other) == like;
-            if !free || tried.contains(block) || !self.in_order(at, block, order) {
+            let late = self.ties.servers[at] && *block > order[at - 1];
+            if !free || late || tried.contains(block) {
                 continue;
             }
             let block = core::mem::take(&mut self.blocks[other]);
@@ -55,14 +57,6 @@ impl Placing<'_> {
             order.pop();
             self.blocks[other] = block;
         }
-    }
-
-    fn in_order(&self, at: usize, block: &Block, order: &[Block]) -> bool {
-        let history = |server| &self.history[self.seats.range(server)];
-        at == 0
-            || self.seats.like(at) != self.seats.like(at - 1)
-            || history(at) != history(at - 1)
-            || *block <= order[at - 1]
     }
 
     /// A block's columns in every order of alike seats, from `seat` on.
@@ -80,7 +74,7 @@ impl Placing<'_> {
             let mut block = block.clone();
             block.swap(here, other);
             let column = &block[here];
-            let same = self.seats.as_before(seat) && self.history[seat] == self.history[seat - 1];
+            let same = self.ties.seats[seat];
             let fits = column.iter().sum::<u8>() <= self.left[seat];
             if !fits || tried.contains(column) || same && *column > block[here - 1] {
                 continue;

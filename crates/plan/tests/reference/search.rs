@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use meridian_plan::{FULL, Fleet, GpuId, Instance, LinkId, Loads, Phase, Rated, Task};
+use meridian_plan::{FULL, Fleet, LinkId, Loads, Phase, Rated, Task};
 
 use super::Choice;
 use super::bounds::Bounds;
-use super::deal::Dealt;
+use super::places::{Placed, Places};
 use super::seats::Seats;
 
 /// Differences below that are none.
@@ -24,6 +24,7 @@ pub(super) struct Search<'a> {
     prefill: Vec<&'a Choice>,
     decode: Vec<&'a Choice>,
     bounds: Bounds,
+    places: Places<'a>,
     /// What traffic may fill of each link: bytes a second.
     room: Vec<f64>,
     best: f64,
@@ -34,10 +35,8 @@ pub(super) struct Search<'a> {
 /// A set of instances on its way.
 #[derive(Clone)]
 struct Partial {
-    /// What each seat has left.
-    left: Vec<u8>,
-    /// What each seat gave so far, stage by stage.
-    history: Vec<Vec<u8>>,
+    /// What it leaves, by number.
+    place: usize,
     /// What is served.
     rate: f64,
     /// What the prefill instances put on each link: bytes a second.
@@ -49,8 +48,8 @@ struct Decode {
     fleet: Fleet,
     /// Bytes of a request on each link, those of its KV aside.
     loads: Vec<f64>,
-    /// Prefill instances that were judged, by choice and GPUs; `None` for those that serve nothing.
-    judged: BTreeMap<(usize, Vec<Vec<GpuId>>), Option<Judged>>,
+    /// Prefill instances that were judged, by number; `None` for those that serve nothing.
+    judged: BTreeMap<usize, Option<Rc<Judged>>>,
     /// Sets of prefill instances that were tried: what they serve and put on links, by the choice to go
     /// on with and what seats have left.
     tried: BTreeMap<(usize, Vec<u8>), Vec<Served>>,
@@ -58,8 +57,8 @@ struct Decode {
 
 /// What prefill instances serve, and put on each link.
 type Served = (f64, Vec<f64>);
-/// An instance, what it serves, and the bytes of a request on each link.
-type Judged = (Rc<Rated>, f64, Loads);
+/// What an instance serves, and the bytes of a request on each link.
+type Judged = (f64, Loads);
 
 impl<'a> Search<'a> {
     pub(super) fn new(
@@ -77,7 +76,8 @@ impl<'a> Search<'a> {
         let (prefill, decode) = (of(Phase::Prefill), of(Phase::Decode));
         let links = (0..task.topology.link_count()).map(LinkId);
         let room = links.map(|link| FULL * task.topology.usable(link)).collect();
-        Search { task, seats, prefill, decode, bounds, room, best: floor, tries: 0 }
+        let places = Places::new(task, seats);
+        Search { task, seats, prefill, decode, bounds, places, room, best: floor, tries: 0 }
     }
 
     /// What an instance has to serve more than so that a set with it could be above the floor; `None`
@@ -92,9 +92,8 @@ impl<'a> Search<'a> {
     /// `tries`.
     pub(super) fn run(mut self, tries: usize) -> Option<f64> {
         self.tries = tries;
-        let history = vec![Vec::new(); self.seats.count()];
-        let (left, loads) = (self.seats.full(), vec![0.0; self.room.len()]);
-        self.decodes(0, &Partial { left, history, rate: 0.0, loads }, &mut Vec::new());
+        let loads = vec![0.0; self.room.len()];
+        self.decodes(0, &Partial { place: 0, rate: 0.0, loads }, &mut Vec::new());
         (self.tries > 0).then_some(self.best)
     }
 
@@ -105,17 +104,17 @@ impl<'a> Search<'a> {
             let served = Partial { rate: 0.0, ..partial.clone() };
             self.prefills(0, &served, &mut decode, &mut Vec::new());
         }
-        let left = self.seats.by_kind(&partial.left);
+        let left = self.places.at(partial.place).kinds.clone();
         for next in at..self.decode.len() {
             let one = self.decode[next];
             let Some(rest) = rest(&left, one) else { continue };
             if self.bounds.of(&rest, (0.0, partial.rate + one.rate)) <= self.best * SAME {
                 continue;
             }
-            for (more, instance) in self.placed(one, partial) {
-                let rated = Rated::new(self.task, instance).expect("its like was rated before");
-                let more = Partial { rate: partial.rate + rated.rate, ..more };
-                chosen.push(Rc::new(rated));
+            for placed in self.placed((next, one), partial).iter() {
+                let rate = partial.rate + placed.rated.rate;
+                let more = Partial { place: placed.leaves, rate, loads: partial.loads.clone() };
+                chosen.push(placed.rated.clone());
                 self.decodes(next, &more, chosen);
                 chosen.pop();
             }
@@ -133,7 +132,7 @@ impl<'a> Search<'a> {
         if partial.rate.min(self.carried(partial)) > self.best {
             self.judge(decode, chosen);
         }
-        let left = self.seats.by_kind(&partial.left);
+        let left = self.places.at(partial.place).kinds.clone();
         let free: f64 = left.iter().map(|left| f64::from(*left)).sum();
         for next in at..self.prefill.len() {
             let one = self.prefill[next];
@@ -146,14 +145,11 @@ impl<'a> Search<'a> {
             {
                 continue;
             }
-            for (more, instance) in self.placed(one, partial) {
-                let Some((rated, rate, loads)) = decode.judged(self.task, next, instance) else {
-                    continue;
-                };
-                let mut more = Partial { rate: partial.rate + rate, ..more };
-                loads.iter().for_each(|(link, bytes)| more.loads[link.0 as usize] += bytes * rate);
+            for placed in self.placed((next, one), partial).iter() {
+                let Some(judged) = decode.judged(self.task, placed) else { continue };
+                let more = partial.and(placed, &judged);
                 if self.carries(&more, decode) && !self.beaten(next, &more, decode) {
-                    chosen.push(rated);
+                    chosen.push(placed.rated.clone());
                     self.prefills(next, &more, decode, chosen);
                     chosen.pop();
                 }
@@ -162,25 +158,14 @@ impl<'a> Search<'a> {
     }
 
     /// An instance of a choice on every set of seats.
-    fn placed(&mut self, one: &Choice, partial: &Partial) -> Vec<(Partial, Instance)> {
+    fn placed(&mut self, (nth, one): (usize, &Choice), partial: &Partial) -> Rc<[Placed]> {
         let Some(dealt) = one.dealt.as_ref().filter(|_| self.tries > 0) else {
             self.tries = 0;
-            return Vec::new();
+            return Rc::new([]);
         };
-        let full = self.seats.full();
-        let place = |dealt: Dealt| {
-            let taken = full.iter().zip(&partial.left).map(|(full, left)| usize::from(full - left));
-            let stages = self.seats.members(&dealt, &mut taken.collect::<Vec<usize>>());
-            let mut more = partial.clone();
-            for (seat, column) in dealt.0.iter().enumerate() {
-                more.left[seat] -= column.iter().sum::<u8>();
-                more.history[seat].extend(column);
-            }
-            (more, Instance { phase: one.phase, parallel: one.parallel, stages })
-        };
-        let placements = self.seats.placements(dealt, &partial.history, &partial.left);
-        self.tries = self.tries.saturating_sub(placements.len());
-        placements.into_iter().map(place).collect()
+        let placed = self.places.with(partial.place, (nth, one), dealt);
+        self.tries = self.tries.saturating_sub(placed.len());
+        placed
     }
 
     /// The rate that links carry of a set of prefill instances.
@@ -192,7 +177,7 @@ impl<'a> Search<'a> {
     /// Whether links could carry more than the best if as much were added as there is room for, none of
     /// which put KV on them.
     fn carries(&self, partial: &Partial, decode: &Decode) -> bool {
-        let most = self.bounds.most(&self.seats.by_kind(&partial.left), Phase::Prefill);
+        let most = self.bounds.most(&self.places.at(partial.place).kinds, Phase::Prefill);
         let served = (partial.rate + most) * SAME;
         let mut links = self.room.iter().zip(&partial.loads).zip(&decode.loads);
         links.all(|((room, bytes), own)| (bytes + most * own) * self.best <= served * room)
@@ -201,18 +186,21 @@ impl<'a> Search<'a> {
     /// Whether a set that was tried leaves the same GPUs, serves no less and leaves no link less of what it
     /// needs to carry the best than another that goes on with choices from `at` on.
     fn beaten(&self, at: usize, partial: &Partial, decode: &mut Decode) -> bool {
-        let Partial { left, rate, loads, .. } = partial;
+        let Partial { place, rate, loads } = partial;
+        let left = &self.places.at(*place).left;
         let tried = decode.tried.entry((at, left.clone())).or_default();
-        let beats = |(other, others): &Served| {
-            let more = other - rate;
+        let beats = |(rate, loads): &Served, (other, others): &Served| {
+            let more = rate - other;
             let mut links = self.room.iter().zip(loads).zip(others);
             more >= 0.0
-                && links.all(|((room, bytes), others)| (others - bytes) * self.best <= more * room)
+                && links.all(|((room, bytes), others)| (bytes - others) * self.best <= more * room)
         };
-        if tried.iter().any(beats) {
+        let served = (*rate, loads.clone());
+        if tried.iter().any(|other| beats(other, &served)) {
             return true;
         }
-        tried.push((*rate, loads.clone()));
+        tried.retain(|other| !beats(&served, other));
+        tried.push(served);
         false
     }
 
@@ -243,14 +231,21 @@ impl Decode {
         Decode { fleet, loads, judged: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
-    /// A prefill instance of a choice, what it serves, and bytes of a request of its on each link.
-    fn judged(&mut self, task: &Task<'_>, choice: usize, instance: Instance) -> Option<Judged> {
-        let key = (choice, instance.stages.clone());
+    /// What a prefill instance serves, and bytes of a request of its on each link.
+    fn judged(&mut self, task: &Task<'_>, placed: &Placed) -> Option<Rc<Judged>> {
         let judge = || {
-            let rated = Rc::new(Rated::new(task, instance).expect("its like was rated before"));
-            let fleet = Fleet { prefill: vec![rated.clone()], ..self.fleet.clone() };
-            fleet.judged(task).map(|verdict| (rated, verdict.prefill, verdict.loads))
+            let fleet = Fleet { prefill: vec![placed.rated.clone()], ..self.fleet.clone() };
+            fleet.judged(task).map(|verdict| Rc::new((verdict.prefill, verdict.loads)))
         };
-        self.judged.entry(key).or_insert_with(judge).clone()
+        self.judged.entry(placed.id).or_insert_with(judge).clone()
+    }
+}
+
+impl Partial {
+    /// The set with one more prefill instance.
+    fn and(&self, placed: &Placed, (rate, bytes): &Judged) -> Partial {
+        let mut loads = self.loads.clone();
+        bytes.iter().for_each(|(link, bytes)| loads[link.0 as usize] += bytes * rate);
+        Partial { place: placed.leaves, rate: self.rate + rate, loads }
     }
 }
