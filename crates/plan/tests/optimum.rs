@@ -26,7 +26,7 @@ const BELOW: f64 = 0.999;
 fn plans_are_within_two_percent_of_the_optimum() {
     let solved = (0..CASES).filter(|seed| is_near(*seed)).count();
     println!("{solved} of {CASES} topologies can be tried whole");
-    assert!(solved >= 498, "only {solved} of {CASES} are feasible to try whole");
+    assert!(solved >= 499, "only {solved} of {CASES} are feasible to try whole");
 }
 
 /// Whether a case could be tried whole; then its plan must be near the best.

@@ -39,7 +39,7 @@ impl Choice {
 }
 
 /// Instances that are placed in search of the best plan, and then of one above `enough`.
-const TRIES: [usize; 2] = [30_000, 3_000_000];
+const TRIES: [usize; 2] = [30_000, 10_000_000];
 /// Ways of dealing out the stages of a split up to which all are tried.
 const WAYS: usize = 4_000;
 
