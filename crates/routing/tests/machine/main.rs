@@ -187,6 +187,7 @@ impl Region {
             "peers" => return peers::table(&self.routing),
             "digest_of_ours" => return peers::digest(&self.routing.digest(self.now)),
             "why" => return self.why(arg(t, "id").expect("names a request")),
+            "due" => return self.due(),
             "tick" => self.routing.handle_timeout(self.now),
             _ => self.routing.handle(self.now, input(t, self.now)),
         }
@@ -236,6 +237,12 @@ impl Region {
             .expect("strings take writes");
         }
         out
+    }
+
+    /// When the machine wants to be called next.
+    fn due(&self) -> String {
+        let due = self.routing.poll_timeout().map(|at| at.as_nanos() as f64 / 1e6);
+        due.map_or("never\n".to_owned(), |ms| format!("at {ms} ms\n"))
     }
 
     fn why(&self, id: u64) -> String {
