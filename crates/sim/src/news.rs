@@ -284,7 +284,7 @@ impl World {
     /// A gateway that holds requests wakes when the next message that matters would reach it.
     fn wake_for_news(&mut self, gateway: u16) {
         let here = &self.gateways[usize::from(gateway)];
-        if here.machine.held_len() == 0 {
+        if !self.lazy() || here.machine.held_len() == 0 {
             return;
         }
         let Some(due) = self.next_news(gateway, here.machine.anybody_open()) else { return };
