@@ -353,7 +353,8 @@ impl Topology {
     }
 
     /// The card that a GPU's bytes leave by.
-    pub(crate) fn own_card(&self, gpu: GpuId) -> Option<u32> {
+    #[must_use]
+    pub fn own_card(&self, gpu: GpuId) -> Option<u32> {
         self.own_card[gpu.0 as usize]
     }
 }

@@ -7,12 +7,15 @@
 mod bounds;
 mod ceiling;
 mod deal;
+mod flows;
 mod place;
 mod places;
 mod search;
 mod seats;
 
-use meridian_plan::{Instance, Parallel, Phase, Rated, Task};
+use std::rc::Rc;
+
+use meridian_plan::{Fleet, Instance, Parallel, Phase, Rated, Task};
 
 use ceiling::Stages;
 use deal::Dealt;
@@ -45,7 +48,8 @@ const WAYS: usize = 4_000;
 
 /// The goodput of the best of all plans above `least`; where trying all is not feasible, of those above
 /// `enough`, which is `enough` if there are none; `None` where neither is. Instances of a split that can
-/// be dealt out in too many ways are rated only where a plan above `enough` could have them.
+/// be dealt out in too many ways are rated only where a plan above `enough` could have them, and not at all
+/// where too many could: no set with them may then be left to try.
 pub(crate) fn best(task: &Task<'_>, least: f64, enough: f64) -> Option<f64> {
     let seats = Seats::of(task.topology);
     let (mut choices, mut open) = (Vec::new(), Vec::new());
@@ -65,7 +69,10 @@ pub(crate) fn best(task: &Task<'_>, least: f64, enough: f64) -> Option<f64> {
     for (stages, ceilings) in open.iter_mut().zip(&ceilings) {
         for one in ceilings {
             if let Some(floor) = search.lacks(one).filter(|floor| one.rate > *floor) {
-                choices.extend(stages.above(one, floor)?);
+                match stages.above(one, floor) {
+                    Some(above) => choices.extend(above),
+                    None => choices.push(one.clone()),
+                }
             }
         }
     }
@@ -87,6 +94,18 @@ pub(crate) fn above_ceiling(task: &Task<'_>) -> Vec<(Phase, Parallel, f64)> {
         above.extend(found);
     }
     above
+}
+
+/// What links carry to a fleet's decode instances at most, were its prefill instances others of the same
+/// splits; `None` where that has no bound.
+pub(crate) fn carried_at_most(task: &Task<'_>, fleet: &Fleet) -> Option<f64> {
+    let choice = |one: &Rc<Rated>| {
+        let Instance { phase, parallel, .. } = one.instance;
+        Choice { phase, parallel, dealt: None, uses: Vec::new(), rate: one.rate }
+    };
+    let all: Vec<Choice> = fleet.prefill.iter().map(choice).collect();
+    let each = flows::most_of_gpu(task, &all.iter().collect::<Vec<_>>())?;
+    Some(flows::carried(task, &fleet.decode, each))
 }
 
 /// Every split that a model and a topology allow.

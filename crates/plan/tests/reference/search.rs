@@ -11,6 +11,7 @@ use meridian_plan::{FULL, Fleet, LinkId, Loads, Phase, Rated, Task};
 
 use super::Choice;
 use super::bounds::Bounds;
+use super::flows::{carried, most_of_gpu};
 use super::places::{Placed, Places};
 use super::seats::Seats;
 
@@ -27,6 +28,8 @@ pub(super) struct Search<'a> {
     places: Places<'a>,
     /// What traffic may fill of each link: bytes a second.
     room: Vec<f64>,
+    /// What one GPU computes of prompts at most, where the links to decode instances bound that.
+    most_of_gpu: Option<f64>,
     best: f64,
     /// Instances that may still be placed; none where trying all was not feasible.
     tries: usize,
@@ -76,8 +79,9 @@ impl<'a> Search<'a> {
         let (prefill, decode) = (of(Phase::Prefill), of(Phase::Decode));
         let links = (0..task.topology.link_count()).map(LinkId);
         let room = links.map(|link| FULL * task.topology.usable(link)).collect();
-        let places = Places::new(task, seats);
-        Search { task, seats, prefill, decode, bounds, places, room, best: floor, tries: 0 }
+        let (places, most_of_gpu) = (Places::new(task, seats), most_of_gpu(task, &prefill));
+        let best = floor;
+        Search { task, seats, prefill, decode, bounds, places, room, most_of_gpu, best, tries: 0 }
     }
 
     /// What an instance has to serve more than so that a set with it could be above the floor; `None`
@@ -99,7 +103,7 @@ impl<'a> Search<'a> {
 
     /// Every set that goes on with decode choices from `at` on.
     fn decodes(&mut self, at: usize, partial: &Partial, chosen: &mut Vec<Rc<Rated>>) {
-        if partial.rate > self.best {
+        if partial.rate > self.best && self.carries_kv(chosen) {
             let mut decode = Decode::new(chosen, self.room.len());
             let served = Partial { rate: 0.0, ..partial.clone() };
             self.prefills(0, &served, &mut decode, &mut Vec::new());
@@ -119,6 +123,11 @@ impl<'a> Search<'a> {
                 chosen.pop();
             }
         }
+    }
+
+    /// Whether links could carry more than the best to these.
+    fn carries_kv(&self, chosen: &[Rc<Rated>]) -> bool {
+        self.most_of_gpu.is_none_or(|each| carried(self.task, chosen, each) > self.best * SAME)
     }
 
     /// Every set that goes on with prefill choices from `at` on.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meridian_plan::{GpuId, LinkName, Server, Topology, Way};
+use meridian_plan::{GpuId, Server, Topology};
 
 use super::deal::Dealt;
 
@@ -28,7 +28,7 @@ impl Seats {
         for gpu in topology.all_gpus() {
             let home = topology.home(gpu);
             let numa = home.numa[(gpu.0 - home.first) as usize];
-            let card = card(topology, gpu);
+            let card = topology.own_card(gpu);
             let class = (numa, card.filter(|_| topology.access().len() > 1));
             let server = topology.server_of(gpu) as usize;
             seats.entry((server, class, card)).or_default().push(gpu);
@@ -138,15 +138,4 @@ fn alike(a: &Server, b: &Server) -> bool {
         (unit, kind, gpus, numa, nvlink, (pcie, socket), cards)
     };
     key(a) == key(b)
-}
-
-/// A GPU's card, as the way to a GPU of another server shows it.
-fn card(topology: &Topology, gpu: GpuId) -> Option<u32> {
-    let home = topology.server_of(gpu);
-    let other = topology.all_gpus().find(|one| topology.server_of(*one) != home)?;
-    let links = meridian_plan::route(topology, gpu, other, 1e6)?.links;
-    links.into_iter().find_map(|link| match topology.link(link) {
-        LinkName::Card(server, card, Way::Out) if server == home => Some(card),
-        _ => None,
-    })
 }
