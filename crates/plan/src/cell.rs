@@ -47,8 +47,11 @@ pub type Smallest = BTreeMap<Phase, Parallel>;
 
 /// Packings that are judged at most.
 const JUDGED: usize = 3000;
-/// A plan this near to its bound is good enough.
+/// GPUs of a small topology, in which time is no matter.
+pub(crate) const SMALL_TOPOLOGY: u32 = 64;
+/// A plan this near to its bound is good enough in a large topology; in a small one any step counts.
 const NEAR: f64 = 0.995;
+const SAME: f64 = 0.999_999;
 /// Plans that are kept.
 const KEPT: usize = 5;
 /// GPUs of a cell in which GPUs of so many more packings trade places.
@@ -64,8 +67,13 @@ pub(crate) struct Cell<'a> {
 
 type Key = (Phase, Parallel, Vec<GpuId>);
 
-/// Whether two servers of a unit are alike, their links as well.
+/// Whether two servers of a unit are alike, the rates of their links as well.
 pub(crate) fn alike(topology: &Topology, a: u32, b: u32) -> bool {
+    same_build(topology, a, b) && topology.own_rates(a).eq(topology.own_rates(b))
+}
+
+/// Whether two servers of a unit are alike but for the rates of their links.
+pub(crate) fn same_build(topology: &Topology, a: u32, b: u32) -> bool {
     let of = |at: u32| &topology.servers()[at as usize];
     let (one, other) = (of(a), of(b));
     let links = |server: &Server| {
@@ -76,7 +84,6 @@ pub(crate) fn alike(topology: &Topology, a: u32, b: u32) -> bool {
         && one.numa == other.numa
         && one.nvlink.is_some() == other.nvlink.is_some()
         && links(one) == links(other)
-        && topology.own_rates(a).eq(topology.own_rates(b))
 }
 
 impl<'a> Cell<'a> {
@@ -136,7 +143,7 @@ impl<'a> Cell<'a> {
         let (task, gpus) = (self.task, self.all_gpus());
         for packing in packings.iter().take(PROMISING) {
             let best = plans.first().map_or(0.0, |plan| plan.verdict.goodput);
-            if best >= packing.bound * NEAR {
+            if best >= packing.bound * SAME {
                 break;
             }
             for order in orders {
@@ -165,8 +172,9 @@ impl<'a> Cell<'a> {
     fn improve(&mut self, packings: &[Packing], plans: &mut Vec<Ranked>) {
         let bound = packings.first().map_or(0.0, |packing| packing.bound);
         let (task, gpus) = (self.task, self.all_gpus());
+        let near = if task.topology.gpus() <= SMALL_TOPOLOGY { SAME } else { NEAR };
         for start in plans.clone() {
-            let short = task.rate.is_none() && start.verdict.goodput < bound * NEAR;
+            let short = task.rate.is_none() && start.verdict.goodput < bound * near;
             if short && let Some(better) = improved(self, task, &start, &gpus) {
                 insert(task, plans, better);
             }
@@ -340,9 +348,15 @@ fn insert(task: &Task<'_>, plans: &mut Vec<Ranked>, plan: Ranked) {
 }
 
 fn order(task: &Task<'_>, a: &Ranked, b: &Ranked) -> Ordering {
-    let enough = |plan: &Ranked| task.rate.is_some_and(|rate| plan.verdict.goodput >= rate);
-    let most = b.verdict.goodput.total_cmp(&a.verdict.goodput);
-    let fewest = a.fleet.gpus().cmp(&b.fleet.gpus());
+    let of = |plan: &Ranked| (plan.verdict.goodput, plan.fleet.gpus());
+    better_first(task.rate, of(a), of(b))
+}
+
+/// Of two goodputs and numbers of GPUs: those that serve the rate with the fewest GPUs first, then those
+/// that serve most.
+pub(crate) fn better_first(rate: Option<f64>, a: (f64, u32), b: (f64, u32)) -> Ordering {
+    let enough = |plan: (f64, u32)| rate.is_some_and(|rate| plan.0 >= rate);
+    let (most, fewest) = (b.0.total_cmp(&a.0), a.1.cmp(&b.1));
     match (enough(a), enough(b)) {
         (true, true) => fewest.then(most),
         (true, false) => Ordering::Less,

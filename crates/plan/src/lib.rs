@@ -18,6 +18,7 @@ mod improve;
 mod instance;
 mod known;
 mod laying;
+mod level;
 mod loads;
 mod model;
 pub mod online;

@@ -6,13 +6,15 @@
 //! occur, and the size that serves most in all is taken. At the end the traffic of all cells meets
 //! on the links that they share.
 
+use core::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cell::{Cell, Found, Ranked, Smallest, alike, smaller};
+use crate::cell::{Cell, Found, Ranked, SMALL_TOPOLOGY, Smallest, alike, better_first, smaller};
 use crate::explain::why_none;
 use crate::fleet::{FULL, Fleet};
 use crate::instance::{Instance, Rated};
+use crate::level::levels;
 use crate::problem::Problems;
 use crate::task::Task;
 use crate::topology::{GpuId, LinkId, Topology, Way};
@@ -48,12 +50,11 @@ impl Plan {
 /// GPUs up to which a topology is one cell.
 const ONE_CELL: u32 = 16;
 /// GPUs of the cells that a larger one is cut into; more only where these hold no plan, or in a small
-/// topology one that leaves much idle, as where what remains of a cut is too small for both phases.
+/// topology one that leaves much idle, as where what remains of a cut is too small for both phases: they
+/// take ten times as long.
 const MOST_OF_CELL: [u32; 3] = [32, 64, 128];
 /// Share of the GPUs that is much.
 const IDLE: f64 = 0.1;
-/// GPUs of a topology up to which larger cells are tried for that: they cost ten times as long.
-const MOST_IF_IDLE: u32 = 64;
 /// Servers of a cell.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 
@@ -63,8 +64,28 @@ const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 /// What is wrong with the task, or why nothing can serve it and what nearly could.
 pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     task.check()?;
-    let (plans, found) = searched(task);
+    let (mut plans, found) = searched(task);
+    for level in levels(task.topology) {
+        let even = Task { topology: &level, ..task.clone() };
+        plans.extend(searched(&even).0.first().and_then(|plan| on(task, plan)));
+    }
+    plans.sort_by(|a, b| order(task, a, b));
     served(task, plans, &found)
+}
+
+/// A plan of a topology that differs in its links' rates, on the one of the task.
+fn on(task: &Task<'_>, plan: &Plan) -> Option<Plan> {
+    let cells: Option<Vec<Ranked>> =
+        plan.cells.iter().map(|cell| relaid(task, cell, |gpu| gpu)).collect();
+    let mut plan = Plan { cells: cells?, smallest: plan.smallest.clone() };
+    meet(task.topology, &mut plan);
+    Some(plan)
+}
+
+/// Those that serve the rate with the fewest GPUs first, then those that serve most.
+fn order(task: &Task<'_>, a: &Plan, b: &Plan) -> Ordering {
+    let of = |plan: &Plan| (plan.goodput(), plan.gpus());
+    better_first(task.rate, of(a), of(b))
 }
 
 /// Plans, best first, and what was found in all cells.
@@ -86,14 +107,12 @@ pub(crate) fn searched(task: &Task<'_>) -> (Vec<Plan>, Vec<Found>) {
         plans.extend(sizes.iter().filter_map(|size| of_cells(task, &open, *size, &mut known)));
         tried.extend(sizes);
         plans.sort_by(|a, b| b.goodput().total_cmp(&a.goodput()).then(a.gpus().cmp(&b.gpus())));
-        let small = task.topology.gpus() <= MOST_IF_IDLE;
+        let small = task.topology.gpus() <= SMALL_TOPOLOGY;
         if plans.first().is_some_and(|best| !small || is_enough(task, best)) {
             break;
         }
     }
-    if let Some(rate) = task.rate {
-        plans.sort_by_key(|plan| if plan.goodput() >= rate { plan.gpus() } else { u32::MAX });
-    }
+    plans.sort_by(|a, b| order(task, a, b));
     let found: Vec<Found> = known.into_values().map(|(_, found)| found).collect();
     let mut smallest = Smallest::new();
     for (phase, parallel) in found.iter().flat_map(|one| &one.smallest) {
@@ -250,12 +269,16 @@ fn planned(task: &Task<'_>, servers: &[u32], known: &mut Known) -> Option<Ranked
 /// The same instances on other servers.
 fn moved(task: &Task<'_>, ranked: &Ranked, from: &[u32], to: &[u32]) -> Option<Ranked> {
     let servers = task.topology.servers();
-    let there = |gpu: GpuId| {
+    relaid(task, ranked, |gpu| {
         let home = task.topology.server_of(gpu);
         let at = from.iter().position(|server| *server == home).expect("a cell's own GPUs");
         let offset = gpu.0 - servers[home as usize].first;
         GpuId(servers[to[at] as usize].first + offset)
-    };
+    })
+}
+
+/// The same instances on other GPUs, or with other links.
+fn relaid(task: &Task<'_>, ranked: &Ranked, there: impl Fn(GpuId) -> GpuId) -> Option<Ranked> {
     let instance = |rated: &Rc<Rated>| {
         let stages = &rated.instance.stages;
         let stages =

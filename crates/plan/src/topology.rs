@@ -290,17 +290,23 @@ impl Topology {
         rate * share
     }
 
+    /// Every link with its rate, bytes a second.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (LinkName, f64)> + '_ {
+        self.links.iter().copied()
+    }
+
+    /// The same topology with other rates, bytes a second.
+    pub(crate) fn with_rates(&self, rate: impl Fn(LinkName, f64) -> f64) -> Topology {
+        let mut other = self.clone();
+        other.links.iter_mut().for_each(|(name, own)| *own = rate(*name, *own));
+        other
+    }
+
     /// The same topology with one link, in both directions, `factor` times as fast.
     #[must_use]
     pub fn faster(&self, id: LinkId, factor: f64) -> Topology {
-        let mut other = self.clone();
-        let (name, _) = self.links[id.0 as usize];
-        for (one, rate) in &mut other.links {
-            if one.pair() == name.pair() {
-                *rate *= factor;
-            }
-        }
-        other
+        let pair = self.link(id).pair();
+        self.with_rates(|name, rate| if name.pair() == pair { rate * factor } else { rate })
     }
 
     /// A link in words.

@@ -12,7 +12,7 @@ mod suite;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use meridian_plan::{paper, plan};
+use meridian_plan::{LinkId, Task, paper, plan};
 
 /// Cases of the suite.
 const CASES: u64 = 500;
@@ -25,14 +25,14 @@ const BELOW: f64 = 0.999;
 // Within 2 % of the best of all plans; where nothing serves, there is no plan.
 #[test]
 fn plans_are_within_two_percent_of_the_optimum() {
-    each(is_near);
+    each(CASES, is_near);
 }
 
-/// Shows it of every case. Each core takes the next one, since they differ a thousandfold in time, from the
-/// last on: the longest (484) should not be begun last.
-fn each(show: fn(u64)) {
+/// Shows it of the first cases. Each core takes the next one, since they differ a thousandfold in time, from
+/// the last on: the longest (484) should not be begun last.
+fn each(cases: u64, show: fn(u64)) {
     let (begun, cores) = (AtomicU64::new(0), std::thread::available_parallelism().unwrap().get());
-    let next = || (CASES - 1).checked_sub(begun.fetch_add(1, Ordering::Relaxed));
+    let next = || (cases - 1).checked_sub(begun.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| std::iter::from_fn(next).for_each(show));
@@ -101,39 +101,37 @@ fn never_worse_than_the_paper() {
     assert!(planned > CASES / 4, "the paper's search planned only {planned}");
 }
 
-// A link that is twice as fast, in both directions, never makes a plan worse.
+// A link that is twice as fast, in both directions, never makes a plan worse: nor where servers that were
+// alike no longer are (in case 337 a plan served 7 % less before such topologies were levelled).
 #[test]
 fn a_faster_link_never_makes_a_plan_worse() {
-    for seed in 0..CASES / 10 {
+    let shown = |seed| {
         let case = suite::case(seed);
         let task = case.task();
         let before = plan(&task).map_or(0.0, |plans| plans[0].goodput());
         let links = task.topology.link_count();
         for link in [0, links / 3, links / 2, 2 * links / 3, links - 1] {
-            let faster = task.topology.faster(meridian_plan::LinkId(link), 2.0);
-            let task = meridian_plan::Task { topology: &faster, ..task.clone() };
+            let faster = task.topology.faster(LinkId(link), 2.0);
+            let task = Task { topology: &faster, ..task.clone() };
             let after = plan(&task).map_or(0.0, |plans| plans[0].goodput());
-            let name = task.topology.link_text(meridian_plan::LinkId(link));
+            let name = task.topology.link_text(LinkId(link));
             assert!(after >= before * (1.0 - 1e-9), "seed {seed}, {name}: {before} to {after}");
         }
-    }
+    };
+    each(CASES / 10, shown);
+    shown(337);
 }
 
 // One more GPU, in a server that is there or in one of its own, never makes a plan worse.
 #[test]
 fn one_more_gpu_never_makes_a_plan_worse() {
-    for seed in 0..CASES / 5 {
+    each(CASES / 4, |seed| {
         let case = suite::case(seed);
-        let task = case.task();
-        let before = plan(&task).map_or(0.0, |plans| plans[0].goodput());
+        let before = plan(&case.task()).map_or(0.0, |plans| plans[0].goodput());
         for other in case.with_one_more_gpu() {
-            let task = other.task();
-            let after = plan(&task).map_or(0.0, |plans| plans[0].goodput());
-            assert!(
-                after >= before * (1.0 - 1e-9),
-                "seed {seed}: {before} to {after}\n{}",
-                other.text()
-            );
+            let after = plan(&other.task()).map_or(0.0, |plans| plans[0].goodput());
+            let text = || other.text();
+            assert!(after >= before * (1.0 - 1e-9), "seed {seed}: {before} to {after}\n{}", text());
         }
-    }
+    });
 }

@@ -98,21 +98,33 @@ impl Case {
         format!("{}{} {prompt} {output} {slo:?}", self.spec.print(), subject.name)
     }
 
-    /// The same with one more GPU.
+    /// The same with one more GPU: in a server of its own, or in one that is there and has one card (with
+    /// several, the others' GPUs would change cards).
     pub(crate) fn with_one_more_gpu(&self) -> Vec<Case> {
-        let mut alone = self.spec.clone();
-        let mut server = alone.units[0].servers[0].clone();
-        server.name = Some("more".to_owned());
-        (server.count, server.gpus, server.numa) = (1, 1, Vec::new());
-        alone.units[0].servers.push(server);
-        let build = |spec: TopologySpec| Case {
-            topology: spec.build().unwrap(),
-            spec,
-            subject: self.subject.clone(),
-            prompt: self.prompt,
-            output: self.output,
-            slo: self.slo,
+        let servers = &self.spec.units[0].servers;
+        let has_room = |at: &usize| servers[*at].count == 1 && servers[*at].cards == 1;
+        let grown = (0..servers.len()).filter(has_room).map(|at| {
+            let mut servers = servers.clone();
+            servers[at].gpus += 1;
+            let last = servers[at].numa.last().copied();
+            servers[at].numa.extend(last);
+            servers
+        });
+        let more = ServerSpec {
+            name: Some("more".to_owned()),
+            count: 1,
+            gpus: 1,
+            numa: Vec::new(),
+            ..servers[0].clone()
         };
-        vec![build(alone)]
+        let alone = servers.iter().cloned().chain([more]).collect();
+        core::iter::once(alone).chain(grown).map(|servers| self.with(servers)).collect()
+    }
+
+    fn with(&self, servers: Vec<ServerSpec>) -> Case {
+        let mut spec = self.spec.clone();
+        spec.units[0].servers = servers;
+        let (topology, subject) = (spec.build().unwrap(), self.subject.clone());
+        Case { topology, spec, subject, ..*self }
     }
 }
