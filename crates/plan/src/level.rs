@@ -69,3 +69,46 @@ impl Topology {
         self.with_rates(|name, _| least[&key(name)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::TopologySpec;
+    use crate::topology::LinkId;
+
+    fn even() -> Topology {
+        let yaml = "version: 1\nunits:\n- access: {count: 2}\n  servers:\n  - {count: 2, gpu: a100, \
+                    gpus: 4, nvlink: 300GB/s, cards: 2, card_rate: 100Gb/s}\n  - {gpu: l4, gpus: 2, \
+                    cards: 2, card_rate: 25Gb/s}\n";
+        TopologySpec::read(yaml).unwrap().build().unwrap()
+    }
+
+    // Whichever link is faster, levelled it is the even topology again, unless it has no like: then no symmetry
+    // is gone either.
+    #[test]
+    fn one_faster_link_is_levelled() {
+        let even = even();
+        assert_eq!(levels(&even), Vec::new());
+        let mut alone = 0;
+        for link in (0..even.link_count()).map(LinkId).filter(|link| even.rate(*link) > 0.0) {
+            let all = levels(&even.faster(link, 2.0));
+            assert!(all.is_empty() || all.contains(&even), "{}", even.link_text(link));
+            alone += usize::from(all.is_empty());
+        }
+        // The way between the NUMA nodes of the one L4 server, both directions.
+        assert_eq!(alone, 2);
+    }
+
+    // A slower link slows those like it, and no others.
+    #[test]
+    fn one_slower_link_slows_its_like() {
+        let even = even();
+        let slower =
+            even.faster(even.nvlink(crate::topology::GpuId(1), crate::topology::Way::Out), 0.5);
+        let all = levels(&slower);
+        let by_place: Vec<f64> = all[0].links().map(|(_, rate)| rate).collect();
+        let changed = even.links().zip(by_place).filter(|((_, a), b)| a != b).count();
+        // Of the second GPU on both servers, both directions.
+        assert_eq!((all.len(), changed), (2, 4));
+    }
+}

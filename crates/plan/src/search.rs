@@ -67,10 +67,16 @@ pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     let (mut plans, found) = searched(task);
     for level in levels(task.topology) {
         let even = Task { topology: &level, ..task.clone() };
-        plans.extend(searched(&even).0.first().and_then(|plan| on(task, plan)));
+        let other = searched(&even).0.first().and_then(|plan| on(task, plan));
+        plans.extend(other.filter(|other| plans.iter().all(|plan| !same(plan, other))));
     }
     plans.sort_by(|a, b| order(task, a, b));
     served(task, plans, &found)
+}
+
+/// Whether two plans have the same instances on the same GPUs.
+fn same(a: &Plan, b: &Plan) -> bool {
+    a.instances().map(|one| &one.instance).eq(b.instances().map(|one| &one.instance))
 }
 
 /// A plan of a topology that differs in its links' rates, on the one of the task.
