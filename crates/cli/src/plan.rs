@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use meridian_plan::units::{Rate, Span};
 use meridian_plan::{
-    Lengths, PlanFile, Problems, Ranked, Slo, Subject, TOPOLOGIES, Task, Topology, TopologySpec,
-    from_nccl, from_smi,
+    Lengths, Plan, PlanFile, Problems, Ranked, Slo, Subject, TOPOLOGIES, Task, Topology,
+    TopologySpec, from_nccl, from_smi,
 };
 
 /// Plan where GPUs go and which collective they use; docs/planner.md
@@ -135,37 +135,45 @@ fn plan(asked: &Asked) -> anyhow::Result<()> {
     let topology = all(spec.build(), "--topology")?;
     let subject = subject(asked.model.as_deref().context("--model: none; give a name")?)?;
     let task = asked.task(&topology, &subject);
-    let mut out = std::io::stdout().lock();
+    let mut said = String::new();
     let plans = match asked.mode {
         Mode::Corrected => all(meridian_plan::plan(&task), "no plan")?,
         Mode::Paper => {
             let (plan, printed) = all(meridian_plan::paper(&task), "no plan")?;
-            out.write_all(show::printed(&printed).as_bytes())?;
+            said.push_str(&show::printed(&printed));
             vec![plan]
         }
     };
     for (nth, plan) in plans.iter().take(asked.top.max(1)).enumerate() {
-        out.write_all(show::plan(&task, plan, nth + 1).as_bytes())?;
+        said.push_str(&show::plan(&task, plan, nth + 1));
     }
     let best = plans.first().context("no plan")?;
     if asked.advise {
         let advice = meridian_plan::advice(&spec, &task);
-        out.write_all(show::advice(best, &advice).as_bytes())?;
+        said.push_str(&show::advice(best, &advice));
     }
+    // Files first: whoever reads what is said may stop reading.
+    said.push_str(&written(asked, &task, best)?);
+    Ok(std::io::stdout().write_all(said.as_bytes())?)
+}
+
+/// Writes the files that are asked for; says so.
+fn written(asked: &Asked, task: &Task<'_>, best: &Plan) -> anyhow::Result<String> {
+    let mut said = String::new();
     if let Some(path) = &asked.out {
-        let text = PlanFile::of(&task, best).print();
+        let text = PlanFile::of(task, best).print();
         std::fs::write(path, text).with_context(|| format!("--out {}", path.display()))?;
-        writeln!(out, "\nwritten to {}", path.display())?;
+        said.push_str(&format!("\nwritten to {}\n", path.display()));
     }
     if let Some(folder) = &asked.render {
         let what = || format!("--render {}", folder.display());
         std::fs::create_dir_all(folder).with_context(what)?;
-        for (name, text) in meridian_plan::rendered(&task, best) {
+        for (name, text) in meridian_plan::rendered(task, best) {
             std::fs::write(folder.join(name), text).with_context(what)?;
         }
-        writeln!(out, "\nrendered into {}", folder.display())?;
+        said.push_str(&format!("\nrendered into {}\n", folder.display()));
     }
-    Ok(())
+    Ok(said)
 }
 
 impl Asked {
