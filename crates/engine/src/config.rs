@@ -17,6 +17,10 @@ pub enum TokenOutputs {
 pub enum Schedule {
     /// Decodes first, and prompts with what the token budget leaves (vLLM, TensorRT-LLM).
     Mixed,
+    /// The same, decided while the step before is computed, so that the GPU never waits for the decision
+    /// (vLLM's asynchronous scheduling): who comes in, or takes the place of one who ended, waits for the
+    /// step under way and for the one decided already.
+    Ahead,
     /// Prompts alone, as many as the token budget takes, while decodes wait (SGLang).
     PromptsFirst,
 }

@@ -4,8 +4,8 @@
 
 use meridian_base::{RequestId, Rng, Time, mix};
 use meridian_engine::{
-    BLOCK_TOKENS, Config, Engine, Input, KvCache, Output, Profile, StopReason, Submission,
-    TokenOutputs,
+    BLOCK_TOKENS, Config, Engine, Input, KvCache, Output, Profile, Schedule, StopReason,
+    Submission, TokenOutputs,
 };
 use std::collections::BTreeMap;
 
@@ -142,6 +142,7 @@ fn random_config(rng: &mut Rng) -> Config {
     config.max_pending = 1 + rng.below(20) as u32;
     config.decode_stride = 1 + rng.below(20) as u32;
     config.jitter = [0.0, 0.3][rng.below(2)];
+    config.schedule = [Schedule::Mixed, Schedule::Ahead, Schedule::PromptsFirst][rng.below(3)];
     config
 }
 

@@ -2,8 +2,8 @@
 //! outputs anew; read the difference before you keep it.
 //!
 //! A scenario names an engine, then hands in requests and lets time pass:
-//! * `engine [kv=N] [seqs=N] [tokens=N] [pending=N] [stride=N]`: a new engine with terms that are
-//!   easy to follow: a step takes 10 ms and 1 ms for every 100 tokens.
+//! * `engine [kv=N] [seqs=N] [tokens=N] [pending=N] [stride=N] [ahead=1]`: a new engine with terms
+//!   that are easy to follow: a step takes 10 ms and 1 ms for every 100 tokens.
 //! * `submit id=N prompt=N reply=N [max=N] [text=WORD]`: arrives now. Requests of one `text` share
 //!   their blocks as far as both reach.
 //! * `abort id=N`, `run [until=MS]` (without: until idle), `stats`.
@@ -11,7 +11,7 @@
 
 use datadriven::{TestCase, walk};
 use meridian_base::{Duration, RequestId, Time, keyed, mix};
-use meridian_engine::{Config, Engine, Input, Output, Profile, Submission, Terms};
+use meridian_engine::{Config, Engine, Input, Output, Profile, Schedule, Submission, Terms};
 use std::fmt::Write;
 
 struct World {
@@ -31,6 +31,9 @@ fn new_world(case: &mut TestCase) -> World {
     config.max_num_batched_tokens = number(case, "tokens", 2048);
     config.max_pending = number(case, "pending", 100);
     config.decode_stride = number(case, "stride", 1);
+    if number(case, "ahead", 0) > 0 {
+        config.schedule = Schedule::Ahead;
+    }
     World { engine: Engine::new(config, 1).unwrap(), now: Time::ZERO }
 }
 

@@ -7,6 +7,10 @@
 //! last. A long prompt so takes several steps and slows the decodes beside it without stopping
 //! them (chunked prefill; Sarathi-Serve, OSDI'24).
 //!
+//! An engine that decides ahead ([`Schedule::Ahead`]) does the same one step earlier, while the step
+//! before is computed. What the sequences in the batch do next follows from what they do now, so only
+//! admission differs: who is admitted when a step begins is computed from the next one on.
+//!
 //! SGLang's rule ([`Schedule::PromptsFirst`]) is the older one: whenever a prompt can be computed,
 //! a step computes prompts alone and the decodes wait, so first tokens come early and the gaps
 //! between tokens have outliers.
@@ -27,6 +31,14 @@ use meridian_base::{Duration, Time};
 impl Engine {
     /// Decides and starts the next step, if there is anything to compute.
     pub(super) fn begin(&mut self, now: Time) {
+        self.decide(now);
+        if !self.batch.is_empty() {
+            self.start_step(now);
+        }
+    }
+
+    /// Fills the batch of the next step, which stays empty when there is nothing to compute.
+    pub(super) fn decide(&mut self, now: Time) {
         debug_assert!(self.step.is_none() && self.batch.is_empty());
         while let Some(slot) = self.arrived.pop_front() {
             self.sequence_mut(slot).place = Place::Pending;
@@ -39,13 +51,41 @@ impl Engine {
                     self.admit_pending(now, &mut budget);
                 }
             }
+            Schedule::Ahead => self.ahead(now, &mut budget),
             Schedule::PromptsFirst => self.prompts_first(now, &mut budget),
         }
         if self.batch.is_empty() {
             assert!(self.running.is_empty() && self.pending.is_empty(), "an idle engine has room");
+        }
+    }
+
+    /// The rule of an engine that decides ahead: this step is that of the batch as it stands, and the
+    /// pending are admitted to the next. An idle engine has none under way, and begins at once.
+    fn ahead(&mut self, now: Time, budget: &mut u32) {
+        if self.advance_running(now, budget, |_| true) {
             return;
         }
-        self.start_step(now);
+        if self.batch.is_empty() {
+            self.admit_pending(now, budget);
+            return;
+        }
+        // Who shares a prefix with one who is admitted at the same instant does not find it yet.
+        let mut left = if self.pending.is_empty() { 0 } else { self.left_next() };
+        while let Some((_, new)) = self.admit_one(now, left) {
+            left -= new;
+        }
+    }
+
+    /// What the sequences in the batch leave of the next step's budget. The batch is in their order.
+    fn left_next(&self) -> u32 {
+        let scheduled = self.batch.iter().map(|(_, new)| *new).chain(core::iter::repeat(0));
+        let needs = self.running.iter().zip(scheduled).map(|(slot, new)| {
+            let s = self.sequence(*slot);
+            let left = s.tokens() - s.computed - new;
+            if left > 0 { left } else { u32::from(s.generated + 1 < s.limit) }
+        });
+        let needed = needs.fold(0_u32, u32::saturating_add);
+        self.config.max_num_batched_tokens.saturating_sub(needed)
     }
 
     /// SGLang's rule: begun prompts, then pending ones; decodes only when there is neither.
@@ -94,34 +134,43 @@ impl Engine {
 
     /// Admits from pending, in order, until something runs out.
     fn admit_pending(&mut self, now: Time, budget: &mut u32) {
-        while *budget > 0 && self.running.len() < self.config.max_num_seqs as usize {
-            let Some(&slot) = self.pending.front() else { return };
-            let Some(cached) = self.take_prefix(slot) else { return };
-            self.pending.pop_front();
-            self.running.push(slot);
-            let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
-            s.place = Place::Running;
-            s.computed = cached;
-            let new = (s.tokens() - cached).min(*budget);
-            let waited = now.since(s.pending_since);
-            self.outputs.push_back(Output::Admitted {
-                id: s.id,
-                at: now,
-                waited,
-                cached_tokens: cached,
-            });
-            if s.admitted.is_none() {
-                s.admitted = Some(now);
-                s.cached = cached;
-                self.counters.prompt_tokens += u64::from(s.prompt);
-                self.counters.prefix_queries += u64::from(s.prompt);
-                self.counters.prefix_hits += u64::from(cached);
-            }
-            let taken = self.take_blocks(slot, new);
-            assert!(taken, "take_prefix made sure that the whole prompt fits");
+        while let Some((slot, new)) = self.admit_one(now, *budget) {
             self.schedule(slot, new);
             *budget -= new;
         }
+    }
+
+    /// Admits the first pending sequence, unless something has run out, with the blocks of as many tokens
+    /// as the budget has for it. Returns both.
+    fn admit_one(&mut self, now: Time, budget: u32) -> Option<(u32, u32)> {
+        if budget == 0 || self.running.len() >= self.config.max_num_seqs as usize {
+            return None;
+        }
+        let &slot = self.pending.front()?;
+        let cached = self.take_prefix(slot)?;
+        self.pending.pop_front();
+        self.running.push(slot);
+        let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
+        s.place = Place::Running;
+        s.computed = cached;
+        let new = (s.tokens() - cached).min(budget);
+        let waited = now.since(s.pending_since);
+        self.outputs.push_back(Output::Admitted {
+            id: s.id,
+            at: now,
+            waited,
+            cached_tokens: cached,
+        });
+        if s.admitted.is_none() {
+            s.admitted = Some(now);
+            s.cached = cached;
+            self.counters.prompt_tokens += u64::from(s.prompt);
+            self.counters.prefix_queries += u64::from(s.prompt);
+            self.counters.prefix_hits += u64::from(cached);
+        }
+        let taken = self.take_blocks(slot, new);
+        assert!(taken, "take_prefix made sure that the whole prompt fits");
+        Some((slot, new))
     }
 
     /// References the cached prefix of a pending sequence, if the rest of it fits too. Returns the
@@ -180,30 +229,39 @@ impl Engine {
         self.pending.push_front(slot);
     }
 
-    /// Times the step and sets its end.
-    fn start_step(&mut self, now: Time) {
+    /// What the batch computes, and its decodes alone.
+    pub(super) fn work(&self) -> [Work; 2] {
         let (mut work, mut decodes) = (Work::default(), Work::default());
-        let mut pure = true;
         for &(slot, new) in &self.batch {
             let s = self.sequence(slot);
             if s.is_decoding() {
                 work.decode(s.tokens());
                 decodes.decode(s.tokens());
             } else {
-                pure = false;
                 work.prefill(s.computed, new);
             }
         }
-        let repeats = if pure { self.stride() } else { 1 };
+        [work, decodes]
+    }
+
+    /// Times the step and sets its end.
+    fn start_step(&mut self, now: Time) {
+        let [mut work, decodes] = self.work();
+        let repeats = if work.prompts == 0.0 { self.stride() } else { 1 };
         // The context of each decode grows by one a step: its mean stands for all of them.
         work.context += work.sequences * f64::from(repeats - 1) / 2.0;
+        self.step = Some(self.timed(now, &work, &decodes, repeats));
+    }
+
+    /// The step of this work from now on.
+    pub(super) fn timed(&mut self, now: Time, work: &Work, decodes: &Work, repeats: u32) -> Step {
         let terms = self.config.profile.terms;
-        let seconds = terms.seconds(&work);
+        let seconds = terms.seconds(work);
         let one = self.jittered(seconds);
-        let alone = if decodes.sequences > 0.0 { terms.seconds(&decodes) } else { 0.0 };
-        let prefill = if pure { 0.0 } else { 1.0 - alone / seconds };
+        let alone = if decodes.sequences > 0.0 { terms.seconds(decodes) } else { 0.0 };
+        let prefill = if work.prompts == 0.0 { 0.0 } else { 1.0 - alone / seconds };
         let prefill = Duration::from_nanos((one.as_nanos() as f64 * prefill) as u64);
-        self.step = Some(Step { started: now, one, repeats, prefill, ends: now + one * repeats });
+        Step { started: now, one, repeats, prefill, ends: now + one * repeats }
     }
 
     /// How many decode steps can be one event: nobody could come in, nobody ends, KV lasts.
