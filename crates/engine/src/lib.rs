@@ -29,6 +29,7 @@ mod precision;
 mod profile;
 mod sequence;
 mod stats;
+mod together;
 mod tuned;
 
 pub use config::{Config, ConfigError, Schedule, TokenOutputs};
@@ -42,4 +43,5 @@ pub use output::{Output, Refusal, StopReason, Timings, Usage};
 pub use precision::Precision;
 pub use profile::Profile;
 pub use stats::Stats;
+pub use together::Together;
 pub use tuned::{Software, TUNED, Tuned};
