@@ -10,8 +10,9 @@
 //! gives back what happened and when.
 //!
 //! It deliberately has no weights, no text and no sampling: the driver says how long a reply will
-//! be and what its blocks hash to. It models one replica, whatever its tensor parallel degree, and
-//! neither speculative decoding nor prefill/decode disaggregation.
+//! be and what its blocks hash to. It models one replica, whatever its tensor parallel degree, also of
+//! several engines that step together ([`Ranks`]), and neither speculative decoding nor prefill/decode
+//! disaggregation.
 #![no_std]
 #![deny(missing_docs)]
 
@@ -37,7 +38,7 @@ pub use cost::{Terms, Work};
 pub use gpu::{Efficiency, GPUS, Gpu, Source};
 pub use input::{Input, Submission};
 pub use kv::{BLOCK_TOKENS, KvCache, blocks_for};
-pub use machine::Engine;
+pub use machine::{Engine, Ranks};
 pub use model::{Experts, MODELS, Model, WINDOW};
 pub use output::{Output, Refusal, StopReason, Timings, Usage};
 pub use precision::Precision;

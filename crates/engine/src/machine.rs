@@ -18,6 +18,7 @@
 //! Cost: proportional to the batch for a step, to the matched blocks for an admission. Nothing is
 //! allocated in the steady state but what the driver brings along (the hashes).
 
+mod ranks;
 mod schedule;
 mod step;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use meridian_base::{Duration, RequestId, Rng, Seeded, Time};
+pub use ranks::Ranks;
 use step::Step;
 
 /// A model of one inference engine. See the [crate documentation](crate).

@@ -49,10 +49,11 @@ impl Profile {
         Ok(Profile { model, gpu, tp, terms: Terms::split(&model, &gpu, tp), kv_blocks })
     }
 
-    /// Builds the profile of `ranks` GPUs that hold a copy of the model each but share its experts,
-    /// and step together (vLLM's data parallel with expert parallel): one engine with `ranks` times
-    /// the KV, where a step reads the common weights once a rank and each expert on one of them, and
-    /// each layer with experts gathers the tokens of all ranks and gives them back.
+    /// Builds the profile of one of `ranks` GPUs that hold a copy of the model each but share its
+    /// experts, and step together ([`Ranks`](crate::Ranks), vLLM's data parallel with expert parallel):
+    /// the KV of one, and the terms of all, where a step reads the common weights once a rank and each
+    /// expert on one of them, and each layer with experts gathers the tokens of all ranks and gives
+    /// them back.
     ///
     /// # Errors
     /// When the weights leave no room for KV.
@@ -61,7 +62,7 @@ impl Profile {
         let gpus = f64::from(ranks.max(1));
         let away = model.expert_bytes() * (1.0 - 1.0 / gpus);
         let freed = away / (model.kv_bytes(1) * f64::from(BLOCK_TOKENS));
-        one.kv_blocks = (gpus * (f64::from(one.kv_blocks) + freed)) as u32;
+        one.kv_blocks = (f64::from(one.kv_blocks) + freed) as u32;
         one.terms = Terms::sharing_experts(&model, &gpu, ranks);
         Ok(one)
     }
@@ -137,7 +138,8 @@ impl Terms {
             *shared /= gpus;
         }
         terms.ranks = gpus;
-        terms.reduce = if ranks > 1 { exchanges * efficiency.reduce } else { 0.0 };
+        // Gathering is half of an all-reduce, and so is giving back.
+        terms.reduce = if ranks > 1 { exchanges / 2.0 * efficiency.reduce } else { 0.0 };
         terms.token_reduce = moved / (gpu.link * efficiency.link);
         terms
     }

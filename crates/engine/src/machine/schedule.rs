@@ -250,16 +250,22 @@ impl Engine {
         let repeats = if work.prompts == 0.0 { self.stride() } else { 1 };
         // The context of each decode grows by one a step: its mean stands for all of them.
         work.context += work.sequences * f64::from(repeats - 1) / 2.0;
-        self.step = Some(self.timed(now, &work, &decodes, repeats));
+        let terms = self.config.profile.terms;
+        let alone = if decodes.sequences > 0.0 { terms.seconds(&decodes) } else { 0.0 };
+        let alone = (work.prompts > 0.0).then_some(alone);
+        self.step = Some(self.timed(now, terms.seconds(&work), alone, repeats));
     }
 
-    /// The step of this work from now on.
-    pub(super) fn timed(&mut self, now: Time, work: &Work, decodes: &Work, repeats: u32) -> Step {
-        let terms = self.config.profile.terms;
-        let seconds = terms.seconds(work);
+    /// A step of so many seconds from now on; with prompts in it, the decodes would take `alone`.
+    pub(super) fn timed(
+        &mut self,
+        now: Time,
+        seconds: f64,
+        alone: Option<f64>,
+        repeats: u32,
+    ) -> Step {
         let one = self.jittered(seconds);
-        let alone = if decodes.sequences > 0.0 { terms.seconds(decodes) } else { 0.0 };
-        let prefill = if work.prompts == 0.0 { 0.0 } else { 1.0 - alone / seconds };
+        let prefill = alone.map_or(0.0, |alone| 1.0 - alone / seconds);
         let prefill = Duration::from_nanos((one.as_nanos() as f64 * prefill) as u64);
         Step { started: now, one, repeats, prefill, ends: now + one * repeats }
     }
