@@ -164,29 +164,37 @@ fn fit_gpus() {
     let grid = |most: u32, step: f64| (1..most).map(move |at| f64::from(at) * step);
     for (name, run) in [("rtx-pro-6000", measured::dense()), ("rtx-4090", measured::scarce())] {
         let pairs = grid(34, 0.03).flat_map(|m| grid(60, 0.1).map(move |h| [m, h]));
-        let best = nearest(&run, pairs, |[memory, host]| Efficiency::vllm(memory, host));
+        let best =
+            nearest(&run, pairs, |[memory, host]| run.replay(Efficiency::vllm(memory, host)));
         println!("{name}: memory and host {best:.3?}");
     }
     let run = measured::split();
     let pairs = grid(20, 0.05).flat_map(|l| grid(40, 4e-6).map(move |r| [l, r]));
-    let between = |[link, reduce]: [f64; 2]| Efficiency { link, reduce, ..run.efficiency() };
-    let best = nearest(&run, pairs, between);
+    let best = nearest(&run, pairs, |[link, reduce]| {
+        run.replay(Efficiency { link, reduce, ..run.efficiency() })
+    });
     println!("rtx-pro-6000: link {:.2} and reduce {:.0} us", best[0], best[1] * 1e6);
+    let run = measured::experts();
+    let factors = grid(50, 0.1).map(|more| [1.0 + more]);
+    let best =
+        nearest(&run, factors, |[mixed]| measured::experts_with(mixed).replay(run.efficiency()));
+    println!("rtx-pro-6000, experts: mixed {:.1}", best[0]);
 }
 
-/// The pair with which a run's first requests are nearest to what was measured.
-fn nearest(
+/// The coefficients with which a run's first requests are nearest to what was measured.
+fn nearest<const M: usize>(
     run: &measured::Run,
-    pairs: impl Iterator<Item = [f64; 2]>,
-    efficiency: impl Fn([f64; 2]) -> Efficiency,
-) -> [f64; 2] {
+    candidates: impl Iterator<Item = [f64; M]>,
+    replay: impl Fn([f64; M]) -> Vec<measured::Timing>,
+) -> [f64; M] {
     let off = |a: f64, b: f64| (a / b).ln().abs();
-    let loss = |pair| {
-        let ours = run.replay(efficiency(pair));
+    let loss = |candidate| {
+        let ours = replay(candidate);
         let both = ours.iter().zip(&run.measured).take(measured::FITTED);
         both.map(|(a, b)| off(a.ttft, b.ttft) + off(a.tpot, b.tpot)).sum::<f64>()
     };
-    pairs.map(|pair| (loss(pair), pair)).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1
+    let losses = candidates.map(|candidate| (loss(candidate), candidate));
+    losses.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1
 }
 
 fn main() {

@@ -152,29 +152,35 @@ pub fn run(every: usize) -> (Vec<Row>, Silicon) {
 #[must_use]
 pub fn measured_rows() -> Vec<Row> {
     let pro = |what: &str| format!("vLLM on RTX PRO 6000, {what}");
-    let fitted = [
+    let runs = [
         (pro("Llama-3.1-8B"), measured::dense()),
         (pro("Qwen3-32B, tensor parallel 2"), measured::split()),
         ("vLLM on RTX 4090, Llama-3.1-8B".to_owned(), measured::scarce()),
+        (pro("Qwen3-30B-A3B, data parallel 2"), measured::experts()),
     ];
-    let first = 0..measured::FITTED;
     let mut rows = Vec::new();
-    for (check, run) in &fitted {
-        rows.extend(requests(check, run, ("first 100 (fitted)", first.clone())));
-        let rest = requests(check, run, ("other 200 (judged)", first.end..300));
-        rows.extend(rest.map(|row| row.within(0.10).within_p90(0.20)));
+    for (check, run) in &runs {
+        let (first, rest) = (0..measured::FITTED, measured::FITTED..300);
+        let ours = run.replay(run.efficiency());
+        let compare = |part, range, with| requests(check, part, range, [&ours, with]);
+        rows.extend(compare("first 100 (fitted)", first, &run.measured));
+        let judged = compare("other 200 (judged)", rest.clone(), &run.measured);
+        rows.extend(judged.map(|row| row.within(0.10).within_p90(0.20)));
+        let another = run.another(run.efficiency());
+        rows.extend(compare("other 200 (chance alone)", rest, &another));
     }
-    let check = pro("Qwen3-30B-A3B, data parallel 2");
-    let unseen = requests(&check, &measured::experts(), ("all 300 (judged)", 0..300));
-    rows.extend(unseen.map(|row| row.within(0.10).within_p90(0.20)));
     rows
 }
 
-/// TTFT and TPOT of some requests of a run.
-fn requests(check: &str, run: &measured::Run, (part, range): (&str, Range<usize>)) -> [Row; 2] {
-    let ours = run.replay(run.efficiency());
+/// TTFT and TPOT of some requests of a run, of ours against others.
+fn requests(
+    check: &str,
+    part: &str,
+    range: Range<usize>,
+    [ours, others]: [&Vec<measured::Timing>; 2],
+) -> [Row; 2] {
     let errors = |of: fn(&measured::Timing) -> f64| -> Vec<f64> {
-        let pairs = ours[range.clone()].iter().zip(&run.measured[range.clone()]);
+        let pairs = ours[range.clone()].iter().zip(&others[range.clone()]);
         pairs.map(|(a, b)| error(of(a), of(b))).collect()
     };
     let row = |measure, errors: &[f64]| Row::of_errors(check, part, measure, errors);

@@ -179,9 +179,9 @@ pub const GPUS: [Gpu; 11] = [
         efficiency: Efficiency { link: 0.30, reduce: 88e-6, ..Efficiency::vllm(0.87, 0.6) },
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests \
-                     (Llama-3.1-8B); median error of the other 200: TTFT 2 %, TPOT 1 %; link and \
+                     (Llama-3.1-8B); median error of the other 200: TTFT 1 %, TPOT 1 %; link and \
                      reduce: the first 100 of a run of Qwen3-32B on two; of the other 200: 2 % and \
-                     3 %; a mixture of experts on two, unseen: 25 % and 3 %",
+                     3 %; a mixture of experts on two, with one coefficient more: 8 % and 1 %",
             error: 0.05,
         },
     },
@@ -195,7 +195,7 @@ pub const GPUS: [Gpu; 11] = [
         efficiency: Efficiency::vllm(0.99, 0.1),
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests (Llama-3.1-8B, \
-                     KV for some forty of them); median error of the other 200: TTFT 1 %, TPOT 2 %",
+                     KV for some forty of them); median error of the other 200: TTFT 1 %, TPOT 4 %",
             error: 0.05,
         },
     },

@@ -76,14 +76,18 @@ def vllm(checkout):
         with open(f"{checkout}/bench/examples/{run}/vllm/requests.jsonl") as file:
             rows = sorted((json.loads(line) for line in file),
                           key=lambda row: int(row["request_id"].removeprefix("bench-")))
-        start = min(row["queued_ts"] for row in rows)
+        # The front end reads another clock than the engine: the request that was queued soonest after its
+        # arrival sets one against the other.
+        behind = min(row["queued_ts"] - row["arrival_time"] for row in rows)
+        start = min(row["arrival_time"] for row in rows) + behind
         with open(f"{HERE}/vllm-{name}.csv", "w") as out:
             print("arrival_s,prompt,reply,ttft_ms,tpot_ms,parent,shared_blocks", file=out)
             for row, (parent, shared) in zip(rows, links):
                 first, last = row["first_token_ts"], row["last_token_ts"]
-                ttft = (first - row["queued_ts"]) * 1e3
+                arrival = row["arrival_time"] + behind
+                ttft = (first - arrival) * 1e3
                 tpot = (last - first) * 1e3 / max(row["output_toks"] - 1, 1)
-                print(f"{row['queued_ts'] - start:.6f},{row['input_toks']},{row['output_toks']},"
+                print(f"{arrival - start:.6f},{row['input_toks']},{row['output_toks']},"
                       f"{ttft:.3f},{tpot:.4f},{parent},{shared}", file=out)
 
 

@@ -1,24 +1,36 @@
 //! Four measured vLLM runs, request by request.
 //!
 //! 300 ShareGPT requests at ten a second, more than the GPUs can serve, so that queueing makes most of
-//! the TTFT (casys-kaist/LLMServingSim, MIT). Two coefficients are fitted on the first 100 requests of
-//! each of three runs, which the other 200 judge: on an RTX PRO 6000 the share of the bandwidth and what
-//! the engine spends beside the GPU; on two of them, over which a larger model is split, the way between
-//! them; on an RTX 4090, where KV has room for some forty requests, the first two again. A mixture of
-//! experts on two RTX PRO 6000 (data-parallel ranks that share them) is judged with what those gave.
+//! the TTFT (casys-kaist/LLMServingSim, MIT). A coefficient or two are fitted on the first 100 requests of
+//! each, which the other 200 judge: on an RTX PRO 6000 the share of the bandwidth and what the engine
+//! spends beside the GPU; on two of them, over which a larger model is split, the way between them; on an
+//! RTX 4090, where KV has room for some forty requests, the first two again; with a mixture of experts on
+//! two RTX PRO 6000 (data-parallel ranks that share them), what reading context takes beside prompts.
+//!
+//! A request's TTFT is counted from its arrival at the front end: the step under way is part of it, and the
+//! one that vLLM has decided already.
 
 use meridian_base::{RequestId, Time, mix};
 use meridian_engine::{
-    BLOCK_TOKENS, Config, Efficiency, Engine, Gpu, Input, Model, Output, Profile, Submission,
-    TokenOutputs,
+    BLOCK_TOKENS, Config, Efficiency, Gpu, Input, Model, Output, Profile, Ranks, Schedule,
+    Submission, Together, TokenOutputs,
 };
 
 /// Requests of a run that its coefficients were fitted on.
 pub const FITTED: usize = 100;
 
-/// What vLLM takes of a request outside its steps, in seconds: the H100's row with Qwen3-32B in bf16,
-/// from which all that is not fitted here comes.
-const FRONT: f64 = 5.488e-3;
+/// Replays whose mean is compared. Which step a request catches is chance, since the steps of a replay do
+/// not begin when the measured ones did, and that is a good part of the TTFT of who does not wait long.
+const REPLAYS: u64 = 16;
+
+/// What steps vary by in them, so that no two replays have the same chances: about what the time of a
+/// single step is off by.
+const JITTER: f64 = 0.05;
+
+/// How many times as long the RTX PRO 6000 takes to read context beside prompts, with 32 query heads to 4
+/// KV heads. The run's own coefficient; kernels measured by themselves have 3.75 (645 us a layer for 128
+/// contexts of 1,024 tokens beside a prompt, where 0.87 of the bandwidth would take 172).
+const MIXED: f64 = 3.3;
 
 /// TTFT and TPOT of a request, in ms.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +49,8 @@ pub struct Run {
     pub measured: Vec<Timing>,
     gpu: Gpu,
     config: fn(Gpu) -> Config,
+    ranks: u32,
+    mixed: f64,
 }
 
 fn gpu(name: &str) -> Gpu {
@@ -52,7 +66,7 @@ fn model(name: &str) -> Model {
 pub fn dense() -> Run {
     let config = |gpu| {
         let profile = Profile::new(model("llama-3.1-8b"), gpu, 1);
-        settings(profile.expect("8 billion parameters fit 96 GB"), 1)
+        settings(profile.expect("8 billion parameters fit 96 GB"))
     };
     let csv = include_str!("../../data/calibration/vllm-llama-3.1-8b.csv");
     run(csv, gpu("rtx-pro-6000"), config)
@@ -63,7 +77,7 @@ pub fn dense() -> Run {
 pub fn split() -> Run {
     let config = |gpu| {
         let profile = Profile::new(model("qwen3-32b"), gpu, 2);
-        settings(profile.expect("32 billion parameters fit twice 96 GB"), 1)
+        settings(profile.expect("32 billion parameters fit twice 96 GB"))
     };
     run(include_str!("../../data/calibration/vllm-qwen3-32b.csv"), gpu("rtx-pro-6000"), config)
 }
@@ -75,7 +89,7 @@ pub fn scarce() -> Run {
     let config = |gpu| {
         let profile = Profile::new(model("llama-3.1-8b"), gpu, 1);
         let profile = profile.expect("8 billion parameters fit 24 GB");
-        Config { max_num_seqs: 256, ..settings(profile, 1).with_kv_blocks(2588) }
+        Config { max_num_seqs: 256, ..settings(profile).with_kv_blocks(2588) }
     };
     let csv = include_str!("../../data/calibration/vllm-llama-3.1-8b-rtx4090.csv");
     run(csv, gpu("rtx-4090"), config)
@@ -84,21 +98,28 @@ pub fn scarce() -> Run {
 /// Qwen3-30B-A3B on two RTX PRO 6000, data parallel with expert parallel.
 #[must_use]
 pub fn experts() -> Run {
+    experts_with(MIXED)
+}
+
+/// The same with another coefficient of its own.
+#[must_use]
+pub fn experts_with(mixed: f64) -> Run {
     let config = |gpu| {
         let profile = Profile::expert_parallel(model("qwen3-30b-a3b"), gpu, 2);
-        settings(profile.expect("30 billion parameters fit 96 GB"), 2)
+        settings(profile.expect("30 billion parameters fit 96 GB"))
     };
     let csv = include_str!("../../data/calibration/vllm-qwen3-30b-a3b.csv");
-    run(csv, gpu("rtx-pro-6000"), config)
+    Run { ranks: 2, mixed, ..run(csv, gpu("rtx-pro-6000"), config) }
 }
 
 /// The engine arguments of all runs: 128 sequences and 2,048 tokens a step, on each rank.
-fn settings(profile: Profile, ranks: u32) -> Config {
+fn settings(profile: Profile) -> Config {
     let mut config = Config::new(profile);
-    config.max_num_seqs = 128 * ranks;
-    config.max_num_batched_tokens = 2048 * ranks;
+    config.max_num_seqs = 128;
+    config.max_num_batched_tokens = 2048;
     config.token_outputs = TokenOutputs::First;
-    config.decode_stride = 1 << 16;
+    config.schedule = Schedule::Ahead;
+    config.jitter = JITTER;
     config
 }
 
@@ -129,7 +150,7 @@ fn run(csv: &str, gpu: Gpu, config: fn(Gpu) -> Config) -> Run {
     }
     // Client threads recorded a few arrivals out of order.
     requests.sort_by_key(|(at, _): &(Time, Submission)| *at);
-    Run { requests, measured, gpu, config }
+    Run { requests, measured, gpu, config, ranks: 1, mixed: 1.0 }
 }
 
 impl Run {
@@ -139,14 +160,29 @@ impl Run {
         self.gpu.efficiency
     }
 
-    /// What the engine model shows for the same requests.
-    ///
-    /// # Panics
-    /// When a request does not end.
+    /// What the engine model shows for the same requests: each one's mean over some replays.
     #[must_use]
     pub fn replay(&self, efficiency: Efficiency) -> Vec<Timing> {
+        let mut means = vec![Timing::default(); self.requests.len()];
+        for seed in 1..=REPLAYS {
+            for (mean, one) in means.iter_mut().zip(self.once(efficiency, seed)) {
+                mean.ttft += one.ttft / REPLAYS as f64;
+                mean.tpot += one.tpot / REPLAYS as f64;
+            }
+        }
+        means
+    }
+
+    /// One replay that the mean does not count: how far it is from the mean is what chance makes of it.
+    #[must_use]
+    pub fn another(&self, efficiency: Efficiency) -> Vec<Timing> {
+        self.once(efficiency, REPLAYS + 1)
+    }
+
+    fn once(&self, efficiency: Efficiency, seed: u64) -> Vec<Timing> {
         let config = (self.config)(self.gpu.with_efficiency(efficiency));
-        let mut engine = Engine::new(config, 1).expect("the settings go together");
+        let together = Together::new(&config.profile, self.ranks, self.mixed);
+        let mut engine = Ranks::new(config, together, seed).expect("the settings go together");
         let mut rows = vec![Timing::default(); self.requests.len()];
         let mut requests = self.requests.iter().peekable();
         loop {
@@ -161,7 +197,7 @@ impl Run {
             while let Some(output) = engine.poll() {
                 if let Output::Finished { id, usage, timings, .. } = output {
                     let gaps = f64::from(usage.reply_tokens.max(2) - 1);
-                    let ttft = (FRONT + (timings.queued + timings.prefill).as_secs_f64()) * 1e3;
+                    let ttft = (timings.queued + timings.prefill).as_secs_f64() * 1e3;
                     let tpot = timings.decode.as_secs_f64() * 1e3 / gaps;
                     rows[id.0 as usize] = Timing { ttft, tpot };
                 }
