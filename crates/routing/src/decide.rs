@@ -10,6 +10,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 use crate::active::{Active, Place};
 use crate::explain::{CandidateRow, Head, PeerCandidate, Target};
 use crate::forward::{Beyond, Forward};
+use crate::held::Held;
 use crate::index::PrefixIndex;
 use crate::machine::Routing;
 use crate::peer::Peers;
@@ -284,7 +285,7 @@ impl Routing {
 
     pub(crate) fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        let view = view(now, active, scratch, tables, self.held.len());
+        let view = view(now, active, scratch, tables, &self.held);
         let pick = self.policy.pick(&view, &mut self.rng);
         if let Pick::Replica(id, _) = pick {
             debug_assert!(scratch.eligible.contains(&id), "a policy picks among the eligible");
@@ -300,14 +301,13 @@ impl Routing {
         scratch: &mut Scratch,
         local: Option<&Pick>,
     ) -> Option<Forward> {
-        let held = self.held.len();
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        if !self.policy.looks_beyond(&view(now, active, scratch, tables, held), local) {
+        if !self.policy.looks_beyond(&view(now, active, scratch, tables, &self.held), local) {
             return None;
         }
         self.match_beyond(now, active, &mut scratch.beyond, &mut scratch.recall);
         let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        let view = view(now, active, scratch, tables, held);
+        let view = view(now, active, scratch, tables, &self.held);
         let forward = self.policy.forward(&view, local, &mut self.rng);
         debug_assert!(
             forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
@@ -380,18 +380,19 @@ fn view<'a>(
     active: &'a Active,
     scratch: &'a Scratch,
     (replicas, index, peers): (&'a Replicas, Option<&'a PrefixIndex>, &'a Peers),
-    held: u32,
+    held: &Held,
 ) -> View<'a> {
     View {
         now,
         request: &active.request,
         waited: now.since(active.arrived),
+        may_wait: held.may_wait(now, active.arrived, active.request.deadline),
         eligible: &scratch.eligible,
         full: &scratch.full,
         replicas,
         matched: &scratch.matched,
         index,
-        held,
+        held: held.len(),
         peers,
         available: &scratch.beyond.available,
         reachable: &scratch.beyond.reachable,

@@ -24,6 +24,7 @@ pub struct HeldConfig {
     /// How many from the front are looked at when room appears.
     pub look_ahead: u32,
     /// After this long the oldest of the tenant that was served least goes before better fits.
+    /// Half of `max_wait` at most, as is the next.
     pub patience: Duration,
     /// After this long who fits nowhere is promised the next room of a full replica.
     pub promise: Duration,
@@ -36,8 +37,8 @@ impl Default for HeldConfig {
             max_per_tenant: 1024,
             max_wait: Duration::from_secs(10),
             look_ahead: 64,
-            patience: Duration::from_secs(5),
-            promise: Duration::from_secs(1),
+            patience: Duration::from_secs(60),
+            promise: Duration::from_secs(60),
         }
     }
 }
@@ -65,11 +66,23 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
+        // Later they would help nobody who is not refused before.
+        let most = config.max_wait / 2;
+        let (patience, promise) = (config.patience.min(most), config.promise.min(most));
+        let config = HeldConfig { patience, promise, ..config };
         Held { config, tenants: BTreeMap::new(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Whether a request that arrived then may be held though it could go: in the first half of the
+    /// time until it is refused or too late.
+    pub(crate) fn may_wait(&self, now: Time, arrived: Time, deadline: Option<Time>) -> bool {
+        let expires = arrived + self.config.max_wait;
+        let ends = deadline.map_or(expires, |deadline| deadline.min(expires));
+        now.since(arrived) < ends.since(now)
     }
 
     /// Takes a request in at the back of its tenant's line.
@@ -272,5 +285,20 @@ mod tests {
         assert_eq!(h.next_expiry(), Some(Time::from_millis(10_000)));
         assert_eq!(h.expired(Time::from_millis(9_999)), None);
         assert_eq!(h.expired(Time::from_millis(10_000)), Some(RequestId(0)));
+    }
+
+    // Room is promised, and patience ends, while there is still time to be served.
+    #[test]
+    fn nobody_is_refused_for_waiting_for_better() {
+        let max_wait = Duration::from_secs(4);
+        let mut h = Held::new(HeldConfig { max_wait, ..HeldConfig::default() });
+        h.push(RequestId(1), 1, Time::ZERO, None, 100).expect("room");
+        let (before, half) = (Time::from_millis(1_999), Time::from_millis(2_000));
+        assert_eq!((h.impatient(before), h.impatient(half)), (None, Some(RequestId(1))));
+        assert_eq!(h.promise_due(), Some(half));
+        assert!(h.may_wait(before, Time::ZERO, None) && !h.may_wait(half, Time::ZERO, None));
+        let deadline = Some(Time::from_millis(1_000));
+        assert!(h.may_wait(Time::from_millis(499), Time::ZERO, deadline));
+        assert!(!h.may_wait(Time::from_millis(500), Time::ZERO, deadline));
     }
 }

@@ -9,6 +9,7 @@ mod peers;
 mod promise;
 mod release;
 mod requests;
+mod vain;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -18,6 +19,7 @@ use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 
 use self::forwards::End;
 pub use self::handover::{Holdings, MOST_HOLDINGS};
+use self::vain::Vain;
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
@@ -273,6 +275,7 @@ pub struct Routing {
     unwritten: Option<Sent>,
     last_arrival: Option<Time>,
     released: Vec<RequestId>,
+    vain: Vain,
     /// Rate of finished requests, for Retry-After.
     finished: crate::cost::Ewma,
     last_finish: Time,
@@ -324,6 +327,7 @@ impl Routing {
             unwritten: None,
             last_arrival: None,
             released: Vec::new(),
+            vain: Vain::default(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
             last_finish: Time::ZERO,
             retick: None,
@@ -337,6 +341,7 @@ impl Routing {
     /// Takes one event. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.write_dispatch();
+        self.before_event(now);
         if let Some(index) = &mut self.index {
             index.set_now(now);
         }

@@ -180,6 +180,7 @@ impl Bench {
             now,
             request: &request,
             waited: Duration::from_secs_f64(case.waited_ms / 1000.0),
+            may_wait: true,
             eligible: &eligible,
             full: &full,
             replicas: &self.replicas,

@@ -287,7 +287,7 @@ impl World {
         if !self.lazy() || here.machine.held_len() == 0 {
             return;
         }
-        let Some(due) = self.next_news(gateway, here.machine.anybody_open()) else { return };
+        let Some(due) = self.next_news(gateway, here.machine.minds_all_news()) else { return };
         let shown = &mut self.gateways[usize::from(gateway)].shown;
         if shown.wake.is_none_or(|w| w <= self.now || w > due) {
             shown.wake = Some(due);

@@ -10,7 +10,10 @@ use crate::why::{Ineligible, Why};
 impl Routing {
     /// Sends held requests while any of the first ones fits.
     pub(super) fn release(&mut self, now: Time) {
-        while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
+        if self.held.len() > 0 && self.may_find(now) {
+            while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
+            self.looked(now);
+        }
         while self.promise(now) {}
         self.retick = match self.held.len() {
             0 => None,
@@ -21,11 +24,13 @@ impl Routing {
     /// When held requests are looked at again though nothing happened. While nobody is open, time
     /// alone opens nobody; it may bring a promise.
     fn next_look(&self, now: Time) -> Time {
-        if self.anybody_open() {
-            return now + RETICK;
-        }
+        let again = match (self.look_again(), self.anybody_open()) {
+            (Some(again), _) => again,
+            (None, true) => return now + RETICK,
+            (None, false) => now + CLOSED_RETICK,
+        };
         let promise = self.promise_due().map_or(Time::MAX, |due| due.max(now + RETICK));
-        promise.min(now + CLOSED_RETICK)
+        promise.min(again)
     }
 
     /// Whether anybody could take any request at all. Most events open nobody, and looking over the

@@ -19,9 +19,9 @@
 //! itself costs 0.7 of its round trip on top: more would crowd the near ones, whose answers then
 //! take longer than the round trip saves. Peers are scored in `beyond.rs`.
 //!
-//! Off unless asked for, because it does not pay (meridian-ablation): holding a request when a
-//! KV-full replica would score better than the best eligible one, rather than spill cold (delay
-//! scheduling, Zaharia et al. 2010).
+//! When a KV-full replica scores a second better than the best eligible one, a request is held for it
+//! rather than spilled cold (delay scheduling, Zaharia et al. 2010): near saturation long shared
+//! prefixes so stay where they are, in place of being computed anew wherever room appears.
 
 mod beyond;
 
@@ -62,10 +62,11 @@ pub(super) static SPEC: Spec = Spec {
             &["on", "off"],
             "a running request costs more on a slower replica, as its t_p over the mean",
         ),
-        Param::word_or_number(
+        Param::number_or(
             "wait_gain_ms",
-            &["off"],
+            1000.0,
             (0.0, 1e6),
+            &["off"],
             "hold a request when a KV-full replica scores this much better; off: never",
         ),
         Param::number("wait_max_s", 10.0, (0.0, 3600.0), "longest such hold in seconds"),
@@ -163,7 +164,7 @@ impl Policy for Meridian {
         // Without a score that compares (figures that are not numbers), any candidate serves.
         let best = self.least(view, view.eligible, rng);
         let (best, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
-        if !view.full.is_empty() && view.waited < self.wait_max {
+        if self.waits(view) {
             let full = self.least(view, view.full, rng);
             if full.is_some_and(|(score, _)| best - score > self.wait_gain_ms) {
                 return Pick::Wait;
@@ -185,6 +186,10 @@ impl Policy for Meridian {
     }
 
     fn follows_remotes(&self) -> bool {
+        true
+    }
+
+    fn waits_for_room(&self) -> bool {
         true
     }
 
@@ -248,6 +253,14 @@ impl Running {
 }
 
 impl Meridian {
+    /// Whether this request would wait for a full replica that is so much better. What a peer sent
+    /// is not held: it would go back, and come again.
+    fn waits(&self, view: &View<'_>) -> bool {
+        let held = view.request.hops == 0 || self.hold_forwards;
+        let in_time = view.may_wait && view.waited < self.wait_max;
+        held && in_time && !view.full.is_empty() && self.wait_gain_ms.is_finite()
+    }
+
     /// The price of a running request, where replicas have this mean speed.
     fn running(&self, mean_ms_per_token: f32) -> Running {
         // Zero stands for speeds that do not count.

@@ -257,17 +257,6 @@ impl Param {
         Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
     }
 
-    /// A knob that takes one of `words` or a number within a range, by default the first word.
-    #[must_use]
-    pub const fn word_or_number(
-        name: &'static str,
-        words: &'static [&'static str],
-        range: (f64, f64),
-        doc: &'static str,
-    ) -> Param {
-        Param { name, doc, default: Value::Word(words[0]), range, words }
-    }
-
     /// Whether the knob takes numbers at all.
     #[must_use]
     pub fn takes_numbers(&self) -> bool {
@@ -292,6 +281,8 @@ pub struct View<'a> {
     pub request: &'a Request,
     /// How long the request has been held so far; zero on arrival.
     pub waited: Duration,
+    /// Whether it may be held although somebody is eligible: it is early enough.
+    pub may_wait: bool,
     /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`].
     pub eligible: &'a [ReplicaId],
     /// Replicas that could serve it but are full by the admission mode, in ascending id.
@@ -407,6 +398,11 @@ pub trait Policy: Send {
 
     /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.
     fn follows_remotes(&self) -> bool {
+        false
+    }
+
+    /// Whether what it holds waits for room alone, not for a time that it reckons with.
+    fn waits_for_room(&self) -> bool {
         false
     }
 

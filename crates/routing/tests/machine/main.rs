@@ -4,7 +4,7 @@
 //! before you commit it. Commands (times in ms with `at=`, never going back):
 //!
 //! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N] [held_tenant=N]
-//!   [max_wait=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, knobs being the policy's
+//!   [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, knobs being the policy's
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
@@ -65,6 +65,7 @@ fn region(t: &TestCase) -> Region {
     config.held.max = arg(t, "held").unwrap_or(config.held.max);
     config.held.max_per_tenant = arg(t, "held_tenant").unwrap_or(config.held.max_per_tenant);
     config.held.max_wait = arg(t, "max_wait").map_or(config.held.max_wait, Duration::from_millis);
+    config.held.promise = arg(t, "promise").map_or(config.held.promise, Duration::from_millis);
     config.attempts = arg(t, "attempts").unwrap_or(config.attempts);
     Region { routing: Routing::new(config, 1), now: Time::ZERO }
 }

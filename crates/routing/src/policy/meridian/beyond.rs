@@ -123,15 +123,22 @@ impl Meridian {
     ) -> Option<Forward> {
         let bound = match local {
             Some(Pick::Replica(_, why)) => self.bound_of(*why)?,
-            // Waiting for a full replica here: whoever beats what is eligible is better. Ties don't
-            // matter: only the score is used.
-            Some(Pick::Wait) | None => {
-                self.least(view, view.eligible, rng).map_or(f32::INFINITY, |least| least.0)
-            }
+            Some(Pick::Wait) | None => self.bound_waiting(view, rng),
         };
         let (score, peer, meant) = self.best_remote(view)?;
         let why = Why::LowestScore(f64::from(score));
         (score < bound).then_some(Forward { peer, why, meant: Some(meant) })
+    }
+
+    /// What a peer must score below to get what would be held here: the best that is eligible, and
+    /// what a full one would be waited for. Ties don't matter: only the score is used.
+    fn bound_waiting(&self, view: &View<'_>, rng: &mut Rng) -> f32 {
+        let mut least = |ids| self.least(view, ids, rng).map_or(f32::INFINITY, |l| l.0);
+        let open = least(view.eligible);
+        match self.waits(view) {
+            true => open.min(least(view.full) + self.wait_gain_ms),
+            false => open,
+        }
     }
 
     /// The least score among the replicas of the peers that may get a request.

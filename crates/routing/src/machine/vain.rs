@@ -1,0 +1,70 @@
+//! Looks over the held queue that found nobody to send, though somebody has room.
+//!
+//! Near saturation most of those held wait by choice: another replica has room, and theirs is worth
+//! waiting for. Every event would have all of them decided about once more, and none would change its
+//! mind. So after a look in vain the next one comes when a room grows or another peer takes requests,
+//! or a tenth of a second later: what has room may have become better than what is waited for.
+
+use alloc::vec::Vec;
+use meridian_base::{Duration, Time};
+
+use super::Routing;
+
+/// Until the next look where no room has grown.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What the machine remembers of its last look.
+#[derive(Debug, Default)]
+pub(super) struct Vain {
+    /// When to look again though no room grows; `None`: the last look was not in vain.
+    again: Option<Time>,
+    /// What each replica has room for, and the peers that take something, a bit each.
+    rooms: Vec<f32>,
+    peers: u64,
+}
+
+impl Routing {
+    /// Remembers all rooms before an event changes them.
+    pub(super) fn before_event(&mut self, now: Time) {
+        if self.vain.again.is_some() {
+            self.note_rooms(now);
+        }
+    }
+
+    /// Whether looking over the queue may find somebody to send.
+    pub(super) fn may_find(&mut self, now: Time) -> bool {
+        self.vain.again.is_none_or(|again| again <= now) || self.note_rooms(now)
+    }
+
+    /// The queue was looked over, and nobody else goes.
+    pub(super) fn looked(&mut self, now: Time) {
+        let in_vain = self.held.len() > 0 && self.policy.waits_for_room() && self.anybody_open();
+        self.vain.again = in_vain.then(|| now + AGAIN);
+    }
+
+    /// When the next look is due after one in vain.
+    pub(super) fn look_again(&self) -> Option<Time> {
+        self.vain.again
+    }
+
+    /// Whether any news may release a held request, and not only news of room.
+    #[must_use]
+    pub fn minds_all_news(&self) -> bool {
+        self.vain.again.is_none() && self.anybody_open()
+    }
+
+    /// Remembers all rooms; true when one has grown since the last time.
+    fn note_rooms(&mut self, now: Time) -> bool {
+        let peers = if self.has_second_layer() { self.open_beyond(now) } else { 0 };
+        let rooms = self.replicas.rooms();
+        let Vain { rooms: before, peers: open, .. } = &mut self.vain;
+        let mut grown = rooms.len() > before.len() || peers & !*open != 0;
+        *open = peers;
+        before.resize(rooms.len(), f32::INFINITY);
+        for (before, room) in before.iter_mut().zip(rooms) {
+            grown |= room > before;
+            *before = *room;
+        }
+        grown
+    }
+}
