@@ -386,7 +386,7 @@ fn view<'a>(
         now,
         request: &active.request,
         waited: now.since(active.arrived),
-        may_wait: held.may_wait(now, active.arrived, active.request.deadline),
+        may_wait: now < held.may_wait_until(active.arrived, active.request.deadline),
         eligible: &scratch.eligible,
         full: &scratch.full,
         replicas,

@@ -77,12 +77,19 @@ impl Held {
         self.len
     }
 
-    /// Whether a request that arrived then may be held though it could go: in the first half of the
-    /// time until it is refused or too late.
-    pub(crate) fn may_wait(&self, now: Time, arrived: Time, deadline: Option<Time>) -> bool {
+    /// Until when a request that arrived then may be held though it could go: for the first half of
+    /// the time until it is refused or too late.
+    pub(crate) fn may_wait_until(&self, arrived: Time, deadline: Option<Time>) -> Time {
         let expires = arrived + self.config.max_wait;
         let ends = deadline.map_or(expires, |deadline| deadline.min(expires));
-        now.since(arrived) < ends.since(now)
+        arrived + ends.since(arrived) / 2
+    }
+
+    /// When the next of all held ones may not be held for better any more.
+    pub(crate) fn next_may_not_wait(&self, now: Time) -> Option<Time> {
+        let all = self.tenants.values().flat_map(|t| t.queue.iter());
+        let until = all.map(|e| self.may_wait_until(e.since, e.deadline));
+        until.filter(|until| *until > now).min()
     }
 
     /// Takes a request in at the back of its tenant's line.
@@ -296,9 +303,12 @@ mod tests {
         let (before, half) = (Time::from_millis(1_999), Time::from_millis(2_000));
         assert_eq!((h.impatient(before), h.impatient(half)), (None, Some(RequestId(1))));
         assert_eq!(h.promise_due(), Some(half));
-        assert!(h.may_wait(before, Time::ZERO, None) && !h.may_wait(half, Time::ZERO, None));
-        let deadline = Some(Time::from_millis(1_000));
-        assert!(h.may_wait(Time::from_millis(499), Time::ZERO, deadline));
-        assert!(!h.may_wait(Time::from_millis(500), Time::ZERO, deadline));
+        assert_eq!(h.may_wait_until(Time::ZERO, None), half);
+        let (deadline, soon) = (Some(Time::from_millis(1_000)), Time::from_millis(500));
+        assert_eq!(h.may_wait_until(Time::ZERO, deadline), soon);
+        h.push(RequestId(2), 1, Time::ZERO, deadline, 100).expect("room");
+        assert_eq!(h.next_may_not_wait(Time::ZERO), Some(soon));
+        assert_eq!(h.next_may_not_wait(soon), Some(half));
+        assert_eq!(h.next_may_not_wait(half), None);
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use meridian_base::{Duration, ReplicaId, Time, mix};
+use meridian_base::{Duration, PeerId, ReplicaId, Time, mix};
 use meridian_routing::{Digest, Input};
 
 use crate::event::Event;
@@ -41,8 +41,8 @@ pub(crate) struct Shown {
     version: u64,
     /// When it wakes for the next message.
     wake: Option<Time>,
-    /// Its digests may show room: it holds nothing, or somebody has room there.
-    lively: bool,
+    /// What its digests tell from now on: requests held, and whether there may be room.
+    would_tell: (u32, bool),
 }
 
 /// What a gateway was shown of a replica.
@@ -186,7 +186,7 @@ impl World {
             return;
         };
         seen.number = number;
-        let peer = meridian_base::PeerId(at as u16);
+        let peer = PeerId(at as u16);
         let input = Input::Digested { peer, sent: number, rtt: Some(rtt), digest };
         self.gateways[to].machine.handle(self.now, input);
     }
@@ -272,9 +272,10 @@ impl World {
         }
         self.wake_for_news(gateway);
         let here = &mut self.gateways[usize::from(gateway)];
-        let lively = here.machine.held_len() == 0 || here.machine.anybody_open();
-        let before = core::mem::replace(&mut here.shown.lively, lively);
-        if lively && !before {
+        let held = here.machine.held_len();
+        let room = held == 0 || here.machine.anybody_open();
+        let before = core::mem::replace(&mut here.shown.would_tell, (held, room));
+        if room && (!before.1 || held < before.0) {
             for at in 0..self.gateways[usize::from(gateway)].peers.len() {
                 self.wake_for_news(self.gateways[usize::from(gateway)].peers[at]);
             }
@@ -324,8 +325,10 @@ impl World {
     fn next_digest(&self, here: &Gateway, at: usize, peer: u16, any: bool) -> Option<Time> {
         let there = &self.gateways[usize::from(peer)];
         let shown = here.shown.peers.get(at).copied().unwrap_or_default();
-        let newer = there.shown.digests.iter().rev().take_while(|d| d.1 > shown.number);
-        if !any && !there.shown.lively && newer.clone().all(|(.., digest)| digest.eligible == 0) {
+        let mut newer = there.shown.digests.iter().rev().take_while(|d| d.1 > shown.number);
+        let minds = |held, room| here.machine.minds_digest(PeerId(at as u16), held, room);
+        let (held, room) = there.shown.would_tell;
+        if !any && !minds(held, room) && !newer.any(|(.., d)| minds(d.held, d.eligible > 0)) {
             return None;
         }
         if shown.next > self.now {

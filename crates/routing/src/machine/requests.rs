@@ -44,6 +44,7 @@ impl Routing {
     pub(super) fn hold(&mut self, now: Time, mut active: Box<Active>) {
         let (id, request) = (active.request.id, &active.request);
         let model = request.model;
+        let until = self.held.may_wait_until(active.arrived, request.deadline);
         match self.held.push(
             id,
             request.tenant,
@@ -54,6 +55,7 @@ impl Routing {
             Ok(()) => {
                 active.place = Place::Held;
                 self.actives.insert(active);
+                self.look_by(until.max(now));
                 self.retick.get_or_insert(now + RETICK);
                 self.hasten_probes(now, model);
                 self.outputs.push_back(Output::Held(id));

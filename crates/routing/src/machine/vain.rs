@@ -2,16 +2,17 @@
 //!
 //! Near saturation most of those held wait by choice: another replica has room, and theirs is worth
 //! waiting for. Every event would have all of them decided about once more, and none would change its
-//! mind. So after a look in vain the next one comes when a room grows or another peer takes requests,
-//! or a tenth of a second later: what has room may have become better than what is waited for.
+//! mind. So after a look in vain the next one comes when a room grows, when another peer takes
+//! requests, when somebody may wait no longer, or a quarter of a second later: what has room may have
+//! become better than what is waited for.
 
 use alloc::vec::Vec;
-use meridian_base::{Duration, Time};
+use meridian_base::{Duration, PeerId, Time};
 
 use super::Routing;
 
 /// Until the next look where no room has grown.
-const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// What the machine remembers of its last look.
 #[derive(Debug, Default)]
@@ -39,7 +40,15 @@ impl Routing {
     /// The queue was looked over, and nobody else goes.
     pub(super) fn looked(&mut self, now: Time) {
         let in_vain = self.held.len() > 0 && self.policy.waits_for_room() && self.anybody_open();
-        self.vain.again = in_vain.then(|| now + AGAIN);
+        self.vain.again = in_vain.then(|| {
+            let ends = self.held.next_may_not_wait(now);
+            ends.map_or(now + AGAIN, |ends| ends.min(now + AGAIN))
+        });
+    }
+
+    /// Somebody is held who may wait until then.
+    pub(super) fn look_by(&mut self, until: Time) {
+        self.vain.again = self.vain.again.map(|again| again.min(until));
     }
 
     /// When the next look is due after one in vain.
@@ -51,6 +60,15 @@ impl Routing {
     #[must_use]
     pub fn minds_all_news(&self) -> bool {
         self.vain.again.is_none() && self.anybody_open()
+    }
+
+    /// Whether a digest of a peer that tells of so many held requests, and of room or none, may
+    /// release a held request. After a look in vain only one of a peer that took nothing then may.
+    #[must_use]
+    pub fn minds_digest(&self, peer: PeerId, held: u32, room: bool) -> bool {
+        let Vain { again: Some(_), peers, .. } = &self.vain else { return room };
+        let took = peers & 1 << peer.0 != 0;
+        room && !took && held <= self.policy.most_held()
     }
 
     /// Remembers all rooms; true when one has grown since the last time.

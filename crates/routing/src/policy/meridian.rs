@@ -185,6 +185,10 @@ impl Policy for Meridian {
         has_room && self.reach.grants_to(peer)
     }
 
+    fn most_held(&self) -> u32 {
+        self.reach.most_held
+    }
+
     fn follows_remotes(&self) -> bool {
         true
     }

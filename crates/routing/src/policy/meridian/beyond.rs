@@ -44,7 +44,7 @@ pub(super) struct Reach {
     credit_share: f32,
     credit_tokens: f32,
     count_own: bool,
-    empty_queue: bool,
+    pub(super) most_held: u32,
     pub(super) shared: bool,
 }
 
@@ -58,7 +58,7 @@ impl Reach {
             credit_share: p.f32("credit_share"),
             credit_tokens: p.f32("credit_tokens"),
             count_own: p.is("count_own", "on"),
-            empty_queue: p.is("empty_queue", "on"),
+            most_held: if p.is("empty_queue", "on") { 0 } else { u32::MAX },
             shared: p.is("shared_prefixes", "on"),
         }
     }
@@ -85,8 +85,8 @@ impl Reach {
 
     /// Whether a peer's queue and credit let it get something.
     pub(super) fn grants_to(&self, peer: &PeerRow) -> bool {
-        let queues = self.empty_queue && peer.held > 0;
-        !queues && !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
+        peer.held <= self.most_held
+            && !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
     }
 }
 
