@@ -6,7 +6,7 @@
 //! earns no credit. Requests with a deadline go before those without, the least laxity first.
 //! Everything is bounded: the whole queue, a tenant's share of it, and the time held.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use meridian_base::{Duration, RequestId, Time};
 
@@ -61,7 +61,9 @@ struct Tenant {
 pub(crate) struct Held {
     config: HeldConfig,
     tenants: BTreeMap<u64, Tenant>,
-    len: u32,
+    /// All of them, the oldest first: who is next to be refused or promised room is asked at every
+    /// event, and there may be a thousand tenants.
+    ages: BTreeSet<(Time, RequestId)>,
 }
 
 impl Held {
@@ -70,11 +72,11 @@ impl Held {
         let most = config.max_wait / 2;
         let (patience, promise) = (config.patience.min(most), config.promise.min(most));
         let config = HeldConfig { patience, promise, ..config };
-        Held { config, tenants: BTreeMap::new(), len: 0 }
+        Held { config, tenants: BTreeMap::new(), ages: BTreeSet::new() }
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.ages.len() as u32
     }
 
     /// Until when a request that arrived then may be held though it could go: for the first half of
@@ -101,7 +103,7 @@ impl Held {
         deadline: Option<Time>,
         tokens: u32,
     ) -> Result<(), RejectWhy> {
-        if self.len >= self.config.max {
+        if self.len() >= self.config.max {
             return Err(RejectWhy::HeldFull { limit: self.config.max });
         }
         let level = self.tenants.values().map(|t| t.served).min().unwrap_or(0);
@@ -113,7 +115,7 @@ impl Held {
             line.served = line.served.max(level);
         }
         line.queue.push_back(Entry { id, since, deadline, tokens });
-        self.len += 1;
+        self.ages.insert((since, id));
         Ok(())
     }
 
@@ -139,7 +141,7 @@ impl Held {
         if line.queue.is_empty() {
             self.tenants.remove(&tenant);
         }
-        self.len -= 1;
+        self.ages.remove(&(entry.since, id));
         Some(entry)
     }
 
@@ -174,7 +176,7 @@ impl Held {
 
     /// When the oldest will have waited for long enough to be promised room.
     pub(crate) fn promise_due(&self) -> Option<Time> {
-        self.oldest().map(|e| e.since + self.config.promise)
+        self.ages.first().map(|(since, _)| *since + self.config.promise)
     }
 
     /// Whether who came at `since` has waited for long enough to be promised room.
@@ -204,19 +206,15 @@ impl Held {
         }
     }
 
-    fn oldest(&self) -> Option<&Entry> {
-        self.tenants.values().filter_map(|t| t.queue.front()).min_by_key(|e| (e.since, e.id))
-    }
-
     /// When the oldest request will have been held for as long as allowed.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.oldest().map(|e| e.since + self.config.max_wait)
+        self.ages.first().map(|(since, _)| *since + self.config.max_wait)
     }
 
     /// A request held for longer than allowed, if any.
     pub(crate) fn expired(&self, now: Time) -> Option<RequestId> {
-        let oldest = self.oldest()?;
-        (now >= oldest.since + self.config.max_wait).then_some(oldest.id)
+        let (since, id) = *self.ages.first()?;
+        (now >= since + self.config.max_wait).then_some(id)
     }
 }
 

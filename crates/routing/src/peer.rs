@@ -322,8 +322,7 @@ impl Peer {
 
     /// SkyWalker's rule (Listing 1, line 12): a replica with room, and a short queue.
     pub(crate) fn has_room(&self, own_held: u32, peering: &Peering) -> bool {
-        let own = if peering.tau_own { own_held } else { u32::MAX };
-        self.row.eligible > 0 && self.row.held <= peering.tau.min(own)
+        self.row.eligible > 0 && self.row.held <= peering.most_held(own_held)
     }
 
     /// The longest beginning of a prompt that it told of.

@@ -48,6 +48,13 @@ pub struct Peering {
     pub prefix_window: Duration,
 }
 
+impl Peering {
+    /// The most requests that a peer may hold and still get one of a region that holds `own`.
+    pub(crate) fn most_held(&self, own: u32) -> u32 {
+        if self.tau_own { self.tau.min(own) } else { self.tau }
+    }
+}
+
 impl Default for Peering {
     fn default() -> Peering {
         Peering {

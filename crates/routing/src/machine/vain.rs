@@ -68,7 +68,7 @@ impl Routing {
     pub fn minds_digest(&self, peer: PeerId, held: u32, room: bool) -> bool {
         let Vain { again: Some(_), peers, .. } = &self.vain else { return room };
         let took = peers & 1 << peer.0 != 0;
-        room && !took && held <= self.policy.most_held()
+        room && !took && held <= self.config.peering.most_held(self.held.len())
     }
 
     /// Remembers all rooms; true when one has grown since the last time.

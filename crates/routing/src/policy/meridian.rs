@@ -110,7 +110,6 @@ pub(super) static SPEC: Spec = Spec {
             &["off", "on"],
             "regions tell each other which prefixes they hold",
         ),
-        Param::word("empty_queue", &["on", "off"], "forward only to peers that hold nothing"),
         Param::word(
             "hold_forwards",
             &["off", "on"],
@@ -183,10 +182,6 @@ impl Policy for Meridian {
 
     fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
         has_room && self.reach.grants_to(peer)
-    }
-
-    fn most_held(&self) -> u32 {
-        self.reach.most_held
     }
 
     fn follows_remotes(&self) -> bool {

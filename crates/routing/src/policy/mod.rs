@@ -396,11 +396,6 @@ pub trait Policy: Send {
         has_room
     }
 
-    /// The most requests that a peer may hold and still be sent one, whatever its room.
-    fn most_held(&self) -> u32 {
-        u32::MAX
-    }
-
     /// Whether [`Policy::forward`] looks at single remote replicas and wants their matches.
     fn follows_remotes(&self) -> bool {
         false

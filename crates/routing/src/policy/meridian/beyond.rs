@@ -9,9 +9,8 @@
 //! replica and the digest can't know, and m is what we sent there before or the peer says is there. A request leaves early,
 //! when a peer's best score is lower, and not only when everything here is full.
 //!
-//! Digests are old, and every region sees the same idle replica: so a peer that holds requests
-//! gets none, and between two digests it gets at most its credit, half a request for every 1,000
-//! KV tokens free at its replicas with room.
+//! Digests are old, and every region sees the same idle replica: so between two digests a peer gets
+//! at most its credit, half a request for every 1,000 KV tokens free at its replicas with room.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 
@@ -44,7 +43,6 @@ pub(super) struct Reach {
     credit_share: f32,
     credit_tokens: f32,
     count_own: bool,
-    pub(super) most_held: u32,
     pub(super) shared: bool,
 }
 
@@ -58,7 +56,6 @@ impl Reach {
             credit_share: p.f32("credit_share"),
             credit_tokens: p.f32("credit_tokens"),
             count_own: p.is("count_own", "on"),
-            most_held: if p.is("empty_queue", "on") { 0 } else { u32::MAX },
             shared: p.is("shared_prefixes", "on"),
         }
     }
@@ -83,10 +80,9 @@ impl Reach {
         Some(self.credit_share * free / self.credit_tokens)
     }
 
-    /// Whether a peer's queue and credit let it get something.
+    /// Whether a peer's credit lets it get something.
     pub(super) fn grants_to(&self, peer: &PeerRow) -> bool {
-        peer.held <= self.most_held
-            && !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
+        !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
     }
 }
 
