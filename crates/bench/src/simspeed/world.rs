@@ -8,10 +8,16 @@ use meridian_engine::{Config, Profile};
 use meridian_routing::HeldConfig;
 use meridian_routing::policy;
 use meridian_sim::{Hardware, Load, Measure, Region, Scenario, Source, System, Topology, Wan};
-use meridian_workload::{Generator, PublishedLoad, find_generator};
+use meridian_workload::{PublishedLoad, find_generator};
 
-/// Generators by name, with their published numbers of clients.
-pub(super) const WORKLOADS: [&str; 2] = ["arena", "tree2"];
+/// The workloads of SkyWalker's Figure 8: the generator of each region's clients, whose numbers are
+/// the published ones (section 5.1).
+pub(super) const WORKLOADS: [(&str, [&str; 3]); 4] = [
+    ("arena", ["arena"; 3]),
+    ("wildchat", ["wildchat"; 3]),
+    ("tot", ["tree2"; 3]),
+    ("mixed-tree", ["tree4", "tree2", "tree2"]),
+];
 /// Policies by name: the first central, as a cloud's load balancer; the others a gateway a region.
 pub(super) const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
 /// Window of the run that finds the rate.
@@ -21,23 +27,11 @@ const REPLICAS: usize = 4;
 
 /// `workload` under `system` for `window`.
 pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow::Result<Scenario> {
-    let spec = find_generator(workload).with_context(|| format!("no workload {workload}"))?;
-    let PublishedLoad::Clients(clients) = spec.load else {
-        return Err(anyhow!("{workload} has no published number of clients"));
-    };
+    let found = WORKLOADS.iter().find(|(name, _)| *name == workload);
+    let (_, generators) = found.with_context(|| format!("no workload {workload}"))?;
     ensure!(SYSTEMS.contains(&system), "no system {system}: use one of {SYSTEMS:?}");
-    let generator: Arc<dyn Generator> = Arc::from(spec.published());
-    let load = |region| Load {
-        region,
-        source: Source::Closed {
-            clients: clients[region % clients.len()],
-            generator: generator.clone(),
-            ramp: Duration::from_secs(10),
-            programs: None,
-            day: None,
-        },
-        may_run_in: None,
-    };
+    let loads: anyhow::Result<_> =
+        generators.iter().enumerate().map(|(region, name)| load(region, name)).collect();
     let central = system == SYSTEMS[0];
     let topology = if central { Topology::Central { region: 0 } } else { Topology::TwoLayer };
     let engine = Config::new(Profile::named("llama-3.1-8b", "l4", 1).map_err(|e| anyhow!("{e}"))?);
@@ -52,12 +46,28 @@ pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow
         },
         replicas: (0..3 * REPLICAS).map(replica).collect(),
         system: self::system(system, topology)?,
-        loads: (0..3).map(load).collect(),
+        loads: loads?,
         faults: Vec::new(),
         autoscaler: None,
         measure: Measure { warmup: Duration::ZERO, window },
         paranoid: false,
     })
+}
+
+/// A region's clients, in a closed loop.
+fn load(region: usize, generator: &str) -> anyhow::Result<Load> {
+    let spec = find_generator(generator).with_context(|| format!("no generator {generator}"))?;
+    let PublishedLoad::Clients(clients) = spec.load else {
+        return Err(anyhow!("{generator} has no published number of clients"));
+    };
+    let source = Source::Closed {
+        clients: clients[region % clients.len()],
+        generator: Arc::from(spec.published()),
+        ramp: Duration::from_secs(10),
+        programs: None,
+        day: None,
+    };
+    Ok(Load { region, source, may_run_in: None })
 }
 
 fn regions() -> Vec<Region> {
