@@ -13,6 +13,10 @@
 //! onto the first warm replica when a long shared system prompt matches everywhere; among unlike GPUs
 //! it is lower on the faster ones, whose steps it slows less.
 //!
+//! At a replica that does nothing, unmatched prefill counts half: it delays nobody there, and what it
+//! leaves serves those who come after. Else a system prompt that all share stays on the GPUs that had
+//! it first, each request alone being served sooner there, while others never get any.
+//!
 //! Eligible is who has KV for it (admission `pending_kv`). t_p is learned of each replica by
 //! the machine, and so is the trust that scales m where engines find less cached than the index
 //! predicts; both prompt and answer enter the index. A replica elsewhere that this gateway serves
@@ -50,6 +54,12 @@ pub(super) static SPEC: Spec = Spec {
             0.05,
             (0.0, 1000.0),
             "what a ms of unmatched prefill costs for each running request, which it delays",
+        ),
+        Param::number(
+            "idle_weight",
+            0.5,
+            (0.0, 1.0),
+            "weight of unmatched prefill at a replica that does nothing",
         ),
         Param::number(
             "running_ms",
@@ -131,6 +141,7 @@ pub(super) static SPEC: Spec = Spec {
     build: |p| {
         Box::new(Meridian {
             delay_weight: p.f32("delay_weight"),
+            idle_weight: p.f32("idle_weight"),
             running_ms: p.f32("running_ms"),
             wait_gain_ms: p.number("wait_gain_ms").map_or(f32::INFINITY, |n| n as f32),
             wait_max: p.seconds("wait_max_s"),
@@ -148,6 +159,7 @@ const LANES: usize = 8;
 
 struct Meridian {
     delay_weight: f32,
+    idle_weight: f32,
     running_ms: f32,
     wait_gain_ms: f32,
     wait_max: Duration,
@@ -208,7 +220,8 @@ impl Policy for Meridian {
         let row = &c.row;
         let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
         let own = row.ms_per_token * unmatched;
-        let delay = own * self.delay_weight * row.running as f32;
+        // Less than nothing where there is nobody to delay.
+        let delay = own * (self.prefill_weight(row.running as f32, row.front_tokens) - 1.0);
         vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(own)),
@@ -260,6 +273,14 @@ impl Meridian {
         held && in_time && !view.full.is_empty() && self.wait_gain_ms.is_finite()
     }
 
+    /// What a ms of unmatched prefill costs: once for who asks, more for those whom it delays, less
+    /// where there is nothing to delay.
+    #[inline(always)]
+    fn prefill_weight(&self, running: f32, front_tokens: f32) -> f32 {
+        let idle = (running <= 0.0) & (front_tokens <= 0.0);
+        if idle { self.idle_weight } else { 1.0 + self.delay_weight * running }
+    }
+
     /// The price of a running request, where replicas have this mean speed.
     fn running(&self, mean_ms_per_token: f32) -> Running {
         // Zero stands for speeds that do not count.
@@ -277,8 +298,8 @@ impl Meridian {
             let matched = of.blocks[i] as i32 as f32 * asked.block;
             let matched = if matched < asked.prompt { matched } else { asked.prompt };
             let unmatched = asked.prompt - matched * of.trust[i];
-            let delays = 1.0 + self.delay_weight * of.running[i];
-            *score = of.speed[i] * (of.front[i] + unmatched * delays)
+            let weight = self.prefill_weight(of.running[i], of.front[i]);
+            *score = of.speed[i] * (of.front[i] + unmatched * weight)
                 + asked.running.at(of.speed[i]) * of.running[i];
             if FAR {
                 *score += self.far_weight * of.rtt[i];

@@ -179,6 +179,7 @@ impl Meridian {
         if unmatched > room {
             return None;
         }
+        // What is idle there may be so no more, so its prefill counts whole.
         let delays = 1.0 + self.delay_weight * told.running as f32;
         let work = told.front_tokens + own_tokens + unmatched * delays;
         // The mean of our own replicas: both sides of the comparison have one measure.
