@@ -124,11 +124,11 @@ fn index(options: &Options) -> Vec<Row> {
     let mut index = PrefixIndex::new(fleet.entries, targets, Evict::LeastRecent);
     fleet.fill(|target, blocks| index.insert(target, blocks));
     let blocks = fleet.blocks as f64;
-    let reserved = index.bytes_allocated() as f64;
+    let allocated = index.bytes_allocated() as f64;
     let mut rows = vec![
         row("blocks in the index", "blocks", blocks),
         row("entries (blocks at replicas)", "entries", index.len() as f64),
-        bounded("index, reserved", "B/entry", reserved / fleet.entries as f64, 32.0),
+        bounded("index, allocated", "B/entry", allocated / fleet.entries as f64, 32.0),
     ];
     if let (Some(before), Some(after)) = (before, resident()) {
         let grown = after.saturating_sub(before) as f64;

@@ -1,89 +1,80 @@
 //! The prefix index: which targets hold which block of a prompt.
 //!
 //! A prompt is a chain of block hashes, each naming the whole prefix up to it, so the targets that
-//! hold a block are always a subset of those that hold its parent (SkyWalker, section 3.2, keeps a
-//! trie for the same purpose). That property replaces the trie: one flat table of (block, target)
-//! entries is enough, and the depth each target reaches is found by comparing the *number* of
-//! holders at a few places of the chain instead of walking it, because equal numbers mean equal
-//! sets.
+//! hold a block are always a subset of those that hold its parent. Chains are kept as a tree (as in
+//! SkyWalker, section 3.2) of *runs*, stretches of blocks between the places where chains part: a
+//! conversation is a handful of them, however long it grows, and what is done to it costs as many
+//! steps, not as many as it has blocks.
 //!
 //! Every target has its own order of eviction. A chain is placed in it from root to leaf, each
-//! block right behind its parent, so that the oldest entry is always a leaf and evicting it keeps
-//! the property without child lists.
+//! block right behind its parent, so that the oldest block is always a leaf: what is evicted is
+//! always the end of the oldest run, block by block.
 //!
-//! Memory is bounded and reserved at the start: 24 bytes an entry, 5 1/3 for its place in the
-//! table, 2 for sets. Nothing allocates, rehashes or shifts more than a few words afterwards.
+//! Memory is bounded by the number of entries (blocks at targets): 8 bytes each for its hash and some
+//! 120 for each run at a target, which in conversations is one in dozens of blocks.
 //!
-//! Deliberately not here: time (entries carry none), the text of prompts, and what a match is
+//! Deliberately not here: the text of prompts, and what a match is
 //! worth, which is the policy's business.
 
 mod age;
 mod check;
-mod entries;
 mod handover;
-mod holders;
+mod insert;
 mod matching;
 mod order;
 mod recall;
-mod sets;
+mod runs;
 mod spec;
-mod table;
-
-use core::hint::black_box;
 
 use age::Ages;
-use entries::{Entries, NONE};
 use meridian_base::{Duration, Time};
-use order::Orders;
+use order::{NONE, Orders};
 use recall::Changes;
 pub(crate) use recall::Recalled;
-use sets::Sets;
-pub use spec::{Evict, IndexSpec, Insert};
-use table::Table;
+use runs::Runs;
+pub use spec::{Branch, Evict, IndexSpec, Insert};
 
-/// Targets that the choice of a victim looks at when the whole index is full.
-const VICTIMS: usize = 8;
-/// Leaves that a victim gives before the next is chosen. Leaves that were inserted together stand
-/// together in memory, and their cache misses overlap.
-const STRETCH: usize = 16;
+/// Most blocks at targets, so that everything is named by 32 bits.
+const MOST: usize = 1 << 26;
+/// Blocks in a run that memory is reserved for; where runs are shorter, it grows.
+const BLOCKS_A_RUN: usize = 16;
 
 /// Maps chained block hashes to the set of targets that hold each block.
 #[derive(Debug)]
 pub struct PrefixIndex {
-    entries: Entries,
-    table: Table,
+    runs: Runs,
     orders: Orders,
-    sets: Sets,
     ages: Ages,
     changes: Changes,
     evict: Evict,
+    capacity: usize,
 }
 
 impl PrefixIndex {
     /// An empty index of at most `total_entries` (blocks times the targets that hold them) for
     /// the targets `0..max_targets`.
     ///
-    /// `total_entries` is brought into 1..=67,108,862 (2 GiB). Every target's cap is the total
-    /// until [`set_cap`](Self::set_cap).
+    /// `total_entries` is brought into 1..=67,108,864. Every target's cap is the total until
+    /// [`set_cap`](Self::set_cap).
     #[must_use]
     pub fn new(total_entries: usize, max_targets: usize, evict: Evict) -> Self {
-        let total = total_entries.clamp(1, table::MOST);
+        let capacity = total_entries.clamp(1, MOST);
         let targets = max_targets.min(usize::from(u16::MAX));
+        let runs = capacity / BLOCKS_A_RUN;
         PrefixIndex {
-            entries: Entries::new(total),
-            table: Table::new(total),
-            orders: Orders::new(targets, total),
-            sets: Sets::new(total, targets),
-            ages: Ages::new(total, None),
+            runs: Runs::new(runs),
+            orders: Orders::new(targets, capacity, runs),
+            ages: Ages::new(None),
             changes: Changes::new(),
             evict,
+            capacity,
         }
     }
 
     /// The same, with entries that age: [`expire`](Self::expire) forgets those unused for `ttl`.
     #[must_use]
     pub fn with_ttl(self, ttl: Option<Duration>) -> Self {
-        PrefixIndex { ages: Ages::new(self.entries.capacity(), ttl), ..self }
+        PrefixIndex { ages: Ages::new(ttl), ..self }
     }
 
     /// The time that entries are used at from now on.
@@ -93,110 +84,55 @@ impl PrefixIndex {
 
     /// Forgets what `target` has not used for its time to live.
     pub fn expire(&mut self, target: u16) {
-        if usize::from(target) >= self.orders.targets() {
+        if !self.knows(target) {
             return;
         }
-        while let Some(oldest) = self.orders.oldest(target).filter(|e| self.ages.is_old(*e)) {
-            self.remove(oldest);
+        let is_old = |index: &Self, hold: u32| index.ages.is_old(index.orders[hold].used);
+        while let Some(hold) = self.orders.oldest(target).filter(|h| is_old(self, *h)) {
+            self.shorten(hold, 0);
         }
     }
 
     /// Sets the blocks that `target` may hold, evicting its oldest leaves beyond that at once.
     pub fn set_cap(&mut self, target: u16, blocks: usize) {
-        if usize::from(target) >= self.orders.targets() {
-            return;
-        }
-        self.orders.set_cap(target, blocks.min(self.entries.capacity()));
-        while self.orders.held(target) > self.orders.cap(target) {
-            let Some(oldest) = self.orders.oldest(target) else { return };
-            self.remove(oldest);
-        }
-    }
-
-    /// Notes that `target` holds the chain `blocks`, given from its root.
-    ///
-    /// With [`Evict::LeastRecent`] the whole chain becomes the target's most recent; with
-    /// [`Evict::EarliestInserted`] only when something is new, which leaves the leaf inserted
-    /// first as the next victim. Beyond its cap the target's own oldest leaves go; beyond the
-    /// total, those of the fullest (held relative to cap) of 8 targets in turn, 16 leaves at a
-    /// time. A chain longer than the cap is held up to the cap.
-    pub fn insert(&mut self, target: u16, blocks: &[u64]) {
-        if usize::from(target) >= self.orders.targets() {
-            return;
-        }
-        let most = self.orders.cap(target).min(self.entries.capacity());
-        let blocks = &blocks[..blocks.len().min(most)];
-        let Some(&last) = blocks.last() else { return };
-        if self.evict == Evict::EarliestInserted && self.find(last, target).is_some() {
-            return;
-        }
-        let (mut parent, mut guess, mut fresh) = (NONE, NONE, false);
-        let mut victim = None;
-        for (placed, &hash) in blocks.iter().enumerate() {
-            // A chain inserted at once stands together in the order: the next block is most
-            // often the next entry there, and the table need not be asked.
-            let known = match guess != NONE && self.entries[guess].hash == hash {
-                true => Some(guess),
-                false if fresh => None,
-                false => self.find(hash, target),
-            };
-            if let Some(entry) = known {
-                guess = self.entries[entry].older;
-                self.orders.place(&mut self.entries, entry, parent);
-                self.ages.touch(entry);
-                parent = entry;
-                continue;
-            }
-            if !fresh || placed % STRETCH == 0 {
-                self.warm(&blocks[placed..blocks.len().min(placed + STRETCH)], target);
-                victim = None;
-            }
-            (fresh, guess) = (true, NONE);
-            if !self.make_room(target, placed, &mut victim) {
-                return;
-            }
-            let Some(entry) = self.add(hash, target, parent) else { continue };
-            self.ages.touch(entry);
-            parent = entry;
+        if self.knows(target) {
+            let cap = blocks.min(self.capacity);
+            self.orders.set_cap(target, cap);
+            self.evict(target, self.orders.held(target).saturating_sub(cap));
         }
     }
 
     /// Forgets the blocks of a chain deeper than `keep` that `target` was thought to hold, from
-    /// the deepest up; returns how many. Stops below a block that other chains may hang from:
-    /// those entries age out by the order of eviction.
+    /// the deepest up; returns how many. Stops below a block that other chains hang from: those
+    /// age out by the order of eviction.
     pub fn truncate(&mut self, target: u16, blocks: &[u64], keep: u32) -> u32 {
-        let mut depth = self.longest(blocks, target);
-        let mut forgotten = 0;
-        while depth > keep {
-            let Some(entry) = self.find(blocks[depth as usize - 1], target) else { break };
-            if self.entries[entry].has_child() {
+        let (depth, last) = self.deepest(blocks, target);
+        let Some(last) = last.filter(|last| last.agreed == last.len) else { return 0 };
+        let (mut left, mut hold) = (depth, last.hold);
+        while left > keep as usize && self.orders[hold].children == 0 {
+            let (len, parent) = (self.held_of(hold), self.orders[hold].parent);
+            let start = left - len;
+            self.shorten(hold, (keep as usize).saturating_sub(start));
+            (left, hold) = (start.max(keep as usize), parent);
+            if hold == NONE {
                 break;
             }
-            self.remove(entry);
-            (depth, forgotten) = (depth - 1, forgotten + 1);
-            let parent = depth.checked_sub(1).and_then(|d| self.find(blocks[d as usize], target));
-            if let Some(parent) = parent {
-                self.entries[parent].lost_child();
-            }
         }
-        forgotten
+        (depth - left) as u32
     }
 
     /// Forgets all that `target` holds and lifts its cap, in time proportional to what it holds.
     pub fn remove_target(&mut self, target: u16) {
-        if usize::from(target) >= self.orders.targets() {
-            return;
+        if self.knows(target) {
+            self.evict(target, self.orders.held(target));
+            self.orders.set_cap(target, self.capacity);
         }
-        while let Some(oldest) = self.orders.oldest(target) {
-            self.remove(oldest);
-        }
-        self.orders.set_cap(target, self.entries.capacity());
     }
 
     /// Entries: blocks times the targets that hold them.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.orders.total()
     }
 
     /// Whether nothing is held.
@@ -208,84 +144,49 @@ impl PrefixIndex {
     /// Blocks that `target` holds.
     #[must_use]
     pub fn held_by(&self, target: u16) -> usize {
-        match usize::from(target) < self.orders.targets() {
+        match self.knows(target) {
             true => self.orders.held(target),
             false => 0,
         }
     }
 
-    /// Bytes reserved for the whole index. Pages never used are never touched.
+    /// Bytes of the whole index, in time proportional to its runs.
     #[must_use]
     pub fn bytes_allocated(&self) -> usize {
-        self.entries.bytes()
-            + self.table.bytes()
-            + self.orders.bytes()
-            + self.sets.bytes()
-            + self.ages.bytes()
-            + self.changes.bytes()
+        self.runs.bytes() + self.orders.bytes() + self.changes.bytes()
     }
 
-    /// Makes room for one more entry of `target`, sparing the `placed` newest of its chain in
-    /// hand. False when only those are left, which takes a chain that repeats itself.
-    fn make_room(&mut self, target: u16, placed: usize, victim: &mut Option<u16>) -> bool {
-        let full = self.entries.len() >= self.entries.capacity();
-        let from = match self.orders.held(target) >= self.orders.cap(target) {
-            true => Some(target),
-            false if full => {
-                let may = victim.filter(|v| self.orders.may_give(*v, (target, placed)));
-                if may.is_none() {
-                    *victim = self.orders.victim(VICTIMS, (target, placed));
-                    victim.iter().for_each(|v| self.warm_oldest(*v));
-                }
-                *victim
-            }
-            false => return true,
-        };
-        let from = from.filter(|v| self.orders.may_give(*v, (target, placed)));
-        let Some(oldest) = from.and_then(|v| self.orders.oldest(v)) else { return false };
-        self.remove(oldest);
-        true
+    fn knows(&self, target: u16) -> bool {
+        usize::from(target) < self.orders.targets()
     }
 
-    /// Fetches what adding these blocks will touch, all at the same time.
-    fn warm(&self, blocks: &[u64], target: u16) {
-        black_box(blocks.iter().fold(0, |w, b| w ^ self.table.peek(holders::head_key(*b))));
-        if self.orders.held(target) + blocks.len() > self.orders.cap(target) {
-            self.warm_oldest(target);
+    /// Blocks of a hold.
+    fn held_of(&self, hold: u32) -> usize {
+        let there = &self.orders[hold];
+        self.runs[there.run].holder(there.target).map_or(0, |h| h.len as usize)
+    }
+
+    /// Evicts the oldest so many blocks of a target, of those that it holds.
+    fn evict(&mut self, target: u16, blocks: usize) {
+        let mut left = blocks;
+        while left > 0
+            && let Some(oldest) = self.orders.oldest(target)
+        {
+            let len = self.held_of(oldest);
+            self.shorten(oldest, len.saturating_sub(left));
+            left = left.saturating_sub(len);
         }
     }
 
-    /// Fetches what evicting a target's oldest leaves will touch.
-    fn warm_oldest(&self, target: u16) {
-        let mut at = self.orders.oldest(target).unwrap_or(NONE);
-        let mut warm = 0;
-        for _ in 0..STRETCH {
-            if at == NONE {
-                break;
-            }
-            let entry = &self.entries[at];
-            warm ^= self.table.peek(holders::key(entry));
-            at = entry.newer;
+    /// Leaves so many blocks of a hold, fewer than it has. Nothing may hang from it.
+    fn shorten(&mut self, hold: u32, len: usize) {
+        let (run, target) = (self.orders[hold].run, self.orders[hold].target);
+        let held = self.held_of(hold);
+        self.changes.count(&self.runs[run].blocks()[len..held]);
+        self.runs.shorten(run, target, len);
+        self.orders.lost(target, held - len);
+        if len == 0 {
+            self.orders.exit(hold);
         }
-        black_box(warm);
-    }
-
-    /// Adds an entry right behind its `parent`. `None` when it is there already, which takes a
-    /// chain that repeats itself.
-    fn add(&mut self, hash: u64, target: u16, parent: u32) -> Option<u32> {
-        let entry = self.join(hash, target)?;
-        self.changes.count(hash);
-        self.orders.enter(&mut self.entries, entry, parent);
-        if parent != NONE {
-            self.entries[parent].gained_child();
-        }
-        Some(entry)
-    }
-
-    fn remove(&mut self, entry: u32) {
-        self.changes.count(self.entries[entry].hash);
-        self.leave(entry);
-        self.orders.exit(&mut self.entries, entry);
-        self.entries.free(entry);
     }
 }

@@ -52,7 +52,7 @@ pub use digest::{Digest, Remote};
 pub use explain::{CandidateRow, Decision, PeerCandidate, Target};
 pub use forward::Forward;
 pub use held::HeldConfig;
-pub use index::{Evict, IndexSpec, Insert, PrefixIndex};
+pub use index::{Branch, Evict, IndexSpec, Insert, PrefixIndex};
 pub use machine::{Config, Holdings, Input, MOST_HOLDINGS, Output, Routing};
 pub use peer::{PeerRow, PeerTotals, Peers, RemoteRow};
 pub use probe::ProbeConfig;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use meridian_routing::{Holdings, Input};
-use meridian_wire::peer::{Identity, MOST_BLOCKS, Tell};
+use meridian_wire::peer::{Identity, Tell, parts};
 use tokio::time::Instant;
 
 use crate::shared::Shared;
@@ -49,11 +49,11 @@ impl Handover {
         let mut kept = self.kept();
         kept.retain(|kept| kept.replica != *replica);
         kept.push_back(Kept { at: Instant::now(), replica: replica.clone(), holdings });
-        let mut blocks: usize = kept.iter().map(|kept| kept.holdings.blocks.len()).sum();
+        let mut blocks: usize = kept.iter().map(|kept| kept.holdings.blocks()).sum();
         while blocks > MOST_REMEMBERED
             && let Some(oldest) = kept.pop_front()
         {
-            blocks -= oldest.holdings.blocks.len();
+            blocks -= oldest.holdings.blocks();
         }
     }
 
@@ -65,19 +65,8 @@ impl Handover {
             kept.iter().find(|kept| kept.replica == replica).map(|kept| kept.holdings.clone())
         };
         let known = there.filter(|holdings| !holdings.is_empty()).or_else(left);
-        known.map_or_else(Vec::new, |holdings| parts(replica, &holdings))
-    }
-}
-
-fn parts(replica: &str, holdings: &Holdings) -> Vec<Tell> {
-    let ms_per_token = holdings.ms_per_token;
-    let part = |blocks: &[u64]| {
-        let blocks = blocks.to_vec();
-        Tell::Holdings(replica.to_owned(), Holdings { blocks, ms_per_token })
-    };
-    match holdings.blocks.is_empty() {
-        true => vec![part(&[])],
-        false => holdings.blocks.chunks(MOST_BLOCKS).map(part).collect(),
+        let parts = known.map_or_else(Vec::new, |holdings| parts(&holdings));
+        parts.into_iter().map(|part| Tell::Holdings(replica.to_owned(), part)).collect()
     }
 }
 
@@ -85,7 +74,7 @@ fn parts(replica: &str, holdings: &Holdings) -> Vec<Tell> {
 pub(super) fn take(shared: &Shared, from: &Identity, replica: &str, holdings: Holdings) {
     let Some(member) = shared.fleet.at(replica) else { return };
     tracing::debug!(
-        replica = %member.id, peer = %from, blocks = holdings.blocks.len(),
+        replica = %member.id, peer = %from, blocks = holdings.blocks(),
         ms_per_token = holdings.ms_per_token, "a peer tells what a replica holds"
     );
     let there = || !member.gone.is_cancelled();

@@ -1,29 +1,20 @@
-//! Age: entries that were not used for a while are forgotten, for rules that say so.
+//! Age: what was not used for a while is forgotten, for rules that say so.
 //!
-//! A target's order is by last use, so what is too old is the tail of it. Four bytes an entry, and
-//! only where a time to live is set; times are whole milliseconds.
+//! A target's order is by last use, so what is too old is the tail of it. A hold is used as a whole,
+//! or else it is split. Times are whole milliseconds.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use meridian_base::{Duration, Time};
 
 #[derive(Debug)]
 pub(super) struct Ages {
-    /// Last use of each entry, in ms; empty without a time to live.
-    used: Vec<u32>,
-    ttl_ms: u32,
+    ttl_ms: Option<u32>,
     now_ms: u32,
 }
 
 impl Ages {
-    pub(super) fn new(entries: usize, ttl: Option<Duration>) -> Ages {
-        let ms = ttl.map_or(0, |t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX));
-        let used = if ttl.is_some() { vec![0; entries] } else { Vec::new() };
-        Ages { used, ttl_ms: ms, now_ms: 0 }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.used.capacity() * size_of::<u32>()
+    pub(super) fn new(ttl: Option<Duration>) -> Ages {
+        let ms = |ttl: Duration| u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
+        Ages { ttl_ms: ttl.map(ms), now_ms: 0 }
     }
 
     pub(super) fn set_now(&mut self, now: Time) {
@@ -31,15 +22,12 @@ impl Ages {
         self.now_ms = (now.as_nanos() / 1_000_000) as u32;
     }
 
-    /// `entry` is used now.
-    pub(super) fn touch(&mut self, entry: u32) {
-        if let Some(used) = self.used.get_mut(entry as usize) {
-            *used = self.now_ms;
-        }
+    pub(super) fn now_ms(&self) -> u32 {
+        self.now_ms
     }
 
-    pub(super) fn is_old(&self, entry: u32) -> bool {
-        let used = self.used.get(entry as usize);
-        used.is_some_and(|used| self.now_ms.wrapping_sub(*used) >= self.ttl_ms)
+    /// Whether what was last used then is too old.
+    pub(super) fn is_old(&self, used: u32) -> bool {
+        self.ttl_ms.is_some_and(|ttl| self.now_ms.wrapping_sub(used) >= ttl)
     }
 }

@@ -1,78 +1,70 @@
 //! The index's invariants, checked whole. Slow: for tests and the simulator.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use super::PrefixIndex;
-use super::entries::{Link, NONE};
-use super::holders;
+use super::order::NONE;
 
 impl PrefixIndex {
-    /// Checks every relation between orders, entries, table and sets, in time proportional to
-    /// the reserved memory.
+    /// Checks every relation between orders, holds and runs, in time proportional to what is held.
     ///
     /// # Panics
     /// When one does not hold, which is a defect of the index.
     pub fn check_invariants(&self) {
-        let mut blocks: BTreeMap<u64, Vec<(u16, u32)>> = BTreeMap::new();
-        let mut total = 0;
+        let (mut total, mut holds) = (0, 0);
         for target in 0..self.orders.targets() as u16 {
-            total += self.check_order(target, &mut blocks);
+            let (blocks, listed) = self.check_order(target);
+            (total, holds) = (total + blocks, holds + listed);
         }
-        assert_eq!(total, self.len(), "every entry is in one order");
-        assert!(self.len() <= self.entries.capacity(), "the total is bounded");
-        let slots = self.table.check(|p| holders::key(&self.entries[p]));
-        assert_eq!(slots, self.len(), "every entry has one slot");
-        let mut sets = 0;
-        for (hash, at) in blocks {
-            sets += usize::from(self.check_block(hash, at));
-        }
-        assert_eq!(sets, self.sets.taken(), "every set belongs to a block");
+        assert_eq!(total, self.len(), "every block at a target is in one order");
+        assert!(self.len() <= self.capacity, "the total is bounded");
+        let holders: usize = self.runs.iter().map(|(run, _)| self.check_run(run)).sum();
+        assert_eq!(holders, holds, "every hold belongs to a run");
     }
 
-    fn check_order(&self, target: u16, blocks: &mut BTreeMap<u64, Vec<(u16, u32)>>) -> usize {
-        let (mut at, mut newer, mut held) = (self.orders.newest(target), NONE, 0);
-        while at != NONE {
-            let entry = &self.entries[at];
-            assert_eq!(entry.target, target, "an order has one target");
-            assert_eq!(entry.newer, newer, "an order reads the same from both ends");
-            blocks.entry(entry.hash).or_default().push((target, at));
-            held += 1;
+    /// Checks a target's order; its blocks and holds.
+    fn check_order(&self, target: u16) -> (usize, usize) {
+        let mut children: BTreeMap<u32, u32> = BTreeMap::new();
+        let (mut newer, mut held, mut listed) = (NONE, 0, 0);
+        for at in self.orders.newest_first(target) {
+            let hold = &self.orders[at];
+            assert_eq!(hold.target, target, "an order has one target");
+            assert_eq!(hold.newer, newer, "an order reads the same from both ends");
+            let holder = self.runs[hold.run].holder(target).expect("a hold's run knows it");
+            assert_eq!(holder.hold, at, "a hold's run leads to it");
+            if hold.parent != NONE {
+                let seen = children.get_mut(&hold.parent);
+                *seen.expect("a hold stands behind the one it hangs from") += 1;
+                let parent = &self.orders[hold.parent];
+                let whole = self.runs[parent.run].blocks().len();
+                assert_eq!(self.held_of(hold.parent), whole, "holds hang from ends of runs");
+            }
+            children.insert(at, 0);
+            (newer, held, listed) = (at, held + self.held_of(at), listed + 1);
             assert!(held <= self.len(), "an order ends");
-            (newer, at) = (at, entry.older);
+        }
+        for (hold, count) in children {
+            assert_eq!(self.orders[hold].children, count, "children are counted");
         }
         assert_eq!(self.orders.oldest(target).unwrap_or(NONE), newer, "an order has an end");
         assert_eq!(held, self.orders.held(target), "a target's count is true");
         assert!(held <= self.orders.cap(target), "target {target} is within its cap");
-        held
+        (held, listed)
     }
 
-    /// Checks one block's holders; true when they are in a set.
-    fn check_block(&self, hash: u64, at: Vec<(u16, u32)>) -> bool {
-        let head = self.head(hash).expect("a block has a head");
-        assert_eq!(usize::from(self.entries[head].holders), at.len(), "holders are counted");
-        let heads = at.iter().filter(|(_, e)| self.entries[*e].is_head()).count();
-        assert_eq!(heads, 1, "a block has one head");
-        for &(target, entry) in &at {
-            assert_eq!(self.find(hash, target), Some(entry), "each holder is found");
+    /// Checks a run; its holders.
+    fn check_run(&self, at: u32) -> usize {
+        let run = &self.runs[at];
+        let found = self.runs.find(run.blocks()[0]).expect("a run is found by its first block");
+        assert_eq!(self.runs[found].blocks()[0], run.blocks()[0], "under its own name");
+        let longest = run.holders().iter().map(|h| h.len as usize).max();
+        assert_eq!(longest, Some(run.blocks().len()), "a run is as long as somebody holds it");
+        assert!(run.holders().is_sorted_by_key(|h| h.target), "holders stand by target");
+        for holder in run.holders() {
+            let hold = &self.orders[holder.hold];
+            assert_eq!((hold.run, hold.target), (at, holder.target), "a holder has its hold");
+            assert!(holder.len > 0, "a holder holds something");
         }
-        let mut listed = Vec::new();
-        let mut next = head;
-        while next != NONE {
-            listed.push(self.entries[next].target);
-            assert!(listed.len() <= at.len(), "a list of holders ends");
-            next = match self.entries[next].link() {
-                Link::List(next) => next,
-                Link::Set(set) => {
-                    let mut targets = at.iter().map(|(t, _)| *t);
-                    assert!(targets.all(|t| self.sets.has(set, t)), "a set has each holder");
-                    let bits: u32 = self.sets.words(set).iter().map(|w| w.count_ones()).sum();
-                    assert_eq!(bits as usize, at.len(), "a set has nobody else");
-                    return true;
-                }
-            };
-        }
-        assert_eq!(listed.len(), at.len(), "a list has each holder");
-        false
+        run.holders().len()
     }
 }

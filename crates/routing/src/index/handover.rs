@@ -7,45 +7,96 @@
 
 use alloc::vec::Vec;
 
-use super::PrefixIndex;
-use super::entries::NONE;
+use super::insert::Place;
+use super::order::NONE;
+use super::{Branch, PrefixIndex};
+
+/// The chain that was told last: its holds from the root, and the depth at which each ends.
+type Path = Vec<(u32, usize)>;
 
 impl PrefixIndex {
-    /// Blocks that `target` holds, the most recently used chain first, at most so many.
+    /// Chains that `target` holds, the most recently used first, at most so many blocks in all.
     #[must_use]
-    pub fn holdings(&self, target: u16, most: usize) -> Vec<u64> {
-        if usize::from(target) >= self.orders.targets() {
-            return Vec::new();
+    pub fn holdings(&self, target: u16, most: usize) -> Vec<Branch> {
+        let (mut branches, mut path, mut left) = (Vec::new(), Path::new(), most);
+        if !self.knows(target) {
+            return branches;
         }
-        let mut blocks = Vec::with_capacity(self.orders.held(target).min(most));
-        let mut at = self.orders.newest(target);
-        while at != NONE && blocks.len() < most {
-            let entry = &self.entries[at];
-            blocks.push(entry.hash);
-            at = entry.older;
+        for hold in self.orders.newest_first(target) {
+            let end = path.last().map_or(0, |(_, end)| *end);
+            let mut branch = self.branch(hold, &mut path);
+            branch.blocks.truncate(left);
+            left -= branch.blocks.len();
+            match branches.last_mut() {
+                // Most often a hold is told right behind its parent.
+                Some(Branch { blocks, .. }) if branch.keep as usize == end => {
+                    blocks.append(&mut branch.blocks);
+                }
+                _ => branches.push(branch),
+            }
+            if left == 0 {
+                break;
+            }
         }
-        blocks
+        branches
     }
 
-    /// Notes that `target` holds these blocks, in the order of [`holdings`](Self::holdings), less
+    /// The chain that ends with a hold, by what it has other than `path`, which becomes its path.
+    fn branch(&self, hold: u32, path: &mut Path) -> Branch {
+        let mut above = Vec::new();
+        let mut at = hold;
+        let shared = loop {
+            if let Some(there) = path.iter().rposition(|(h, _)| *h == at) {
+                break there + 1;
+            }
+            if at == NONE {
+                break 0;
+            }
+            above.push(at);
+            at = self.orders[at].parent;
+        };
+        path.truncate(shared);
+        let keep = path.last().map_or(0, |(_, end)| *end);
+        let mut blocks = Vec::new();
+        for hold in above.into_iter().rev() {
+            let run = self.orders[hold].run;
+            blocks.extend_from_slice(&self.runs[run].blocks()[..self.held_of(hold)]);
+            path.push((hold, keep + blocks.len()));
+        }
+        Branch { keep: keep as u32, blocks }
+    }
+
+    /// Notes that `target` holds these chains, in the order of [`holdings`](Self::holdings), less
     /// recently used than any it was known to hold. What goes beyond its cap or the total is left
     /// out; nothing is evicted for it.
-    pub fn inherit(&mut self, target: u16, blocks: &[u64]) {
-        if usize::from(target) >= self.orders.targets() {
+    pub fn inherit(&mut self, target: u16, branches: &[Branch]) {
+        if !self.knows(target) {
             return;
         }
-        for &hash in blocks {
-            if self.orders.held(target) >= self.orders.cap(target) {
-                return;
+        let mut chain = Vec::new();
+        for Branch { keep, blocks } in branches {
+            chain.truncate(*keep as usize);
+            chain.extend_from_slice(blocks);
+            self.append(target, &chain);
+        }
+    }
+
+    /// Adds what a target is not known to hold of a chain, as its least recently used.
+    fn append(&mut self, target: u16, chain: &[u64]) {
+        let (mut at, last) = self.deepest(chain, target);
+        let mut parent = match last {
+            Some(last) if at < chain.len() && last.agreed < last.len => {
+                self.split(last.run, last.agreed, last.hold)
             }
-            if self.find(hash, target).is_some() {
-                continue;
-            }
-            // Whose child it is the list does not say. Behind all others it is behind its parent,
-            // and that the one before it may have a child is never wrongly denied.
-            let last = self.orders.oldest(target).unwrap_or(NONE);
-            let Some(entry) = self.add(hash, target, last) else { return };
-            self.ages.touch(entry);
+            last => last.map_or(NONE, |last| last.hold),
+        };
+        while at < chain.len() {
+            let own = self.orders.cap(target) - self.orders.held(target);
+            let room = own.min(self.capacity - self.len());
+            let newer = self.orders.oldest(target).unwrap_or(NONE);
+            let place = Place { target, parent, newer };
+            let Some((more, hold)) = self.grow(place, &chain[at..], room) else { return };
+            (at, parent) = (at + more, hold);
         }
     }
 }

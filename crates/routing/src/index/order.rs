@@ -1,14 +1,38 @@
-//! Each target's order of eviction: a doubly linked list of its entries, newest to oldest.
+//! Each target's order of eviction: a doubly linked list of what it holds, newest to oldest.
 //!
-//! A block always stands on the newer side of its children, so the oldest entry is a leaf. The
-//! list itself is the only record of age: there are no timestamps.
+//! A hold is the part of a run that one target has; its blocks stand together in the order, each on
+//! the newer side of the next. A hold stands on the newer side of those that hang from its end, so
+//! that the last block of the oldest is always a leaf. The list itself is the record of age.
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
 
-use super::entries::{Entries, NONE};
+/// No hold.
+pub(super) const NONE: u32 = u32::MAX;
 
-/// One target's ends, size and cap.
+fn some(hold: u32) -> Option<u32> {
+    Some(hold).filter(|h| *h != NONE)
+}
+
+/// What one target has of one run. How much that is, the run knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub(super) run: u32,
+    /// The target's hold that it hangs from.
+    pub(super) parent: u32,
+    /// Holds that hang from it.
+    pub(super) children: u32,
+    /// Neighbour in the order, towards the most recent.
+    pub(super) newer: u32,
+    /// Neighbour in the order, towards the next victim; the next free one when free.
+    pub(super) older: u32,
+    /// When it was last used, in ms, for rules that forget by age.
+    pub(super) used: u32,
+    pub(super) target: u16,
+}
+
+/// One target's ends, size and cap in blocks.
 #[derive(Clone, Debug)]
 struct Row {
     newest: u32,
@@ -27,12 +51,24 @@ pub(super) struct Orders {
     active: Vec<u16>,
     /// Where the search for the next victim starts among them.
     hand: usize,
+    /// Live and free ones; they name each other by their place.
+    holds: Vec<Hold>,
+    free: u32,
+    /// Blocks that all targets hold.
+    total: usize,
 }
 
 impl Orders {
-    pub(super) fn new(targets: usize, cap: usize) -> Orders {
+    pub(super) fn new(targets: usize, cap: usize, holds: usize) -> Orders {
         let row = Row { newest: NONE, oldest: NONE, held: 0, cap: cap as u32, active: 0 };
-        Orders { rows: vec![row; targets], active: Vec::with_capacity(targets), hand: 0 }
+        Orders {
+            rows: vec![row; targets],
+            active: Vec::with_capacity(targets),
+            hand: 0,
+            holds: Vec::with_capacity(holds),
+            free: NONE,
+            total: 0,
+        }
     }
 
     pub(super) fn targets(&self) -> usize {
@@ -40,7 +76,13 @@ impl Orders {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>() + self.active.capacity() * size_of::<u16>()
+        self.rows.capacity() * size_of::<Row>()
+            + self.active.capacity() * size_of::<u16>()
+            + self.holds.capacity() * size_of::<Hold>()
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.total
     }
 
     pub(super) fn held(&self, target: u16) -> usize {
@@ -55,22 +97,24 @@ impl Orders {
         self.rows[usize::from(target)].cap = cap as u32;
     }
 
-    pub(super) fn newest(&self, target: u16) -> u32 {
-        self.rows[usize::from(target)].newest
-    }
-
     pub(super) fn oldest(&self, target: u16) -> Option<u32> {
-        Some(self.rows[usize::from(target)].oldest).filter(|e| *e != NONE)
+        some(self.rows[usize::from(target)].oldest)
     }
 
-    /// Whether a target has a leaf to give: any at all, and more than its newest few when it is
-    /// the one in `spare`.
+    /// A target's holds, from the most recent on.
+    pub(super) fn newest_first(&self, target: u16) -> impl Iterator<Item = u32> + '_ {
+        let newest = some(self.rows[usize::from(target)].newest);
+        core::iter::successors(newest, move |hold| some(self[*hold].older))
+    }
+
+    /// Whether a target has a leaf to give: any at all, and more than its newest few blocks when it
+    /// is the one in `spare`.
     pub(super) fn may_give(&self, target: u16, spare: (u16, usize)) -> bool {
         self.held(target) > if target == spare.0 { spare.1 } else { 0 }
     }
 
     /// The fullest (held relative to cap) of the next few targets in turn. The target in `spare`
-    /// counts only when it holds more than its newest few.
+    /// counts only when it holds more than its newest few blocks.
     pub(super) fn victim(&mut self, looks: usize, spare: (u16, usize)) -> Option<u16> {
         let count = self.active.len();
         self.hand = (self.hand + 1).checked_rem(count)?;
@@ -94,31 +138,22 @@ impl Orders {
         best.map(|(target, ..)| target)
     }
 
-    /// Lists a new entry right behind `parent`, or as the newest of all.
-    pub(super) fn enter(&mut self, entries: &mut Entries, entry: u32, parent: u32) {
-        let target = entries[entry].target;
+    /// The target got blocks.
+    pub(super) fn gained(&mut self, target: u16, blocks: usize) {
         let row = &mut self.rows[usize::from(target)];
         if row.held == 0 {
             row.active = self.active.len() as u16;
             self.active.push(target);
         }
-        row.held += 1;
-        self.link(entries, entry, parent);
+        row.held += blocks as u32;
+        self.total += blocks;
     }
 
-    /// Moves a listed entry right behind `parent`, or to the newest end.
-    pub(super) fn place(&mut self, entries: &mut Entries, entry: u32, parent: u32) {
-        if entry != parent && entries[entry].newer != parent {
-            self.unlink(entries, entry);
-            self.link(entries, entry, parent);
-        }
-    }
-
-    /// Takes an entry off its target's list.
-    pub(super) fn exit(&mut self, entries: &mut Entries, entry: u32) {
-        self.unlink(entries, entry);
-        let row = &mut self.rows[usize::from(entries[entry].target)];
-        row.held -= 1;
+    /// The target lost blocks.
+    pub(super) fn lost(&mut self, target: u16, blocks: usize) {
+        let row = &mut self.rows[usize::from(target)];
+        row.held -= blocks as u32;
+        self.total -= blocks;
         if row.held == 0 {
             let hole = usize::from(row.active);
             self.active.swap_remove(hole);
@@ -128,29 +163,95 @@ impl Orders {
         }
     }
 
-    fn link(&mut self, entries: &mut Entries, entry: u32, parent: u32) {
-        let row = &mut self.rows[usize::from(entries[entry].target)];
-        let behind = match parent {
-            NONE => core::mem::replace(&mut row.newest, entry),
-            parent => core::mem::replace(&mut entries[parent].older, entry),
-        };
-        (entries[entry].newer, entries[entry].older) = (parent, behind);
-        match behind {
-            NONE => row.oldest = entry,
-            behind => entries[behind].newer = entry,
+    /// Lists a new hold of a target that hangs from `parent`, right behind `newer` or as the newest
+    /// of all.
+    pub(super) fn enter(&mut self, target: u16, run: u32, parent: u32, newer: u32) -> u32 {
+        let (older, used) = (NONE, 0);
+        let hold = self.take(Hold { run, parent, children: 0, newer: NONE, older, used, target });
+        if parent != NONE {
+            self[parent].children += 1;
+        }
+        self.link(hold, newer);
+        hold
+    }
+
+    /// Makes a hold of the blocks before those of `below`, which hangs from it from now on.
+    pub(super) fn enter_above(&mut self, below: u32, below_run: u32) -> u32 {
+        let Hold { newer, .. } = self[below];
+        let above = self.take(Hold { children: 1, ..self[below] });
+        self.link(above, newer);
+        (self[below].parent, self[below].run) = (above, below_run);
+        above
+    }
+
+    /// Takes a hold that nothing hangs from off its target's list.
+    pub(super) fn exit(&mut self, hold: u32) {
+        let parent = self[hold].parent;
+        if parent != NONE {
+            self[parent].children -= 1;
+        }
+        self.unlink(hold);
+        self[hold].older = self.free;
+        self.free = hold;
+    }
+
+    /// Moves a listed hold right behind `newer`, or to the newest end.
+    pub(super) fn place(&mut self, hold: u32, newer: u32) {
+        if self[hold].newer != newer {
+            self.unlink(hold);
+            self.link(hold, newer);
         }
     }
 
-    fn unlink(&mut self, entries: &mut Entries, entry: u32) {
-        let (newer, older) = (entries[entry].newer, entries[entry].older);
-        let row = &mut self.rows[usize::from(entries[entry].target)];
+    fn take(&mut self, hold: Hold) -> u32 {
+        if self.free == NONE {
+            self.holds.push(hold);
+            return self.holds.len() as u32 - 1;
+        }
+        let place = self.free;
+        self.free = self[place].older;
+        self[place] = hold;
+        place
+    }
+
+    fn link(&mut self, hold: u32, newer: u32) {
+        let row = &mut self.rows[usize::from(self.holds[hold as usize].target)];
+        let older = match newer {
+            NONE => core::mem::replace(&mut row.newest, hold),
+            newer => core::mem::replace(&mut self.holds[newer as usize].older, hold),
+        };
+        match older {
+            NONE => row.oldest = hold,
+            older => self.holds[older as usize].newer = hold,
+        }
+        (self[hold].newer, self[hold].older) = (newer, older);
+    }
+
+    fn unlink(&mut self, hold: u32) {
+        let Hold { newer, older, target, .. } = self[hold];
+        let row = &mut self.rows[usize::from(target)];
         match newer {
             NONE => row.newest = older,
-            newer => entries[newer].older = older,
+            newer => self.holds[newer as usize].older = older,
         }
         match older {
             NONE => row.oldest = newer,
-            older => entries[older].newer = newer,
+            older => self.holds[older as usize].newer = newer,
         }
+    }
+}
+
+impl Index<u32> for Orders {
+    type Output = Hold;
+    #[inline]
+    fn index(&self, hold: u32) -> &Hold {
+        &self.holds[hold as usize]
+    }
+}
+
+impl IndexMut<u32> for Orders {
+    #[inline]
+    fn index_mut(&mut self, hold: u32) -> &mut Hold {
+        &mut self.holds[hold as usize]
     }
 }

@@ -36,11 +36,13 @@ impl Changes {
         (hash >> 32) as usize % COUNTERS
     }
 
-    /// A target got the block, or lost it.
-    pub(super) fn count(&mut self, hash: u64) {
-        self.all += 1;
-        let counter = &mut self.by_hash[Self::counter(hash)];
-        *counter = counter.wrapping_add(1);
+    /// A target got these blocks, or lost them.
+    pub(super) fn count(&mut self, blocks: &[u64]) {
+        self.all += blocks.len() as u64;
+        for hash in blocks {
+            let counter = &mut self.by_hash[Self::counter(*hash)];
+            *counter = counter.wrapping_add(1);
+        }
     }
 
     /// The sum of the counters on both sides of these ends. It only grows.

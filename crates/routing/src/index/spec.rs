@@ -1,4 +1,7 @@
-//! What a policy asks of its index: sizes, order of eviction, and when the machine inserts.
+//! What a policy asks of its index: sizes, order of eviction, and when the machine inserts; and what
+//! an index tells another.
+
+use alloc::vec::Vec;
 
 use meridian_base::Duration;
 
@@ -37,4 +40,13 @@ pub struct IndexSpec {
     pub insert: Insert,
     /// Unused for this long, an entry is forgotten; `None`: only by the order of eviction.
     pub ttl: Option<Duration>,
+}
+
+/// A chain, by what it has other than the one told before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// Leading blocks that it has in common with the chain before.
+    pub keep: u32,
+    /// The blocks behind those.
+    pub blocks: Vec<u64>,
 }

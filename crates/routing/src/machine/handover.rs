@@ -12,6 +12,7 @@ use meridian_base::{ReplicaId, Time};
 
 use super::Routing;
 use crate::digest::Digest;
+use crate::index::Branch;
 use crate::replica::State;
 use crate::shared::TRUSTED;
 
@@ -21,18 +22,23 @@ pub const MOST_HOLDINGS: usize = 1 << 15;
 /// What a gateway knows of a replica that another does not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holdings {
-    /// Blocks that it is thought to hold, the most recently used chain first, parents before their
-    /// children.
-    pub blocks: Vec<u64>,
+    /// Chains that it is thought to hold, the most recently used first.
+    pub branches: Vec<Branch>,
     /// Its prefill time, ms a token, where answers taught it.
     pub ms_per_token: Option<f32>,
 }
 
 impl Holdings {
+    /// Blocks of all chains.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.branches.iter().map(|branch| branch.blocks.len()).sum()
+    }
+
     /// Whether there is nothing to tell.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.ms_per_token.is_none()
+        self.branches.is_empty() && self.ms_per_token.is_none()
     }
 }
 
@@ -43,7 +49,7 @@ impl Routing {
         let index = self.index.as_ref();
         let speed = self.replicas.get(id).map(|replica| replica.speed);
         Holdings {
-            blocks: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
+            branches: index.map_or_else(Vec::new, |index| index.holdings(id.0, MOST_HOLDINGS)),
             ms_per_token: speed.filter(|s| s.is_learned()).map(|s| s.ms_per_token() as f32),
         }
     }
@@ -54,7 +60,7 @@ impl Routing {
             return;
         }
         if let Some(index) = &mut self.index {
-            index.inherit(id.0, &holdings.blocks);
+            index.inherit(id.0, &holdings.branches);
         }
         if let Some(speed) = holdings.ms_per_token.filter(|ms| ms.is_finite() && *ms > 0.0) {
             self.replicas.update(now, id, |replica| replica.speed.assume(speed.into()));

@@ -168,8 +168,8 @@ impl CacheAware {
         if self.spill_match {
             return drawn;
         }
-        let last = (depth as usize).checked_sub(1).and_then(|at| view.request.blocks.get(at));
-        let first = last.and_then(|block| view.index?.first_holder(*block)).map(ReplicaId);
+        let matched = view.request.blocks.get(..depth as usize);
+        let first = matched.and_then(|chain| view.index?.first_holder(chain)).map(ReplicaId);
         first.filter(|r| view.is_eligible(*r)).unwrap_or(drawn)
     }
 

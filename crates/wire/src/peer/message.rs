@@ -4,10 +4,9 @@ use bytes::{Buf, BufMut};
 use meridian_routing::Holdings;
 use prost::Message;
 
-use super::bounds::{
-    MOST_BLOCKS, MOST_HOST, MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, amount, at_most, name,
-};
+use super::bounds::{MOST_HOST, MOST_MESSAGE, MOST_MODEL, MOST_MODELS, PeerError, at_most, name};
 use super::hello::Hello;
+use super::holdings;
 use super::news::News;
 use super::proto::{self, ask, tell};
 
@@ -47,7 +46,7 @@ pub enum Tell {
     News(News),
     /// The models that its replicas serve, all of them; from minor version 1 on.
     Models(Vec<String>),
-    /// What is known of the replica with this host and port, at most [`MOST_BLOCKS`] of it; from
+    /// What is known of the replica with this host and port, at most [`MOST_BLOCKS`](super::MOST_BLOCKS) of it; from
     /// minor version 3 on.
     Holdings(String, Holdings),
     /// Something that a newer peer added; to be passed over.
@@ -99,11 +98,9 @@ impl Tell {
                 let names = names.take(MOST_MODELS).cloned().collect();
                 Some(tell::Kind::Models(proto::Models { names }))
             }
-            Tell::Holdings(replica, holdings) => Some(tell::Kind::Holdings(proto::Holdings {
-                replica: replica.clone(),
-                blocks: holdings.blocks.clone(),
-                ms_per_token: holdings.ms_per_token.unwrap_or(0.0),
-            })),
+            Tell::Holdings(replica, held) => {
+                Some(tell::Kind::Holdings(holdings::write(replica, held)))
+            }
             Tell::Unknown => None,
         };
         write(&proto::Tell { kind }, to);
@@ -124,11 +121,8 @@ impl Tell {
                 Tell::Models(names)
             }
             Some(tell::Kind::Holdings(told)) => {
-                name("replica", &told.replica, MOST_HOST)?;
-                at_most("blocks", told.blocks.len(), MOST_BLOCKS)?;
-                let speed = amount("ms_per_token", told.ms_per_token)?;
-                let ms_per_token = Some(speed).filter(|ms| *ms > 0.0);
-                Tell::Holdings(told.replica, Holdings { blocks: told.blocks, ms_per_token })
+                let (replica, held) = holdings::read(told)?;
+                Tell::Holdings(replica, held)
             }
             None => Tell::Unknown,
         })

@@ -19,6 +19,7 @@ mod bounds;
 mod changes;
 mod hearing;
 mod hello;
+mod holdings;
 mod identity;
 mod marks;
 mod message;
@@ -36,6 +37,7 @@ pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REP
 pub use changes::Changes;
 pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, RULES_SINCE, Refused, seed_check};
+pub use holdings::parts;
 pub use identity::{Identity, IdentityError, label};
 pub use marks::{Marks, MarksError};
 pub use message::{Ask, FOLLOW, Tell, WARM};

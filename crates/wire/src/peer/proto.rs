@@ -97,6 +97,13 @@ pub struct Holdings {
     /// Its prefill time, where answers taught it; 0 where none did.
     #[prost(float, tag = "3")]
     pub ms_per_token: f32,
+    /// How the blocks are chains, from minor version 4 on; blocks beyond these say nothing. So many
+    /// blocks belong to the next chain,
+    #[prost(uint32, repeated, tag = "4")]
+    pub lengths: ::prost::alloc::vec::Vec<u32>,
+    /// behind so many that it has in common with the chain before.
+    #[prost(uint32, repeated, tag = "5")]
+    pub keeps: ::prost::alloc::vec::Vec<u32>,
 }
 /// The models that the region's replicas serve, all of them. It comes after the hello and whenever
 /// they change; a peer that does not tell may serve any.

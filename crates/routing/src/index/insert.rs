@@ -1,0 +1,188 @@
+//! Inserting: what a target holds already becomes its most recent, the rest is added behind it.
+
+use super::order::NONE;
+use super::{Evict, PrefixIndex};
+
+/// Targets that the choice of a victim looks at when the whole index is full.
+const VICTIMS: usize = 8;
+/// Blocks that a victim gives before the next is chosen.
+const STRETCH: usize = 16;
+
+/// Where new blocks of a target go.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) target: u16,
+    /// The hold they hang from.
+    pub(super) parent: u32,
+    /// The hold right behind which they stand in the order of eviction.
+    pub(super) newer: u32,
+}
+
+impl PrefixIndex {
+    /// Notes that `target` holds the chain `blocks`, given from its root.
+    ///
+    /// With [`Evict::LeastRecent`] the whole chain becomes the target's most recent; with
+    /// [`Evict::EarliestInserted`] only when something is new, which leaves the leaf inserted
+    /// first as the next victim. Beyond its cap the target's own oldest leaves go; beyond the
+    /// total, those of the fullest (held relative to cap) of 8 targets in turn, 16 leaves at a
+    /// time. A chain longer than the cap is held up to the cap.
+    pub fn insert(&mut self, target: u16, blocks: &[u64]) {
+        if !self.knows(target) {
+            return;
+        }
+        let most = self.orders.cap(target).min(self.capacity);
+        let blocks = &blocks[..blocks.len().min(most)];
+        if self.evict == Evict::EarliestInserted
+            && self.longest(blocks, target) as usize == blocks.len()
+        {
+            return;
+        }
+        let (known, parent) = self.renew(target, blocks);
+        self.add(target, blocks, known, parent);
+    }
+
+    /// Makes what a target holds of a chain its most recent. Returns how much that is, and the last
+    /// hold of it.
+    fn renew(&mut self, target: u16, blocks: &[u64]) -> (usize, u32) {
+        let (mut at, mut parent) = (0, NONE);
+        while let Some(step) = self.step(&blocks[at..], target, parent) {
+            // What the chain has not stays where it is in the order.
+            let hold = match step.agreed < step.len {
+                true => self.split(step.run, step.agreed, step.hold),
+                false => step.hold,
+            };
+            self.orders.place(hold, parent);
+            self.orders[hold].used = self.ages.now_ms();
+            (at, parent) = (at + step.agreed, hold);
+        }
+        (at, parent)
+    }
+
+    /// Adds what a target does not hold of a chain, from `at` on, which hangs from `parent`.
+    fn add(&mut self, target: u16, blocks: &[u64], mut at: usize, mut parent: u32) {
+        while at < blocks.len() {
+            let stretch = (at / STRETCH + 1) * STRETCH;
+            let end = stretch.min(blocks.len());
+            let mut victim = None;
+            while at < end {
+                let room = self.make_room(target, at, end - at, &mut victim);
+                let place = Place { target, parent, newer: parent };
+                let Some((more, hold)) = self.grow(place, &blocks[at..], room) else { return };
+                (at, parent) = (at + more, hold);
+            }
+        }
+    }
+
+    /// Makes room for up to `wanted` more blocks of `target`, sparing the `placed` newest of its
+    /// chain in hand. 0 when only those are left, which takes a chain that repeats itself.
+    fn make_room(
+        &mut self,
+        target: u16,
+        placed: usize,
+        wanted: usize,
+        victim: &mut Option<u16>,
+    ) -> usize {
+        let held = self.orders.held(target);
+        let own = self.orders.cap(target) - held;
+        // A target takes its turn as a victim from its first block on.
+        let wanted = if held == 0 { 1 } else { wanted };
+        let room = own.min(self.capacity - self.len());
+        if room > 0 {
+            return room.min(wanted);
+        }
+        let spare = (target, placed);
+        let (from, wanted) = match own {
+            0 => (Some(target), wanted),
+            own => {
+                if victim.is_none_or(|v| !self.orders.may_give(v, spare)) {
+                    *victim = self.orders.victim(VICTIMS, spare);
+                }
+                (*victim, wanted.min(own))
+            }
+        };
+        let Some(from) = from.filter(|v| self.orders.may_give(*v, spare)) else { return 0 };
+        let mut given = self.orders.held(from) - if from == target { placed } else { 0 };
+        if from == target && given == held && held > 1 {
+            // Never all that it has, for then it would lose its turn.
+            given -= 1;
+        }
+        let given = given.min(wanted);
+        self.evict(from, given);
+        given
+    }
+
+    /// Adds the first blocks of `chain` at a place, at most `room` of them. Returns how many, and the
+    /// hold that they are in: they may go on in the one above, in a run that others hold, or in a new
+    /// one. `None` without room, or when they are held already, which takes a chain that repeats
+    /// itself.
+    pub(super) fn grow(
+        &mut self,
+        place: Place,
+        chain: &[u64],
+        room: usize,
+    ) -> Option<(usize, u32)> {
+        let Place { target, parent, newer } = place;
+        let next = &chain[..room.min(chain.len())];
+        let first = *next.first()?;
+        let is_one = parent != NONE && parent == newer;
+        if parent != NONE {
+            let (run, len) = (self.orders[parent].run, self.held_of(parent));
+            let follows = &self.runs[run].blocks()[len..];
+            let agreed = super::runs::agreed(follows, next);
+            if !follows.is_empty() && (!is_one || agreed == 0) {
+                self.split(run, len, parent);
+            } else if agreed > 0 {
+                return Some(self.lengthen(parent, &next[..agreed], len));
+            }
+        }
+        if let Some(run) = self.runs.find(first) {
+            if self.runs[run].holder(target).is_some() {
+                return None;
+            }
+            let agreed = self.runs[run].agreed(next);
+            return Some(self.join(place, run, &next[..agreed]));
+        }
+        if is_one && self.is_alone(parent) {
+            let len = self.held_of(parent);
+            self.runs.extend(self.orders[parent].run, next, chain.len());
+            return Some(self.lengthen(parent, next, len));
+        }
+        let run = self.runs.add(next, chain.len(), target);
+        Some(self.join(place, run, next))
+    }
+
+    /// Whether nobody else holds a hold's run, and nothing hangs from it.
+    fn is_alone(&self, hold: u32) -> bool {
+        let there = &self.orders[hold];
+        there.children == 0 && self.runs[there.run].holders().len() == 1
+    }
+
+    /// The hold goes on with these blocks, which are its run's behind the first `len`.
+    fn lengthen(&mut self, hold: u32, more: &[u64], len: usize) -> (usize, u32) {
+        let (run, target) = (self.orders[hold].run, self.orders[hold].target);
+        self.runs.lengthen(run, target, len + more.len());
+        self.orders.gained(target, more.len());
+        self.changes.count(more);
+        (more.len(), hold)
+    }
+
+    /// A target gets these leading blocks of a run.
+    fn join(&mut self, place: Place, run: u32, blocks: &[u64]) -> (usize, u32) {
+        let Place { target, parent, newer } = place;
+        let hold = self.orders.enter(target, run, parent, newer);
+        self.orders[hold].used = self.ages.now_ms();
+        self.runs.join(run, target, blocks.len(), hold);
+        self.orders.gained(target, blocks.len());
+        self.changes.count(blocks);
+        (blocks.len(), hold)
+    }
+
+    /// Cuts a run behind its first `at` blocks, so that chains may part there. Returns the hold of
+    /// those, for the target of `hold`.
+    pub(super) fn split(&mut self, run: u32, at: usize, hold: u32) -> u32 {
+        let target = self.orders[hold].target;
+        let orders = &mut self.orders;
+        self.runs.split(run, at, |hold, below| orders.enter_above(hold, below));
+        self.runs[run].holder(target).map_or(hold, |h| h.hold)
+    }
+}

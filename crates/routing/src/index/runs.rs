@@ -1,0 +1,256 @@
+//! The runs: stretches of blocks that have followed each other wherever they were seen.
+//!
+//! A run is found by its first block alone, whose hash names all that stands before it, and knows who
+//! holds how much of it. Nothing hangs from the middle of a run: where chains part it is split.
+
+use alloc::vec::Vec;
+use core::ops::Index;
+
+use hashbrown::HashTable;
+use meridian_base::mix;
+use smallvec::SmallVec;
+
+/// What a target holds of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) target: u16,
+    /// Leading blocks of the run, at least one.
+    pub(super) len: u32,
+    /// Its place in the target's order.
+    pub(super) hold: u32,
+}
+
+/// A stretch of blocks and those who hold it.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// As many as the one who holds most of it has.
+    blocks: Vec<u64>,
+    /// By target.
+    holders: SmallVec<[Holder; 1]>,
+    /// Who has held it for longest; where that one has left, any.
+    first: u16,
+}
+
+impl Run {
+    pub(super) fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
+    pub(super) fn holders(&self) -> &[Holder] {
+        &self.holders
+    }
+
+    fn place(&self, target: u16) -> Result<usize, usize> {
+        self.holders.binary_search_by_key(&target, |h| h.target)
+    }
+
+    pub(super) fn holder(&self, target: u16) -> Option<&Holder> {
+        self.place(target).ok().map(|at| &self.holders[at])
+    }
+
+    /// Blocks in which the run and a chain that begins with its first one agree.
+    #[inline]
+    pub(super) fn agreed(&self, chain: &[u64]) -> usize {
+        agreed(&self.blocks, chain)
+    }
+
+    /// Who has held its leading blocks for longest.
+    pub(super) fn first_of(&self, blocks: usize) -> Option<u16> {
+        let reaches = |h: &&Holder| h.len as usize >= blocks;
+        let first = self.holder(self.first).filter(reaches);
+        first.or_else(|| self.holders.iter().find(reaches)).map(|h| h.target)
+    }
+
+    fn longest(&self) -> usize {
+        let full = self.holders.iter().find(|h| h.len as usize == self.blocks.len());
+        let longest = full.or_else(|| self.holders.iter().max_by_key(|h| h.len));
+        longest.map_or(0, |h| h.len as usize)
+    }
+
+    fn bytes(&self) -> usize {
+        let holders = if self.holders.spilled() { self.holders.capacity() } else { 0 };
+        self.blocks.capacity() * size_of::<u64>() + holders * size_of::<Holder>()
+    }
+}
+
+/// Blocks in which two chains agree. Each block names all before it, so that equal ends spare the
+/// rest, and otherwise the place where they part is found by halving.
+pub(super) fn agreed(a: &[u64], b: &[u64]) -> usize {
+    let both = a.len().min(b.len());
+    let is_same = |at: usize| a[at - 1] == b[at - 1];
+    if both > 0 && is_same(both) {
+        return both;
+    }
+    let (mut same, mut other) = (0, both);
+    while other - same > 1 {
+        let middle = same.midpoint(other);
+        match is_same(middle) {
+            true => same = middle,
+            false => other = middle,
+        }
+    }
+    same
+}
+
+/// All runs.
+#[derive(Debug)]
+pub(super) struct Runs {
+    all: Vec<Run>,
+    free: Vec<u32>,
+    /// By the first block.
+    table: HashTable<u32>,
+}
+
+fn key(first: u64) -> u64 {
+    mix(first, 0)
+}
+
+impl Runs {
+    pub(super) fn new(runs: usize) -> Runs {
+        Runs {
+            all: Vec::with_capacity(runs),
+            free: Vec::new(),
+            table: HashTable::with_capacity(runs),
+        }
+    }
+
+    /// The run that begins with this block.
+    #[inline]
+    pub(super) fn find(&self, first: u64) -> Option<u32> {
+        self.table.find(key(first), |run| self[*run].blocks[0] == first).copied()
+    }
+
+    /// A run of these blocks, at least one, that nobody holds yet, with room for some more.
+    pub(super) fn add(&mut self, blocks: &[u64], room: usize, first: u16) -> u32 {
+        let mut all = Vec::with_capacity(room.max(blocks.len()));
+        all.extend_from_slice(blocks);
+        self.list(all, first)
+    }
+
+    fn list(&mut self, blocks: Vec<u64>, first: u16) -> u32 {
+        let name = key(blocks[0]);
+        let run = Run { blocks, holders: SmallVec::new(), first };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.all[at as usize] = run;
+                at
+            }
+            None => {
+                self.all.push(run);
+                self.all.len() as u32 - 1
+            }
+        };
+        let all = &self.all;
+        self.table.insert_unique(name, at, |run| key(all[*run as usize].blocks[0]));
+        at
+    }
+
+    /// Adds a holder, who was none, of so many leading blocks.
+    pub(super) fn join(&mut self, run: u32, target: u16, len: usize, hold: u32) {
+        let run = &mut self.all[run as usize];
+        if let Err(at) = run.place(target) {
+            run.holders.insert(at, Holder { target, len: len as u32, hold });
+        }
+    }
+
+    /// Appends blocks to a run, with room for some more. Its only holder is to hold them at once.
+    pub(super) fn extend(&mut self, run: u32, more: &[u64], room: usize) {
+        let blocks = &mut self.all[run as usize].blocks;
+        blocks.reserve_exact(room.max(more.len()));
+        blocks.extend_from_slice(more);
+    }
+
+    /// A holder holds more than before, at most the whole run.
+    pub(super) fn lengthen(&mut self, run: u32, target: u16, len: usize) {
+        let run = &mut self.all[run as usize];
+        if let Ok(place) = run.place(target) {
+            run.holders[place].len = len as u32;
+        }
+    }
+
+    /// A holder holds less than before, or nothing. What nobody holds any more goes.
+    pub(super) fn shorten(&mut self, run: u32, target: u16, len: usize) {
+        let there = &mut self.all[run as usize];
+        let Ok(place) = there.place(target) else { return };
+        match len {
+            0 => drop(there.holders.remove(place)),
+            len => there.holders[place].len = len as u32,
+        }
+        let longest = there.longest();
+        if longest == 0 {
+            return self.remove(run);
+        }
+        there.blocks.truncate(longest);
+        if longest * 2 < there.blocks.capacity() {
+            there.blocks.shrink_to_fit();
+        }
+    }
+
+    fn remove(&mut self, run: u32) {
+        let name = key(self[run].blocks[0]);
+        if let Ok(slot) = self.table.find_entry(name, |r| *r == run) {
+            slot.remove();
+        }
+        self.all[run as usize] = Run::default();
+        self.free.push(run);
+    }
+
+    /// Cuts a run behind its first `at` blocks, fewer than all. Who held more of it holds the new
+    /// run behind it in the same place of its order, and the rest in one that `hold` makes of it.
+    pub(super) fn split(&mut self, run: u32, at: usize, mut hold: impl FnMut(u32, u32) -> u32) {
+        let whole = &mut self.all[run as usize];
+        let blocks = whole.blocks.split_off(at);
+        whole.blocks.shrink_to_fit();
+        let below = self.list(blocks, 0);
+        let mut holders = SmallVec::new();
+        for holder in &mut self.all[run as usize].holders {
+            if holder.len as usize > at {
+                holders.push(Holder { len: holder.len - at as u32, ..*holder });
+                (holder.len, holder.hold) = (at as u32, hold(holder.hold, below));
+            }
+        }
+        let first = self.all[run as usize].first;
+        let below_run = &mut self.all[below as usize];
+        (below_run.holders, below_run.first) = (holders, first);
+    }
+
+    /// Every run that somebody holds.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Run)> {
+        (0..).zip(&self.all).filter(|(_, run)| !run.blocks.is_empty())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.all.capacity() * size_of::<Run>()
+            + self.free.capacity() * size_of::<u32>()
+            + self.table.allocation_size()
+            + self.all.iter().map(Run::bytes).sum::<usize>()
+    }
+}
+
+impl Index<u32> for Runs {
+    type Output = Run;
+    #[inline]
+    fn index(&self, run: u32) -> &Run {
+        &self.all[run as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meridian_base::Rng;
+
+    use super::*;
+
+    // Where two chains part is found wherever it is.
+    #[test]
+    fn chains_agree_up_to_where_they_part() {
+        let mut rng = Rng::new(1);
+        for _ in 0..2_000 {
+            let chain: Vec<u64> = (0..rng.below(40) as u64).collect();
+            let mut other: Vec<u64> = (0..rng.below(40) as u64).collect();
+            let parts = rng.below(other.len() + 1);
+            other[parts..].iter_mut().for_each(|b| *b += 1_000);
+            assert_eq!(agreed(&chain, &other), parts.min(chain.len()));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a replica holds, as it is told: chains, each by what it has other than the one before.
+//!
+//! A message stands for itself. What does not fit into one is cut into parts, each of which begins
+//! with a chain told whole.
+
+use meridian_routing::{Branch, Holdings};
+
+use super::bounds::{MOST_BLOCKS, MOST_HOST, PeerError, amount, at_most, name};
+use super::proto;
+
+/// Cuts holdings into parts that a message takes. A chain of more blocks than that is told as far
+/// as it fits.
+#[must_use]
+pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
+    let ms_per_token = holdings.ms_per_token;
+    let part = || Holdings { branches: Vec::new(), ms_per_token };
+    let mut parts = vec![part()];
+    let (mut chain, mut told, mut room) = (Vec::new(), 0, MOST_BLOCKS);
+    for Branch { keep, blocks } in &holdings.branches {
+        chain.truncate(*keep as usize);
+        chain.extend_from_slice(blocks);
+        let (mut keep, mut blocks) = (*keep as usize, blocks.as_slice());
+        if keep > told {
+            continue;
+        }
+        if blocks.len() > room {
+            parts.push(part());
+            (keep, blocks, room) = (0, &chain[..chain.len().min(MOST_BLOCKS)], MOST_BLOCKS);
+        }
+        (told, room) = (keep + blocks.len(), room - blocks.len());
+        let branch = Branch { keep: keep as u32, blocks: blocks.to_vec() };
+        parts.last_mut().expect("has one").branches.push(branch);
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+pub(super) fn write(replica: &str, holdings: &Holdings) -> proto::Holdings {
+    let branches = &holdings.branches;
+    proto::Holdings {
+        replica: replica.to_owned(),
+        blocks: branches.iter().flat_map(|b| b.blocks.iter().copied()).collect(),
+        ms_per_token: holdings.ms_per_token.unwrap_or(0.0),
+        lengths: branches.iter().map(|b| b.blocks.len() as u32).collect(),
+        keeps: branches.iter().map(|b| b.keep).collect(),
+    }
+}
+
+pub(super) fn read(told: proto::Holdings) -> Result<(String, Holdings), PeerError> {
+    name("replica", &told.replica, MOST_HOST)?;
+    at_most("blocks", told.blocks.len(), MOST_BLOCKS)?;
+    at_most("lengths", told.lengths.len(), MOST_BLOCKS)?;
+    let speed = amount("ms_per_token", told.ms_per_token)?;
+    let ms_per_token = Some(speed).filter(|ms| *ms > 0.0);
+    Ok((
+        told.replica,
+        Holdings { branches: branches(&told.blocks, &told.lengths, &told.keeps)?, ms_per_token },
+    ))
+}
+
+fn branches(blocks: &[u64], lengths: &[u32], keeps: &[u32]) -> Result<Vec<Branch>, PeerError> {
+    if lengths.len() != keeps.len() {
+        let value = keeps.len() as f64;
+        return Err(PeerError::Value { field: "keeps", value, allowed: "as many as lengths" });
+    }
+    let (mut rest, mut chain) = (blocks, 0);
+    let mut branches = Vec::with_capacity(lengths.len());
+    for (&length, &keep) in lengths.iter().zip(keeps) {
+        if keep as usize > chain {
+            let (value, allowed) = (f64::from(keep), "within the chain before");
+            return Err(PeerError::Value { field: "keeps", value, allowed });
+        }
+        let Some((these, after)) = rest.split_at_checked(length as usize) else {
+            let (value, allowed) = (f64::from(length), "within the blocks told");
+            return Err(PeerError::Value { field: "lengths", value, allowed });
+        };
+        (rest, chain) = (after, keep as usize + these.len());
+        branches.push(Branch { keep, blocks: these.to_vec() });
+    }
+    Ok(branches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn branch(keep: u32, blocks: impl IntoIterator<Item = u64>) -> Branch {
+        Branch { keep, blocks: blocks.into_iter().collect() }
+    }
+
+    fn holdings(branches: Vec<Branch>) -> Holdings {
+        Holdings { branches, ms_per_token: Some(0.5) }
+    }
+
+    fn chains(parts: &[Holdings]) -> Vec<Vec<u64>> {
+        let mut chain = Vec::new();
+        let mut chains = Vec::new();
+        for part in parts {
+            chain.clear();
+            for branch in &part.branches {
+                assert!(branch.keep as usize <= chain.len(), "a part stands for itself");
+                chain.truncate(branch.keep as usize);
+                chain.extend_from_slice(&branch.blocks);
+                chains.push(chain.clone());
+            }
+        }
+        chains
+    }
+
+    // What is told arrives.
+    #[test]
+    fn holdings_go_over() {
+        let told = holdings(vec![branch(0, 1..4), branch(2, 7..9), branch(4, 9..10)]);
+        let (replica, heard) = read(write("gpu:1", &told)).expect("reads");
+        assert_eq!((replica.as_str(), heard), ("gpu:1", told));
+    }
+
+    // A peer that tells blocks alone, as before minor version 4, tells nothing that can be used.
+    #[test]
+    fn blocks_alone_are_passed_over() {
+        let told = proto::Holdings {
+            lengths: vec![],
+            keeps: vec![],
+            ..write("gpu:1", &holdings(vec![branch(0, 1..4)]))
+        };
+        assert_eq!(read(told).expect("reads").1, holdings(vec![]));
+    }
+
+    // Lists that do not belong together are refused, naming what is wrong.
+    #[test]
+    fn broken_lists_are_refused() {
+        let told = write("gpu:1", &holdings(vec![branch(0, 1..4), branch(2, 7..9)]));
+        let wrong = |lengths: &[u32], keeps: &[u32]| {
+            let (lengths, keeps) = (lengths.to_vec(), keeps.to_vec());
+            let told = proto::Holdings { lengths, keeps, ..told.clone() };
+            read(told).expect_err("is broken").to_string()
+        };
+        assert_eq!(wrong(&[3, 2], &[0]), "keeps: 1 is not as many as lengths");
+        assert_eq!(wrong(&[3, 2], &[0, 4]), "keeps: 4 is not within the chain before");
+        assert_eq!(wrong(&[3, 3], &[0, 2]), "lengths: 3 is not within the blocks told");
+    }
+
+    // Chains that fit are told whole, however many messages it takes, and a longer one as far as
+    // one message goes.
+    #[test]
+    fn large_holdings_are_told_in_parts() {
+        let most = MOST_BLOCKS as u64;
+        let told = holdings(vec![
+            branch(0, 0..most - 1_000),
+            branch(5_000, most..most + 900),
+            branch(5_500, 20_000..20_500),
+            branch(100, 30_000..30_000 + 2 * most),
+            branch(most as u32 + 500, 90_000..90_001),
+            branch(50, 100_000..100_001),
+        ]);
+        let parts = parts(&told);
+        let most = MOST_BLOCKS;
+        for part in &parts {
+            assert!(part.blocks() <= most && part.ms_per_token == Some(0.5));
+        }
+        let mut whole = chains(&[told]);
+        whole.remove(4);
+        whole[3].truncate(most);
+        assert_eq!(chains(&parts), whole);
+        assert!(super::parts(&Holdings::default()).is_empty());
+    }
+}
