@@ -3,7 +3,7 @@
 //! The sequence is given out on entry, so events of one instant happen in the order in which they
 //! were caused, on every machine.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use meridian_base::{Duration, Time};
@@ -11,24 +11,21 @@ use meridian_base::{Duration, Time};
 /// Events of type `E` in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    heap: BinaryHeap<Entry<E>>,
+    /// Time, sequence, and the place of the event: what is moved to keep the order is small.
+    heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    events: Vec<Option<E>>,
+    free: Vec<u32>,
     sequence: u64,
     /// Times are rounded up to whole ticks of so many ns; 1 leaves them as they are.
     tick: u64,
-}
-
-#[derive(Debug)]
-struct Entry<E> {
-    at: Time,
-    sequence: u64,
-    event: E,
 }
 
 impl<E> EventQueue<E> {
     /// A queue whose events happen on whole ticks; a tick of zero leaves times as they are.
     pub(crate) fn new(tick: Duration) -> EventQueue<E> {
         let tick = (tick.as_nanos() as u64).max(1);
-        EventQueue { heap: BinaryHeap::new(), sequence: 0, tick }
+        let (heap, events, free) = (BinaryHeap::new(), Vec::new(), Vec::new());
+        EventQueue { heap, events, free, sequence: 0, tick }
     }
 
     /// The first tick that is not before `at`.
@@ -43,40 +40,26 @@ impl<E> EventQueue<E> {
     pub(crate) fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let at = self.rounded(at);
-        self.heap.push(Entry { at, sequence: self.sequence, event });
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() as u32 - 1
+        });
+        self.events[place as usize] = Some(event);
+        self.heap.push(Reverse((at, self.sequence, place)));
     }
 
     /// When the next event happens.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|entry| entry.at)
+        self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// The next event and its time.
     pub(crate) fn pop(&mut self) -> Option<(Time, E)> {
-        self.heap.pop().map(|e| (e.at, e.event))
+        let Reverse((at, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        self.events[place as usize].take().map(|event| (at, event))
     }
 }
-
-// The heap gives the greatest first: the order is turned around.
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<E> Eq for Entry<E> {}
 
 #[cfg(test)]
 mod tests {

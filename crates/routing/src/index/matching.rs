@@ -48,7 +48,10 @@ impl PrefixIndex {
     }
 
     /// The runs along a chain, each with its depth and the blocks in which both agree.
-    fn walk<'a>(&'a self, blocks: &'a [u64]) -> impl Iterator<Item = (usize, usize, &'a Run)> + 'a {
+    pub(super) fn walk<'a>(
+        &'a self,
+        blocks: &'a [u64],
+    ) -> impl Iterator<Item = (usize, usize, &'a Run)> + 'a {
         let mut at = 0;
         core::iter::from_fn(move || {
             let run = &self.runs[self.runs.find(*blocks.get(at)?)?];

@@ -1,9 +1,10 @@
 //! Matches that are kept: a held request is looked at many times before it goes.
 //!
-//! A target's match with a chain changes only where it ends: when the target gets the block behind
-//! the end, or loses the block before it. The index counts what comes and goes by a few bits of the
-//! blocks' hashes, and a kept match is good while the counts at its ends stand still. Two blocks
-//! with the same bits make it look changed when it is not, which costs a match and no more.
+//! A target's match with a chain changes only where it ends: when what the target holds of the run
+//! that it ends in changes, or when the target gets the run that the chain goes on with. The index
+//! counts changes by a few bits of the runs' first blocks, and a kept match is good while the counts at
+//! its ends stand still. Two runs with the same bits make it look changed when it is not, which costs a
+//! match and no more.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ const COUNTERS: usize = 1 << 14;
 /// changes at all.
 const MOST_ENDS: usize = 16;
 
-/// How often blocks came or went: all, and by some bits of their hash.
+/// How often runs changed: all, and by some bits of their first block's hash.
 #[derive(Debug)]
 pub(super) struct Changes {
     all: u64,
@@ -36,22 +37,16 @@ impl Changes {
         (hash >> 32) as usize % COUNTERS
     }
 
-    /// A target got these blocks, or lost them.
-    pub(super) fn count(&mut self, blocks: &[u64]) {
-        self.all += blocks.len() as u64;
-        for hash in blocks {
-            let counter = &mut self.by_hash[Self::counter(*hash)];
-            *counter = counter.wrapping_add(1);
-        }
+    /// Somebody holds more or less of the run with this first block, or it was cut.
+    pub(super) fn count(&mut self, first: u64) {
+        self.all += 1;
+        let counter = &mut self.by_hash[Self::counter(first)];
+        *counter = counter.wrapping_add(1);
     }
 
-    /// The sum of the counters on both sides of these ends. It only grows.
-    fn at(&self, ends: &[u32], blocks: &[u64]) -> u64 {
-        let sides = ends.iter().flat_map(|end| {
-            let (before, behind) = ((*end as usize).wrapping_sub(1), *end as usize);
-            [blocks.get(before), blocks.get(behind)]
-        });
-        sides.flatten().map(|hash| u64::from(self.by_hash[Self::counter(*hash)])).sum()
+    /// The sum of these counters. It only grows.
+    fn at(&self, counters: &[u16]) -> u64 {
+        counters.iter().map(|at| u64::from(self.by_hash[usize::from(*at)])).sum()
     }
 }
 
@@ -59,8 +54,12 @@ impl Changes {
 #[derive(Debug, Default)]
 pub(crate) struct Recalled {
     depths: Vec<u32>,
+    /// Where the runs begin that the chain goes through.
+    starts: Vec<u32>,
     /// The different depths; too many where there are more than [`MOST_ENDS`].
     ends: Vec<u32>,
+    /// The counters of the runs at the ends.
+    counters: Vec<u16>,
     /// The index's counts then: of all changes, and at the ends.
     all: u64,
     at_ends: u64,
@@ -68,13 +67,8 @@ pub(crate) struct Recalled {
 
 impl Recalled {
     /// The matches, while they are good.
-    pub(crate) fn depths(
-        &mut self,
-        index: &PrefixIndex,
-        blocks: &[u64],
-        width: usize,
-    ) -> Option<&[u32]> {
-        if !self.is_good(index, blocks, width) {
+    pub(crate) fn depths(&mut self, index: &PrefixIndex, width: usize) -> Option<&[u32]> {
+        if !self.is_good(index, width) {
             return None;
         }
         // Good up to here: the ends are not looked at again before something changes.
@@ -82,7 +76,7 @@ impl Recalled {
         Some(&self.depths)
     }
 
-    fn note_ends(&mut self) {
+    fn note_ends(&mut self, blocks: &[u64]) {
         self.ends.clear();
         for depth in &self.depths {
             if self.ends.last() != Some(depth) && !self.ends.contains(depth) {
@@ -92,13 +86,20 @@ impl Recalled {
                 }
             }
         }
+        self.counters.clear();
+        for end in &self.ends {
+            let inside = self.starts.partition_point(|start| start < end).checked_sub(1);
+            let run = inside.map(|at| self.starts[at]);
+            let firsts = run.into_iter().chain([*end]).filter_map(|at| blocks.get(at as usize));
+            self.counters.extend(firsts.map(|first| Changes::counter(*first) as u16));
+        }
     }
 
-    fn is_good(&self, index: &PrefixIndex, blocks: &[u64], width: usize) -> bool {
+    fn is_good(&self, index: &PrefixIndex, width: usize) -> bool {
         let changes = &index.changes;
         self.depths.len() == width
             && (self.all == changes.all
-                || self.ends.len() <= MOST_ENDS && self.at_ends == changes.at(&self.ends, blocks))
+                || self.ends.len() <= MOST_ENDS && self.at_ends == changes.at(&self.counters))
     }
 }
 
@@ -106,7 +107,7 @@ impl PrefixIndex {
     /// [`matches`](Self::matches) of a chain that was matched before, as `kept` remembers. The
     /// same chain goes with the same `kept`, always.
     pub(crate) fn matches_again(&self, blocks: &[u64], depth: &mut [u32], kept: &mut Recalled) {
-        if let Some(depths) = kept.depths(self, blocks, depth.len()) {
+        if let Some(depths) = kept.depths(self, depth.len()) {
             depth.copy_from_slice(depths);
             debug_assert!(self.agrees(blocks, depth), "a match changes at its ends only");
             return;
@@ -114,8 +115,10 @@ impl PrefixIndex {
         self.matches(blocks, depth);
         kept.depths.clear();
         kept.depths.extend_from_slice(depth);
-        kept.note_ends();
-        kept.at_ends = self.changes.at(&kept.ends, blocks);
+        kept.starts.clear();
+        kept.starts.extend(self.walk(blocks).map(|(start, ..)| start as u32));
+        kept.note_ends(blocks);
+        kept.at_ends = self.changes.at(&kept.counters);
         kept.all = self.changes.all;
     }
 
@@ -170,7 +173,7 @@ mod tests {
                 let at = rng.below(prompts.len());
                 for (prompt, kept) in prompts.iter().zip(&mut kept).skip(at) {
                     let (mut again, mut fresh) = ([0; TARGETS], [0; TARGETS]);
-                    spared += usize::from(kept.is_good(&index, prompt, TARGETS));
+                    spared += usize::from(kept.is_good(&index, TARGETS));
                     looks += 1;
                     index.matches_again(prompt, &mut again, kept);
                     index.matches(prompt, &mut fresh);
@@ -192,9 +195,9 @@ mod tests {
         }
         let (mut kept, mut depth) = (Recalled::default(), vec![0; usize::from(targets)]);
         index.matches_again(&chain, &mut depth, &mut kept);
-        assert!(kept.is_good(&index, &chain, depth.len()), "nothing has changed");
+        assert!(kept.is_good(&index, depth.len()), "nothing has changed");
         index.insert(0, &chain[..2]);
-        assert!(!kept.is_good(&index, &chain, depth.len()), "something has");
+        assert!(!kept.is_good(&index, depth.len()), "something has");
         index.matches_again(&chain, &mut depth, &mut kept);
         assert_eq!((depth[0], depth[1]), (2, 2));
     }

@@ -128,7 +128,7 @@ impl Routing {
         }
         let (Some(recall), Some(index)) = (&mut active.recall, &self.index) else { return false };
         let rooms = self.replicas.rooms();
-        let depths = recall.here.depths(index, &request.blocks, rooms.len());
+        let depths = recall.here.depths(index, rooms.len());
         let (Some(depths), Some(ids)) = (depths, self.serves.get(&request.model)) else {
             return false;
         };
