@@ -30,7 +30,7 @@ const JITTER: f64 = 0.05;
 /// How many times as long the RTX PRO 6000 takes to read context beside prompts, with 32 query heads to 4
 /// KV heads. The run's own coefficient; kernels measured by themselves have 3.75 (645 us a layer for 128
 /// contexts of 1,024 tokens beside a prompt, where 0.87 of the bandwidth would take 172).
-const MIXED: f64 = 3.3;
+const MIXED: f64 = 3.1;
 
 /// TTFT and TPOT of a request, in ms.
 #[derive(Clone, Copy, Debug, Default)]

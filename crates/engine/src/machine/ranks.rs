@@ -5,12 +5,13 @@
 //! work computes nothing for as long as another computes. A long prompt on one rank holds up all.
 //!
 //! A request goes to one rank when it arrives and stays there. The rule is vLLM's (`DPLBAsyncMPClient`):
-//! the least of four times its pending plus its running requests, the first of equals, by counts that are
-//! published at most every 100 ms; what was sent since is counted as pending.
+//! the least of four times its pending plus its running requests, the first of equals, by the counts that
+//! were published last ([`counts`]); what was sent since is counted as pending.
 //!
 //! It has no strides ([`Config::decode_stride`] is taken as 1), since ranks have arrivals and ends of their
-//! own. How long the counts are under way, it does not know.
+//! own.
 
+mod counts;
 #[cfg(test)]
 mod tests;
 
@@ -22,24 +23,21 @@ use crate::output::Output;
 use crate::together::Together;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use meridian_base::{Duration, Time};
+use counts::Counts;
+use meridian_base::Time;
 
 /// Engines that decide for themselves and step together. Its methods are those of [`Engine`].
 #[derive(Clone, Debug)]
 pub struct Ranks {
     engines: Vec<Engine>,
     together: Together,
-    /// What the chooser knows of each rank: pending and running.
-    shown: Vec<[u32; 2]>,
-    /// When it is told again.
-    publishes: Time,
+    counts: Counts,
+    /// What each rank's last decision left pending. What came since, a rank looks at in its next one.
+    left: Vec<u32>,
     /// When idle ranks may take their next decision.
     wake: Time,
     outputs: VecDeque<Output>,
 }
-
-/// Between two publications of the counts.
-const PUBLISHED_EVERY: Duration = Duration::from_millis(100);
 
 /// A pending request counts as much as so many running ones.
 const PENDING_WEIGHT: u32 = 4;
@@ -56,8 +54,8 @@ impl Ranks {
         Ok(Ranks {
             engines: alloc::vec![engine; count],
             together,
-            shown: alloc::vec![[0, 0]; count],
-            publishes: Time::ZERO,
+            counts: Counts::new(count),
+            left: alloc::vec![0; count],
             wake: Time::ZERO,
             outputs: VecDeque::new(),
         })
@@ -116,19 +114,20 @@ impl Ranks {
     fn submit(&mut self, now: Time, submission: Submission) {
         let known = |rank: &Engine| rank.by_id.contains_key(&submission.id.0);
         // A rank refuses what it has already.
-        let at = self.engines.iter().position(known).unwrap_or_else(|| self.choose());
+        let at = self.engines.iter().position(known).unwrap_or_else(|| self.choose(now));
         self.wake = self.wake.max(now);
         self.engines[at].submit(now, submission);
     }
 
     /// The rank of the next request, which is counted as pending there.
-    fn choose(&mut self) -> usize {
+    fn choose(&mut self, now: Time) -> usize {
+        let shown = self.counts.shown(now);
         let score = |at: &usize| {
-            let [pending, running] = self.shown[*at];
+            let [pending, running] = shown[*at];
             pending * PENDING_WEIGHT + running
         };
-        let at = (0..self.shown.len()).min_by_key(score).unwrap_or(0);
-        self.shown[at][0] += 1;
+        let at = (0..shown.len()).min_by_key(score).unwrap_or(0);
+        shown[at][0] += 1;
         at
     }
 
@@ -139,6 +138,9 @@ impl Ranks {
                 return;
             }
             self.engines.iter_mut().for_each(|rank| rank.complete(at));
+            let running = self.engines.iter().map(|rank| rank.running.len() as u32);
+            let loads = self.left.iter().zip(running).map(|(left, running)| [*left, running]);
+            self.counts.tell(at, loads);
             self.begin(at);
             self.collect();
         }
@@ -146,8 +148,10 @@ impl Ranks {
 
     /// Lets each rank decide, and starts the step of all if any has work.
     fn begin(&mut self, now: Time) {
-        self.engines.iter_mut().for_each(|rank| rank.decide(now));
-        self.publish(now);
+        for (rank, left) in self.engines.iter_mut().zip(&mut self.left) {
+            rank.decide(now);
+            *left = rank.pending.len() as u32;
+        }
         if self.engines.iter().all(|rank| rank.batch.is_empty()) {
             return;
         }
@@ -159,17 +163,6 @@ impl Ranks {
         let alone = all.iter().any(|rank| rank.prompts > 0.0).then_some(alone);
         let step = self.engines[0].timed(now, self.together.seconds(&all), alone, 1);
         self.engines.iter_mut().for_each(|rank| rank.step = Some(step));
-    }
-
-    /// Shows the counts, which decisions alone change, if it is time.
-    fn publish(&mut self, now: Time) {
-        if now < self.publishes {
-            return;
-        }
-        self.publishes = now + PUBLISHED_EVERY;
-        for (shown, rank) in self.shown.iter_mut().zip(&self.engines) {
-            *shown = [rank.pending.len() as u32, rank.running.len() as u32];
-        }
     }
 
     fn collect(&mut self) {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Profile, Refusal, Schedule, Terms};
-use meridian_base::{RequestId, Rng};
+use meridian_base::{Duration, RequestId, Rng};
 
 /// A step of a rank takes 10 ms and 1 ms for every 100 tokens.
 fn config() -> Config {
