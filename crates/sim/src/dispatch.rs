@@ -47,7 +47,9 @@ impl World {
         let there = &mut self.gateways[usize::from(gateway)];
         if due != there.timer {
             there.timer = due;
-            if let Some(at) = due {
+            // What is never due in a run is not entered each time that nothing nearer is.
+            if let Some(at) = due.filter(|at| *at != there.farthest || *at == self.now) {
+                there.farthest = there.farthest.max(at);
                 self.queue.push(at, Event::Gateway { gateway });
             }
         }

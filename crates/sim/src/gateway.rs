@@ -23,6 +23,8 @@ pub(crate) struct Gateway {
     pub(crate) up: bool,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
+    /// The time of the farthest one that was entered.
+    pub(crate) farthest: Time,
     /// The replicas it knows: places in the world by the gateway's own id.
     pub(crate) knows: Vec<Option<u32>>,
     /// Its peers: places in the world by the gateway's own id.
@@ -73,6 +75,7 @@ impl Gateway {
             machine: Routing::new(config(system, entries), seed),
             up: true,
             timer: None,
+            farthest: Time::ZERO,
             knows: Vec::new(),
             peers: Vec::new(),
             told_digests: 0,
