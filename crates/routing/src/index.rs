@@ -182,7 +182,7 @@ impl PrefixIndex {
     fn shorten(&mut self, hold: u32, len: usize) {
         let (run, target) = (self.orders[hold].run, self.orders[hold].target);
         let held = self.held_of(hold);
-        self.changes.count(self.runs[run].blocks()[0]);
+        self.changes.count(self.runs[run].name());
         self.runs.shorten(run, target, len);
         self.orders.lost(target, held - len);
         if len == 0 {

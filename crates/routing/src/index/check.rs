@@ -55,8 +55,9 @@ impl PrefixIndex {
     /// Checks a run; its holders.
     fn check_run(&self, at: u32) -> usize {
         let run = &self.runs[at];
-        let found = self.runs.find(run.blocks()[0]).expect("a run is found by its first block");
-        assert_eq!(self.runs[found].blocks()[0], run.blocks()[0], "under its own name");
+        let found = self.runs.find(run.name()).expect("a run is found by its first block");
+        assert_eq!(self.runs[found].name(), run.name(), "under its own name");
+        assert_eq!(run.blocks()[0], run.name(), "a run is named by its first block");
         let longest = run.holders().iter().map(|h| h.len as usize).max();
         assert_eq!(longest, Some(run.blocks().len()), "a run is as long as somebody holds it");
         assert!(run.holders().is_sorted_by_key(|h| h.target), "holders stand by target");

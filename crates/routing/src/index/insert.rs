@@ -162,7 +162,7 @@ impl PrefixIndex {
         let (run, target) = (self.orders[hold].run, self.orders[hold].target);
         self.runs.lengthen(run, target, len + more.len());
         self.orders.gained(target, more.len());
-        self.changes.count(self.runs[run].blocks()[0]);
+        self.changes.count(self.runs[run].name());
         (more.len(), hold)
     }
 
@@ -173,7 +173,7 @@ impl PrefixIndex {
         self.orders[hold].used = self.ages.now_ms();
         self.runs.join(run, target, blocks.len(), hold);
         self.orders.gained(target, blocks.len());
-        self.changes.count(self.runs[run].blocks()[0]);
+        self.changes.count(self.runs[run].name());
         (blocks.len(), hold)
     }
 
@@ -181,7 +181,7 @@ impl PrefixIndex {
     /// those, for the target of `hold`.
     pub(super) fn split(&mut self, run: u32, at: usize, hold: u32) -> u32 {
         let target = self.orders[hold].target;
-        self.changes.count(self.runs[run].blocks()[0]);
+        self.changes.count(self.runs[run].name());
         let orders = &mut self.orders;
         self.runs.split(run, at, |hold, below| orders.enter_above(hold, below));
         self.runs[run].holder(target).map_or(hold, |h| h.hold)

@@ -20,9 +20,12 @@ pub(super) struct Holder {
     pub(super) hold: u32,
 }
 
-/// A stretch of blocks and those who hold it.
+/// A stretch of blocks and those who hold it, in 64 bytes: most of what is asked of a run is answered
+/// without looking at its blocks, which lie elsewhere in memory.
 #[derive(Debug, Default)]
 pub(super) struct Run {
+    /// The first block.
+    name: u64,
     /// As many as the one who holds most of it has.
     blocks: Vec<u64>,
     /// By target.
@@ -34,6 +37,11 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn blocks(&self) -> &[u64] {
         &self.blocks
+    }
+
+    /// The first block, under which the run is found.
+    pub(super) fn name(&self) -> u64 {
+        self.name
     }
 
     pub(super) fn holders(&self) -> &[Holder] {
@@ -117,7 +125,7 @@ impl Runs {
     /// The run that begins with this block.
     #[inline]
     pub(super) fn find(&self, first: u64) -> Option<u32> {
-        self.table.find(key(first), |run| self[*run].blocks[0] == first).copied()
+        self.table.find(key(first), |run| self[*run].name == first).copied()
     }
 
     /// A run of these blocks, at least one, that nobody holds yet, with room for some more.
@@ -128,8 +136,8 @@ impl Runs {
     }
 
     fn list(&mut self, blocks: Vec<u64>, first: u16) -> u32 {
-        let name = key(blocks[0]);
-        let run = Run { blocks, holders: SmallVec::new(), first };
+        let name = blocks[0];
+        let run = Run { name, blocks, holders: SmallVec::new(), first };
         let at = match self.free.pop() {
             Some(at) => {
                 self.all[at as usize] = run;
@@ -141,7 +149,7 @@ impl Runs {
             }
         };
         let all = &self.all;
-        self.table.insert_unique(name, at, |run| key(all[*run as usize].blocks[0]));
+        self.table.insert_unique(key(name), at, |run| key(all[*run as usize].name));
         at
     }
 
@@ -187,8 +195,8 @@ impl Runs {
     }
 
     fn remove(&mut self, run: u32) {
-        let name = key(self[run].blocks[0]);
-        if let Ok(slot) = self.table.find_entry(name, |r| *r == run) {
+        let name = self[run].name;
+        if let Ok(slot) = self.table.find_entry(key(name), |r| *r == run) {
             slot.remove();
         }
         self.all[run as usize] = Run::default();
