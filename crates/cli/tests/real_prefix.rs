@@ -8,17 +8,17 @@ use meridian_lab::{Answer, Client, Fleet, Gateway, GatewaySpec, LoadSpec, Proces
 
 const REPLICAS: usize = 3;
 
-/// How much higher than round robin's the cached share of the prompt tokens must be, at least.
-/// Fixed beforehand and far below what is seen (24 to 30 points): the shape of the load below was
-/// chosen so that sessions fit in the caches once and round robin has to spread them, the margin
-/// was not.
-const MARGIN: f64 = 0.10;
+/// Policies, and how much higher than round robin's the cached share of the prompt tokens must be, at
+/// least. Far below what is seen, 17 to 24 points for those that follow prefixes alone. Ours weighs them
+/// against load, and moves a session to a server that does nothing where its prefill is short, as it is
+/// here: 12 to 17 points.
+const MARGINS: [(&str, f64); 3] = [("prefix_aware", 0.10), ("skywalker", 0.10), ("meridian", 0.05)];
 
 /// Clients, each with one session at a time. Not a multiple of the replicas: clients that run in
 /// step would bring every session back to the same replica under round robin too.
 const CLIENTS: u32 = 5;
 /// Sessions in all.
-const SESSIONS: u32 = 15;
+const SESSIONS: u32 = 30;
 /// Turns of a session; each sends the whole conversation so far.
 const TURNS: u32 = 4;
 
@@ -75,12 +75,12 @@ async fn cached_share(fleet: &Fleet, policy: &str) -> f64 {
 async fn prefix_policies_find_more_cached_than_round_robin() {
     let fleet = fleet();
     let round_robin = cached_share(&fleet, "round_robin").await;
-    for policy in ["prefix_aware", "skywalker", "meridian"] {
+    for (policy, margin) in MARGINS {
         let share = cached_share(&fleet, policy).await;
         assert!(
-            share >= round_robin + MARGIN,
+            share >= round_robin + margin,
             "{policy} has {share:.3} cached, round robin {round_robin:.3}: \
-             less than {MARGIN} more"
+             less than {margin} more"
         );
     }
 }
