@@ -13,8 +13,8 @@
 //! Memory is bounded by the number of entries (blocks at targets): 8 bytes each for its hash and some
 //! 120 for each run at a target, which in conversations is one in dozens of blocks.
 //!
-//! Deliberately not here: the text of prompts, and what a match is
-//! worth, which is the policy's business.
+//! Deliberately not here: the text of prompts, and what a match is worth, which is the policy's
+//! business.
 
 mod age;
 mod check;

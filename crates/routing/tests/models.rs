@@ -231,7 +231,7 @@ fn run(seed: u64, world: &World) {
     }
 }
 
-// Few targets, much eviction within each and across them: lists of holders only.
+// Few targets, much eviction within each and across them.
 #[test]
 fn index_agrees_with_its_twin_under_eviction() {
     for seed in 0..40 {
@@ -241,7 +241,7 @@ fn index_agrees_with_its_twin_under_eviction() {
     }
 }
 
-// Many targets share short chains: blocks go from list to set and back.
+// Many targets share short chains: a run has many holders, each of another length.
 #[test]
 fn index_agrees_with_its_twin_with_many_holders() {
     for seed in 0..12 {
@@ -254,9 +254,9 @@ fn index_agrees_with_its_twin_with_many_holders() {
     }
 }
 
-// Sets are wide and few (30 here), blocks with ten holders many: most of those stay lists.
+// Long chains that part in many places, held by ten: runs are split for all who hold them.
 #[test]
-fn index_agrees_with_its_twin_when_sets_run_out() {
+fn index_agrees_with_its_twin_when_runs_are_split() {
     for seed in 0..6 {
         let evict = Evict::LeastRecent;
         run(
@@ -266,7 +266,7 @@ fn index_agrees_with_its_twin_when_sets_run_out() {
     }
 }
 
-// Long chains with room for all: the search for the depth passes through all its levels.
+// Long chains with room for all: a chain is a single run, or a few.
 #[test]
 fn index_agrees_with_its_twin_on_long_chains() {
     for seed in 0..6 {
