@@ -5,18 +5,27 @@
 //! of its memory is its own. How many requests a run makes follows from the length of its window,
 //! which a short run before it finds.
 //!
+//! Runs that show growth start when the fleet has been up for a while. A fleet just started has less to
+//! do for a request: conversations are at their first turns, and no index is full.
+//!
 //! Beside it stands Vidur, a simulator of the field in Python, on one trace for both (`peer.rs`).
 
 mod peer;
 mod world;
 
+pub use world::SYSTEMS;
+
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
-use meridian_sim::{Record, run};
+use meridian_base::Time;
+use meridian_sim::{Measure, Record, Running, Sample, run};
 use serde::{Deserialize, Serialize};
 
 /// What is measured, and where it goes.
@@ -28,6 +37,8 @@ pub struct Options {
     pub growth: Vec<u64>,
     /// The system whose growth is shown.
     pub system: String,
+    /// Simulated time before the runs that show growth are measured.
+    pub warmup: Duration,
     /// Requests of the trace that Vidur runs too; 0 leaves it out.
     pub peer: u64,
     /// Where the results go.
@@ -40,6 +51,7 @@ impl Default for Options {
             requests: 20_000,
             growth: vec![10_000, 100_000, 1_000_000],
             system: "skywalker".to_owned(),
+            warmup: Duration::from_secs(6 * 3600),
             peer: 2_000,
             json: PathBuf::from("target/bench/sim.json"),
         }
@@ -53,15 +65,17 @@ pub struct Run {
     pub workload: String,
     /// Who decides.
     pub system: String,
-    /// Requests simulated.
+    /// Requests simulated in the window.
     pub requests: u64,
+    /// Tokens of their prompts.
+    pub prompt_tokens: u64,
     /// Events handled.
     pub events: u64,
     /// Seconds of the processor: the machine may have other work.
     pub seconds: f64,
     /// Simulated seconds.
     pub simulated: f64,
-    /// Peak of resident memory over the process's before the run, in bytes.
+    /// Peak of resident memory over the process's before the window, in bytes.
     pub memory: u64,
     /// Of that, records and samples of the report.
     pub report: u64,
@@ -85,6 +99,8 @@ struct Report {
     runs: Vec<Run>,
 }
 
+/// The figure's own runs are minutes long, from clients that begin.
+const COLD: Duration = Duration::ZERO;
 /// Requests a second on one core that the simulator shall reach.
 const TARGET: f64 = 50_000.0;
 /// The workloads whose growth is shown: one beyond what the fleet can serve, one that it serves.
@@ -98,9 +114,9 @@ const TARGET_RATIO: f64 = 100.0;
 /// When a run fails or the file cannot be written. Without Vidur the table says why.
 pub fn measure(options: &Options) -> anyhow::Result<()> {
     let (mut rows, mut runs) = (Vec::new(), Vec::new());
-    for system in world::SYSTEMS {
+    for system in SYSTEMS {
         let all = (world::WORKLOADS.iter())
-            .map(|(workload, _)| apart(workload, system, options.requests))
+            .map(|(workload, _)| apart(&Cell::new(workload, system, options.requests), COLD))
             .collect::<anyhow::Result<Vec<Run>>>()?;
         for run in &all {
             let name = format!("{}, {system}", run.workload);
@@ -113,6 +129,8 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
         for run in grow(workload, options)? {
             let name = |what| format!("{workload}, {} requests, {what}", run.requests);
             let each = |total: f64| total / run.requests as f64;
+            let prompt = each(run.prompt_tokens as f64);
+            rows.push(row(name("prompts"), "tokens/request", prompt, None));
             rows.push(row(name("time"), "us/request", each(run.seconds * 1e6), None));
             rows.push(row(name("memory, all"), "B/request", each(run.memory as f64), None));
             rows.push(row(name("memory, report"), "B/request", each(run.report as f64), None));
@@ -142,38 +160,77 @@ fn grow(workload: &str, options: &Options) -> anyhow::Result<Vec<Run>> {
     let mut stretch = 1.0;
     for requests in &options.growth {
         let asked = *requests as f64 * stretch;
-        let run = apart(workload, &options.system, asked as u64)?;
+        let cell = Cell::new(workload, &options.system, asked as u64);
+        let run = apart(&cell, options.warmup)?;
         stretch = asked / run.requests as f64;
         runs.push(run);
     }
     Ok(runs)
 }
 
-/// One run in this process, reported as a line of JSON.
+/// What one run simulates, written `WORKLOAD/SYSTEM/REQUESTS`.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    workload: String,
+    system: String,
+    requests: u64,
+}
+
+impl Cell {
+    fn new(workload: &str, system: &str, requests: u64) -> Cell {
+        Cell { workload: workload.to_owned(), system: system.to_owned(), requests }
+    }
+}
+
+impl FromStr for Cell {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Cell> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let requests = parts.get(2).and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+        let (3, Some(requests)) = (parts.len(), requests) else {
+            bail!(
+                "{text:?} is no run: write WORKLOAD/SYSTEM/REQUESTS, as in arena/skywalker/20000"
+            );
+        };
+        Ok(Cell::new(parts[0], parts[1], requests))
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.workload, self.system, self.requests)
+    }
+}
+
+/// One run in this process, measured from `warmup` on and reported as a line of JSON.
 ///
 /// # Errors
 /// When there is no such workload or system.
-pub fn one(workload: &str, system: &str, requests: u64) -> anyhow::Result<()> {
+pub fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
+    let world = |measure| world::scenario(&cell.workload, &cell.system, measure);
     // The short run finds the rate, and brings code and tables into memory.
-    let report = run(world::scenario(workload, system, world::SHORT)?)?;
-    let rate = report.total_requests as f64 / world::SHORT.as_secs_f64();
-    drop(report);
-    let window = std::time::Duration::from_secs_f64(requests as f64 / rate);
-    let scenario = world::scenario(workload, system, window)?;
-    let before = resident("VmRSS")?;
+    let rate = run(world(world::SHORT)?)?.total_requests as f64 / world::SHORT.window.as_secs_f64();
+    let window = Duration::from_secs_f64(cell.requests as f64 / rate);
+    let mut running = Running::new(world(Measure { warmup, window })?)?;
+    running.until(Time::ZERO + warmup);
+    let (before, events) = (resident("VmRSS")?, running.events());
     let start = processor()?;
-    let report = run(scenario)?;
+    running.until(Time::MAX);
     let seconds = processor()? - start;
+    // Taking a world apart costs as much after a short window as after a long one.
+    let report = running.end();
     ensure!(report.violations.is_empty(), "broken invariants: {:?}", report.violations);
     let records = report.requests.len() * size_of::<Record>();
-    let samples = report.samples.len() * size_of::<meridian_sim::Sample>();
+    let samples = report.samples.len() * size_of::<Sample>();
     let run = Run {
-        workload: workload.to_owned(),
-        system: system.to_owned(),
-        requests: report.total_requests,
-        events: report.events,
+        workload: cell.workload.clone(),
+        system: cell.system.clone(),
+        requests: report.requests.len() as u64,
+        prompt_tokens: report.requests.iter().map(|r| u64::from(r.prompt_tokens)).sum(),
+        events: report.events - events,
         seconds,
-        simulated: report.ended.as_secs_f64(),
+        simulated: (report.ended - warmup).as_secs_f64(),
         memory: resident("VmHWM")?.saturating_sub(before),
         report: (records + samples) as u64,
     };
@@ -182,10 +239,11 @@ pub fn one(workload: &str, system: &str, requests: u64) -> anyhow::Result<()> {
 }
 
 /// One run in a process of its own.
-fn apart(workload: &str, system: &str, requests: u64) -> anyhow::Result<Run> {
+fn apart(cell: &Cell, warmup: Duration) -> anyhow::Result<Run> {
     let program = std::env::current_exe().context("this program's own path is unknown")?;
-    let cell = format!("{workload}/{system}/{requests}");
-    let out = Command::new(program).args(["bench", "sim", "--cell", &cell]).output()?;
+    let warmup = format!("{}s", warmup.as_secs_f64());
+    let args = ["bench", "sim", "--cell", &cell.to_string(), "--warmup", &warmup];
+    let out = Command::new(program).args(args).output()?;
     let error = String::from_utf8_lossy(&out.stderr);
     ensure!(out.status.success(), "the run {cell} failed: {error}");
     serde_json::from_slice(&out.stdout).with_context(|| format!("the run {cell} said no result"))
@@ -265,4 +323,32 @@ fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
     }
     let json = serde_json::to_string_pretty(report)?;
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Runs have names that are read as they are written; what is none is told how it is written.
+    #[test]
+    fn cells() {
+        let cell: Cell = "arena/skywalker/20000".parse().unwrap();
+        assert_eq!(cell.to_string(), "arena/skywalker/20000");
+        for bad in ["", "arena", "arena/skywalker", "arena/skywalker/x", "a/b/0", "a/b/1/2"] {
+            let error = bad.parse::<Cell>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}")) && error.contains("WORKLOAD/"), "{error}");
+        }
+    }
+
+    // What there is no world of is named, with those that there are.
+    #[test]
+    fn unknown_worlds() {
+        let wrong = [("opera", "skywalker", "\"arena\""), ("arena", "highwalker", "\"skywalker\"")];
+        for (workload, system, known) in wrong {
+            let result = world::scenario(workload, system, world::SHORT);
+            let error = result.err().expect("no such world").to_string();
+            assert!(error.contains("opera") || error.contains("highwalker"), "{error}");
+            assert!(error.contains(known), "{error}");
+        }
+    }
 }

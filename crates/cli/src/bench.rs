@@ -5,7 +5,7 @@ mod load;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use meridian_bench::{
     decision, digests, flowspeed, forward, mock, parity, planspeed, race, simspeed,
 };
@@ -175,11 +175,16 @@ struct Sim {
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
     /// Requests of the runs that show growth
-    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000")]
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000",
+          value_parser = clap::value_parser!(u64).range(1..))]
     growth: Vec<u64>,
     /// System whose growth is shown
-    #[arg(long, default_value = "skywalker")]
+    #[arg(long, default_value = "skywalker", value_parser = simspeed::SYSTEMS)]
     system: String,
+    /// Simulated time before the runs that show growth are measured: until then conversations grow
+    /// longer and indexes fill up
+    #[arg(long, default_value = "6h", value_parser = seconds)]
+    warmup: Duration,
     /// Requests of the trace that Vidur runs too; 0 leaves Vidur out
     #[arg(long, default_value_t = 2000)]
     peer: u64,
@@ -193,15 +198,18 @@ struct Sim {
 
 impl Sim {
     fn run(self) -> anyhow::Result<()> {
-        let Some(cell) = self.cell else {
-            let Sim { requests, growth, system, peer, json, .. } = self;
-            return simspeed::measure(&simspeed::Options { requests, growth, system, peer, json });
-        };
-        let parts: Vec<&str> = cell.split('/').collect();
-        let [workload, system, requests] = parts[..] else {
-            bail!("--cell {cell:?} is not WORKLOAD/SYSTEM/REQUESTS");
-        };
-        simspeed::one(workload, system, requests.parse()?)
+        let Sim { requests, growth, system, warmup, peer, json, cell } = self;
+        match cell {
+            Some(cell) => simspeed::one(&cell.parse()?, warmup),
+            None => simspeed::measure(&simspeed::Options {
+                requests,
+                growth,
+                system,
+                warmup,
+                peer,
+                json,
+            }),
+        }
     }
 }
 
@@ -259,14 +267,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// A duration with its unit: 250ms, 15s, 2m.
+/// A duration with its unit: 250ms, 15s, 2m, 6h.
 fn seconds(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" => 60.0,
-        _ => return Err(format!("{text:?} has no unit: write 250ms, 15s or 2m")),
+        "h" => 3600.0,
+        _ => return Err(format!("{text:?} has no unit: write 250ms, 15s, 2m or 6h")),
     };
     let number: f64 = digits.parse().map_err(|_| format!("{text:?} is no duration"))?;
     Duration::try_from_secs_f64(number * scale).map_err(|_| format!("{text:?} is no duration"))
@@ -282,7 +291,8 @@ mod tests {
         assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(seconds("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
-        for bad in ["5", "s", "-1s", "5h", "1e400s", ""] {
+        assert_eq!(seconds("6h"), Ok(Duration::from_secs(21_600)));
+        for bad in ["5", "s", "-1s", "5d", "1e400s", ""] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
     }

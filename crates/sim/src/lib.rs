@@ -34,6 +34,7 @@ mod queue;
 mod replica;
 mod report;
 mod rules;
+mod running;
 mod scale;
 mod scenario;
 pub mod swarm;
@@ -42,9 +43,10 @@ mod twin;
 mod world;
 
 pub use report::{Fate, Record, Report, Sample};
+pub use running::{Running, run, run_twin};
 pub use scenario::{
     Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Region,
     Scenario, Source, System, Topology, Wan,
 };
 pub use twin::Twin;
-pub use world::{Impossible, run, run_twin};
+pub use world::Impossible;

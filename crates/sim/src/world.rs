@@ -90,26 +90,6 @@ pub(crate) struct World {
     pub(crate) report: Report,
 }
 
-/// Runs a scenario to its end.
-///
-/// # Errors
-/// When the scenario contradicts itself.
-pub fn run(scenario: Scenario) -> Result<Report, Impossible> {
-    let mut world = World::new(scenario, None)?;
-    world.turn();
-    Ok(world.close())
-}
-
-/// The same, doing in addition what the drivers of a live run do.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_twin(scenario: Scenario, twin: Twin) -> Result<Report, Impossible> {
-    let mut world = World::new(scenario, Some(twin))?;
-    world.turn();
-    Ok(world.close())
-}
-
 impl World {
     pub(crate) fn new(scenario: Scenario, twin: Option<Twin>) -> Result<World, Impossible> {
         validate(&scenario)?;
@@ -245,19 +225,20 @@ impl World {
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
     }
 
-    pub(crate) fn turn(&mut self) {
-        while let Some((at, event)) = self.queue.pop() {
-            self.now = at;
-            if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
-                continue;
-            }
-            self.report.ended = at;
-            self.report.events += 1;
-            self.happen(event);
-            if self.paranoid {
-                self.check();
-            }
+    /// The next event; false when there is none.
+    pub(crate) fn turn(&mut self) -> bool {
+        let Some((at, event)) = self.queue.pop() else { return false };
+        self.now = at;
+        if at > self.end && self.flights.len() == 0 && self.idle_after_end(&event) {
+            return true;
         }
+        self.report.ended = at;
+        self.report.events += 1;
+        self.happen(event);
+        if self.paranoid {
+            self.check();
+        }
+        true
     }
 
     /// Events that only keep the world going are dropped once nothing is under way.

@@ -1,6 +1,7 @@
 //! Worlds drawn from seeds keep their invariants, and repeat.
 
-use meridian_sim::{run, swarm};
+use meridian_base::Time;
+use meridian_sim::{Running, run, swarm};
 
 /// Seeds that once broke an invariant, and a few that never did. The number stands first.
 const SEEDS: &str = include_str!("seeds.txt");
@@ -29,4 +30,19 @@ fn seeds_repeat() {
     let [first, again, other] = [1, 1, 2].map(|s| run(swarm::scenario(s)).expect("possible"));
     assert_eq!(first, again);
     assert_ne!(first, other);
+}
+
+// Stopped ten times on the way, a run shows what it shows at once, and what it has done so far.
+#[test]
+fn pieces_make_a_whole() {
+    let mut pieces = Running::new(swarm::scenario(1)).expect("possible");
+    let handled = (1..=10).map(|step| {
+        pieces.until(Time::from_millis(step * 900));
+        pieces.events()
+    });
+    let handled: Vec<u64> = handled.collect();
+    assert!(handled.is_sorted() && handled[0] < handled[9], "{handled:?}");
+    let report = pieces.end();
+    assert!(report.events > handled[9], "loads go on for 10 s or longer");
+    assert_eq!(report, run(swarm::scenario(1)).expect("possible"));
 }

@@ -19,17 +19,21 @@ pub(super) const WORKLOADS: [(&str, [&str; 3]); 4] = [
     ("mixed-tree", ["tree4", "tree2", "tree2"]),
 ];
 /// Policies by name: the first central, as a cloud's load balancer; the others a gateway a region.
-pub(super) const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
-/// Window of the run that finds the rate.
-pub(super) const SHORT: Duration = Duration::from_secs(600);
+pub const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
+/// Of the run that finds the rate.
+pub(super) const SHORT: Measure =
+    Measure { warmup: Duration::ZERO, window: Duration::from_secs(600) };
 /// Replicas of each region.
 const REPLICAS: usize = 4;
 
-/// `workload` under `system` for `window`.
-pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow::Result<Scenario> {
+/// `workload` under `system`.
+pub(super) fn scenario(workload: &str, system: &str, measure: Measure) -> anyhow::Result<Scenario> {
     let found = WORKLOADS.iter().find(|(name, _)| *name == workload);
-    let (_, generators) = found.with_context(|| format!("no workload {workload}"))?;
-    ensure!(SYSTEMS.contains(&system), "no system {system}: use one of {SYSTEMS:?}");
+    let (_, generators) = found.with_context(|| {
+        let names = WORKLOADS.map(|(name, _)| name);
+        format!("no workload {workload:?}: use one of {names:?}")
+    })?;
+    ensure!(SYSTEMS.contains(&system), "no system {system:?}: use one of {SYSTEMS:?}");
     let loads: anyhow::Result<_> =
         generators.iter().enumerate().map(|(region, name)| load(region, name)).collect();
     let central = system == SYSTEMS[0];
@@ -49,7 +53,7 @@ pub(super) fn scenario(workload: &str, system: &str, window: Duration) -> anyhow
         loads: loads?,
         faults: Vec::new(),
         autoscaler: None,
-        measure: Measure { warmup: Duration::ZERO, window },
+        measure,
         paranoid: false,
     })
 }

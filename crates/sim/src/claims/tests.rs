@@ -42,7 +42,7 @@ fn forgetful(policy: &str) -> Scenario {
 fn lies(scenario: Scenario, untold: bool) -> Vec<String> {
     let mut world = World::new(scenario, None).expect("a possible scenario");
     world.untold = untold;
-    world.turn();
+    while world.turn() {}
     world.close().violations
 }
 
