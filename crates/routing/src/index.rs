@@ -28,7 +28,7 @@ mod spec;
 
 use age::Ages;
 use meridian_base::{Duration, Time};
-use order::{NONE, Orders};
+use order::{Hold, NONE, Orders};
 use recall::Changes;
 pub(crate) use recall::Recalled;
 use runs::Runs;
@@ -89,7 +89,7 @@ impl PrefixIndex {
         }
         let is_old = |index: &Self, hold: u32| index.ages.is_old(index.orders[hold].used);
         while let Some(hold) = self.orders.oldest(target).filter(|h| is_old(self, *h)) {
-            self.shorten(hold, 0);
+            self.give(hold, usize::MAX);
         }
     }
 
@@ -109,14 +109,10 @@ impl PrefixIndex {
         let (depth, last) = self.deepest(blocks, target);
         let Some(last) = last.filter(|last| last.agreed == last.len) else { return 0 };
         let (mut left, mut hold) = (depth, last.hold);
-        while left > keep as usize && self.orders[hold].children == 0 {
-            let (len, parent) = (self.held_of(hold), self.orders[hold].parent);
-            let start = left - len;
-            self.shorten(hold, (keep as usize).saturating_sub(start));
-            (left, hold) = (start.max(keep as usize), parent);
-            if hold == NONE {
-                break;
-            }
+        while hold != NONE && left > keep as usize && self.orders[hold].children == 0 {
+            let parent = self.orders[hold].parent;
+            left -= self.give(hold, left - keep as usize);
+            hold = parent;
         }
         (depth - left) as u32
     }
@@ -172,21 +168,19 @@ impl PrefixIndex {
         while left > 0
             && let Some(oldest) = self.orders.oldest(target)
         {
-            let len = self.held_of(oldest);
-            self.shorten(oldest, len.saturating_sub(left));
-            left = left.saturating_sub(len);
+            left -= self.give(oldest, left);
         }
     }
 
-    /// Leaves so many blocks of a hold, fewer than it has. Nothing may hang from it.
-    fn shorten(&mut self, hold: u32, len: usize) {
-        let (run, target) = (self.orders[hold].run, self.orders[hold].target);
-        let held = self.held_of(hold);
+    /// Takes up to `most` blocks off the end of a hold, from which nothing may hang. Returns how many.
+    fn give(&mut self, hold: u32, most: usize) -> usize {
+        let Hold { run, target, .. } = self.orders[hold];
         self.changes.count(self.runs[run].name());
-        self.runs.shorten(run, target, len);
-        self.orders.lost(target, held - len);
-        if len == 0 {
+        let (given, left) = self.runs.shorten(run, target, most);
+        self.orders.lost(target, given);
+        if left == 0 {
             self.orders.exit(hold);
         }
+        given
     }
 }

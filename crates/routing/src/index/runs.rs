@@ -176,22 +176,25 @@ impl Runs {
         }
     }
 
-    /// A holder holds less than before, or nothing. What nobody holds any more goes.
-    pub(super) fn shorten(&mut self, run: u32, target: u16, len: usize) {
+    /// Takes up to `most` blocks off the end of what a target holds, which is some. What nobody holds
+    /// any more goes. Returns how many were taken, and how many are left.
+    pub(super) fn shorten(&mut self, run: u32, target: u16, most: usize) -> (usize, usize) {
         let there = &mut self.all[run as usize];
-        let Ok(place) = there.place(target) else { return };
-        match len {
+        let Ok(place) = there.place(target) else { return (0, 0) };
+        let held = there.holders[place].len as usize;
+        let (taken, left) = (held.min(most), held.saturating_sub(most));
+        match left {
             0 => drop(there.holders.remove(place)),
-            len => there.holders[place].len = len as u32,
+            left => there.holders[place].len = left as u32,
         }
         let longest = there.longest();
-        if longest == 0 {
-            return self.remove(run);
-        }
         there.blocks.truncate(longest);
-        if longest * 2 < there.blocks.capacity() {
-            there.blocks.shrink_to_fit();
+        match longest {
+            0 => self.remove(run),
+            longest if longest * 2 < there.blocks.capacity() => there.blocks.shrink_to_fit(),
+            _ => {}
         }
+        (taken, left)
     }
 
     fn remove(&mut self, run: u32) {
