@@ -87,7 +87,7 @@ fn one(args: &Args, entry: &Entry, dir: PathBuf) -> anyhow::Result<Outcome> {
             eprintln!("{}: {done}/{of} {what}", entry.name);
         }
     };
-    let options = Options { seeds, quick, live, file: args.file.clone() };
+    let options = Options { seeds, quick, live, file: args.file.clone(), out: Some(dir.clone()) };
     let outcome = experiment::run(entry, options, &experiment::runner::simulate, &progress);
     bar.finish_and_clear();
     let outcome = outcome?;

@@ -145,6 +145,7 @@ fn errors() {
     std::fs::write(&file, "hello\n").expect("a folder");
     assert!(fails(&["stats", &file]).contains("--from"));
     assert!(fails(&["stats", &folder.file("none")]).contains("cannot open"));
+    assert!(fails(&["stats", "wildchat"]).contains("--generator wildchat"));
     assert!(fails(&["stats"]).contains("--generator"));
     assert!(fails(&["stats", "--generator", "sesions"]).contains("workload list"));
     let unknown = ["write", "--generator", "sessions", "--set", "turn=3"];

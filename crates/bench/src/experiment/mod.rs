@@ -66,6 +66,9 @@ pub struct Options {
     pub live: bool,
     /// A file in place of the experiment's own: other systems, fleets, workloads.
     pub file: Option<PathBuf>,
+    /// The folder that the results will go to. It is made before anything runs: an hour's results are
+    /// not to be lost for want of it.
+    pub out: Option<PathBuf>,
 }
 
 /// What an experiment's code is given.
@@ -156,7 +159,11 @@ pub fn run(
             bail!("--live: {} has no part on real processes; leave it out", entry.name)
         }
     };
-    let Options { quick, live, .. } = options;
+    let Options { quick, live, out, .. } = options;
+    if let Some(dir) = out {
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("--out {}: cannot make this folder", dir.display()))?;
+    }
     let context = Context { spec, seeds, quick, simulate, progress };
     let findings = code(&context).with_context(|| from)?;
     Ok(Outcome { name: entry.name, spec: context.spec, seeds, quick, live, findings })

@@ -153,6 +153,16 @@ fn options_are_kept() {
     assert!(live.contains("leave it out"), "{live}");
 }
 
+// Where the results cannot go is found out before the runs, which would be lost.
+#[test]
+fn no_folder() {
+    let out = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/results").into());
+    let options = Options { out, ..Options::default() };
+    let error = run(&ENTRY, options, &|_| panic!("it runs"), &|_, _, _| ()).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.starts_with("--out") && error.contains("Cargo.toml/results"), "{error}");
+}
+
 // What is written down: the page links every plot that is there, and the file for programs reads
 // back in the published form.
 #[test]

@@ -8,6 +8,7 @@ use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use meridian_bench::trace_file::{self, TraceReader};
+use meridian_workload::find_generator;
 use meridian_workload::trace::{Format, ReadOptions};
 
 /// A trace to read.
@@ -47,14 +48,23 @@ impl Source {
         let file = self.file.as_deref().context("name the trace, or - for standard input")?;
         let input: Box<dyn BufRead> = match file == Path::new("-") {
             true => Box::new(io::stdin().lock()),
-            false => {
-                trace_file::open(file).with_context(|| format!("cannot open {}", self.name()))?
-            }
+            false => trace_file::open(file).with_context(|| cannot_open(file))?,
         };
         let Source { from_block_tokens: block_tokens, lenient, .. } = *self;
         let options = ReadOptions { block_tokens, lenient, ..ReadOptions::default() };
         trace_file::reader(input, self.from, &options)
             .with_context(|| format!("{} (--from names a format)", self.name()))
+    }
+}
+
+/// What to say of a trace that is not there. Who asks for `stats wildchat` means the generator.
+fn cannot_open(file: &Path) -> String {
+    let name = file.display();
+    match file.to_str().and_then(find_generator) {
+        Some(_) => {
+            format!("cannot open {name}; for the generator: --generator {name} (stats, write)")
+        }
+        None => format!("cannot open {name}"),
     }
 }
 
