@@ -26,7 +26,7 @@ use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use cases::{CASES, Case};
-use peers::System;
+use peers::{Binaries, System};
 use results::{Race, Sample};
 
 /// A race.
@@ -34,6 +34,8 @@ use results::{Race, Sample};
 pub struct Options {
     /// Binary of the gateway under test, which also brings the mock.
     pub meridian: PathBuf,
+    /// Binary of an earlier build, measured in the same rounds.
+    pub before: Option<PathBuf>,
     /// Rounds after the warm-up.
     pub rounds: u32,
     /// Length of one measurement.
@@ -58,11 +60,12 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     wrk::write_script(&dir)?;
 
     let mut mock = peers::start_mock(&options.meridian, &dir)?;
-    let names = peers::names(&options.only)?;
+    let binaries = Binaries { meridian: &options.meridian, before: options.before.as_deref() };
+    let names = peers::names(&options.only, options.before.is_some())?;
     let mut systems = Vec::new();
     for name in names {
         eprintln!("starting {name}");
-        let system = peers::start(name, &options.meridian, &mock.address, &dir)?;
+        let system = peers::start(name, binaries, &mock.address, &dir)?;
         system.check(&dir)?;
         systems.push(system);
     }

@@ -225,6 +225,9 @@ struct Race {
     /// Binary of the gateway under test [default: this one]
     #[arg(long)]
     meridian: Option<PathBuf>,
+    /// Binary of an earlier build, to measure in the same rounds and compare with
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Rounds after the warm-up
     #[arg(long, default_value_t = 5)]
     rounds: u32,
@@ -259,6 +262,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 Some(path) => path,
                 None => std::env::current_exe().context("this program's own path is unknown")?,
             },
+            before: race.before,
             rounds: race.rounds,
             each: race.each,
             only: race.only,

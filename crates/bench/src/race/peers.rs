@@ -19,8 +19,9 @@ const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
 const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
 const SMG: &str = include_str!("../../peers/smg.sh");
 
-/// Every system, in the order of the table.
-const NAMES: [&str; 5] = ["direct", "nginx", "sglang-router", "smg", "meridian"];
+/// Every system, in the order of the table. `before` is an earlier build of Meridian, which runs when
+/// its binary is given.
+const NAMES: [&str; 6] = ["direct", "nginx", "sglang-router", "smg", "before", "meridian"];
 
 /// How long a system may take to answer for the first time.
 const START: Duration = Duration::from_secs(60);
@@ -68,12 +69,26 @@ impl System {
     }
 }
 
-/// The systems named in `only`, or all.
-pub(super) fn names(only: &[String]) -> anyhow::Result<Vec<&'static str>> {
+/// The binaries of Meridian that take part.
+#[derive(Clone, Copy)]
+pub(super) struct Binaries<'a> {
+    /// The build under test.
+    pub(super) meridian: &'a Path,
+    /// An earlier build to compare with.
+    pub(super) before: Option<&'a Path>,
+}
+
+/// The systems named in `only`, or all that can run.
+pub(super) fn names(only: &[String], before: bool) -> anyhow::Result<Vec<&'static str>> {
     if let Some(unknown) = only.iter().find(|n| !NAMES.contains(&n.as_str())) {
         bail!("system {unknown:?} is unknown: use some of {}", NAMES.join(", "));
     }
-    let wanted = |name: &&str| only.is_empty() || only.iter().any(|n| n == *name);
+    let asked = only.iter().any(|name| name == "before");
+    ensure!(before || !asked, "system \"before\" needs a binary: name one with --before");
+    let wanted = |name: &&str| match *name {
+        "before" => before,
+        name => only.is_empty() || only.iter().any(|n| n == name),
+    };
     Ok(NAMES.into_iter().filter(wanted).collect())
 }
 
@@ -89,7 +104,7 @@ pub(super) fn start_mock(meridian: &Path, dir: &Path) -> anyhow::Result<System> 
 /// Starts the system `name` in front of the replica at `replica`, and waits for its first answer.
 pub(super) fn start(
     name: &'static str,
-    meridian: &Path,
+    binaries: Binaries<'_>,
     replica: &str,
     dir: &Path,
 ) -> anyhow::Result<System> {
@@ -101,7 +116,11 @@ pub(super) fn start(
         "nginx" => nginx(replica, dir),
         "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replica, dir),
         "smg" => python("smg", "1.13.0", SMG, replica, dir),
-        _ => gateway(meridian, replica, dir),
+        "before" => {
+            let binary = binaries.before.context("no earlier binary: name one with --before")?;
+            gateway(name, binary, replica, dir)
+        }
+        _ => gateway(name, binaries.meridian, replica, dir),
     };
     let (version, address, mut process) =
         started.with_context(|| format!("{name} cannot take part"))?;
@@ -130,12 +149,12 @@ fn nginx(replica: &str, dir: &Path) -> anyhow::Result<Started> {
     Ok((version(program, "-v")?, format!("127.0.0.1:{port}"), process))
 }
 
-fn gateway(meridian: &Path, replica: &str, dir: &Path) -> anyhow::Result<Started> {
-    let path = dir.join("meridian.yaml");
+fn gateway(name: &str, meridian: &Path, replica: &str, dir: &Path) -> anyhow::Result<Started> {
+    let path = dir.join(format!("{name}.yaml"));
     std::fs::write(&path, MERIDIAN.replace("@REPLICA@", replica))?;
     let mut command = Command::new(meridian);
     command.arg("gateway").arg("-c").arg(path);
-    let mut process = Process::start(command, dir.join("meridian.log"))?;
+    let mut process = Process::start(command, dir.join(format!("{name}.log")))?;
     let address = process.wait(START, listening)?;
     let program = meridian.display().to_string();
     Ok((version(&program, "--version")?, address, process))

@@ -42,6 +42,9 @@ impl Spread {
     }
 }
 
+/// Most that a figure may be of an earlier build's, which covers what rounds differ by.
+const NO_SLOWER: f64 = 1.05;
+
 /// What is measured in a case.
 type Field = fn(&Sample) -> f64;
 
@@ -112,6 +115,12 @@ impl Race {
             self.paired("sse_c32", vs("nginx"), cpu),
             1.5,
         );
+        for (name, case) in [("plain", "plain_c32"), ("SSE", "sse_c32"), ("64 KB", "64k_c32")] {
+            let ratio = self.paired(case, vs("before"), cpu);
+            at_most(&format!("CPU a request, {name} c=32, to before's"), ratio, NO_SLOWER);
+        }
+        let p50 = |s: [&Sample; 3]| s[0].p50_us / s[1].p50_us;
+        at_most("p50, SSE c=1, to before's", self.paired("sse_c1", vs("before"), p50), NO_SLOWER);
         let memory = self.memory.get("meridian").map(|(_, peak)| *peak as f64 / 1e6);
         at_most("peak memory, MB", memory.and_then(|mb| Spread::of(vec![mb])), 50.0);
         let mut at_least = |name: &str, value: Option<Spread>, target: f64| {

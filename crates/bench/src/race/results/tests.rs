@@ -43,6 +43,25 @@ fn targets_follow_the_ratios() {
     assert_eq!(missed(&race(1000.0)), 6);
 }
 
+// With an earlier build in the race there are four targets more, and a build that costs a tenth more
+// than the earlier one misses those about its cost.
+#[test]
+fn an_earlier_build_is_compared_with() {
+    let beside = |before: f64| {
+        let mut race = race(44.0);
+        for case in &CASES {
+            for drift in [1.0, 2.0, 3.0] {
+                let cost = before * drift;
+                race.add("before", case, sample((100.0 + before) * drift, 1e6 / cost, cost));
+            }
+        }
+        let targets = race.targets().into_iter().filter(|t| t.0.ends_with("before's"));
+        targets.map(|t| t.3).collect::<Vec<_>>()
+    };
+    assert_eq!(beside(44.0), [true; 4]);
+    assert_eq!(beside(40.0), [false, false, false, true]);
+}
+
 // A peer that adds less than the noise is taken to add a microsecond, not a negative time.
 #[test]
 fn nothing_is_faster_than_direct() {
