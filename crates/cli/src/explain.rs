@@ -38,6 +38,9 @@ fn print(e: &Explanation) {
         "{}: {} picked {picked} ({}), attempt {}{resumed}",
         e.id, e.policy, e.reason, e.attempt
     );
+    if e.logged_as != e.id {
+        println!("  in the gateway's log: {}", e.logged_as);
+    }
     for c in &e.candidates {
         println!("  {}", line(c));
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{Look, Reread, Unread};
-use meridian_wire::config::{self, ConfigError, Gateway as Config};
+use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 
 use crate::residency::Rules;
 use crate::shared::Shared;
@@ -33,10 +33,12 @@ impl From<Config> for Given {
     }
 }
 
-/// The sections `tenants` and `residency`.
+/// The sections `tenants`, `tell_clients` and `residency`.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tenants: Tenants,
+    /// Answers tell clients of prefix matches and of the fleet.
+    pub(crate) tells: bool,
     pub(crate) rules: Rules,
     /// As they were written.
     pub(crate) written: (Vec<config::Tenant>, config::Residency),
@@ -48,6 +50,7 @@ impl Access {
     pub(crate) fn new(config: &Config) -> Result<Access, ConfigError> {
         Ok(Access {
             tenants: Tenants::new(&config.tenants),
+            tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
             written: (config.tenants.clone(), config.residency.clone()),
             others: Vec::new(),
@@ -88,7 +91,7 @@ fn others(a: &Config, b: &Config) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     let differs = |name: &&String| a.get(*name) != b.get(*name);
-    let counts = |name: &&String| ["tenants", "residency"].contains(&name.as_str());
+    let counts = |name: &&String| ["tenants", "tell_clients", "residency"].contains(&name.as_str());
     names.into_iter().filter(|name| differs(name) && !counts(name)).cloned().collect()
 }
 

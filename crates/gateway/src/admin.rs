@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use meridian_base::ReplicaId;
 use meridian_routing::{Input, State};
 use meridian_wire::admin::{AddReplica, Replica, Status};
+use meridian_wire::config::TellClients;
 use meridian_wire::openai::Endpoint;
 
 use crate::body::Body;
@@ -199,7 +200,9 @@ pub(crate) fn state(state: State, is_found: bool) -> &'static str {
 
 fn config(shared: &Shared) -> Response<Body> {
     let mut config = shared.config.clone();
-    (config.tenants, config.residency) = shared.access.now().written.clone();
+    let access = shared.access.now();
+    (config.tenants, config.residency) = access.written.clone();
+    config.tell_clients = Some(if access.tells { TellClients::All } else { TellClients::Nothing });
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);
     }

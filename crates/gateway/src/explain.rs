@@ -149,6 +149,7 @@ fn explanation(
     let peer = |id: PeerId| shared.peers.as_ref().map_or_else(|| id.to_string(), |p| p.name(id));
     Explanation {
         id: shown.to_owned(),
+        logged_as: shared.ids.show(decision.id),
         policy: routing.config().policy.name.to_owned(),
         attempt: decision.attempt,
         resumed: decision.resumed,

@@ -76,6 +76,14 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     }
 }
 
+/// Takes out of an answer's headers what tells of prefix matches and of the fleet. The region stays:
+/// it says where a request was served.
+pub(crate) fn hide(headers: &mut HeaderMap) {
+    for name in [&REPLICA, &PEER, &REASON, &PREFIX_MATCH, &ORCA] {
+        headers.remove(name);
+    }
+}
+
 /// Whether an answer is one JSON object, and so no stream of events, whatever was asked for.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::body::{Body, Parts};
 use crate::collect::{Collected, collect};
 use crate::headers;
 use crate::peers::Report;
-use crate::pins::Home;
+use crate::pins::{Home, ResponseKey};
 use crate::refuse::{Refusal, json};
 use crate::residency::{Permitted, permitted};
 use crate::resume::continue_chats;
@@ -116,7 +116,8 @@ async fn generate(
     let reading = shared.reading.of(shared.isolates().then_some(tenant));
     let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
     let model = model(shared, endpoint, &info, &origin)?;
-    let home = home(shared, &info)?;
+    let home = home(shared, &info, tenant, strict(access, &origin))?;
+    let tells = access.tells || matches!(origin, Origin::Peer { .. });
     if matches!(&origin, Origin::Peer { marks, .. } if marks.continues)
         && !continue_chats(shared, model)
     {
@@ -145,6 +146,9 @@ async fn generate(
         dry_run: false,
     };
     if asks_dry_run(&parts.headers) {
+        if !tells {
+            return Err(Refusal::no_dry_run());
+        }
         request.dry_run = true;
         return Ok(crate::explain::dry_run(shared, request));
     }
@@ -179,6 +183,8 @@ async fn generate(
         deadline,
         home,
         continues: false,
+        tells,
+        tenant_hash: tenant,
         residence,
         permitted: Permitted { peers, places, pinned },
         report: match origin {
@@ -288,11 +294,24 @@ fn deadline(shared: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Tim
     Some(shared.driver.clock.now() + left)
 }
 
+/// Whether a client may continue only responses that this gateway knows as its tenant's. Of a
+/// forwarded request the first gateway has seen to that.
+fn strict(access: &Access, origin: &Origin) -> bool {
+    access.tenants.are_named() && matches!(origin, Origin::Client(_))
+}
+
 /// Where the state lives that a request goes on with.
-fn home(shared: &Shared, info: &RequestInfo) -> Result<Option<Home>, Refusal> {
+fn home(
+    shared: &Shared,
+    info: &RequestInfo,
+    tenant: u64,
+    strict: bool,
+) -> Result<Option<Home>, Refusal> {
     let Some(previous) = &info.previous_response_id else { return Ok(None) };
-    match shared.pins.get(shared.hash(Some(previous.as_bytes()))) {
+    let pin = ResponseKey { tenant, response: shared.hash(Some(previous.as_bytes())) };
+    match shared.pins.get(pin) {
         Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None)),
+        None if strict => Err(Refusal::unknown_response()),
         home => Ok(home),
     }
 }

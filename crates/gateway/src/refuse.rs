@@ -105,6 +105,28 @@ impl Refusal {
         )
     }
 
+    /// To a client that is not told of the fleet.
+    pub(crate) fn no_dry_run() -> Refusal {
+        Refusal::new(
+            StatusCode::FORBIDDEN,
+            "dry_run_off",
+            "dry runs are off for clients (`tell_clients: nothing`); leave out x-meridian-dry-run, or ask the operator",
+        )
+    }
+
+    /// No response of this id is known as the tenant's: the same for one of another tenant and for
+    /// one that never was.
+    pub(crate) fn unknown_response() -> Refusal {
+        Refusal {
+            param: Some("previous_response_id"),
+            ..Refusal::new(
+                StatusCode::NOT_FOUND,
+                "previous_response_not_found",
+                "this gateway knows no response of this id for this API key; send the whole conversation",
+            )
+        }
+    }
+
     pub(crate) fn unknown_model() -> Refusal {
         Refusal {
             param: Some("model"),

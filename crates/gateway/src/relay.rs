@@ -24,7 +24,7 @@ use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::limits::Permit;
 use crate::peers::{Leg, LegEnd, Report};
-use crate::pins::Home;
+use crate::pins::{Home, ResponseKey};
 use crate::resume::{Going, Gone, Resume, go_on};
 use crate::route::{Job, Sending, source, undoes};
 use crate::upstream::Flow;
@@ -38,6 +38,8 @@ pub(crate) struct Follow {
     /// The end of the connection would pass for the end of the answer.
     until_close: bool,
     model: ModelId,
+    /// The keyed hash of the tenant's name.
+    tenant: u64,
     source: Source,
     /// Of an answer for a peer.
     report: Option<Arc<Report>>,
@@ -221,7 +223,11 @@ impl Relay {
             follow.shared.ratios.learn(follow.model, follow.prompt_bytes, usage.prompt_tokens);
         }
         if let Some(id) = &summary.response_id {
-            follow.shared.pins.set(follow.shared.hash(Some(id.as_bytes())), follow.source.home);
+            let response = follow.shared.hash(Some(id.as_bytes()));
+            follow
+                .shared
+                .pins
+                .set(ResponseKey { tenant: follow.tenant, response }, follow.source.home);
         }
         let Summary { reply, rest, .. } = summary;
         let reply = later.map_or(reply, |resume| resume.thread.text().map(<[u8]>::to_vec));
@@ -348,6 +354,7 @@ impl Follow {
             streams,
             until_close,
             model: job.model,
+            tenant: job.tenant_hash,
             source,
             report: job.report.clone(),
             prompt: None,

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use meridian_base::ModelId;
+use meridian_base::{ModelId, RequestId};
 use meridian_routing::Outcome;
 use meridian_wire::admin::EngineName;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
@@ -110,6 +110,7 @@ pub(crate) async fn go_on(
     ticket: Ticket,
     verdict: Verdict,
 ) -> Gone {
+    let id = ticket.id;
     let (sending, begun) = match begin(&shared, &resume.job, &ticket, verdict).await {
         Ok(begun) => begun,
         Err(ended) => {
@@ -120,25 +121,25 @@ pub(crate) async fn go_on(
                 // Its ticket goes with the gateway.
                 Ended::Draining => {}
             }
-            return nowhere(&shared, &resume);
+            return nowhere(&shared, id);
         }
     };
     let head = &begun.head;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
-            request = ?resume.job.shown_id, status = %head.status,
+            request = shared.ids.show(id), status = %head.status,
             "a stream was to be gone on with, and the engine does not do it"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&shared, &resume);
+        return nowhere(&shared, id);
     }
     check_kept(&shared, &resume.job.residence, &sending.target, &begun.head.headers);
     shared.metrics.resumed("went_on");
     Gone::On { resume, ticket, sending, begun: Box::new(begun) }
 }
 
-fn nowhere(shared: &Shared, resume: &Resume) -> Gone {
+fn nowhere(shared: &Shared, id: RequestId) -> Gone {
     shared.metrics.resumed("nowhere");
-    tracing::warn!(request = ?resume.job.shown_id, "nobody goes on with a broken stream");
+    tracing::warn!(request = shared.ids.show(id), "no replica or peer continues a broken stream");
     Gone::Nowhere
 }

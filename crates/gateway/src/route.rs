@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, response};
-use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::residency::Residence;
 use meridian_routing::{Ineligible, Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
@@ -52,6 +52,10 @@ pub(crate) struct Job {
     pub(crate) home: Option<Home>,
     /// It goes on with a chat that broke off.
     pub(crate) continues: bool,
+    /// Its client is told of prefix matches and of the fleet.
+    pub(crate) tells: bool,
+    /// The keyed hash of the tenant's name; 0 for none.
+    pub(crate) tenant_hash: u64,
     /// The residency rules that name it, and what they permitted when it came.
     pub(crate) residence: Residence,
     pub(crate) permitted: Permitted,
@@ -126,7 +130,7 @@ pub(crate) async fn begin(
             Ok(begun) => return Ok((sending, begun)),
             Err(error) => {
                 shared.metrics.retried(error.fault);
-                log(job, &sending.target, &error);
+                log(shared, ticket.id, &sending.target, &error);
                 verdict = ticket.again(error.outcome());
                 last = Some(error);
             }
@@ -162,18 +166,19 @@ fn sending(shared: &Shared, residence: &Residence, decision: Decision) -> Sent {
     if permitted { Sent::To(Sending { target, why, matched }) } else { Sent::Forbidden }
 }
 
-/// A failure is worth a line; that somebody is full is the ordinary course of things at a peer.
-fn log(job: &Job, target: &Target, error: &AttemptError) {
-    let request = &job.shown_id;
+/// Logs a failed attempt, under the gateway's own id of the request: the client's may be anything. A
+/// full peer is ordinary.
+fn log(shared: &Shared, id: RequestId, target: &Target, error: &AttemptError) {
+    let request = shared.ids.show(id);
     match target {
         Target::Replica(member) => {
-            tracing::warn!(?request, replica = %member.id, error = %error, "attempt failed");
+            tracing::warn!(request, replica = %member.id, error = %error, "attempt failed");
         }
         Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
-            tracing::debug!(?request, peer = ?link.label, error = %error, "a peer has no room");
+            tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no room");
         }
         Target::Peer(link) => {
-            tracing::warn!(?request, peer = ?link.label, error = %error, "attempt failed");
+            tracing::warn!(request, peer = ?link.label, error = %error, "attempt failed");
         }
     }
 }
@@ -286,6 +291,9 @@ fn relay(
     headers::to_client(&mut head.headers, asked_orca, undo);
     say(&mut head.headers, &sending, job.prompt_tokens);
     told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
+    if !job.tells {
+        headers::hide(&mut head.headers);
+    }
     head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {
         if let Some(away) = source.away {

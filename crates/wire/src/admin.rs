@@ -368,6 +368,9 @@ impl EngineName {
 pub struct Explanation {
     /// The request, as in `x-request-id`.
     pub id: String,
+    /// The gateway's own id of the request, which its log has.
+    #[serde(default)]
+    pub logged_as: String,
     /// The policy that decided.
     pub policy: String,
     /// Which attempt this was.

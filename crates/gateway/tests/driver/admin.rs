@@ -14,6 +14,7 @@ const FAR: &str = "http://198.51.100.7:8000";
 const PROMPT: &str = "the walrus and the carpenter";
 const SESSION: &str = "session-of-alice-42";
 const TENANT: &str = "tenant-acme";
+const ID: &str = "a-clients-own-id-4711";
 
 async fn add(region: &Region, replica: &Replica) -> Row {
     let answer =
@@ -154,6 +155,11 @@ async fn explain() {
         let id = answer.header("x-request-id");
         let why = explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
         assert_eq!((why.id.as_str(), why.policy.as_str(), why.attempt), (id, "meridian", 1));
+        // The name under which the log has it is the gateway's own, which finds it as well.
+        let logged =
+            explanation(&get(region.admin, &format!("/admin/explain/{}", why.logged_as)).await);
+        assert_eq!((logged.picked.as_ref(), logged.attempt), (why.picked.as_ref(), 1));
+        assert!(why.logged_as.starts_with("req-"), "{}", why.logged_as);
         let at: usize = answer.header("x-meridian-replica")[1..].parse().unwrap();
         assert_eq!(why.picked, Some([&a, &b][at].url()));
         assert_eq!(why.reason, answer.header("x-meridian-reason"));
@@ -228,13 +234,13 @@ fn check_open_metrics(page: &str) -> usize {
 /// What clients said must be in nothing that the gateway tells about itself.
 fn tells_nothing(what: &str, text: &str) {
     for secret in
-        [PROMPT, "walrus", "carpenter", SESSION, TENANT, "alice", "Bearer", "a test's secret"]
+        [PROMPT, "walrus", "carpenter", SESSION, TENANT, "alice", "Bearer", "a test's secret", ID]
     {
         assert!(!text.contains(secret), "{what} tells {secret:?}: {text}");
     }
 }
 
-/// Requests of every fate, all with a prompt, a session, a tenant and a key.
+/// Requests of every fate, all with a prompt, a session, a tenant, a key and an id.
 async fn traffic(region: &Region, a: &Replica, b: &Replica) {
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"carpenter\"}}]}\n\n";
     let done = Script::stream(&[event, "data: [DONE]\n\n"], MS);
@@ -251,9 +257,12 @@ async fn traffic(region: &Region, a: &Replica, b: &Replica) {
         a.always(script.clone());
         b.always(script);
         let mut request = stream_chat(PROMPT);
-        for (name, value) in
-            [("x-session-id", SESSION), ("x-tenant-id", TENANT), ("authorization", "Bearer alice")]
-        {
+        for (name, value) in [
+            ("x-session-id", SESSION),
+            ("x-tenant-id", TENANT),
+            ("authorization", "Bearer alice"),
+            ("x-request-id", ID),
+        ] {
             request.headers_mut().insert(name, value.parse().unwrap());
         }
         call(region.listen, request).await;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
 use meridian_wire::admin::{Explanation, Forwards, Status};
 use meridian_wire::config::{AdmissionMode, Gateway as Config, Size, Span};
 
@@ -9,6 +12,7 @@ use crate::common::{
     Fleet, Open, Region, Replica, Script, call, chat, events, eventually, follow, open, peers,
     stream_chat,
 };
+use crate::tenants::bearing;
 
 const MS: Duration = Duration::from_millis(1);
 const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
@@ -73,9 +77,18 @@ impl Drop for Busy {
 }
 
 pub(crate) async fn occupy(region: &Region, replica: &Replica) -> Busy {
+    occupy_by(region, replica, stream_chat("busy")).await
+}
+
+/// The same by a tenant.
+pub(crate) async fn occupy_with(region: &Region, replica: &Replica, key: &str) -> Busy {
+    occupy_by(region, replica, bearing(stream_chat("busy"), key)).await
+}
+
+async fn occupy_by(region: &Region, replica: &Replica, request: Request<Full<Bytes>>) -> Busy {
     replica.then(Script::sse().event(EVENT).hang());
     replica.load(0, 1, 0.1);
-    let mut busy = open(region.listen, stream_chat("busy")).await;
+    let mut busy = open(region.listen, request).await;
     busy.read_to("data").await;
     Busy { replica: replica.clone(), _answer: busy }
 }

@@ -27,6 +27,7 @@ mod resume;
 mod retries;
 mod signals;
 mod stateful;
+mod tells;
 mod tenants;
 mod timeouts;
 

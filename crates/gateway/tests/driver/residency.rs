@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use meridian_gateway::Given;
 use meridian_wire::admin::{Explanation, Status};
-use meridian_wire::config::{AdmissionMode, Gateway as Config, ResidencyRule, Span, Topology};
+use meridian_wire::config::{
+    AdmissionMode, Gateway as Config, ResidencyRule, Span, TellClients, Topology,
+};
 
 use crate::common::{
     Answer, Fleet, Region, Replica, Script, call, chat, config, eventually, follow, open, peers,
@@ -31,6 +34,7 @@ fn rule(run_in: &[&str]) -> ResidencyRule {
 fn kept(config: &mut Config, run_in: &[&str]) {
     config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
     config.residency.rules = vec![rule(run_in)];
+    config.tell_clients = Some(TellClients::All);
 }
 
 /// Regions that follow each other, each with one replica that takes one request at a time.
@@ -325,29 +329,42 @@ async fn takes_in_and_sends_nothing_out() {
     }
 }
 
-// A response that lives at a peer is no way round: whoever goes on with it is held to the own rule.
+// A response that lives at a peer is no way round: a rule that is made after it was given keeps its
+// tenant from going on with it there.
 #[tokio::test(start_paused = true)]
 async fn state_elsewhere_is_no_way_round() {
-    let world = World::of(2).await.each(|config| kept(config, &["us"]));
-    let regions = world.start().await;
+    let mut world = World::of(2).await.each(|config| kept(config, &["us"]));
+    let later = world.configs[0].clone();
+    for config in &mut world.configs {
+        config.residency.rules[0].tenants = vec!["other".to_owned()];
+    }
+    let id = std::process::id();
+    let file = std::env::temp_dir().join(format!("meridian-residency-state-{id}.yaml"));
+    std::fs::write(&file, world.configs[0].print().unwrap()).unwrap();
+    let given = Given { config: world.configs[0].clone(), file: Some(file.clone()) };
+    let regions = [Region::start(given).await, Region::start(world.configs[1].clone()).await];
+    regions[0].until("eu is known", |s| s.peers[0].state == "up" && s.peers[0].eligible > 0).await;
     world.replicas[0].then(Script::sse().event("data: {}\n\n").hang());
     world.replicas[0].load(0, 1, 0.1);
     let mut busy = open(regions[0].listen, bearing(stream_chat("busy"), OTHER)).await;
     busy.read_to("data").await;
     world.replicas[1].always(Script::json(200, r#"{"id":"resp_a","object":"response"}"#));
-    let respond = |key: &'static str, previous: &str| {
+    let respond = |previous: &str| {
         let body = format!(r#"{{"model":"m","input":"hi"{previous}}}"#);
-        call(regions[0].listen, bearing(request("POST", "/v1/responses", &body), key))
+        call(regions[0].listen, bearing(request("POST", "/v1/responses", &body), KEY))
     };
-    let first = respond(OTHER, "").await;
+    let first = respond("").await;
     assert_eq!((first.status, first.header("x-meridian-region")), (200, "eu"));
     let previous = r#","previous_response_id":"resp_a""#;
-    let refused = respond(KEY, previous).await;
-    assert_eq!((refused.status, refused.code().as_str()), (403, "not_permitted"));
-    let on = respond(OTHER, previous).await;
+    let on = respond(previous).await;
     assert_eq!((on.status, on.header("x-meridian-region")), (200, "eu"));
+    std::fs::write(&file, later.print().unwrap()).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let refused = respond(previous).await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "not_permitted"));
     assert_eq!(world.replicas[1].count(), 2);
     drop(busy);
+    let _ = std::fs::remove_file(&file);
 }
 
 // A peer that has not said whether it applies rules gets nothing that one names.

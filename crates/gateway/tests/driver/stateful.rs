@@ -1,11 +1,32 @@
-//! Answers that live at a replica: whoever continues one is sent there.
+//! Answers that live at a replica: a request that continues one is sent there, if it is of the same
+//! tenant.
 
-use crate::common::{Answer, Region, Replica, Script, chat, open, post};
+use meridian_wire::config::Gateway as Config;
+
+use crate::common::{Answer, Region, Replica, Script, call, chat, open, post, request};
+use crate::forwards::{World, occupy_with};
+use crate::tenants::{bearing, tenant};
+
+const KEY: &str = "mk-0123456789abcdefghij";
+const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
 
 async fn respond(region: &Region, previous: Option<&str>) -> Answer {
+    post(region.listen, "/v1/responses", &continuing(previous)).await
+}
+
+fn continuing(previous: Option<&str>) -> String {
     let previous = previous.map(|id| format!(r#","previous_response_id":"{id}""#));
-    let body = format!(r#"{{"model":"m","input":"hi"{}}}"#, previous.unwrap_or_default());
-    post(region.listen, "/v1/responses", &body).await
+    format!(r#"{{"model":"m","input":"hi"{}}}"#, previous.unwrap_or_default())
+}
+
+/// The same by a tenant.
+async fn respond_to(region: &Region, key: &str, previous: Option<&str>) -> Answer {
+    let request = request("POST", "/v1/responses", &continuing(previous));
+    call(region.listen, bearing(request, key)).await
+}
+
+fn tenants(config: &mut Config) {
+    config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
 }
 
 async fn two(ids: [&str; 2]) -> (Replica, Replica, Region) {
@@ -104,4 +125,55 @@ async fn draining() {
     drop(running);
     region.until("it is gone", |s| s.replicas.len() == 1).await;
     assert_eq!(respond(&region, Some("resp_a")).await.code(), "pinned_gone");
+}
+
+// A tenant continues its own responses alone: the id of another tenant's response gets what an id
+// gets that was never given, and no replica sees the request. With one replica, which knows both
+// tenants' responses, only the gateway can tell them apart.
+#[tokio::test(start_paused = true)]
+async fn another_tenants_response_is_unknown() {
+    let replica = Replica::start().await;
+    replica.always(Script::json(200, r#"{"id":"resp_a","object":"response"}"#));
+    let region = Region::with(&[&replica], tenants).await;
+    assert_eq!(respond_to(&region, KEY, None).await.status, 200);
+    assert_eq!(respond_to(&region, KEY, Some("resp_a")).await.status, 200);
+    let theirs = respond_to(&region, OTHER, Some("resp_a")).await;
+    let never = respond_to(&region, OTHER, Some("resp_never_given")).await;
+    assert_eq!((theirs.status, theirs.code().as_str()), (404, "previous_response_not_found"));
+    assert_eq!(theirs.json()["error"]["param"], "previous_response_id");
+    assert_eq!((theirs.status, theirs.text()), (never.status, never.text()));
+    let names = |answer: &Answer| {
+        let id = |name: &&str| !["x-request-id", "date"].contains(name);
+        answer.headers.keys().map(|n| n.as_str().to_owned()).filter(|n| id(&n.as_str())).collect()
+    };
+    let (theirs, never): (Vec<_>, Vec<_>) = (names(&theirs), names(&never));
+    assert_eq!(theirs, never);
+    assert_eq!(replica.count(), 2);
+    // Once the other tenant has a response of that id, the two are apart.
+    assert_eq!(respond_to(&region, OTHER, None).await.status, 200);
+    assert_eq!(respond_to(&region, OTHER, Some("resp_a")).await.status, 200);
+    region.settled().await;
+}
+
+// A response that a peer gave is its tenant's too: it is continued at the peer, and refused to
+// another tenant at either gateway.
+#[tokio::test(start_paused = true)]
+async fn at_a_peer() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    there.always(Script::json(200, r#"{"id":"resp_eu","object":"response"}"#));
+    let mut world = World::of(&[&[&here], &[&there]]);
+    world.configs.iter_mut().for_each(tenants);
+    let regions = world.start().await;
+    let busy = occupy_with(&regions[0], &here, KEY).await;
+    let answer = respond_to(&regions[0], KEY, None).await;
+    assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+    drop(busy);
+    regions[0].settled().await;
+    let answer = respond_to(&regions[0], KEY, Some("resp_eu")).await;
+    assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+    for region in &regions {
+        let answer = respond_to(region, OTHER, Some("resp_eu")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "previous_response_not_found"));
+        assert_eq!(respond_to(&regions[1], KEY, Some("resp_eu")).await.status, 200);
+    }
 }

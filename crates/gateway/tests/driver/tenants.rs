@@ -3,7 +3,7 @@
 use http::{HeaderValue, Request};
 use http_body_util::Full;
 use meridian_gateway::hash_key;
-use meridian_wire::config::{Gateway as Config, Isolation, KeyHash, Tenant};
+use meridian_wire::config::{Gateway as Config, Isolation, KeyHash, TellClients, Tenant};
 
 use crate::common::{Region, Replica, call, chat, request};
 
@@ -94,6 +94,7 @@ async fn a_name_in_a_header_is_not_believed() {
         two(config);
         config.policy = serde_json::from_str(r#""prefix_trie""#).unwrap();
         config.isolation = Isolation::Tenant;
+        config.tell_clients = Some(TellClients::All);
     })
     .await;
     let long = "the same long beginning of a prompt that fills some blocks ".repeat(20);

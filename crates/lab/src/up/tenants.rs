@@ -30,7 +30,8 @@ pub(super) fn are_there(options: &Options) -> bool {
 
 /// Lines of a gateway's configuration.
 pub(super) fn config() -> String {
-    let mut yaml = String::from("tenants:\n");
+    // The load counts by the headers which replica and which peer answered.
+    let mut yaml = String::from("tell_clients: all\ntenants:\n");
     for (name, hash) in [("visitors", VISITORS_HASH), ("eu-only", EU_ONLY_HASH)] {
         let _ = writeln!(yaml, "  - {{name: {name}, keys: [\"{hash}\"]}}");
     }

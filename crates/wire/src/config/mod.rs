@@ -84,6 +84,9 @@ pub struct Gateway {
     /// Prefix sharing between tenants.
     #[serde(default)]
     pub isolation: Isolation,
+    /// What answers tell clients of the fleet; by default all, and nothing where tenants are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tell_clients: Option<TellClients>,
     /// The fleet's secret, which keys the fingerprints; random at each start when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -162,6 +165,27 @@ pub enum Isolation {
     Shared,
     /// Nobody with another tenant, in this gateway's matches.
     Tenant,
+}
+
+/// What answers tell clients of prefix matches and of the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TellClients {
+    /// Which replica answered, why, and what it had cached; dry runs show all candidates.
+    All,
+    /// None of that; dry runs are refused.
+    Nothing,
+}
+
+impl Gateway {
+    /// What answers tell clients.
+    #[must_use]
+    pub fn tells_clients(&self) -> TellClients {
+        self.tell_clients.unwrap_or(match self.tenants.is_empty() {
+            true => TellClients::All,
+            false => TellClients::Nothing,
+        })
+    }
 }
 
 /// Bounds in time.

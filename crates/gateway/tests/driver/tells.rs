@@ -1,0 +1,117 @@
+//! What clients learn of other tenants and of the fleet: nothing where tenants are named, unless the
+//! configuration says otherwise.
+
+use meridian_wire::config::{AdmissionMode, Gateway as Config, TellClients};
+
+use crate::common::{Answer, Region, Replica, Script, call, chat};
+use crate::forwards::{World, occupy_with};
+use crate::tenants::{bearing, tenant};
+
+const KEY: &str = "mk-0123456789abcdefghij";
+const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
+const TELLING: [&str; 5] = [
+    "x-meridian-replica",
+    "x-meridian-peer",
+    "x-meridian-reason",
+    "x-meridian-prefix-match",
+    "endpoint-load-metrics",
+];
+
+fn two(config: &mut Config) {
+    config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
+    config.policy = serde_json::from_str(r#""prefix_trie""#).unwrap();
+}
+
+/// A long prompt of a tenant, sent with everything that asks for news of the fleet.
+async fn curious(region: &Region, key: &str, dry_run: bool) -> Answer {
+    let long = "the same long beginning of a prompt that fills some blocks ".repeat(20);
+    let mut request = bearing(chat(&long), key);
+    request.headers_mut().insert("endpoint-load-metrics-format", "TEXT".parse().unwrap());
+    if dry_run {
+        request.headers_mut().insert("x-meridian-dry-run", "true".parse().unwrap());
+    }
+    call(region.listen, request).await
+}
+
+fn told(answer: &Answer) -> Vec<&'static str> {
+    TELLING.into_iter().filter(|name| answer.headers.contains_key(*name)).collect()
+}
+
+/// An answer of an engine that reports its load.
+fn loaded() -> Script {
+    let headers =
+        "content-type: application/json\r\nendpoint-load-metrics: TEXT cpu_utilization=0.1\r\n";
+    Script::answer(200, headers, r#"{"id":"x","choices":[]}"#)
+}
+
+// A tenant can't confirm another tenant's prompt or see the replicas: a dry run is refused in the
+// same words whether the prompt was sent before or not, and answers carry none of the headers that
+// tell of matches and replicas. Where the request was served is still said.
+#[tokio::test(start_paused = true)]
+async fn tenants_learn_nothing() {
+    let replica = Replica::start().await;
+    replica.always(loaded());
+    let region = Region::with(&[&replica], two).await;
+    let unknown = curious(&region, OTHER, true).await;
+    assert_eq!((unknown.status, unknown.code().as_str()), (403, "dry_run_off"));
+    let first = curious(&region, KEY, false).await;
+    let known = curious(&region, OTHER, true).await;
+    assert_eq!((unknown.status, unknown.text()), (known.status, known.text()));
+    let second = curious(&region, OTHER, false).await;
+    for answer in [&unknown, &known, &first, &second] {
+        assert_eq!(told(answer), Vec::<&str>::new());
+    }
+    assert_eq!((second.status, second.header("x-meridian-region")), (200, "local"));
+    assert_eq!(replica.count(), 2, "dry runs send nothing");
+    // The operator's port still tells.
+    let page = region.admin("GET", "/admin/decisions", "").await;
+    assert!(page.json()[0]["matched_tokens"].as_f64().unwrap() > 100.0, "{}", page.text());
+}
+
+// Tenants who may know everything of each other are told, and so is everyone where no tenants are
+// named.
+#[tokio::test(start_paused = true)]
+async fn told_where_configured() {
+    let replica = Replica::start().await;
+    replica.always(loaded());
+    let all: fn(&mut Config) = |config| {
+        two(config);
+        config.tell_clients = Some(TellClients::All);
+    };
+    let unnamed: fn(&mut Config) = |config| {
+        two(config);
+        config.tenants.clear();
+    };
+    for change in [all, unnamed] {
+        let region = Region::with(&[&replica], change).await;
+        let answer = curious(&region, KEY, false).await;
+        assert_eq!(told(&answer).len(), 4, "{:?}", answer.headers);
+        let dry = curious(&region, OTHER, true).await.json();
+        assert_eq!(dry["candidates"][0]["url"], replica.url());
+        assert!(dry["candidates"][0]["matched_tokens"].as_f64().unwrap() > 100.0, "{dry}");
+    }
+    // Without tenants it can be switched off as well.
+    let region = Region::with(&[&replica], |config| {
+        unnamed(config);
+        config.tell_clients = Some(TellClients::Nothing);
+    })
+    .await;
+    assert_eq!(told(&curious(&region, KEY, false).await), Vec::<&str>::new());
+    assert_eq!(curious(&region, KEY, true).await.code(), "dry_run_off");
+}
+
+// What a peer says to the gateway of its replicas goes no further than that gateway.
+#[tokio::test(start_paused = true)]
+async fn peers_are_told_and_clients_are_not() {
+    let (here, there) = (Replica::start().await, Replica::start().await);
+    let mut world = World::of(&[&[&here], &[&there]]);
+    for config in &mut world.configs {
+        config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
+        config.admission = Some(AdmissionMode::Outstanding(1));
+    }
+    let regions = world.start().await;
+    let _busy = occupy_with(&regions[0], &here, KEY).await;
+    let answer = call(regions[0].listen, bearing(chat("hi"), OTHER)).await;
+    assert_eq!((answer.status, answer.header("x-meridian-region")), (200, "eu"));
+    assert_eq!((there.count(), told(&answer)), (1, Vec::new()));
+}
