@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use meridian_wire::config::Control;
 
-use crate::{gateway, logs};
+use crate::{gateway, hangup, logs};
 
 /// Keeps the registry of a fleet: replicas, gateways, regions and their policies; docs/control.md
 #[derive(clap::Args)]
@@ -42,7 +42,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
-        let served = meridian_control::serve::serve(config, announce, gateway::stopped()).await;
+        let reload = hangup::reloads()?;
+        // A pipe is read once.
+        let file = args.config.is_file().then(|| args.config.clone());
+        let given = meridian_control::serve::Given { config, file, reload };
+        let served = meridian_control::serve::serve(given, announce, gateway::stopped()).await;
         served.map_err(Into::into)
     })
 }

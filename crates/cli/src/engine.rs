@@ -7,6 +7,8 @@ use std::io::Write;
 use std::net::SocketAddr;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::hangup;
+
 /// Serve a model of an inference engine over vLLM's API.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -87,6 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
+        hangup::survive("a model engine")?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
         let shutdown = async move {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use meridian_gateway::{Given, Ready};
 use meridian_wire::config::Gateway;
 
-use crate::logs;
+use crate::{hangup, logs};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -32,9 +32,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let threads = if config.threads > 0 { config.threads } else { cores() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let reload = hangup::reloads()?;
         // A pipe is read once.
         let file = args.config.is_file().then_some(args.config);
-        let given = Given { config, file };
+        let given = Given { config, file, reload };
         meridian_gateway::serve(given, threads, announce, stopped()).await.map_err(Into::into)
     })
 }

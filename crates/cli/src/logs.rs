@@ -1,4 +1,7 @@
-//! Logs: to stderr, structured where asked, without prompts.
+//! Logs: to stderr, structured where asked, without prompts. Colours are for terminals only, and
+//! not where `NO_COLOR` is set (<https://no-color.org>).
+
+use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -16,9 +19,17 @@ pub(crate) enum Format {
 /// Starts logging. `MERIDIAN_LOG` overrides the level (`debug`, `meridian_gateway=trace`).
 pub(crate) fn start(format: Format) {
     let filter = EnvFilter::try_from_env("MERIDIAN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(has_colours());
     match format {
         Format::Text => logs.init(),
         Format::Json => logs.json().init(),
     }
+}
+
+fn has_colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !unwanted
 }

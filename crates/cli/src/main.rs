@@ -11,6 +11,7 @@ mod experiment;
 mod explain;
 mod flow;
 mod gateway;
+mod hangup;
 mod http;
 mod logs;
 mod plan;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use meridian_lab::wan::Relay;
 use meridian_wire::wan::Wan;
 
-use crate::{gateway, logs};
+use crate::{gateway, hangup, logs};
 
 /// Relays connections between regions of one machine, as late and as slow as a WAN would
 ///
@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
+        hangup::survive("the WAN relay")?;
         let relay = Relay::start(&config).await?;
         announce(relay.admin());
         gateway::stopped().await;

@@ -139,7 +139,7 @@ fn log(gateway: &Gateway) -> String {
 /// Waits until a gateway has said how often its certificates were exchanged.
 async fn exchanged(gateway: &Gateway, times: usize) {
     let start = Instant::now();
-    while log(gateway).matches("certificates were exchanged").count() < times {
+    while log(gateway).matches("reloaded part=\"certificate").count() < times {
         assert!(start.elapsed() < LIMIT, "not exchanged {times} times: {}", log(gateway));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

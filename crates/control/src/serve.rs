@@ -13,6 +13,7 @@ mod api;
 mod gateways;
 mod metrics;
 mod needs;
+mod reload;
 mod reports;
 mod secured;
 mod watch;
@@ -29,7 +30,6 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::Time;
-use meridian_wire::config::Control as Config;
 use meridian_wire::peer::Party;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,6 +38,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::reload::Given;
 use self::reports::Reports;
 use self::secured::Secured;
 use crate::embedded::{Embedded, Limits};
@@ -117,10 +118,12 @@ fn since(start: Instant) -> Time {
 /// # Errors
 /// See [`ServeError`].
 pub async fn serve(
-    config: Config,
+    given: impl Into<Given>,
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let given = given.into();
+    let config = given.config.clone();
     let listener = listen("admin", config.admin).await?;
     let start = Instant::now();
     let store = Embedded::open(&config.store, Limits::default(), Arc::new(move || since(start)))?;
@@ -145,7 +148,7 @@ pub async fn serve(
     })?;
     let mut background = JoinSet::new();
     background.spawn(accept(shared.clone(), listener));
-    background.spawn(secured::keep(shared.clone()));
+    background.spawn(reload::keep(shared.clone(), given));
     tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
     on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {

@@ -1,11 +1,11 @@
-//! Who may come in, and where their requests may be served: what of the configuration file counts
-//! anew while the gateway serves.
+//! Tenants and residency rules: the sections of the configuration file that are reloaded while the
+//! gateway serves.
 //!
-//! A key is given or taken back, and a rule made, while requests come; the rest of the file is for
-//! the next start. A request keeps to what was in force when it came. The file is looked at as
-//! certificates are, and a change counts once it has stood still for a look: the beginning of a file
-//! is a file too, and one without its last rules. For the same reason the last tenant and the last
-//! rule go with a restart only.
+//! Keys and rules are added and removed while requests come; the rest of the file is for the next
+//! start. A request keeps the rules that were in force when it came. The file is polled as
+//! certificates are, and a change is used once two polls have seen it, since a file that is half
+//! written may be readable and lack its last rules; SIGHUP skips that wait. For the same reason the
+//! last tenant and the last rule are removed by a restart only.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,23 +13,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{Look, Reread, Unread};
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
+use tokio::sync::Notify;
 
-use crate::residency::Rules;
-use crate::shared::Shared;
+use crate::residency::{Residency, Rules};
 use crate::tenants::Tenants;
 
-/// A configuration, and the file that it was read from, where it counts anew when that changes.
+/// A configuration, the file that it was read from, and what asks for a reload.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// What the gateway begins with.
     pub config: Config,
-    /// Where it stands.
+    /// Its file, which is read again when it changes; none for a pipe.
     pub file: Option<PathBuf>,
+    /// Notified, everything that can be reloaded is, at once.
+    pub reload: Arc<Notify>,
 }
 
 impl From<Config> for Given {
     fn from(config: Config) -> Given {
-        Given { config, file: None }
+        Given { config, file: None, reload: Arc::default() }
     }
 }
 
@@ -42,7 +44,6 @@ pub(crate) struct Access {
     pub(crate) rules: Rules,
     /// As they were written.
     pub(crate) written: (Vec<config::Tenant>, config::Residency),
-    /// Other sections that are not as they were when the gateway started.
     others: Vec<String>,
 }
 
@@ -55,6 +56,11 @@ impl Access {
             written: (config.tenants.clone(), config.residency.clone()),
             others: Vec::new(),
         })
+    }
+
+    /// Sections of the file that are not as they were when the gateway started, and need a restart.
+    pub(crate) fn others(&self) -> &[String] {
+        &self.others
     }
 
     /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
@@ -80,56 +86,46 @@ fn has(config: &Config) -> [bool; 2] {
     [!config.tenants.is_empty(), !config.residency.rules.is_empty()]
 }
 
-/// The sections besides those that count anew in which two configurations differ.
+/// The sections besides those that are reloaded in which two configurations differ.
 fn others(a: &Config, b: &Config) -> Vec<String> {
-    let fields = |config: &Config| match serde_json::to_value(config) {
-        Ok(serde_json::Value::Object(fields)) => fields,
-        _ => serde_json::Map::new(),
-    };
-    let (a, b) = (fields(a), fields(b));
-    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let differs = |name: &&String| a.get(*name) != b.get(*name);
-    let counts = |name: &&String| ["tenants", "tell_clients", "residency"].contains(&name.as_str());
-    names.into_iter().filter(|name| differs(name) && !counts(name)).cloned().collect()
+    let mut sections = config::changed_sections(a, b);
+    sections.retain(|name| !["tenants", "tell_clients", "residency"].contains(&name.as_str()));
+    sections
 }
 
 /// What is in force.
-pub(crate) struct AccessNow(Reread<Access>);
+pub(crate) struct AccessNow {
+    reread: Reread<Access>,
+    has_file: bool,
+}
 
 impl AccessNow {
     pub(crate) fn new(config: &Config, file: Option<&Path>) -> Result<AccessNow, ConfigError> {
         let first = Access::new(config)?;
         let paths = file.map(Path::to_owned).into_iter().collect();
+        let has_file = file.is_some();
         let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
         let had = has(config).map(AtomicBool::new);
         let again = move || Access::again(&file, &started, &had);
-        Ok(AccessNow(Reread::new(paths, first, again).settled()))
+        Ok(AccessNow { reread: Reread::new(paths, first, again).settled(), has_file })
     }
 
     pub(crate) fn now(&self) -> Arc<Access> {
-        self.0.now()
+        self.reread.now()
     }
 
-    /// Looks at the file.
-    pub(crate) fn look(&self, shared: &Shared) {
-        match self.0.look() {
-            Look::Same => {}
-            Look::New => {
-                let access = self.now();
-                let (tenants, residency) = &access.written;
-                shared.residency.given(residency, &access.rules);
-                let (tenants, rules) = (tenants.len(), residency.rules.len());
-                tracing::info!(tenants, rules, "tenants and residency rules count anew");
-                if !access.others.is_empty() {
-                    let sections = access.others.join(", ");
-                    tracing::warn!(sections, "the file has other changes; restart for them");
-                }
-            }
-            Look::Bad(problem) => {
-                tracing::error!(%problem, "the file can't be used; what it said before goes on");
-            }
+    /// Whether there is a file to read again.
+    pub(crate) fn has_file(&self) -> bool {
+        self.has_file
+    }
+
+    /// Reads the file again where it changed, or `now` without waiting for the change to settle.
+    pub(crate) fn look(&self, residency: &Residency, now: bool) -> Look {
+        let look = if now { self.reread.reload() } else { self.reread.look() };
+        if look == Look::New {
+            let access = self.now();
+            residency.given(&access.written.1, &access.rules);
         }
+        look
     }
 }

@@ -1,12 +1,10 @@
-//! The certificate that clients are shown, and the look at every file that counts anew.
+//! The certificate that clients are shown.
 
 use std::sync::Arc;
 
-use meridian_tls::{FileError, Files, LOOK, Look, Reread, Unread, server};
+use meridian_tls::{FileError, Files, Look, Reread, Unread, server};
 use meridian_wire::config;
 use tokio_rustls::TlsAcceptor;
-
-use crate::shared::Shared;
 
 /// What clients may speak.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -35,32 +33,9 @@ impl ClientTls {
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.0.now().as_ref().clone()
     }
-}
 
-/// Looks at the files of all certificates and at the configuration's now and then, for ever. New
-/// connections and requests get what is new; those that are open go on.
-pub(crate) async fn keep(shared: Arc<Shared>) {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        shared.access.look(&shared);
-        if let Some(tls) = &shared.tls {
-            tell("clients", &tls.0.look());
-        }
-        if let Some(peers) = &shared.peers {
-            tell("peers", &peers.look());
-        }
-        if let Some(registry) = &shared.registry {
-            tell("control", &registry.look());
-        }
-    }
-}
-
-fn tell(port: &str, look: &Look) {
-    match look {
-        Look::Same => {}
-        Look::New => tracing::info!(port, "certificates were exchanged"),
-        Look::Bad(problem) => {
-            tracing::error!(port, %problem, "new certificates can't be used; the old ones go on");
-        }
+    /// Reads the files again where they changed, or `now` whatever was seen before.
+    pub(crate) fn look(&self, now: bool) -> Look {
+        if now { self.0.reload() } else { self.0.look() }
     }
 }

@@ -29,6 +29,7 @@ mod reading;
 mod refuse;
 mod registry;
 mod relay;
+mod reload;
 mod residency;
 mod resume;
 mod route;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{AccessNow, Given};
 use crate::body::Body;
-use crate::certificates::{self, ClientTls};
+use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::explain::Explained;
@@ -37,7 +37,7 @@ use crate::shared::{Ids, Ratios, Shared};
 use crate::sources::Source;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, opening, peers, probe, registry, sources};
+use crate::{admin, discover, opening, peers, probe, registry, reload, sources};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Ready {
 }
 
 /// Serves until `shutdown` completes, then lets the requests in flight end. Where the configuration
-/// comes with its file, changes of `tenants` and `residency` there count while it serves.
+/// comes with its file, changes of `tenants` and `residency` there are used while it serves.
 ///
 /// With `threads` above 0, that many threads serve clients, each with a runtime of its own, and
 /// the caller's runtime keeps the machine's time, probes and the admin port. With 0 everything
@@ -67,7 +67,7 @@ pub async fn serve(
     on_ready: impl FnOnce(Ready),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let Given { config, file } = given.into();
+    let Given { config, file, reload } = given.into();
     let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
     check_descriptors(config.limits.connections, config.limits.replicas.saturating_add(peers))?;
     let listener = listen("listen", config.listen).await?;
@@ -97,7 +97,7 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(async move { driver.keep_time().await });
     background.spawn(probe::run(shared.clone(), wished));
-    background.spawn(certificates::keep(shared.clone()));
+    background.spawn(reload::keep(shared.clone(), reload));
     background.spawn(serve_admin(shared.clone(), admin_listener));
     if let Some(listener) = peer_listener {
         peers::start(&shared, listener, &mut background);

@@ -17,8 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use meridian_routing::Input;
+use meridian_tls::Look;
 use meridian_wire::admin::{self, AddReplica};
 use meridian_wire::config;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -34,6 +36,8 @@ pub(crate) struct Source {
     config: config::Source,
     label: String,
     state: Mutex<State>,
+    /// Ends the pause before a name is resolved again.
+    again: Notify,
 }
 
 #[derive(Default)]
@@ -45,6 +49,8 @@ struct State {
     failures: u64,
     /// When one last went well.
     good: Option<Instant>,
+    /// What the file held at the newest look.
+    read: Option<file::Read>,
     /// What of it can't be done.
     problems: BTreeSet<String>,
 }
@@ -63,7 +69,12 @@ struct Found {
 
 impl Source {
     pub(crate) fn new(config: &config::Source) -> Source {
-        Source { label: config.label(), config: config.clone(), state: Mutex::default() }
+        Source {
+            label: config.label(),
+            config: config.clone(),
+            state: Mutex::default(),
+            again: Notify::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -82,20 +93,38 @@ impl Source {
         }
     }
 
-    /// A look failed: what was found before counts on.
-    fn failed(&self, why: String) {
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Reads the file at once and says what came of it. A name is only asked for again: the answer
+    /// comes later, and none is reported here.
+    pub(crate) async fn reload(&self, shared: &Arc<Shared>) -> Option<Look> {
+        match &self.config.file {
+            Some(path) => Some(file::look(shared, self, path).await),
+            None => {
+                self.again.notify_one();
+                tracing::info!(source = self.label, "the name is resolved again");
+                None
+            }
+        }
+    }
+
+    /// A look failed: the replicas that were found before stay in use. Whether the reason is new.
+    fn failed(&self, why: &str) -> bool {
         let mut state = self.state();
         state.failures += 1;
-        if state.trouble.as_ref() != Some(&why) {
-            let replicas = state.ours.len();
-            tracing::error!(
-                source = self.label,
-                replicas,
-                error = why,
-                "no replicas can be read; those found last stay"
-            );
-        }
-        state.trouble = Some(why);
+        state.trouble.replace(why.to_owned()).as_deref() != Some(why)
+    }
+
+    fn log_trouble(&self, why: &str) {
+        let replicas = self.state().ours.len();
+        tracing::error!(
+            source = self.label,
+            replicas,
+            error = why,
+            "no replicas can be read; those found last stay"
+        );
     }
 
     /// A look went well.
@@ -184,7 +213,10 @@ impl Source {
         while self.let_go(shared) && Instant::now() + LOOK < until {
             sleep(LOOK).await;
         }
-        tokio::time::sleep_until(until).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = self.again.notified() => {}
+        }
     }
 }
 

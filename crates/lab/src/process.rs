@@ -163,9 +163,18 @@ impl Process {
 
     /// Sends SIGTERM: the polite request to drain and end. No-op once it has ended.
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGHUP: the request to reload. No-op once it has ended.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             // It may have ended a moment ago; it is not reaped, so nobody else has its id.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 

@@ -82,16 +82,31 @@ impl<T> Reread<T> {
 
     /// Looks at the files, and makes it anew where they changed.
     pub fn look(&self) -> Look {
+        self.compare(false)
+    }
+
+    /// Looks at the files because an operator asked: a change need not settle, and a problem is
+    /// told again.
+    pub fn reload(&self) -> Look {
+        self.compare(true)
+    }
+
+    fn compare(&self, asked: bool) -> Look {
         let bytes = read(&self.paths);
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.bytes == bytes && looked.problem.is_none() {
             looked.unsettled = None;
             return Look::Same;
         }
-        if self.settles && looked.bytes != bytes && looked.unsettled.as_ref() != Some(&bytes) {
+        if self.settles
+            && !asked
+            && looked.bytes != bytes
+            && looked.unsettled.as_ref() != Some(&bytes)
+        {
             looked.unsettled = Some(bytes);
             return Look::Same;
         }
+        looked.unsettled = None;
         let made = (self.make)();
         let told = looked.problem.take();
         match made {
@@ -103,7 +118,8 @@ impl<T> Reread<T> {
             Err(problem) => {
                 looked.bytes = bytes;
                 looked.problem = Some(problem.clone());
-                if told.as_ref() == Some(&problem) { Look::Same } else { Look::Bad(problem) }
+                let is_known = told.as_ref() == Some(&problem);
+                if is_known && !asked { Look::Same } else { Look::Bad(problem) }
             }
         }
     }
@@ -140,6 +156,30 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(reread.look(), Look::Bad(_)));
         assert_eq!(*reread.now(), 2);
+    }
+
+    // A reload that was asked for uses a change at once, and tells a problem as often as it is asked.
+    #[test]
+    fn asked_for_it_is_read_at_once() {
+        let path = std::env::temp_dir().join(format!("meridian-asked-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let from = path.clone();
+        let make = move || {
+            let text = std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()))?;
+            text.parse::<u32>().map_err(|e| Unread(e.to_string()))
+        };
+        let reread = Reread::new(vec![path.clone()], make().unwrap(), make).settled();
+        assert_eq!(reread.reload(), Look::Same);
+        std::fs::write(&path, "2").unwrap();
+        assert_eq!((reread.reload(), *reread.now()), (Look::New, 2));
+        std::fs::write(&path, "half").unwrap();
+        for _ in 0..2 {
+            assert!(matches!(reread.reload(), Look::Bad(_)));
+        }
+        assert_eq!((reread.look(), *reread.now()), (Look::Same, 2));
+        std::fs::write(&path, "2").unwrap();
+        assert_eq!((reread.reload(), *reread.now()), (Look::New, 2));
+        std::fs::remove_file(&path).unwrap();
     }
 
     // Where a change has to settle, what one look saw does not count: the file may have been half

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use meridian_tls::{FileError, Files, LOOK, Look, Reread, Unread, mutual_server, party};
+use meridian_tls::{FileError, Files, Look, Reread, Unread, mutual_server, party};
 use meridian_wire::config::MutualTls;
 use meridian_wire::peer::Party;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::Shared;
 use super::answer::Refusal;
 
 /// The certificates, as they are now.
@@ -42,6 +41,11 @@ impl Secured {
         Ok(Secured(Reread::new(paths, first, again)))
     }
 
+    /// Reads the files again where they changed, or `now` in any case.
+    pub(super) fn look(&self, now: bool) -> Look {
+        if now { self.0.reload() } else { self.0.look() }
+    }
+
     /// Shakes hands with whoever came; none where that is a stranger, or takes too long.
     pub(super) async fn meet(
         &self,
@@ -58,21 +62,6 @@ impl Secured {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let party = party(shown).map_err(|error| refused(&error)).ok()?;
         Some((stream, party))
-    }
-}
-
-/// Looks at the certificates' files now and then, for ever.
-pub(super) async fn keep(shared: Arc<Shared>) {
-    let Some(Secured(reread)) = &shared.tls else { return std::future::pending().await };
-    loop {
-        tokio::time::sleep(LOOK).await;
-        match reread.look() {
-            Look::Same => {}
-            Look::New => tracing::info!("certificates were exchanged"),
-            Look::Bad(problem) => {
-                tracing::error!(%problem, "new certificates can't be used; the old ones go on");
-            }
-        }
     }
 }
 

@@ -123,9 +123,9 @@ impl Peers {
         self.handover.keep(replica, holdings);
     }
 
-    /// Looks whether the files of the certificates changed.
-    pub(crate) fn look(&self) -> meridian_tls::Look {
-        self.tls.look()
+    /// Reads the certificates' files again where they changed, or `now` in any case.
+    pub(crate) fn look(&self, now: bool) -> meridian_tls::Look {
+        self.tls.look(now)
     }
 
     /// The peers whose regions are permitted to a request that rules name, a bit each: such as apply

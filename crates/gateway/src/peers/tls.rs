@@ -98,9 +98,9 @@ impl Tls {
         self.both.now().connector.clone()
     }
 
-    /// Looks whether the files changed.
-    pub(crate) fn look(&self) -> Look {
-        self.both.look()
+    /// Reads the files again where they changed, or `now` in any case.
+    pub(crate) fn look(&self, now: bool) -> Look {
+        if now { self.both.reload() } else { self.both.look() }
     }
 }
 

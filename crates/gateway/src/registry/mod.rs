@@ -127,9 +127,10 @@ impl Following {
         Ok(Some(following))
     }
 
-    /// Looks whether the files of the certificates changed.
-    pub(crate) fn look(&self) -> Look {
-        self.tls.as_ref().map_or(Look::Same, Secured::look)
+    /// Reads the certificates' files again where they changed, or `now` in any case; none without
+    /// certificates.
+    pub(crate) fn look(&self, now: bool) -> Option<Look> {
+        self.tls.as_ref().map(|tls| tls.look(now))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

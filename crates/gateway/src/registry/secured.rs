@@ -39,8 +39,8 @@ impl Secured {
         side.connector.connect(side.name.clone(), stream).await
     }
 
-    pub(super) fn look(&self) -> Look {
-        self.0.look()
+    pub(super) fn look(&self, now: bool) -> Look {
+        if now { self.0.reload() } else { self.0.look() }
     }
 }
 

@@ -2,11 +2,12 @@
 //! its place, or a link that is turned (as Kubernetes does with a ConfigMap), as well as one that is
 //! written. A bad one is told once for each change of its bytes.
 
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use meridian_tls::{Look, Unread};
 use meridian_wire::config::replica_list;
 
 use super::Source;
@@ -17,24 +18,41 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, bytes.
 const MOST: u64 = 4 << 20;
 
+/// The file's text, or why there is none.
+pub(super) type Read = Result<String, String>;
+
 pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>, path: PathBuf) {
-    let limit = usize::from(shared.config.limits.replicas);
-    let mut last = None;
     loop {
-        let path = path.clone();
-        let read = tokio::task::spawn_blocking(move || read(&path)).await;
-        let read = read.unwrap_or_else(|error| Err(error.to_string()));
-        let list = read
-            .clone()
-            .and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()));
-        match list {
-            // Also where nothing has changed: others may have taken replicas out.
-            Ok(replicas) => source.found(&shared, replicas),
-            Err(why) if last.as_ref() != Some(&read) => source.failed(why),
-            Err(_) => {}
+        let told = source.state().trouble.clone();
+        if let Look::Bad(Unread(why)) = look(&shared, &source, &path).await
+            && told.as_ref() != Some(&why)
+        {
+            source.log_trouble(&why);
         }
-        last = Some(read);
         source.rest(&shared, PAUSE).await;
+    }
+}
+
+/// Reads the file and brings its replicas into use.
+pub(super) async fn look(shared: &Arc<Shared>, source: &Source, path: &Path) -> Look {
+    let limit = usize::from(shared.config.limits.replicas);
+    let from = path.to_owned();
+    let text = tokio::task::spawn_blocking(move || read(&from)).await;
+    let text: Read = text.unwrap_or_else(|error| Err(error.to_string()));
+    let is_new = source.state().read.replace(text.clone()) != Some(text.clone());
+    let list = text.and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()));
+    match list {
+        Ok(replicas) => {
+            // Also where nothing has changed: others may have taken replicas out.
+            source.found(shared, replicas);
+            if is_new { Look::New } else { Look::Same }
+        }
+        Err(why) => {
+            if is_new {
+                source.failed(&why);
+            }
+            Look::Bad(Unread(why))
+        }
     }
 }
 

@@ -44,7 +44,9 @@ pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>) {
                 found.holds
             }
             Err(why) => {
-                source.failed(why);
+                if source.failed(&why) {
+                    source.log_trouble(&why);
+                }
                 // As long as the answers would hold, and longer the longer it lasts.
                 (pause * 2).clamp(SHORTEST, Duration::from_secs(30))
             }

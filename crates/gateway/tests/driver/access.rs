@@ -1,10 +1,13 @@
-//! The configuration file changes while the gateway serves: tenants and rules count anew.
+//! The configuration file changes while the gateway serves: tenants and rules are reloaded.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_gateway::Given;
 use meridian_wire::config::Gateway as Config;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::common::{Region, Replica, call, chat, config};
 use crate::tenants::{bearing, tenant};
@@ -17,6 +20,7 @@ struct World {
     file: PathBuf,
     config: Config,
     region: Region,
+    reload: Arc<Notify>,
     // Serves for as long as it is there.
     _replica: Replica,
 }
@@ -29,10 +33,12 @@ impl World {
         let id = std::process::id();
         let file = std::env::temp_dir().join(format!("meridian-access-{name}-{id}.yaml"));
         std::fs::write(&file, config.print().unwrap()).unwrap();
-        let given = Given { config: config.clone(), file: Some(file.clone()) };
+        let given =
+            Given { config: config.clone(), file: Some(file.clone()), reload: Arc::default() };
+        let reload = given.reload.clone();
         let region = Region::start(given).await;
         region.until("the replica is up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
-        World { file, config, region, _replica: replica }
+        World { file, config, region, reload, _replica: replica }
     }
 
     /// Writes the file, and waits for as long as it takes to count.
@@ -130,4 +136,25 @@ async fn nothing_else_counts() {
     world.change(|config| config.limits.connections = before + 1).await;
     let page = world.region.admin("GET", "/admin/config", "").await.json();
     assert_eq!(page["limits"]["connections"], before);
+}
+
+// A reload that is asked for uses the file at once, without the two polls that a change otherwise
+// waits for, however often it is asked for in a row; a file that can't be used changes nothing then
+// either, and the next reload uses the file that was mended.
+#[tokio::test(start_paused = true)]
+async fn a_reload_is_at_once() {
+    let mut world = World::new("reload").await;
+    world.config.tenants.push(tenant("other", OTHER));
+    let good = world.config.print().unwrap();
+    for (text, expected) in [("version: 1\ntenants: [", [200, 401]), (&good, [200, 200])] {
+        std::fs::write(&world.file, text).unwrap();
+        for _ in 0..3 {
+            world.reload.notify_one();
+            // The gateway's task runs; paused time passes in steps far below a poll's.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let start = Instant::now();
+        assert_eq!(world.both().await, expected, "{text}");
+        assert!(start.elapsed() < Duration::from_secs(1), "the file was polled meanwhile");
+    }
 }

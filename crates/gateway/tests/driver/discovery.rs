@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hickory_resolver::proto::op::ResponseCode;
+use meridian_gateway::Given;
 use meridian_wire::admin::{Source as SourceStatus, Status};
 use meridian_wire::config::Source;
 
@@ -203,6 +204,29 @@ async fn no_room() {
 
 fn dns(server: &Dns, name: &str) -> Source {
     Source { dns: Some(name.to_owned()), server: Some(server.addr), ..Source::default() }
+}
+
+// A reload reads the file and resolves the name at once, though the answer holds for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_reload_asks_again() {
+    let (server, a, b) = (Dns::start().await, Replica::start().await, Replica::start().await);
+    server.addresses("vllm.test.", 300, &[ANY]);
+    let list = List::new("reload");
+    list.of(&[&b]);
+    let mut config = config(&[]);
+    let file = Source { file: Some(list.0.clone()), ..Source::default() };
+    config.discovery = vec![file, dns(&server, &format!("vllm.test.:{}", a.addr.port()))];
+    let given = Given::from(config);
+    let reload = given.reload.clone();
+    let region = Region::start(given).await;
+    until(&region, &[&a, &b]).await;
+    let asked = server.asked();
+    let c = Replica::start().await;
+    list.of(&[&b, &c]);
+    reload.notify_one();
+    tokio::time::sleep(100 * MS).await;
+    assert!(server.asked() > asked);
+    until(&region, &[&a, &b, &c]).await;
 }
 
 // A replica for each address, A and AAAA; asked again when the answer has run out and not before.

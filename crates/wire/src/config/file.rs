@@ -23,3 +23,16 @@ pub(crate) fn read<T: DeserializeOwned>(
 pub(crate) fn print(config: &impl Serialize) -> Result<String, ConfigError> {
     serde_saphyr::to_string(config).map_err(|e| ConfigError::Unreadable(e.to_string()))
 }
+
+/// The top-level fields in which two configurations differ, in order.
+pub fn changed_sections<T: Serialize>(a: &T, b: &T) -> Vec<String> {
+    let fields = |config: &T| match serde_json::to_value(config) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (a, b) = (fields(a), fields(b));
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter(|name| a.get(*name) != b.get(*name)).cloned().collect()
+}

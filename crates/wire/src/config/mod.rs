@@ -20,6 +20,7 @@ use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig
 use serde::{Deserialize, Serialize};
 
 pub use control::{Control, Registry};
+pub use file::changed_sections;
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};

@@ -1,0 +1,41 @@
+//! SIGHUP: what `systemctl reload` and log rotation send, and a terminal that is closed.
+//!
+//! Servers never end by it: the gateway and the control plane reload, a model engine and the WAN
+//! relay have nothing to reload and go on. Commands that a person runs to see their result end with
+//! their terminal, as the system does by default and `nohup` prevents.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+fn hangups() -> anyhow::Result<Signal> {
+    signal(SignalKind::hangup()).context("cannot watch for SIGHUP")
+}
+
+/// Notified at each SIGHUP from now on. Those that come before anyone looks are one.
+pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
+    let mut hangups = hangups()?;
+    let reload = Arc::new(Notify::new());
+    let notify = reload.clone();
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            notify.notify_one();
+        }
+    });
+    Ok(reload)
+}
+
+/// From now on the process goes on at SIGHUP, and says that `what` has nothing to reload.
+pub(crate) fn survive(what: &'static str) -> anyhow::Result<()> {
+    let mut hangups = hangups()?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            // The terminal may be gone.
+            let _ = writeln!(std::io::stderr(), "SIGHUP: {what} has nothing to reload and goes on");
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Reload of the certificates: by a poll every 2 seconds, and at once when it is asked for (SIGHUP).
+//! The rest of the configuration is for the next start; a reload that was asked for says which of
+//! it changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use meridian_tls::{LOOK, Look};
+use meridian_wire::config::{Control as Config, changed_sections};
+use tokio::sync::Notify;
+
+use super::Shared;
+
+/// A configuration, the file that it was read from, and what asks for a reload.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// What the control plane starts with.
+    pub config: Config,
+    /// Its file; none for a pipe.
+    pub file: Option<PathBuf>,
+    /// Notified, everything that can be reloaded is, at once.
+    pub reload: Arc<Notify>,
+}
+
+impl From<Config> for Given {
+    fn from(config: Config) -> Given {
+        Given { config, file: None, reload: Arc::default() }
+    }
+}
+
+/// Polls the certificates, and reloads at once when that is asked for, for ever.
+pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
+    loop {
+        let now = tokio::select! {
+            () = tokio::time::sleep(LOOK) => false,
+            () = given.reload.notified() => true,
+        };
+        let look = shared.tls.as_ref().map(|tls| tls.look(now));
+        match &look {
+            Some(Look::New) => tracing::info!("certificates were reloaded"),
+            Some(Look::Bad(problem)) => {
+                tracing::error!(%problem, "certificates cannot be reloaded; the old ones stay in force");
+            }
+            Some(Look::Same) if now => tracing::info!("certificates did not change"),
+            None if now => tracing::info!("there are no certificates to reload"),
+            Some(Look::Same) | None => {}
+        }
+        if now {
+            compare(&given.config, given.file.as_deref());
+        }
+    }
+}
+
+/// Tells what else of the file changed.
+fn compare(started: &Config, file: Option<&Path>) {
+    let Some(file) = file else {
+        tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");
+        return;
+    };
+    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    match read.and_then(|yaml| Config::read(&yaml).map_err(|error| error.to_string())) {
+        Err(problem) => {
+            let file = file.display();
+            tracing::error!(%file, problem, "the file cannot be used; what was in force stays");
+        }
+        Ok(now) => match changed_sections(started, &now).join(", ") {
+            none if none.is_empty() => {
+                tracing::info!("the rest of the configuration did not change")
+            }
+            sections => {
+                tracing::warn!(
+                    sections,
+                    "these sections of the file changed; restart the control plane for them"
+                );
+            }
+        },
+    }
+}

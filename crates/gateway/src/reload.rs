@@ -1,0 +1,109 @@
+//! Reload while the gateway serves: the sections `tenants` and `residency` of its file, all
+//! certificates and the files of `discovery`.
+//!
+//! There are two triggers. A poll every 2 seconds compares the files and logs what changed. SIGHUP
+//! reads all of them at once, also those whose change the poll would wait to settle, and logs every
+//! part: changed, unchanged, in need of a restart, or wrong. What is wrong leaves the state in force
+//! as it is, and no request or connection ends for a reload.
+
+use std::sync::Arc;
+
+use meridian_tls::{LOOK, Look};
+use tokio::sync::Notify;
+
+use crate::shared::Shared;
+
+/// One part of what can be reloaded, and what became of it.
+struct Part {
+    name: String,
+    look: Look,
+}
+
+impl Part {
+    fn new(name: impl Into<String>, look: Look) -> Part {
+        Part { name: name.into(), look }
+    }
+}
+
+/// Polls the files, and reloads at once when `asked`, for ever. Signals that come while a reload
+/// runs are one further reload.
+pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
+    loop {
+        let now = tokio::select! {
+            () = tokio::time::sleep(LOOK) => false,
+            () = asked.notified() => true,
+        };
+        let before = shared.access.now();
+        let mut parts = parts(&shared, now);
+        let changed = |part: &Part| part.look == Look::New;
+        if now {
+            for source in &shared.sources {
+                if let Some(look) = source.reload(&shared).await {
+                    parts.push(Part::new(source.label(), look));
+                }
+            }
+            summary(&shared, &parts);
+        } else {
+            for part in parts.iter().filter(|part| changed(part)) {
+                tracing::info!(part = part.name, "reloaded");
+            }
+        }
+        problems(&parts);
+        let after = shared.access.now();
+        if now || !Arc::ptr_eq(&before, &after) {
+            restarts(after.others());
+        }
+    }
+}
+
+/// Reads everything but the sources of replicas, which have tasks of their own.
+fn parts(shared: &Shared, now: bool) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if shared.access.has_file() {
+        parts.push(Part::new("tenants and residency", shared.access.look(&shared.residency, now)));
+    }
+    if let Some(tls) = &shared.tls {
+        parts.push(Part::new("certificate for clients", tls.look(now)));
+    }
+    if let Some(peers) = &shared.peers {
+        parts.push(Part::new("certificates for peers", peers.look(now)));
+    }
+    if let Some(look) = shared.registry.as_ref().and_then(|registry| registry.look(now)) {
+        parts.push(Part::new("certificates for the control plane", look));
+    }
+    parts
+}
+
+/// What came of a reload that was asked for.
+fn summary(shared: &Shared, parts: &[Part]) {
+    let names = |wanted: fn(&Look) -> bool| {
+        let names: Vec<&str> =
+            parts.iter().filter(|part| wanted(&part.look)).map(|part| part.name.as_str()).collect();
+        if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    };
+    let changed = names(|look| *look == Look::New);
+    let unchanged = names(|look| *look == Look::Same);
+    tracing::info!(changed, unchanged, "reloaded on SIGHUP");
+    if !shared.access.has_file() {
+        tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");
+    }
+}
+
+fn problems(parts: &[Part]) {
+    for part in parts {
+        if let Look::Bad(problem) = &part.look {
+            tracing::error!(part = part.name, %problem, "cannot be reloaded; what was in force stays");
+        }
+    }
+}
+
+/// Sections that a reload leaves as they are.
+fn restarts(sections: &[String]) {
+    if !sections.is_empty() {
+        let sections = sections.join(", ");
+        tracing::warn!(
+            sections,
+            "these sections of the file changed; restart the gateway for them"
+        );
+    }
+}
