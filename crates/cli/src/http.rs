@@ -35,6 +35,9 @@ pub(crate) fn ask(
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
+    if !body.is_empty() {
+        request = request.header("content-type", "application/json");
+    }
     let request = request.body(Full::new(Bytes::from(body)));
     let request = request.with_context(|| format!("`{url}` can't be asked"))?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

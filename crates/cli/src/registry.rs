@@ -12,6 +12,11 @@ pub(crate) use policy::Policies;
 pub(crate) use regions::Regions;
 pub(crate) use replicas::Replicas;
 
+/// A path of the control plane that goes ahead with names that are not known yet, where `force` is set.
+fn forced(path: String, force: bool) -> String {
+    if force { path + "?force=true" } else { path }
+}
+
 /// Splits a name from what it is given, at the first `=`.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -84,7 +84,8 @@ async fn a_fleet_lives_through_kills() {
     let mut engines = Vec::new();
     for (name, region) in [("eu-a", "eu"), ("us-a", "us")] {
         let engine = must(fleet.engine(name, &EngineSpec::default()).await);
-        done(&url, &["replicas", "add", name, "--region", region, "--url", engine.said(0)]);
+        let url_of = engine.said(0);
+        done(&url, &["replicas", "add", name, "--force", "--region", region, "--url", url_of]);
         engines.push(engine);
     }
     done(&url, &["regions", "set", "us", "--rtt", "eu=92"]);
@@ -153,6 +154,7 @@ async fn a_gateway_starts_without_the_control_plane() {
     let mut plane = control(&fleet, 14).await;
     let url = plane.said(0).to_owned();
     let engine = must(fleet.engine("eu-a", &EngineSpec::default()).await);
+    done(&url, &["regions", "set", "eu"]);
     done(&url, &["replicas", "add", "eu-a", "--region", "eu", "--url", engine.said(0)]);
     let mut eu = gateway(&fleet, &url, "eu").await;
     status_when(&client, &eu, "it serves its replica", up(1)).await;
@@ -198,6 +200,7 @@ async fn commands_say_what_is_wrong() {
     let fleet = fleet();
     let plane = control(&fleet, 12).await;
     let url = plane.said(0);
+    done(url, &["regions", "set", "eu"]);
     done(url, &["replicas", "add", "a", "--region", "eu", "--url", "http://10.0.0.1:8000"]);
     done(url, &["policy", "set", "eu", "gorgo", "running_weight=0.25"]);
     let shown = done(url, &["policy", "show"]);
@@ -209,7 +212,10 @@ async fn commands_say_what_is_wrong() {
         (&add("B", "eu", other), "is no name; use 1 to 63"),
         (&add("b", "eu", "10.0.0.2"), "has no scheme; write http://host:port"),
         (&["replicas", "drain", "c"], "there is no replica `c`; list them"),
-        (&["regions", "drain", "mars"], "there is no region `mars`"),
+        (&["regions", "drain", "mars"], "there is no region `mars`; known: eu."),
+        (&add("b", "euu", other), "region: there is no region `euu`; did you mean `eu`?"),
+        (&["regions", "set", "eu", "--adopters", "us"], "adopters: there is no region `us`"),
+        (&["policy", "set", "eux", "gorgo"], "did you mean `eu`?"),
         (&["regions", "set", "eu", "--rtt", "us=far"], "--rtt: `us=far` has no number"),
         (&["policy", "set", "eu", "fastest"], "`fastest` is unknown; use one of"),
         (&["policy", "set", "eu", "gorgo", "weight=1"], "gorgo has no such knob; knobs:"),

@@ -12,6 +12,7 @@ mod answer;
 mod api;
 mod gateways;
 mod metrics;
+mod names;
 mod needs;
 mod reload;
 mod reports;
@@ -30,6 +31,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::Time;
+use meridian_wire::admin::Guard;
 use meridian_wire::peer::Party;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -88,6 +90,8 @@ struct Shared {
     registry: Registry<Embedded>,
     /// Names the store.
     store: String,
+    /// Keeps pages of other sites away.
+    guard: Guard,
     token: Option<String>,
     tls: Option<Secured>,
     target: f64,
@@ -132,6 +136,7 @@ pub async fn serve(
     let shared = Arc::new(Shared {
         store: registry.identity(&format!("{:016x}", random())).await?,
         registry,
+        guard: Guard::new("admin_hosts", &config.admin_hosts),
         token: config.token,
         tls: config.tls.as_ref().map(Secured::load).transpose()?,
         target: config.target,

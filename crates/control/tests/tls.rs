@@ -100,6 +100,7 @@ async fn ask(
     tokio::spawn(connection);
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("host", "control");
+    let request = request.header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
     let answer = sender.send_request(request).await.ok()?;
     let status = answer.status().as_u16();
@@ -128,7 +129,7 @@ async fn each_may_what_is_theirs() {
     let ok = |status: u16| Some((status, String::new()));
     let not_yours = Some((403, "not_yours".to_owned()));
     let replica = json!({"region": "eu", "spec": {"url": "http://10.0.0.1:80"}});
-    let put = ("PUT", "/admin/replicas/a");
+    let put = ("PUT", "/admin/replicas/a?force=true");
     assert_eq!(code(&eu, put, replica.clone()).await, not_yours);
     assert_eq!(code(&alice, put, replica).await, ok(201));
     let announce = |region: &str| json!({"gateway": {"region": region, "address": "x", "version": "1"}, "lease": "5s"});

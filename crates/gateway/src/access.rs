@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{Look, Reread, Unread};
+use meridian_wire::admin::Guard;
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
@@ -35,16 +36,26 @@ impl From<Config> for Given {
     }
 }
 
-/// The sections `tenants`, `tell_clients` and `residency`.
+/// The sections `tenants`, `tell_clients`, `residency` and `admin_access`.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tenants: Tenants,
     /// Answers tell clients of prefix matches and of the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
+    /// Keeps pages of other sites away from the admin port.
+    pub(crate) guard: Guard,
     /// As they were written.
-    pub(crate) written: (Vec<config::Tenant>, config::Residency),
+    pub(crate) written: Written,
     others: Vec<String>,
+}
+
+/// The sections as the file has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) tenants: Vec<config::Tenant>,
+    pub(crate) residency: config::Residency,
+    pub(crate) admin_access: config::AdminAccess,
 }
 
 impl Access {
@@ -53,7 +64,12 @@ impl Access {
             tenants: Tenants::new(&config.tenants),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
-            written: (config.tenants.clone(), config.residency.clone()),
+            guard: Guard::new("admin_access.hosts", &config.admin_access.hosts),
+            written: Written {
+                tenants: config.tenants.clone(),
+                residency: config.residency.clone(),
+                admin_access: config.admin_access.clone(),
+            },
             others: Vec::new(),
         })
     }
@@ -89,7 +105,9 @@ fn has(config: &Config) -> [bool; 2] {
 /// The sections besides those that are reloaded in which two configurations differ.
 fn others(a: &Config, b: &Config) -> Vec<String> {
     let mut sections = config::changed_sections(a, b);
-    sections.retain(|name| !["tenants", "tell_clients", "residency"].contains(&name.as_str()));
+    sections.retain(|name| {
+        !["tenants", "tell_clients", "residency", "admin_access"].contains(&name.as_str())
+    });
     sections
 }
 
@@ -124,7 +142,7 @@ impl AccessNow {
         let look = if now { self.reread.reload() } else { self.reread.look() };
         if look == Look::New {
             let access = self.now();
-            residency.given(&access.written.1, &access.rules);
+            residency.given(&access.written.residency, &access.rules);
         }
         look
     }

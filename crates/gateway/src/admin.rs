@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use meridian_base::ReplicaId;
 use meridian_routing::{Input, State};
-use meridian_wire::admin::{AddReplica, Replica, Status};
+use meridian_wire::admin::{AddReplica, Query, Replica, Status, check_json};
 use meridian_wire::config::TellClients;
 use meridian_wire::openai::Endpoint;
 
+use crate::access::Written;
 use crate::body::Body;
 use crate::discover;
 use crate::fleet::Member;
@@ -22,29 +23,62 @@ const MOST_BODY: usize = 64 << 10;
 
 /// Most decisions told at once.
 const MOST_DECISIONS: usize = 1000;
+/// Decisions told without `last`.
+const DECISIONS: usize = 20;
 
 /// Answers one request to the admin port.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    answered(&shared, request).await.unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
+}
+
+async fn answered(
+    shared: &Arc<Shared>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
-    let result = match (&method, path.as_str()) {
-        (&Method::GET, "/metrics") => Ok(metrics(&shared)),
-        (&Method::GET, "/health") => Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => Ok(ready(&shared)),
-        (&Method::GET, "/admin/status") => Ok(page(&status(&shared))),
-        (&Method::GET, "/admin/replicas") => Ok(page(&status(&shared).replicas)),
-        (&Method::POST, "/admin/replicas") => add(&shared, request).await,
-        (&Method::GET, "/admin/config") => Ok(config(&shared)),
-        _ => by_id(&shared, &method, &path, request.uri().query()),
-    };
-    result.unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
+    // What probes ask tells nothing and changes nothing, whatever name they know this port by.
+    match (&method, path.as_str()) {
+        (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
+        (&Method::GET, "/ready") => return Ok(ready(shared)),
+        _ => {}
+    }
+    shared.access.now().guard.check(&method, request.headers(), false)?;
+    if method != Method::GET && !request.body().is_end_stream() {
+        check_json(request.headers())?;
+    }
+    // Scrapers add parameters of their own.
+    if (&method, path.as_str()) == (&Method::GET, "/metrics") {
+        return Ok(metrics(shared));
+    }
+    let query = Query::read(request.uri().query(), parameters(&method, &path))?;
+    match (&method, path.as_str()) {
+        (&Method::GET, "/admin/status") => Ok(page(&status(shared))),
+        (&Method::GET, "/admin/replicas") => Ok(page(&status(shared).replicas)),
+        (&Method::POST, "/admin/replicas") => add(shared, request).await,
+        (&Method::GET, "/admin/config") => Ok(config(shared)),
+        (&Method::GET, "/admin/decisions") => {
+            let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
+            Ok(page(&crate::explain::newest(shared, last)))
+        }
+        _ => by_id(shared, &method, &path, &query),
+    }
+}
+
+/// The parameters that a request may have.
+fn parameters(method: &Method, path: &str) -> &'static [&'static str] {
+    match (method, path) {
+        (&Method::GET, "/admin/decisions") => &["last"],
+        (&Method::DELETE, path) if path.starts_with("/admin/replicas/") => &["drain"],
+        _ => &[],
+    }
 }
 
 fn by_id(
     shared: &Arc<Shared>,
     method: &Method,
     path: &str,
-    query: Option<&str>,
+    query: &Query,
 ) -> Result<Response<Body>, Refusal> {
     if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/explain/"), method) {
         let found = crate::explain::find(shared, id);
@@ -55,9 +89,6 @@ fn by_id(
             )
         });
     }
-    if (path, method) == ("/admin/decisions", &Method::GET) {
-        return Ok(page(&crate::explain::newest(shared, last(query)?)));
-    }
     if let (Some(id), &Method::DELETE) = (path.strip_prefix("/admin/replicas/"), method) {
         return remove(shared, id, query);
     }
@@ -65,18 +96,6 @@ fn by_id(
         "unknown_path",
         "served here: GET /metrics /health /ready /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID, POST /admin/replicas, DELETE /admin/replicas/ID",
     ))
-}
-
-/// How many decisions are asked for: `last=N`, 20 without.
-fn last(query: Option<&str>) -> Result<usize, Refusal> {
-    let Some(given) = query.and_then(|q| q.split('&').find_map(|p| p.strip_prefix("last="))) else {
-        return Ok(20);
-    };
-    let number = given.parse().ok().filter(|n| (1..=MOST_DECISIONS).contains(n));
-    number.ok_or_else(|| {
-        let message = format!("last: `{given}` is no count; use 1 to {MOST_DECISIONS}");
-        Refusal::new(StatusCode::BAD_REQUEST, "invalid_last", message)
-    })
 }
 
 fn missing(code: &'static str, message: &'static str) -> Refusal {
@@ -95,13 +114,14 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
     Ok(json(StatusCode::CREATED, to_json(&added)))
 }
 
-fn remove(shared: &Arc<Shared>, id: &str, query: Option<&str>) -> Result<Response<Body>, Refusal> {
+fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body>, Refusal> {
+    let drain = query.flag("drain")?;
     let number = id.strip_prefix('r').unwrap_or(id).parse().ok().map(ReplicaId);
     let member = number.and_then(|id| shared.fleet.get(id));
     let member = member.ok_or_else(|| {
         missing("unknown_replica", "no such replica; GET /admin/replicas lists them")
     })?;
-    if query.is_some_and(|q| q.split('&').any(|p| p == "drain=true")) {
+    if drain {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, "replica drains");
         tokio::spawn(discover::leave_when_done(shared.clone(), member));
@@ -201,7 +221,8 @@ pub(crate) fn state(state: State, is_found: bool) -> &'static str {
 fn config(shared: &Shared) -> Response<Body> {
     let mut config = shared.config.clone();
     let access = shared.access.now();
-    (config.tenants, config.residency) = access.written.clone();
+    let Written { tenants, residency, admin_access } = access.written.clone();
+    (config.tenants, config.residency, config.admin_access) = (tenants, residency, admin_access);
     config.tell_clients = Some(if access.tells { TellClients::All } else { TellClients::Nothing });
     if let Some(secret) = &mut config.secret {
         "(set)".clone_into(secret);

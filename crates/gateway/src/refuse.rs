@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use meridian_routing::RejectWhy;
+use meridian_wire::admin::{BadQuery, Barred};
 use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::body::Body;
@@ -217,6 +218,18 @@ impl Refusal {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl From<Barred> for Refusal {
+    fn from(barred: Barred) -> Refusal {
+        Refusal::new(barred.status(), barred.code(), barred.to_string())
+    }
+}
+
+impl From<BadQuery> for Refusal {
+    fn from(bad: BadQuery) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, BadQuery::CODE, bad.to_string())
     }
 }
 

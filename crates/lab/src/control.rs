@@ -53,6 +53,8 @@ impl Fleet {
     ) -> Result<()> {
         let mut args: Vec<OsString> =
             ["replicas", "add", name, "--region", region, "--url", url].map(Into::into).into();
+        // Its gateways may come later.
+        args.push("--force".into());
         for (region, url) in from {
             args.extend(["--from".into(), format!("{region}={url}").into()]);
         }

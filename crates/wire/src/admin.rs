@@ -1,9 +1,15 @@
 //! The admin API of a gateway: what `/admin/*` answers and takes.
 
+mod guard;
+mod query;
+
 use std::collections::BTreeMap;
 
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
+
+pub use guard::{Barred, Guard, check_json};
+pub use query::{BadQuery, Query};
 
 /// `GET /admin/status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use meridian_wire::config::{Policy, Scalar};
 
 use super::ask::Control;
-use super::{pair, table};
+use super::{forced, pair, table};
 
 /// Shows and changes the policies of a fleet's regions
 #[derive(clap::Args)]
@@ -31,6 +31,9 @@ enum Command {
 struct Set {
     /// The region
     region: String,
+    /// Sets the policy of a region that is not known yet, too
+    #[arg(long)]
+    force: bool,
     /// One of those that `meridian policies` lists
     policy: String,
     /// A weight, or another knob of the policy; the others are as published
@@ -42,10 +45,11 @@ impl Policies {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match &self.command {
             Command::Show => self.show(),
-            Command::Set(Set { region, policy, knobs }) => {
+            Command::Set(Set { region, force, policy, knobs }) => {
                 let params = knobs.iter().map(|(name, value)| (name.clone(), scalar(value)));
                 let policy = Policy { name: policy.clone(), params: params.collect() };
-                self.control.put(&format!("/admin/regions/{region}/policy"), &policy)?;
+                let path = format!("/admin/regions/{region}/policy");
+                self.control.put(&forced(path, *force), &policy)?;
                 println!("region {region} is to decide by {}", text(&policy));
                 Ok(())
             }

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use meridian_wire::registry::{Region, Status};
 
 use super::ask::Control;
-use super::{pair, table};
+use super::{forced, pair, table};
 
 /// Lists and changes the regions of a fleet
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ enum Command {
     /// Says how far a region is from others, and who may adopt its replicas
     Set(Set),
     /// Sends every new request of a region elsewhere
-    Drain(Name),
+    Drain(Drain),
     /// Lets a drained region serve again
     Undrain(Name),
     /// Takes away the record of a region that has neither replicas nor gateways
@@ -36,6 +36,15 @@ struct Name {
 }
 
 #[derive(clap::Args)]
+struct Drain {
+    /// The region's name
+    name: String,
+    /// Drains a region that is not known yet, so that it begins drained
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(clap::Args)]
 struct Set {
     /// The region's name; made if it is not there
     name: String,
@@ -45,6 +54,9 @@ struct Set {
     /// Regions whose gateways may adopt its replicas, with commas between; `any` or `none`
     #[arg(long, value_name = "REGIONS")]
     adopters: Option<String>,
+    /// Takes adopters that are not known yet, too
+    #[arg(long)]
+    force: bool,
     /// A fact that rules refer to; may be given again
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
@@ -56,12 +68,12 @@ impl Regions {
         match &self.command {
             Command::List => self.list(),
             Command::Set(set) => {
-                self.control.put(&at(&set.name), &self.changed(set)?)?;
+                self.control.put(&forced(at(&set.name), set.force), &self.changed(set)?)?;
                 println!("region {} is set", set.name);
                 Ok(())
             }
-            Command::Drain(Name { name }) => {
-                self.control.change("POST", &format!("{}/drain", at(name)))?;
+            Command::Drain(Drain { name, force }) => {
+                self.control.change("POST", &forced(format!("{}/drain", at(name)), *force))?;
                 println!("region {name} drains");
                 Ok(())
             }

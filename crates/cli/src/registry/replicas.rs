@@ -8,7 +8,7 @@ use meridian_wire::registry::{Replica, Seen, Wanted};
 use serde::Deserialize;
 
 use super::ask::Control;
-use super::{pair, table};
+use super::{forced, pair, table};
 
 /// Lists and changes the replicas of a fleet
 #[derive(clap::Args)]
@@ -55,6 +55,9 @@ struct Add {
     /// Its region
     #[arg(long)]
     region: String,
+    /// Adds it to a region that is not known yet, too
+    #[arg(long)]
+    force: bool,
     /// Its base address, http://host:port
     #[arg(long)]
     url: String,
@@ -104,7 +107,7 @@ impl Replicas {
         match &self.command {
             Command::List => self.list(),
             Command::Add(add) => {
-                self.control.put(&at(&add.name), &add.replica())?;
+                self.control.put(&forced(at(&add.name), add.force), &add.replica())?;
                 println!("replica {} is added to region {}", add.name, add.region);
                 Ok(())
             }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use meridian_wire::admin::{BadQuery, Barred};
 use meridian_wire::openai::error_json;
 
 use crate::Error;
@@ -39,6 +40,18 @@ impl Refusal {
 
     pub(super) fn response(&self) -> Response<Body> {
         with(self.status, error_json(self.status.as_u16(), self.code, &self.message, None), JSON)
+    }
+}
+
+impl From<Barred> for Refusal {
+    fn from(barred: Barred) -> Refusal {
+        Refusal::new(barred.status(), barred.code(), barred.to_string())
+    }
+}
+
+impl From<BadQuery> for Refusal {
+    fn from(bad: BadQuery) -> Refusal {
+        Refusal::bad(BadQuery::CODE, bad.to_string())
     }
 }
 

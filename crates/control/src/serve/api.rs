@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use meridian_wire::admin::{Query, check_json};
 use meridian_wire::config::Policy;
 use meridian_wire::peer::Party;
 use meridian_wire::registry::{Region, Replica, Snapshot, Status, Wanted};
@@ -16,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
 use super::secured::may_change;
-use super::{Shared, gateways, metrics, needs, watch};
+use super::{Shared, gateways, metrics, names, needs, watch};
 use crate::registry::{Kept, Key, View};
 use crate::store::Revision;
 
@@ -33,7 +35,7 @@ const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/reg
 
 /// One request, its body read.
 pub(super) struct Asked {
-    pub(super) query: BTreeMap<String, String>,
+    pub(super) query: Query,
     pub(super) body: Bytes,
 }
 
@@ -61,13 +63,16 @@ async fn answered(
 ) -> Answered {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
-    let query = query(head.uri.query().unwrap_or_default());
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let has_body = !body.is_end_stream();
+    guard(shared, party, &head, &parts, has_body)?;
+    let known = parameters(&head.method, &parts);
+    let query = known.map_or_else(|| Ok(Query::default()), |k| Query::read(head.uri.query(), k))?;
     if head.method == Method::GET {
         let last = head.headers.get("last-event-id").and_then(|id| id.to_str().ok());
         return get(shared, &path, &query, last).await;
     }
     admit(shared, &head.headers)?;
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     may_change(party, &parts)?;
     let body = Limited::new(body, MOST_BODY).collect().await;
     let body = body.map_err(|error| {
@@ -75,7 +80,6 @@ async fn answered(
         Refusal::bad("invalid_body", message)
     })?;
     let asked = Asked { query, body: body.to_bytes() };
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match (head.method.as_str(), parts.as_slice()) {
         (method, ["admin", "gateways", name]) => {
             gateways::answer(shared, party, method, name, &asked).await
@@ -86,12 +90,45 @@ async fn answered(
     }
 }
 
-async fn get(
-    shared: &Arc<Shared>,
-    path: &str,
-    query: &BTreeMap<String, String>,
-    last: Option<&str>,
-) -> Answered {
+/// Refuses what a web page of another site may have sent.
+fn guard(
+    shared: &Shared,
+    party: Option<&Party>,
+    head: &Parts,
+    path: &[&str],
+    has_body: bool,
+) -> Result<(), Refusal> {
+    if head.method == Method::GET && path == ["health"] {
+        return Ok(());
+    }
+    let proven =
+        party.is_some() || (shared.token.is_some() && admit(shared, &head.headers).is_ok());
+    shared.guard.check(&head.method, &head.headers, proven)?;
+    // Earlier gateways renew their leases without a type; a browser names the page beside it.
+    let of_gateway = matches!(path, ["admin", "gateways", _])
+        && !head.headers.contains_key(header::CONTENT_TYPE)
+        && !head.headers.contains_key(header::ORIGIN);
+    if head.method != Method::GET && has_body && !of_gateway {
+        check_json(&head.headers)?;
+    }
+    Ok(())
+}
+
+/// The parameters that a request may have; none where scrapers and probes add their own.
+fn parameters(method: &Method, path: &[&str]) -> Option<&'static [&'static str]> {
+    Some(match (method.as_str(), path) {
+        ("GET", ["health" | "metrics"]) => return None,
+        ("GET", ["admin", "watch"]) => &["from", "store"],
+        ("DELETE", ["admin", "gateways", _]) => &["lease"],
+        ("DELETE", ["admin", "replicas", _]) => &["forget"],
+        ("PUT", ["admin", "regions", _]) => &["at", "force"],
+        ("PUT", ["admin", "replicas", _] | ["admin", "regions", _, "policy"]) => &["force"],
+        ("POST", ["admin", "regions", _, "drain"]) => &["force"],
+        _ => &[],
+    })
+}
+
+async fn get(shared: &Arc<Shared>, path: &str, query: &Query, last: Option<&str>) -> Answered {
     match path {
         "/health" => Ok(text("ok")),
         "/metrics" => {
@@ -132,12 +169,6 @@ fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differs = a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differs) == 0
-}
-
-/// The parameters after `?`. Names and numbers need no escapes.
-fn query(text: &str) -> BTreeMap<String, String> {
-    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// A body as a record; `form` says how one looks.
@@ -235,13 +266,17 @@ async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) ->
     match (method, rest) {
         ("PUT", [name]) => {
             let replica: Replica = read(&asked.body, REPLICA)?;
+            Key::region(&replica.region)?;
+            if !asked.query.flag("force")? {
+                names::known(&view(shared).await?, "region", [&replica.region])?;
+            }
             registry.free_url(name, &replica).await?;
             let revision = registry.add_replica(name, &replica).await?;
             registry.found_region(&replica.region).await?;
             tracing::info!(replica = name, region = replica.region, "replica added");
             changed(StatusCode::CREATED, revision)
         }
-        ("DELETE", [name]) if asked.query.get("forget").is_some_and(|v| v == "true") => {
+        ("DELETE", [name]) if asked.query.flag("forget")? => {
             let key = Key::replica(name)?;
             let view = registry.view().await?;
             if view.replicas.get(*name).is_some_and(|kept| kept.record.is_there()) {
@@ -268,24 +303,24 @@ async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> 
     match (method, rest) {
         ("PUT", [name]) => {
             let region: Region = read(&asked.body, REGION)?;
-            let there = registry.view().await?.regions.get(*name).map(|kept| kept.at);
-            let at = match asked.query.get("at").map(|at| at.parse()) {
-                None => there,
-                Some(Ok(at)) => Some(Revision(at)),
-                Some(Err(_)) => {
-                    let message = "at: is no revision; use the one that was read, or leave it out";
-                    return Err(Refusal::bad("invalid_revision", message));
-                }
-            };
+            let view = registry.view().await?;
+            let there = view.regions.get(*name);
+            let at = asked.query.number("at", 0..=u64::MAX)?.map(Revision);
+            if !asked.query.flag("force")? {
+                adopters(&view, name, &region)?;
+            }
+            let at = at.or(there.map(|kept| kept.at));
             changed(StatusCode::OK, registry.set_region(name, &region, at).await?)
         }
         ("PUT", [name, "policy"]) => {
             let policy: Policy = read(&asked.body, POLICY)?;
+            prepared(shared, name, asked).await?;
             let revision = registry.set_policy(name, Some(&policy)).await?;
             tracing::info!(region = name, policy = policy.name, "policy changed");
             changed(StatusCode::OK, revision)
         }
         ("DELETE", [name, "policy"]) => {
+            prepared(shared, name, asked).await?;
             changed(StatusCode::OK, registry.set_policy(name, None).await?)
         }
         ("DELETE", [name]) => {
@@ -304,12 +339,33 @@ async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> 
         }
         ("POST", [name, act]) => {
             let wanted = wanted(method, &[act]).ok_or_else(unknown)?;
+            prepared(shared, name, asked).await?;
             let revision = registry.want_region(name, wanted).await?;
             tracing::info!(region = name, wanted = wanted.name(), "region changed");
             changed(StatusCode::OK, revision)
         }
         _ => Err(unknown()),
     }
+}
+
+/// Makes sure that a region has a record that a request changes: it does, or `force` makes one.
+async fn prepared(shared: &Shared, name: &str, asked: &Asked) -> Result<(), Refusal> {
+    Key::region(name)?;
+    if asked.query.flag("force")? {
+        return Ok(shared.registry.found_region(name).await?);
+    }
+    names::known(&view(shared).await?, "region", [&name.to_owned()])
+}
+
+/// Refuses adopters that are no regions of the fleet; those that the record had are prepared.
+fn adopters(view: &View, name: &str, region: &Region) -> Result<(), Refusal> {
+    let known: Vec<&String> = region.adopters.iter().flatten().collect();
+    for one in &known {
+        Key::region(one)?;
+    }
+    let before = view.regions.get(name).and_then(|kept| kept.record.adopters.as_ref());
+    let had = |one: &&String| before.is_some_and(|before| before.contains(one));
+    names::known(view, "adopters", known.into_iter().filter(|one| *one != name && !had(one)))
 }
 
 fn wanted(method: &str, act: &[&str]) -> Option<Wanted> {

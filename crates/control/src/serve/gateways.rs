@@ -39,7 +39,7 @@ pub(super) async fn answer(
         }
         "PUT" => renew(shared, name, read(&asked.body, RENEW)?).await,
         "DELETE" => {
-            let lease = asked.query.get("lease").map(String::as_str).unwrap_or_default();
+            let lease = asked.query.text("lease").unwrap_or_default();
             shared.registry.retire(name, parse(lease)?).await?;
             tracing::info!(gateway = name, "a gateway has left");
             Ok(page(&"left"))

@@ -8,7 +8,6 @@
 //! What gateways see of replicas is not in it: they would tell each other of every probe. The
 //! events' ids are revisions, so a browser resumes by itself.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +17,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use meridian_wire::admin::Query;
 use meridian_wire::registry::{Beat, Change, Update};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -41,14 +41,10 @@ const MOST: usize = 4096;
 type Piece = Result<Frame<Bytes>, Infallible>;
 
 /// Begins a watch of what `query` asks for.
-pub(super) async fn begin(
-    shared: &Arc<Shared>,
-    query: &BTreeMap<String, String>,
-    last: Option<&str>,
-) -> Answered {
+pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str>) -> Answered {
     let head = shared.registry.head().await?;
     let from = from(query, last, head)?;
-    let other = query.get("store").is_some_and(|store| *store != shared.store);
+    let other = query.text("store").is_some_and(|store| *store != shared.store);
     if other || from > head.next() {
         let message = format!(
             "this store is {} at revision {head}; read /admin/registry anew and watch from there",
@@ -84,11 +80,7 @@ fn stream(receive: mpsc::Receiver<Piece>) -> Response<Body> {
 }
 
 /// The first revision that is asked for: the one after the last event's, else `from`, else the next.
-fn from(
-    query: &BTreeMap<String, String>,
-    last: Option<&str>,
-    head: Revision,
-) -> Result<Revision, Refusal> {
+fn from(query: &Query, last: Option<&str>, head: Revision) -> Result<Revision, Refusal> {
     let number = |what: &str, text: &str| {
         text.parse().map(Revision).map_err(|_| {
             let shown: String = text.chars().take(40).collect();
@@ -96,7 +88,7 @@ fn from(
             Refusal::bad("invalid_revision", message)
         })
     };
-    match (last, query.get("from")) {
+    match (last, query.text("from")) {
         (Some(last), _) => Ok(number("Last-Event-ID", last)?.next()),
         (None, Some(from)) => number("from", from),
         (None, None) => Ok(head.next()),

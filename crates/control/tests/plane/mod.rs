@@ -80,13 +80,37 @@ impl Plane {
         body: Value,
         token: Option<&str>,
     ) -> (u16, Value) {
-        let mut request = Request::builder().method(method).uri(path).header("host", "control");
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+        if !body.is_null() {
+            request = request.header("content-type", "application/json");
+        }
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let answer = self.send(request.body(Full::new(body.into())).unwrap()).await;
         let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// A request with these headers and no others.
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, Value) {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = self.send(request.body(Full::new(body.to_owned().into())).unwrap()).await;
+        let status = answer.status().as_u16();
+        if answer.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+            return (status, Value::Null);
+        }
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
@@ -102,7 +126,7 @@ impl Plane {
     }
 
     pub(crate) async fn text(&self, path: &str) -> String {
-        let request = Request::get(path).header("host", "control").body(Full::default()).unwrap();
+        let request = Request::get(path).header("host", "localhost").body(Full::default()).unwrap();
         let body = self.send(request).await.into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(body.to_vec()).unwrap()
     }
@@ -143,7 +167,7 @@ impl Watching {
     /// With the last event's id, as a browser would; else by the revision that comes next.
     pub(crate) async fn begin(plane: &Plane, held: &Snapshot, last: Option<&str>) -> Watching {
         let path = format!("/admin/watch?from={}&store={}", held.revision + 1, held.store);
-        let mut request = Request::get(path).header("host", "control");
+        let mut request = Request::get(path).header("host", "localhost");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }

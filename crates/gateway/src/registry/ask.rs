@@ -96,6 +96,9 @@ impl Following {
         };
         let mut request =
             Request::builder().method(method).uri(path).header(header::HOST, authority.as_str());
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
         if let Some(token) = &self.config.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

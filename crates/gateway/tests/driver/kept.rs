@@ -55,7 +55,8 @@ fn keeper(url: &str, view: &View) -> Config {
 
 async fn add(plane: &Plane, name: &str, replica: &Replica) {
     let record = json!({"region": "eu", "spec": {"url": replica.url()}});
-    let (status, said) = plane.ask("PUT", &format!("/admin/replicas/{name}"), record).await;
+    let (status, said) =
+        plane.ask("PUT", &format!("/admin/replicas/{name}?force=true"), record).await;
     assert_eq!(status, 201, "{said}");
 }
 
@@ -230,7 +231,7 @@ async fn changes_are_gathered() {
     let mut last = Vec::new();
     let start = Instant::now();
     for number in 0..40 {
-        let path = format!("/admin/replicas/r{number}");
+        let path = format!("/admin/replicas/r{number}?force=true");
         let record =
             json!({"region": "us", "spec": {"url": format!("http://10.0.0.1:{}", 1000 + number)}});
         assert_eq!(plane.ask("PUT", &path, record).await.0, 201);

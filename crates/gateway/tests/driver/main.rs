@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod admin_browser;
 mod cancel;
 mod client_tls;
 mod common;

@@ -27,7 +27,8 @@ fn named(plane: &Plane, region: &str, name: &str, replicas: &[&Replica]) -> Conf
 
 async fn add(plane: &Plane, name: &str, region: &str, replica: &Replica) {
     let record = json!({"region": region, "spec": {"url": replica.url()}});
-    let (status, said) = plane.ask("PUT", &format!("/admin/replicas/{name}"), record).await;
+    let (status, said) =
+        plane.ask("PUT", &format!("/admin/replicas/{name}?force=true"), record).await;
     assert_eq!(status, 201, "{said}");
 }
 

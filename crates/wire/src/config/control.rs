@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::admin_access::check_hosts;
 use super::{ConfigError, MutualTls, Span, VERSION, file};
 use crate::peer::label;
 
@@ -24,6 +25,9 @@ pub struct Control {
     /// Where operators and scrapers connect, and gateways of this machine. Port 0: any free one.
     #[serde(default = "admin")]
     pub admin: SocketAddr,
+    /// Names under which the admin port is asked, besides IP addresses and localhost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub admin_hosts: Vec<String>,
     /// What every request that changes something has to bring as `Authorization: Bearer ...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
@@ -117,6 +121,7 @@ impl Control {
                 self.admin
             ),
         );
+        check_hosts("admin_hosts", &self.admin_hosts, &mut check);
         if let Some(tls) = &self.tls {
             tls.check("tls", &mut check);
         }

@@ -3,6 +3,7 @@
 //! Reading fails at the first thing that is no configuration at all (syntax, an unknown key, a
 //! wrong type) with its line; checking finds everything else at once.
 
+mod admin_access;
 mod control;
 pub(crate) mod file;
 mod peers;
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
+pub use admin_access::AdminAccess;
 pub use control::{Control, Registry};
 pub use file::changed_sections;
 pub use peers::{MOST_PEERS, Peer, Peers};
@@ -51,6 +53,9 @@ pub struct Gateway {
     /// Where operators and scrapers connect. Keep it off the public network.
     #[serde(default = "defaults::admin")]
     pub admin: SocketAddr,
+    /// Access to that port.
+    #[serde(default, skip_serializing_if = "AdminAccess::is_empty")]
+    pub admin_access: AdminAccess,
     /// Clients come over TLS; in plain HTTP without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -428,6 +433,7 @@ impl Gateway {
                 format!("paths[{i}]: `{path}` is no path; begin it with /"),
             );
         }
+        self.admin_access.check(&mut check);
         self.check_bounds(&mut check);
         let limit = usize::from(self.limits.replicas);
         sources::check_list("replicas", &self.replicas, limit, &mut check);

@@ -120,7 +120,7 @@ where
 }
 
 pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
-    let builder = Request::builder().method(method).uri(path).header("host", "gateway");
+    let builder = Request::builder().method(method).uri(path).header("host", "localhost");
     builder.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap()
 }
 

@@ -91,7 +91,11 @@ impl Region {
     }
 
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> Answer {
-        let request = super::request(method, path, body);
+        let mut request = super::request(method, path, body);
+        if !body.is_empty() {
+            let json = http::HeaderValue::from_static("application/json");
+            request.headers_mut().insert(http::header::CONTENT_TYPE, json);
+        }
         super::call(self.admin, request).await
     }
 }

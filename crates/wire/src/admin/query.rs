@@ -1,0 +1,150 @@
+//! The parameters after `?` of an admin port: read strictly, since a mistyped one would otherwise do
+//! something else than what was meant.
+//!
+//! Values are numbers, names and booleans, which need no percent escapes.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// The parameters of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(BTreeMap<String, Option<String>>);
+
+/// Parameters that can't be used: which, and what can be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadQuery(String);
+
+impl BadQuery {
+    /// The answer's code; its status is 400.
+    pub const CODE: &str = "invalid_parameter";
+}
+
+impl Query {
+    /// Reads what stands after `?`; `known` are the parameters of this request.
+    ///
+    /// # Errors
+    /// When another one is given, or one twice.
+    pub fn read(text: Option<&str>, known: &[&str]) -> Result<Query, BadQuery> {
+        let mut found = BTreeMap::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = match pair.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (pair, None),
+            };
+            if !known.contains(&name) {
+                let known = match known {
+                    [] => "it takes none".to_owned(),
+                    known => format!("use {}", known.join(", ")),
+                };
+                let message = format!("?{}: is no parameter of this request; {known}", shown(name));
+                return Err(BadQuery(message));
+            }
+            if found.insert(name.to_owned(), value).is_some() {
+                return Err(BadQuery(format!("?{name}: is given twice; give it once")));
+            }
+        }
+        Ok(Query(found))
+    }
+
+    /// A boolean, as people write them; a bare name is a yes, and no name a no.
+    ///
+    /// # Errors
+    /// When the value is no boolean.
+    pub fn flag(&self, name: &str) -> Result<bool, BadQuery> {
+        let Some(given) = self.0.get(name) else { return Ok(false) };
+        let Some(given) = given else { return Ok(true) };
+        match given.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(BadQuery(format!(
+                "{name}: `{}` is no boolean; use true or false",
+                shown(given)
+            ))),
+        }
+    }
+
+    /// A number within bounds, where it is given.
+    ///
+    /// # Errors
+    /// When the value is no such number.
+    pub fn number<N>(&self, name: &str, bounds: RangeInclusive<N>) -> Result<Option<N>, BadQuery>
+    where
+        N: FromStr + PartialOrd + Display,
+    {
+        let Some(given) = self.0.get(name) else { return Ok(None) };
+        let given = given.as_deref().unwrap_or_default();
+        let number = given.parse().ok().filter(|number| bounds.contains(number));
+        number.map(Some).ok_or_else(|| {
+            let (least, most) = (bounds.start(), bounds.end());
+            let given = shown(given);
+            BadQuery(format!("{name}: `{given}` is no number from {least} to {most}; use one"))
+        })
+    }
+
+    /// A text, where it is given.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|given| given.as_deref().unwrap_or_default())
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flag(text: &str) -> Result<bool, String> {
+        let query = Query::read(Some(text), &["drain", "force"]).map_err(|e| e.to_string())?;
+        query.flag("drain").map_err(|e| e.to_string())
+    }
+
+    // Booleans are read as people write them; anything else is refused, never taken for a no.
+    #[test]
+    fn booleans() {
+        for yes in ["drain=1", "drain=true", "drain=True", "drain=YES", "drain=on", "drain"] {
+            assert_eq!(flag(yes), Ok(true), "{yes}");
+        }
+        for no in ["drain=0", "drain=false", "drain=No", "drain=off", "", "force=1"] {
+            assert_eq!(flag(no), Ok(false), "{no}");
+        }
+        for bad in ["drain=", "drain=ture", "drain=2", "drain=true%20"] {
+            let error = flag(bad).expect_err(bad);
+            assert!(error.ends_with("is no boolean; use true or false"), "{error}");
+        }
+    }
+
+    // A parameter that the request does not take is refused with those that it takes, and so is one
+    // that is given twice.
+    #[test]
+    fn unknown_parameters() {
+        let said = flag("drian=1").expect_err("is unknown");
+        assert_eq!(said, "?drian: is no parameter of this request; use drain, force");
+        assert_eq!(
+            flag("drain=1&drain=0").expect_err("twice"),
+            "?drain: is given twice; give it once"
+        );
+        let said = Query::read(Some("x"), &[]).expect_err("takes none").to_string();
+        assert_eq!(said, "?x: is no parameter of this request; it takes none");
+        assert_eq!(Query::read(None, &[]), Ok(Query::default()));
+    }
+
+    // Numbers have bounds, and the error says which.
+    #[test]
+    fn numbers() {
+        let number = |text: &str| {
+            let query = Query::read(Some(text), &["last"]).map_err(|e| e.to_string())?;
+            query.number("last", 1..=1000).map_err(|e| e.to_string())
+        };
+        assert_eq!((number("last=20"), number("")), (Ok(Some(20)), Ok(None)));
+        for bad in ["last=0", "last=1001", "last=ten", "last=", "last"] {
+            let error = number(bad).expect_err(bad);
+            assert!(error.ends_with("is no number from 1 to 1000; use one"), "{error}");
+        }
+    }
+}
