@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
 use meridian_base::ReplicaId;
 use meridian_routing::RejectWhy;
+use meridian_wire::openai::Purpose;
 
 use crate::body::Parts;
 use crate::error::{AttemptError, Source};
@@ -44,16 +45,18 @@ pub(crate) async fn attempt(
     let late = |ms| format!("no first byte within {ms} ms (timeouts.first_byte)");
     match target {
         Target::Replica(member) => {
-            match tokio::time::timeout(patience, at_replica(shared, job, member)).await {
+            let body = body(shared, job, target);
+            match tokio::time::timeout(patience, at_replica(shared, job, member, body)).await {
                 Ok(result) => result,
                 Err(_) => Err(AttemptError::replica(late(patience.as_millis()))),
             }
         }
         Target::Peer(link) => {
-            let leg = link.sent.begin(job.whole.as_ref().map_or(0, |body| body.len() as u64));
+            let body = body(shared, job, target);
+            let leg = link.sent.begin(body.left());
             let lost = link.lost();
             let begun = tokio::select! {
-                begun = tokio::time::timeout(patience, at_peer(shared, job, link)) => match begun {
+                begun = tokio::time::timeout(patience, at_peer(shared, job, link, body)) => match begun {
                     Ok(result) => result,
                     Err(_) => Err(AttemptError::peer(late(patience.as_millis()))),
                 },
@@ -73,14 +76,31 @@ pub(crate) async fn attempt(
     }
 }
 
-async fn at_replica(shared: &Worker, job: &Job, member: &Member) -> Result<Begun, AttemptError> {
+/// The body as it goes to `target`. A peer gets what the client sent, less what is the engines', and
+/// adds the rest itself.
+fn body(shared: &Worker, job: &Job, target: &Target) -> Parts {
+    let wanted = |purpose| match (purpose, target) {
+        (Purpose::Strip(_), _) | (Purpose::Usage, Target::Replica(_)) => true,
+        (Purpose::Usage, Target::Peer(_)) => asks_peers(shared),
+        (Purpose::CacheSalt, Target::Replica(member)) => member.reads_salts(),
+        (Purpose::CacheSalt, Target::Peer(_)) => false,
+    };
+    Parts::new(job.info.splices.apply(&job.body, wanted))
+}
+
+async fn at_replica(
+    shared: &Worker,
+    job: &Job,
+    member: &Member,
+    body: Parts,
+) -> Result<Begun, AttemptError> {
     let mut headers = job.headers.clone();
     if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
     let upstream = shared.upstream(member);
-    let answered = upstream.send(&member.dial, &job.method, &job.path, &headers, &job.body);
+    let answered = upstream.send(&member.dial, &job.method, &job.path, &headers, &body);
     let Answered { head, mut body } = answered.await?;
     // The head may be here long before the first piece: its report is of now.
     crate::probe::piggyback(shared, member, &head.headers);
@@ -89,18 +109,19 @@ async fn at_replica(shared: &Worker, job: &Job, member: &Member) -> Result<Begun
     Ok(Begun { head, body, first, sent, leg: None })
 }
 
-async fn at_peer(shared: &Worker, job: &Job, link: &Link) -> Result<Begun, AttemptError> {
+async fn at_peer(
+    shared: &Worker,
+    job: &Job,
+    link: &Link,
+    body: Parts,
+) -> Result<Begun, AttemptError> {
     let sent = Instant::now();
     let model = job.info.model.is_empty().then(|| shared.fleet.name(job.model)).flatten();
-    let whole = job.whole.clone().unwrap_or_default();
     let answer = link.forward(Outgoing {
         method: &job.method,
         path: &job.path,
         headers: &job.headers,
-        body: match asks_peers(shared) {
-            true => job.body.clone(),
-            false => Parts::new([whole, Bytes::new(), Bytes::new()]),
-        },
+        body,
         tenant: job.tenant.clone(),
         key: job.key,
         left: job.deadline.map(|at| at.since(shared.driver.clock.now())),

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use meridian_wire::openai::Pieces;
 
 use crate::relay::Relay;
 use crate::upstream::Flow;
@@ -73,20 +74,25 @@ impl http_body::Body for Body {
     }
 }
 
-/// What goes to a replica: a client's bytes, around a splice where there is one. Cheap to make
-/// anew for another attempt.
-#[derive(Clone, Debug)]
+/// What goes to a replica: a client's bytes in slices, around what splices insert. Cheap to make
+/// again for another attempt.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
-    parts: [Bytes; 3],
+    parts: Pieces,
     next: usize,
 }
 
 impl Parts {
-    pub(crate) fn new(parts: [Bytes; 3]) -> Parts {
+    pub(crate) fn new(parts: Pieces) -> Parts {
         Parts { parts, next: 0 }
     }
 
-    fn left(&self) -> u64 {
+    pub(crate) fn whole(bytes: Bytes) -> Parts {
+        Parts::new(Pieces::from_iter([bytes]))
+    }
+
+    /// Bytes that are not sent yet.
+    pub(crate) fn left(&self) -> u64 {
         self.parts[self.next..].iter().map(|p| p.len() as u64).sum()
     }
 }

@@ -72,6 +72,12 @@ impl Member {
         (!page.is_empty()).then_some(page)
     }
 
+    /// Whether it divides its prefix cache by `cache_salt`. Others may refuse a field that they do
+    /// not know.
+    pub(crate) fn reads_salts(&self) -> bool {
+        matches!(self.engine(), Some(EngineName::Vllm | EngineName::Sglang))
+    }
+
     /// Whether it answers with its load in a header when asked to.
     pub(crate) fn speaks_orca(&self) -> bool {
         self.engine() == Some(EngineName::Vllm)

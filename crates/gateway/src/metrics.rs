@@ -30,6 +30,11 @@ struct Reason {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FieldLabel {
+    field: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct EndedAs {
     outcome: &'static str,
 }
@@ -45,6 +50,7 @@ pub(crate) struct Metrics {
     refusals: Family<Reason, Counter>,
     retries: Family<Reason, Counter>,
     resumes: Family<EndedAs, Counter>,
+    engine_fields: Family<FieldLabel, Counter>,
     probe_failures: Counter,
     ttft: Histogram,
     e2e: Histogram,
@@ -98,6 +104,7 @@ impl Metrics {
             refusals: Family::default(),
             retries: Family::default(),
             resumes: Family::default(),
+            engine_fields: Family::default(),
             probe_failures: Counter::default(),
             ttft: seconds(),
             e2e: seconds(),
@@ -116,6 +123,8 @@ impl Metrics {
         r.register("refusals", "Requests the gateway refused, by cause", self.refusals.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
         r.register("resumes", "Streams that broke, by what came of it", self.resumes.clone());
+        let fields = "Fields and headers of clients that only engines send each other";
+        r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(
@@ -165,6 +174,11 @@ impl Metrics {
     /// A stream broke where it might be gone on with.
     pub(crate) fn resumed(&self, outcome: &'static str) {
         self.resumes.get_or_create(&EndedAs { outcome }).inc();
+    }
+
+    /// A client sent what only engines send each other; `field` is one of a short list.
+    pub(crate) fn engine_field(&self, field: &'static str) {
+        self.engine_fields.get_or_create(&FieldLabel { field }).inc();
     }
 
     pub(crate) fn probe_failed(&self) {
@@ -343,6 +357,7 @@ mod tests {
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
         metrics.retried(Source::Full);
+        metrics.engine_field("kv_transfer_params");
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
         let docs = include_str!("../../../docs/gateway.md");
         let names: Vec<&str> = page

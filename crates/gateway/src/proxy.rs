@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, Time};
@@ -17,8 +16,9 @@ use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use meridian_wire::peer::{Identity, Marks};
 
 use crate::access::Access;
-use crate::body::{Body, Parts};
+use crate::body::Body;
 use crate::collect::{Collected, collect};
+use crate::engine_fields;
 use crate::headers;
 use crate::peers::Report;
 use crate::pins::{Home, ResponseKey};
@@ -109,12 +109,14 @@ async fn generate(
         return Err(Refusal::draining());
     }
     let room = shared.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let taken = engine_fields::take(&mut parts.headers);
     let Collected { bytes, mut permits } = collect(shared, &parts.headers, body).await?;
     permits.push(room);
     let tenant = shared.hash(tenant_name.as_ref().map(HeaderValue::as_bytes));
     let reading = shared.reading.of(shared.isolates().then_some(tenant));
-    let info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
+    let mut info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
+    engine_fields::judge(shared.config.engine_fields, &shared.metrics, &taken, &info.splices)?;
     let model = model(shared, endpoint, &info, &origin)?;
     let home = home(shared, &info, tenant, strict(access, &origin))?;
     let tells = access.tells || matches!(origin, Origin::Peer { .. });
@@ -152,14 +154,11 @@ async fn generate(
         request.dry_run = true;
         return Ok(crate::explain::dry_run(shared, request));
     }
-    // A peer gets what the client sent, and asks for usage itself; and a broken stream is gone on
-    // with by what the client sent.
-    let resumes = info.stream && shared.config.resume.is_some();
-    let whole = (shared.peers.is_some() || resumes).then(|| bytes.clone());
-    let body = match &info.usage_splice {
-        Some(splice) => splice.apply(&bytes),
-        None => [bytes, Bytes::new(), Bytes::new()],
-    };
+    let name = tenant_name.as_ref().map(HeaderValue::as_bytes);
+    let salt = shared.salts.of(name, info.cache_salt.as_deref());
+    if let Some(salt) = &salt {
+        info.salt(salt);
+    }
     let prompt_tokens = request.prompt_tokens;
     let (key, deadline) = (request.key, request.deadline);
     let away = shared.peers.is_some().then_some(tenant_name);
@@ -170,9 +169,9 @@ async fn generate(
         path: path_of(&parts),
         method: parts.method,
         headers: parts.headers,
-        body: Parts::new(body),
-        whole,
+        body: bytes,
         info,
+        salt,
         model,
         prompt_tokens,
         shown_id: shown_id.clone(),

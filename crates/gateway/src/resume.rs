@@ -14,7 +14,6 @@ use meridian_wire::admin::EngineName;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::attempt::Begun;
-use crate::body::Parts;
 use crate::driver::{Ticket, Verdict};
 use crate::headers;
 use crate::route::{Ended, Job, Sending, begin, check_kept};
@@ -25,7 +24,7 @@ use crate::worker::Worker;
 pub(crate) struct Resume {
     pub(crate) thread: Thread,
     pub(crate) job: Job,
-    /// The client's body.
+    /// The client's body, less what is the engines'.
     body: Bytes,
 }
 
@@ -50,7 +49,7 @@ impl Resume {
             (true, true) => Counts::Null,
         };
         let thread = Thread::new(job.endpoint, config.text.bytes(), counts)?;
-        let body = job.whole.clone()?;
+        let body = job.info.splices.stripped(&job.body);
         Some(Box::new(Resume { thread, job, body }))
     }
 
@@ -70,12 +69,9 @@ impl Resume {
             }
             job.continues = true;
         }
-        let continued = self.thread.take_up(&self.body).map_err(Lost::word)?;
-        job.body = Parts::new(match &continued.usage_splice {
-            Some(splice) => splice.apply(&continued.body),
-            None => [continued.body.clone(), Bytes::new(), Bytes::new()],
-        });
-        job.whole = Some(continued.body);
+        let continued = self.thread.take_up(&self.body, job.salt.as_deref()).map_err(Lost::word)?;
+        job.body = continued.body;
+        job.info.splices = continued.splices;
         let mut prompt = job.info.fingerprint.clone();
         if let Some(text) = self.thread.text().filter(|_| said) {
             openai::push_reply(job.endpoint, &mut prompt, text);

@@ -12,10 +12,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, res
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::residency::Residence;
 use meridian_routing::{Ineligible, Outcome, RejectWhy, Why};
-use meridian_wire::openai::{Answer, Endpoint, RequestInfo};
+use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
-use crate::body::{Body, Parts};
+use crate::body::Body;
 use crate::driver::{Decision, Ticket, Told, Verdict};
 use crate::error::{AttemptError, Source as Fault};
 use crate::headers;
@@ -34,11 +34,11 @@ pub(crate) struct Job {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
-    /// As it goes to a replica.
-    pub(crate) body: Parts,
-    /// As it came; kept where there are peers, or where a broken stream is gone on with.
-    pub(crate) whole: Option<Bytes>,
+    /// As it was read; what goes out are slices of it, around the splices of `info`.
+    pub(crate) body: Bytes,
     pub(crate) info: RequestInfo,
+    /// Keeps its tenant apart in an engine's prefix cache.
+    pub(crate) salt: Option<String>,
     pub(crate) model: ModelId,
     pub(crate) prompt_tokens: u32,
     pub(crate) shown_id: HeaderValue,
@@ -313,11 +313,11 @@ fn relay(
 
 /// Whether usage was asked for that the client did not ask for.
 pub(crate) fn undoes(shared: &Shared, job: &Job, target: &Target) -> bool {
-    let asked = job.info.usage_splice.is_some() && !job.info.include_usage;
+    let asked = job.info.splices.has(Purpose::Usage) && !job.info.include_usage;
     asked && (matches!(target, Target::Replica(_)) || asks_peers(shared))
 }
 
-/// A peer gets the body as it came and asks for usage itself, unless a stream that breaks there is
+/// A peer gets the client's body and asks for usage itself, unless a stream that breaks there is
 /// gone on with from here: then the count in each chunk is wanted here.
 pub(crate) fn asks_peers(shared: &Shared) -> bool {
     shared.config.resume.is_some()

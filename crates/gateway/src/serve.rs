@@ -33,6 +33,7 @@ use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::residency::Residency;
+use crate::salts::Salts;
 use crate::shared::{Ids, Ratios, Shared};
 use crate::sources::Source;
 use crate::upstream::Upstream;
@@ -170,6 +171,7 @@ fn build(
         key_headers: config.keys.headers.iter().filter_map(header).collect(),
         tenant_header: header(&config.keys.tenant_header),
         access,
+        salts: Salts::new(&config, seed),
         residency,
         tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
         ids: Ids::new(random_seed()),

@@ -20,6 +20,7 @@ use crate::pins::Pins;
 use crate::reading::ReadingNow;
 use crate::registry::Following;
 use crate::residency::Residency;
+use crate::salts::Salts;
 use crate::sources::Source;
 use crate::upstream::Upstream;
 
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) key_headers: Vec<HeaderName>,
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) access: AccessNow,
+    /// Of the engines' prefix caches.
+    pub(crate) salts: Salts,
     pub(crate) residency: Residency,
     /// On the clients' port; plain without.
     pub(crate) tls: Option<ClientTls>,

@@ -148,7 +148,7 @@ impl Upstream {
         limit: Duration,
     ) -> Result<Page, AttemptError> {
         let whole = async {
-            let nothing = Parts::new(Default::default());
+            let nothing = Parts::default();
             let answered =
                 self.send(replica, &Method::GET, path, &HeaderMap::new(), &nothing).await?;
             let status = answered.head.status;
@@ -461,7 +461,7 @@ mod tests {
         let asked = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let replica = address.parse().expect("an address is an authority");
-            let nothing = Parts::new(Default::default());
+            let nothing = Parts::default();
             let headers = HeaderMap::new();
             let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
             runtime.expect("a runtime").block_on(answer)

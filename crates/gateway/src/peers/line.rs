@@ -179,7 +179,7 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) {
     let (mut sent, mut step) = (0, WARM_FIRST);
     while sent < bytes {
         let end = bytes.min(sent + step);
-        let body = Parts::new([zeros.slice(sent..end), Bytes::new(), Bytes::new()]);
+        let body = Parts::whole(zeros.slice(sent..end));
         let request = Request::post(link.uri(WARM)).body(body);
         let request = request.expect("the parts of a URI are fixed");
         if sender.send_request(request).await.is_err() {

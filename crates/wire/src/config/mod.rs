@@ -93,6 +93,9 @@ pub struct Gateway {
     /// What answers tell clients of the fleet; by default all, and nothing where tenants are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_clients: Option<TellClients>,
+    /// What becomes of fields and headers that only engines send each other.
+    #[serde(default)]
+    pub engine_fields: EngineFields,
     /// The fleet's secret, which keys the fingerprints; random at each start when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -169,7 +172,8 @@ pub enum Isolation {
     /// Everybody with everybody.
     #[default]
     Shared,
-    /// Nobody with another tenant, in this gateway's matches.
+    /// Tenants with themselves alone, in this gateway's matches and in the caches of engines that
+    /// read a salt.
     Tenant,
 }
 
@@ -192,6 +196,18 @@ impl Gateway {
             false => TellClients::Nothing,
         })
     }
+}
+
+/// What becomes of fields and headers that only engines send each other (`kv_transfer_params`,
+/// `bootstrap_room`), where a client sends one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineFields {
+    /// They are taken out and counted.
+    #[default]
+    Strip,
+    /// The request is refused.
+    Strict,
 }
 
 /// Bounds in time.

@@ -7,8 +7,11 @@ use serde_json::value::RawValue;
 
 use super::bad::BadRequest;
 use super::endpoint::Endpoint;
-use super::raw::{Each, Key, Object, Slots, Trouble, shallow};
+use super::engine_fields::{Name, Place};
+use super::raw::{Each, Object, Slots, Trouble, shallow};
 use super::refuse::refuse_scalars;
+use super::splice::Splices;
+use super::strip::{Strip, Walk};
 
 /// The members of a body that are read, in the order of [`Body::slots`].
 pub(crate) const FIELDS: [&str; 20] = [
@@ -45,18 +48,27 @@ pub(crate) struct Body<'a> {
     slots: Slots<'a, 20>,
     /// The messages, opened in the same pass. `None` when the body has none.
     pub(crate) messages: Option<Vec<Message<'a>>>,
+    /// Cuts out what only engines send each other.
+    pub(crate) cuts: Splices,
 }
 
 impl<'a> Body<'a> {
-    /// Parses a body. `messages` is opened where `endpoint` has them.
+    /// Parses a body. `messages` is opened where `endpoint` has them. On an engine's own path the
+    /// body may be any JSON, and of a member that is given twice the last one counts.
     pub(crate) fn parse(endpoint: Endpoint, json: &'a str) -> Result<Body<'a>, BadRequest> {
         let trouble = Trouble::default();
+        let strip = Strip::new(json);
+        let walk = Walk { strip: &strip, trouble: &trouble };
         let open = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Messages);
         let mut parser = serde_json::Deserializer::from_str(json);
-        let parsed = Top { open, trouble: &trouble }
-            .deserialize(&mut parser)
-            .and_then(|body| parser.end().map(|()| body));
-        parsed.map_err(|e| trouble.explain(&e))
+        let any = endpoint.is_foreign();
+        let parsed = match any && first(json) != Some(b'{') {
+            true => walk.deserialize(&mut parser).map(|()| Body::default()),
+            false => Top { open, any, walk }.deserialize(&mut parser),
+        };
+        let parsed = parsed.and_then(|body| parser.end().map(|()| body));
+        let body = parsed.map_err(|e| trouble.explain(&e))?;
+        Ok(Body { cuts: strip.into_cuts(), ..body })
     }
 
     /// A member by name, null or not.
@@ -70,15 +82,27 @@ impl<'a> Body<'a> {
     }
 }
 
+impl Default for Body<'_> {
+    fn default() -> Self {
+        Body { slots: [None; FIELDS.len()], messages: None, cuts: Splices::default() }
+    }
+}
+
+fn first(json: &str) -> Option<u8> {
+    json.as_bytes().trim_ascii_start().first().copied()
+}
+
 struct Top<'c> {
     open: bool,
-    trouble: &'c Trouble,
+    /// Nothing is refused but what is no JSON.
+    any: bool,
+    walk: Walk<'c>,
 }
 
 impl Top<'_> {
     fn refuse<E: Error>(&self, found: &str) -> E {
         let what = format!("the body is {found}: send a JSON object");
-        self.trouble.stop(BadRequest::new(None, what))
+        self.walk.trouble.stop(BadRequest::new(None, what))
     }
 }
 
@@ -94,21 +118,32 @@ impl<'de> Visitor<'de> for Top<'_> {
     type Value = Body<'de>;
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body<'de>, A::Error> {
-        let mut body = Body { slots: [None; 20], messages: None };
-        while let Some(key) = map.next_key_seed(Key(&FIELDS))? {
-            let Some(i) = key else {
-                let skipped: &RawValue = map.next_value()?;
-                shallow(skipped, None).map_err(|bad| self.trouble.stop(bad))?;
-                continue;
+        let (trouble, strip) = (self.walk.trouble, self.walk.strip);
+        let mut body = Body::default();
+        while let Some(place) = map.next_key_seed(Name(&FIELDS))? {
+            let i = match place {
+                Place::Read(i) => i,
+                Place::Container => {
+                    map.next_value_seed(self.walk)?;
+                    continue;
+                }
+                Place::Engine(field) => {
+                    strip.cut(field, map.next_value()?).map_err(|bad| trouble.stop(bad))?;
+                    continue;
+                }
+                Place::Client => {
+                    shallow(map.next_value()?, None).map_err(|bad| trouble.stop(bad))?;
+                    continue;
+                }
             };
             let name = FIELDS[i];
             let messages = self.open && name == "messages";
-            if body.slots[i].is_some() || messages && body.messages.is_some() {
+            if !self.any && (body.slots[i].is_some() || messages && body.messages.is_some()) {
                 let what = format!("`{name}` is given twice: send it once");
-                return Err(self.trouble.stop(BadRequest::new(Some(name), what)));
+                return Err(trouble.stop(BadRequest::new(Some(name), what)));
             }
             if messages {
-                body.messages = Some(map.next_value_seed(Messages { trouble: self.trouble })?);
+                body.messages = Some(map.next_value_seed(Messages { trouble })?);
             } else {
                 body.slots[i] = Some(map.next_value()?);
             }

@@ -15,7 +15,7 @@ pub enum Endpoint {
     Messages,
     /// `/v1/models` and `/v1/models/{id}`
     Models,
-    /// Any other path: passed through without a look at the body.
+    /// Any other path, an engine's own: of its body only what is not the client's is taken out.
     #[default]
     Other,
 }
@@ -42,6 +42,11 @@ impl Endpoint {
     pub fn is_generation(self) -> bool {
         use Endpoint::*;
         matches!(self, ChatCompletions | Completions | Responses | Messages)
+    }
+
+    /// Whether the path is not of the API, so that its body may be anything.
+    pub(crate) fn is_foreign(self) -> bool {
+        matches!(self, Endpoint::Models | Endpoint::Other)
     }
 
     /// Whether a stream reports usage only when `stream_options.include_usage` asks for it.

@@ -3,12 +3,15 @@
 use meridian_base::{Fingerprinter, keyed, mix};
 use serde_json::value::RawValue;
 
+use super::ask_usage::usage_asked;
 use super::bad::BadRequest;
 use super::body::Body;
+use super::encoding::{may_be_json, utf8};
 use super::endpoint::Endpoint;
 use super::prompt::Writer;
 use super::raw::{Object, kind, owned, string};
-use super::splice::{Splice, usage_asked};
+use super::salt::SaltPlace;
+use super::splice::Splices;
 use super::text::decode;
 
 /// How prompts are fingerprinted: the same for every request of a fleet.
@@ -50,31 +53,32 @@ pub struct RequestInfo {
     pub fingerprint: Fingerprinter,
     /// Bytes of the prompt as fingerprinted; an image counts as 9.
     pub prompt_bytes: u64,
-    /// How to ask for usage. `None` where it is asked for already or told unasked.
-    pub usage_splice: Option<Splice>,
+    /// How the body changes on its way to a replica.
+    pub splices: Splices,
+    /// The client's own salt for the engine's cache.
+    pub cache_salt: Option<String>,
+    /// Where a salt goes. `None` on paths that are not of the API.
+    pub(super) salt_place: Option<SaltPlace>,
     /// Asked so, each chunk has the count of tokens so far, which the client did not ask for.
     pub counts: bool,
 }
 
-/// Reads the body of a request to `endpoint`. Bodies of [`Endpoint::Models`] and
-/// [`Endpoint::Other`] are never refused: what cannot be read there stays empty.
+/// Reads the body of a request to `endpoint`. On [`Endpoint::Other`] it is refused only where an
+/// engine might read as JSON what cannot be read here; any other thing that cannot be read there
+/// stays empty.
 ///
 /// # Errors
 /// A body that the engine could not read either, with the field and the remedy.
 pub fn read(endpoint: Endpoint, body: &[u8], reading: &Reading) -> Result<RequestInfo, BadRequest> {
-    let lenient = matches!(endpoint, Endpoint::Models | Endpoint::Other);
-    match strict(endpoint, body, reading, lenient) {
-        Err(_) if lenient => Ok(nothing(reading)),
-        result => result,
+    if endpoint.is_foreign() {
+        if !may_be_json(body) {
+            return Ok(nothing(reading, Splices::default()));
+        }
+        let json = utf8(body)?;
+        let body = Body::parse(endpoint, json)?;
+        return Ok(facts(endpoint, json, &body, reading)
+            .unwrap_or_else(|_| nothing(reading, body.cuts.clone())));
     }
-}
-
-fn strict(
-    endpoint: Endpoint,
-    body: &[u8],
-    reading: &Reading,
-    lenient: bool,
-) -> Result<RequestInfo, BadRequest> {
     if body.is_empty() {
         let what = format!(
             "the body is empty: send a JSON object with `model` and `{}`",
@@ -82,46 +86,58 @@ fn strict(
         );
         return Err(BadRequest::new(None, what));
     }
-    let json = std::str::from_utf8(body).map_err(|e| {
-        let at = e.valid_up_to();
-        BadRequest::new(
-            None,
-            format_args!("the body is not UTF-8 at byte {at}: encode it as UTF-8"),
-        )
-    })?;
+    let json = utf8(body)?;
     let body = Body::parse(endpoint, json)?;
-    let model = match text(&body, "model")? {
+    facts(endpoint, json, &body, reading)
+}
+
+fn facts(
+    endpoint: Endpoint,
+    json: &str,
+    body: &Body<'_>,
+    reading: &Reading,
+) -> Result<RequestInfo, BadRequest> {
+    let lenient = endpoint.is_foreign();
+    let model = match text(body, "model")? {
         Some(model) => model,
         None if lenient => String::new(),
         None => return Err(BadRequest::missing("model", "the name of a model of /v1/models")),
     };
-    let stream = flag(&body, "stream")?;
-    let asked = usage_asked(json, &body, reading.counts)?;
-    let scope = scope(&model, text(&body, "cache_salt")?, reading);
+    let stream = flag(body, "stream")?;
+    let asked = usage_asked(json, body, reading.counts)?;
+    let cache_salt = text(body, "cache_salt")?;
+    let scope = scope(&model, cache_salt.as_deref(), reading);
     let fingerprint = Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1));
     let mut writer = Writer::new(fingerprint, reading.head_bytes, reading.seed);
     if !lenient {
         writer.fingerprint.reserve(json.len());
-        writer.prompt(endpoint, &body)?;
+        writer.prompt(endpoint, body)?;
     }
-    let splice = asked.splice.filter(|_| stream && endpoint.usage_on_request());
+    let usage = asked.splice.filter(|_| stream && endpoint.usage_on_request());
+    let counts = asked.counts && usage.is_some();
+    let mut splices = body.cuts.clone();
+    if let Some(usage) = usage {
+        splices.push(usage);
+    }
     Ok(RequestInfo {
         stream,
         include_usage: asked.include_usage,
-        max_tokens: max_tokens(&body)?,
-        session: session(&body, reading.seed),
-        previous_response_id: text(&body, "previous_response_id")?,
+        max_tokens: max_tokens(body)?,
+        session: session(body, reading.seed),
+        previous_response_id: text(body, "previous_response_id")?,
         head: mix(scope, keyed(reading.seed, &writer.head)),
         prompt_bytes: writer.fingerprint.bytes(),
         fingerprint: writer.fingerprint,
-        counts: asked.counts && splice.is_some(),
-        usage_splice: splice,
+        counts,
+        splices,
+        cache_salt,
+        salt_place: (!lenient).then(|| SaltPlace::of(json, body)),
         model,
     })
 }
 
 /// What is known of a body that is not read.
-fn nothing(reading: &Reading) -> RequestInfo {
+fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
     let scope = scope("", None, reading);
     RequestInfo {
         model: String::new(),
@@ -133,13 +149,15 @@ fn nothing(reading: &Reading) -> RequestInfo {
         head: mix(scope, keyed(reading.seed, b"")),
         fingerprint: Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1)),
         prompt_bytes: 0,
-        usage_splice: None,
+        splices: cuts,
+        cache_salt: None,
+        salt_place: None,
         counts: false,
     }
 }
 
 /// Prompts of different models, salts or tenants share no block.
-fn scope(model: &str, salt: Option<String>, reading: &Reading) -> u64 {
+fn scope(model: &str, salt: Option<&str>, reading: &Reading) -> u64 {
     let mut scope = keyed(reading.seed, model.as_bytes());
     if let Some(salt) = salt {
         scope = mix(mix(scope, 1), keyed(reading.seed, salt.as_bytes()));

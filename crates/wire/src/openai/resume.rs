@@ -26,9 +26,10 @@ use bytes::{Bytes, BytesMut};
 
 use super::answer::{MAX_EVENT, sse};
 use super::endpoint::Endpoint;
-use super::splice::Splice;
+use super::splice::Splices;
 use super::usage::Usage;
 use chunk::Chunk;
+use request::Ask;
 use seam::{Head, Seam};
 
 /// Why a broken answer cannot be gone on with.
@@ -65,8 +66,8 @@ impl Lost {
 pub struct Continued {
     /// Its body.
     pub body: Bytes,
-    /// How to ask for usage, where the client did not.
-    pub usage_splice: Option<Splice>,
+    /// How it changes on its way to a replica.
+    pub splices: Splices,
 }
 
 /// What was said so far, and how it was said. See the [module](self).
@@ -148,11 +149,12 @@ impl Thread {
         std::mem::take(&mut self.carry).freeze()
     }
 
-    /// The answer broke: the request that goes on with it, made of the client's own body.
+    /// The answer broke: the request that goes on with it, made of the client's own body without the
+    /// engines' fields. A replica gets it with `salt`.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn take_up(&mut self, body: &Bytes) -> Result<Continued, Lost> {
+    pub fn take_up(&mut self, body: &Bytes, salt: Option<&str>) -> Result<Continued, Lost> {
         if let Some(lost) = self.lost {
             return Err(lost);
         }
@@ -160,7 +162,7 @@ impl Thread {
         let said = self.before + self.now;
         let continued = {
             let counts = self.counts != Counts::Asis;
-            request::continued(self.endpoint, body, text, said, counts)?
+            request::continued(self.endpoint, body, text, said, Ask { counts, salt })?
         };
         self.carry.clear();
         self.before = said;

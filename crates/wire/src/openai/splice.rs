@@ -1,113 +1,126 @@
-//! Asking for usage where the client did not: one insertion, every other byte as it was.
+//! Splices: the few named changes of a body between the client and a replica.
 //!
-//! OpenAI's streams tell their usage only when `stream_options.include_usage` is true. The gateway
-//! wants it for every request, to compare what it predicted with what was cached; it puts the
-//! member in and [`Answer`](super::Answer) takes its consequences out. Where a broken stream may be
-//! gone on with, it also asks for the count of tokens in each chunk (`continuous_usage_stats`, which
-//! vLLM and SGLang know), and [`Thread`](super::Thread) takes that out.
+//! A body is read once and frozen. What goes out is the frozen bytes with splices applied, as slices
+//! around what is inserted: nothing is copied, and every byte outside a splice is the client's. Each
+//! splice says what it is for, so that the sender chooses the splices that a receiver gets.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 
-use super::bad::BadRequest;
-use super::body::Body;
-use super::raw::{Object, is_null, kind};
+use super::engine_fields::EngineField;
+
+/// What a splice is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Asks for usage where the client did not.
+    Usage,
+    /// Keeps tenants apart in the engine's own prefix cache.
+    CacheSalt,
+    /// Takes a field out that only engines send each other.
+    Strip(EngineField),
+}
 
 /// A change of a body: `remove` bytes at `at` give way to `insert`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
+    /// Why.
+    pub purpose: Purpose,
     /// Where, in bytes from the start of the body.
     pub at: usize,
     /// How many bytes go.
     pub remove: usize,
     /// What comes.
-    pub insert: &'static str,
+    pub insert: Bytes,
 }
 
 impl Splice {
-    /// The changed body in three pieces, none of them copied. The body is the one that was read.
-    #[must_use]
-    pub fn apply(&self, body: &Bytes) -> [Bytes; 3] {
-        let at = self.at.min(body.len());
-        let end = (at + self.remove).min(body.len());
-        [body.slice(..at), Bytes::from_static(self.insert.as_bytes()), body.slice(end..)]
+    pub(crate) fn cut(purpose: Purpose, at: usize, remove: usize) -> Splice {
+        Splice { purpose, at, remove, insert: Bytes::new() }
     }
 
-    /// How many bytes the changed body has, for its `content-length`.
-    #[must_use]
-    pub fn changed_len(&self, len: usize) -> usize {
-        (len + self.insert.len()).saturating_sub(self.remove)
+    fn end(&self) -> usize {
+        self.at + self.remove
     }
 }
 
-/// What a body says about usage.
-pub(crate) struct Asked {
-    pub(crate) include_usage: bool,
-    /// How to ask, where it does not.
-    pub(crate) splice: Option<Splice>,
-    /// The splice asks for the count in each chunk, too.
-    pub(crate) counts: bool,
-}
+/// A spliced body in pieces, none of them empty.
+pub type Pieces = SmallVec<[Bytes; 5]>;
 
-/// What is asked for: usage at the end, and the count in each chunk.
-const USAGE: [&str; 2] =
-    ["\"include_usage\":true", "\"include_usage\":true,\"continuous_usage_stats\":true"];
-const USAGE_AND: [&str; 2] =
-    ["\"include_usage\":true,", "\"include_usage\":true,\"continuous_usage_stats\":true,"];
-const OBJECT: [&str; 2] =
-    ["{\"include_usage\":true}", "{\"include_usage\":true,\"continuous_usage_stats\":true}"];
-const MEMBER: [&str; 2] = [
-    "\"stream_options\":{\"include_usage\":true},",
-    "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},",
-];
-const TRUE: [&str; 2] = ["true", "true,\"continuous_usage_stats\":true"];
+/// The splices of one body, by place; they do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Splices(SmallVec<[Splice; 2]>);
 
-const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
+impl Splices {
+    /// Adds one. Of two at one place an insertion comes before a cut.
+    pub(crate) fn push(&mut self, splice: Splice) {
+        let place = |s: &Splice| (s.at, s.remove > 0);
+        let i = self.0.partition_point(|s| place(s) <= place(&splice));
+        self.0.insert(i, splice);
+    }
 
-/// Reads `stream_options` of a body whose text is `json`. `counts` asks for the count in each chunk,
-/// too, where the client does not say anything of it.
-pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<Asked, BadRequest> {
-    let wanted = "an object such as {\"include_usage\": true}";
-    let ask = |at, remove, insert: [&'static str; 2], counts: bool| {
-        let insert = insert[usize::from(counts)];
-        Ok(Asked { include_usage: false, splice: Some(Splice { at, remove, insert }), counts })
-    };
-    let Some(options) = body.raw("stream_options") else {
-        return ask(json.find('{').unwrap_or_default() + 1, 0, MEMBER, counts);
-    };
-    let at = offset(json, options);
-    if is_null(options) {
-        return ask(at, "null".len(), OBJECT, counts);
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
-    if kind(options) != "an object" {
-        return Err(BadRequest::kind("stream_options", kind(options), wanted));
+
+    /// Where the last one ends.
+    pub(crate) fn end(&self) -> usize {
+        self.0.last().map_or(0, Splice::end)
     }
-    let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
-    let asked = include.is_some_and(|value| value.get() == "true");
-    if !asked && continuous.is_some_and(|value| value.get() == "true") {
-        // Asking would switch on usage in every chunk, which could not be told from unasked ones.
-        return Ok(Asked { include_usage: false, splice: None, counts: false });
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Splice> {
+        self.0.iter()
     }
-    let counts = counts && continuous.is_none();
-    match include {
-        None if options.get()[1..].trim_ascii_start() == "}" => ask(at + 1, 0, USAGE, counts),
-        None => ask(at + 1, 0, USAGE_AND, counts),
-        Some(value) => match value.get() {
-            "true" => {
-                let insert = "\"continuous_usage_stats\":true,";
-                let splice = counts.then_some(Splice { at: at + 1, remove: 0, insert });
-                Ok(Asked { include_usage: true, splice, counts })
+
+    /// Whether there is one for `purpose`.
+    #[must_use]
+    pub fn has(&self, purpose: Purpose) -> bool {
+        self.0.iter().any(|s| s.purpose == purpose)
+    }
+
+    /// The engines' own fields that are cut out, each as often as it came.
+    pub fn engine_fields(&self) -> impl Iterator<Item = EngineField> {
+        self.0.iter().filter_map(|s| match s.purpose {
+            Purpose::Strip(field) => Some(field),
+            _ => None,
+        })
+    }
+
+    /// The body with those splices that are `wanted`. It is the body that was read.
+    #[must_use]
+    pub fn apply(&self, body: &Bytes, wanted: impl Fn(Purpose) -> bool) -> Pieces {
+        let mut pieces = Pieces::new();
+        let mut add = |piece: Bytes| {
+            if !piece.is_empty() {
+                pieces.push(piece);
             }
-            "false" | "null" => ask(offset(json, value), value.get().len(), TRUE, counts),
-            _ => {
-                let what = format!("`include_usage` is {}: send true or false", kind(value));
-                Err(BadRequest::inside("stream_options", what))
-            }
-        },
+        };
+        let mut from = 0;
+        for splice in self.0.iter().filter(|s| wanted(s.purpose)) {
+            let Range { start, end } = splice.at.min(body.len())..splice.end().min(body.len());
+            add(body.slice(from..start.max(from)));
+            add(splice.insert.clone());
+            from = end.max(from);
+        }
+        add(body.slice(from..));
+        pieces
+    }
+
+    /// The body without the engines' own fields, in one piece: the very bytes that came where there
+    /// are none.
+    #[must_use]
+    pub fn stripped(&self, body: &Bytes) -> Bytes {
+        if self.engine_fields().next().is_none() {
+            return body.clone();
+        }
+        Bytes::from(self.apply(body, |p| matches!(p, Purpose::Strip(_))).concat())
     }
 }
 
 /// Where in `json` a value lies that borrows from it.
-fn offset(json: &str, value: &RawValue) -> usize {
+pub(crate) fn offset(json: &str, value: &RawValue) -> usize {
     value.get().as_ptr() as usize - json.as_ptr() as usize
 }

@@ -3,6 +3,8 @@
 mod answers;
 mod chunks;
 mod conversations;
+mod encodings;
+mod engine_fields;
 mod recorded;
 mod refusals;
 mod requests;

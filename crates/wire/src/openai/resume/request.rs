@@ -16,10 +16,12 @@ use serde_json::value::RawValue;
 
 use super::members::{Members, is_nothing};
 use super::{Continued, Lost};
+use crate::openai::ask_usage::usage_asked;
 use crate::openai::body::Body;
 use crate::openai::endpoint::Endpoint;
 use crate::openai::raw::{elements, kind, owned};
-use crate::openai::splice::usage_asked;
+use crate::openai::salt::SaltPlace;
+use crate::openai::splice::offset;
 
 /// Fields that mean the same in a request that goes on.
 const GOES_ON: [&str; 35] = [
@@ -74,17 +76,26 @@ const HARMLESS: [(&str, &str); 7] = [
 /// Changes of a body, in any order.
 type Edits = Vec<(Range<usize>, String)>;
 
+/// What a replica is asked for besides.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    /// The count of tokens in each chunk.
+    pub(super) counts: bool,
+    /// A salt for its cache.
+    pub(super) salt: Option<&'a str>,
+}
+
 /// The request that goes on after `text`, which is `said` tokens.
 pub(super) fn continued(
     endpoint: Endpoint,
     body: &Bytes,
     text: &str,
     said: u64,
-    counts: bool,
+    ask: Ask<'_>,
 ) -> Result<Continued, Lost> {
     let json = std::str::from_utf8(body).map_err(|_| Lost::Request)?;
     if text.is_empty() {
-        return asking(endpoint, body.clone(), counts);
+        return asking(endpoint, body.clone(), ask);
     }
     let members = Members::of(json).ok_or(Lost::Request)?;
     if !members.0.iter().all(|(name, raw)| is_known(name, raw)) {
@@ -107,7 +118,7 @@ pub(super) fn continued(
         let go_on = "\"continue_final_message\":true,\"add_generation_prompt\":false,";
         edits.push((brace..brace, go_on.to_owned()));
     }
-    asking(endpoint, edited(json, edits), counts)
+    asking(endpoint, edited(json, edits), ask)
 }
 
 fn is_known(name: &str, raw: &RawValue) -> bool {
@@ -150,17 +161,20 @@ fn fewer(json: &str, members: &Members<'_>, said: u64, edits: &mut Edits) -> Res
     Ok(edits.len() > before)
 }
 
-/// Asks for usage as at first.
-fn asking(endpoint: Endpoint, body: Bytes, counts: bool) -> Result<Continued, Lost> {
+/// Asks for the same as at first.
+fn asking(endpoint: Endpoint, body: Bytes, ask: Ask<'_>) -> Result<Continued, Lost> {
     let json = std::str::from_utf8(&body).map_err(|_| Lost::Request)?;
     let parsed = Body::parse(endpoint, json).map_err(|_| Lost::Request)?;
-    let usage_splice = usage_asked(json, &parsed, counts).map_err(|_| Lost::Request)?.splice;
-    Ok(Continued { body, usage_splice })
+    let usage = usage_asked(json, &parsed, ask.counts).map_err(|_| Lost::Request)?.splice;
+    let salt = ask.salt.map(|salt| SaltPlace::of(json, &parsed).splice(salt));
+    let mut splices = parsed.cuts;
+    usage.into_iter().chain(salt).for_each(|splice| splices.push(splice));
+    Ok(Continued { body, splices })
 }
 
 /// Where in `json` a value lies that borrows from it.
 fn at(json: &str, raw: &RawValue) -> Range<usize> {
-    let start = raw.get().as_ptr() as usize - json.as_ptr() as usize;
+    let start = offset(json, raw);
     start..start + raw.get().len()
 }
 

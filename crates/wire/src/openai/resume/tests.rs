@@ -27,7 +27,7 @@ fn thread(endpoint: Endpoint) -> Thread {
 }
 
 fn take_up(thread: &mut Thread, body: &str) -> Result<String, Lost> {
-    let continued = thread.take_up(&Bytes::copy_from_slice(body.as_bytes()))?;
+    let continued = thread.take_up(&Bytes::copy_from_slice(body.as_bytes()), None)?;
     Ok(String::from_utf8(continued.body.to_vec()).unwrap())
 }
 

@@ -2,15 +2,16 @@ use bytes::Bytes;
 use expect_test::{Expect, expect};
 
 use super::super::Endpoint::*;
-use super::super::{Endpoint, Splice, read};
+use super::super::{Endpoint, Purpose, read};
 use super::reading;
 
 fn spliced(endpoint: Endpoint, body: &str) -> Option<String> {
     let info = read(endpoint, body.as_bytes(), &reading()).expect("a good body");
-    let splice: Splice = info.usage_splice?;
+    if !info.splices.has(Purpose::Usage) {
+        return None;
+    }
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let pieces = splice.apply(&body);
-    assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), splice.changed_len(body.len()));
+    let pieces = info.splices.apply(&body, |_| true);
     let text = String::from_utf8(pieces.concat()).expect("text stays text");
     let again = read(endpoint, text.as_bytes(), &reading()).expect("still a good body");
     assert!(again.include_usage, "{text}");
@@ -85,9 +86,12 @@ fn not_asking() {
 fn nothing_is_copied() {
     let body = Bytes::from_static(br#"{"model":"m","messages":[],"stream":true}"#);
     let info = read(ChatCompletions, &body, &reading()).expect("a good body");
-    let [before, _, after] = info.usage_splice.expect("usage is not asked for").apply(&body);
-    assert_eq!(before.as_ptr(), body.as_ptr());
-    assert_eq!(after.as_ptr(), body[1..].as_ptr());
+    let pieces = info.splices.apply(&body, |_| true);
+    assert_eq!(pieces.len(), 3);
+    assert_eq!(pieces[0].as_ptr(), body.as_ptr());
+    assert_eq!(pieces[2].as_ptr(), body[1..].as_ptr());
+    let whole = info.splices.apply(&body, |_| false);
+    assert_eq!((whole.len(), whole[0].as_ptr(), whole[0].len()), (1, body.as_ptr(), body.len()));
 }
 
 // Where each chunk is to be counted, that is asked for in the same place, unless the client has an
@@ -98,9 +102,10 @@ fn asking_for_counts() {
         let body = format!(r#"{{{options}"model":"m","messages":[],"stream":true}}"#);
         let reading = super::super::Reading { counts: true, ..reading() };
         let info = read(ChatCompletions, body.as_bytes(), &reading).expect("a good body");
-        let pieces = info.usage_splice.map(|s| s.apply(&Bytes::from(body.into_bytes())).concat());
-        let text = pieces.map(|text| String::from_utf8(text).expect("text stays text"));
-        (text.unwrap_or_default(), info.counts)
+        let asks = info.splices.has(Purpose::Usage);
+        let pieces = info.splices.apply(&Bytes::from(body.into_bytes()), |_| true).concat();
+        let text = String::from_utf8(pieces).expect("text stays text");
+        (if asks { text } else { String::new() }, info.counts)
     };
     let rest = r#","model":"m","messages":[],"stream":true}"#;
     for options in ["", "\"stream_options\":null,", "\"stream_options\":{},"] {

@@ -1,0 +1,105 @@
+//! What only engines and their routers send each other, in what a client sends: taken out and
+//! counted, or refused. Which fields of a body these are, `meridian_wire::openai` knows; the headers
+//! stand here.
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use meridian_wire::config::EngineFields;
+use meridian_wire::openai::Splices;
+
+use crate::headers::REQUEST_ID;
+use crate::metrics::Metrics;
+use crate::refuse::Refusal;
+
+/// llm-d's, vLLM's (SGLang reads its rank too) and Dynamo's: which engine prefills, encodes or has
+/// the KV, and which rank or worker serves.
+static HEADERS: [HeaderName; 10] = [
+    HeaderName::from_static("x-prefiller-host-port"),
+    HeaderName::from_static("x-prefiller-url"),
+    HeaderName::from_static("x-encoder-hosts-ports"),
+    HeaderName::from_static("x-data-parallel-host-port"),
+    HeaderName::from_static("x-kv-cache-source-host-port"),
+    HeaderName::from_static("x-data-parallel-rank"),
+    HeaderName::from_static("x-worker-instance-id"),
+    HeaderName::from_static("x-prefill-instance-id"),
+    HeaderName::from_static("x-dp-rank"),
+    HeaderName::from_static("x-prefill-dp-rank"),
+];
+
+/// Where vLLM's older P2P connector finds the engines' addresses: in the request's id.
+const ADDRESSES: [&[u8]; 2] = [b"___prefill_addr_", b"___decode_addr_"];
+
+/// Takes the headers out and tells which they were.
+pub(crate) fn take(headers: &mut HeaderMap) -> Vec<&'static str> {
+    let mut taken = Vec::new();
+    // Most requests have none, and looking at their names costs less than ten look-ups.
+    if headers.keys().any(|name| name.as_str().starts_with("x-") && HEADERS.contains(name)) {
+        let names = HEADERS.iter().filter(|name| headers.remove(*name).is_some());
+        taken.extend(names.map(HeaderName::as_str));
+    }
+    if headers.get(REQUEST_ID).is_some_and(names_engines) {
+        headers.remove(REQUEST_ID);
+        taken.push("x-request-id");
+    }
+    taken
+}
+
+fn names_engines(id: &HeaderValue) -> bool {
+    ADDRESSES.iter().any(|mark| memchr::memmem::find(id.as_bytes(), mark).is_some())
+}
+
+/// Counts what a request brought, and refuses it where the configuration says so.
+pub(crate) fn judge(
+    mode: EngineFields,
+    metrics: &Metrics,
+    headers: &[&'static str],
+    body: &Splices,
+) -> Result<(), Refusal> {
+    headers.iter().for_each(|name| metrics.engine_field(name));
+    body.engine_fields().for_each(|field| metrics.engine_field(field.family()));
+    if mode == EngineFields::Strip {
+        return Ok(());
+    }
+    if let Some(name) = headers.first() {
+        return Err(refusal(name, "the header"));
+    }
+    body.engine_fields().next().map_or(Ok(()), |field| Err(refusal(field.name(), "the field")))
+}
+
+fn refusal(name: &'static str, what: &str) -> Refusal {
+    let message = format!(
+        "{what} `{name}` is for engines alone and could end one; leave it out, or set \
+         engine_fields: strip in the gateway's configuration to have it taken out"
+    );
+    Refusal { param: Some(name), ..Refusal::new(StatusCode::BAD_REQUEST, "engine_field", message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // However a client writes a header's name, and however often, it goes; near misses stay.
+    #[test]
+    fn headers_go() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("X-Prefiller-Host-Port", "10.0.0.9:8000"),
+            ("x-PREFILLER-host-port", "10.0.0.8:8000"),
+            ("X-data-parallel-rank", "3"),
+            ("X-Request-Id", "cmpl-___prefill_addr_10.0.0.9:1___decode_addr_10.0.0.8:2_x"),
+            ("x-prefiller", "stays"),
+            ("x-dp-ranks", "stays"),
+        ] {
+            headers.append(
+                HeaderName::from_bytes(name.as_bytes()).expect("a name"),
+                HeaderValue::from_static(value),
+            );
+        }
+        let taken = take(&mut headers);
+        assert_eq!(taken, ["x-prefiller-host-port", "x-data-parallel-rank", "x-request-id"]);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-dp-ranks", "x-prefiller"]);
+        assert!(take(&mut headers).is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! Asking for usage where the client did not: one insertion, every other byte as it was.
+//!
+//! OpenAI's streams tell their usage only when `stream_options.include_usage` is true. The gateway
+//! wants it for every request, to compare what it predicted with what was cached; it puts the
+//! member in and [`Answer`](super::Answer) takes its consequences out. Where a broken stream may be
+//! gone on with, it also asks for the count of tokens in each chunk (`continuous_usage_stats`, which
+//! vLLM and SGLang know), and [`Thread`](super::Thread) takes that out.
+
+use bytes::Bytes;
+
+use super::bad::BadRequest;
+use super::body::Body;
+use super::raw::{Object, is_null, kind};
+use super::splice::{Purpose, Splice, offset};
+
+/// What a body says about usage.
+pub(crate) struct Asked {
+    pub(crate) include_usage: bool,
+    /// How to ask, where it does not.
+    pub(crate) splice: Option<Splice>,
+    /// The splice asks for the count in each chunk, too.
+    pub(crate) counts: bool,
+}
+
+/// What is asked for: usage at the end, and the count in each chunk.
+const USAGE: [&str; 2] =
+    ["\"include_usage\":true", "\"include_usage\":true,\"continuous_usage_stats\":true"];
+const USAGE_AND: [&str; 2] =
+    ["\"include_usage\":true,", "\"include_usage\":true,\"continuous_usage_stats\":true,"];
+const OBJECT: [&str; 2] =
+    ["{\"include_usage\":true}", "{\"include_usage\":true,\"continuous_usage_stats\":true}"];
+const MEMBER: [&str; 2] = [
+    "\"stream_options\":{\"include_usage\":true},",
+    "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},",
+];
+const TRUE: [&str; 2] = ["true", "true,\"continuous_usage_stats\":true"];
+
+const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
+
+/// Reads `stream_options` of a body whose text is `json`. `counts` asks for the count in each chunk,
+/// too, where the client does not say anything of it.
+pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<Asked, BadRequest> {
+    let wanted = "an object such as {\"include_usage\": true}";
+    let usage = |at, remove, insert: &'static str| {
+        let insert = Bytes::from_static(insert.as_bytes());
+        Splice { purpose: Purpose::Usage, at, remove, insert }
+    };
+    let ask = |at, remove, insert: [&'static str; 2], counts: bool| {
+        let splice = Some(usage(at, remove, insert[usize::from(counts)]));
+        Ok(Asked { include_usage: false, splice, counts })
+    };
+    let Some(options) = body.raw("stream_options") else {
+        return ask(json.find('{').unwrap_or_default() + 1, 0, MEMBER, counts);
+    };
+    let at = offset(json, options);
+    if is_null(options) {
+        return ask(at, "null".len(), OBJECT, counts);
+    }
+    if kind(options) != "an object" {
+        return Err(BadRequest::kind("stream_options", kind(options), wanted));
+    }
+    let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
+    let asked = include.is_some_and(|value| value.get() == "true");
+    if !asked && continuous.is_some_and(|value| value.get() == "true") {
+        // Asking would switch on usage in every chunk, which could not be told from unasked ones.
+        return Ok(Asked { include_usage: false, splice: None, counts: false });
+    }
+    let counts = counts && continuous.is_none();
+    match include {
+        None if options.get()[1..].trim_ascii_start() == "}" => ask(at + 1, 0, USAGE, counts),
+        None => ask(at + 1, 0, USAGE_AND, counts),
+        Some(value) => match value.get() {
+            "true" => {
+                let insert = "\"continuous_usage_stats\":true,";
+                let splice = counts.then(|| usage(at + 1, 0, insert));
+                Ok(Asked { include_usage: true, splice, counts })
+            }
+            "false" | "null" => ask(offset(json, value), value.get().len(), TRUE, counts),
+            _ => {
+                let what = format!("`include_usage` is {}: send true or false", kind(value));
+                Err(BadRequest::inside("stream_options", what))
+            }
+        },
+    }
+}

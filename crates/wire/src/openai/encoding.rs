@@ -1,0 +1,37 @@
+//! Which bytes are JSON, for us and for the engines.
+//!
+//! Engines written in Python hand a body's bytes to `json.loads`, which also takes UTF-16, UTF-32 and
+//! a byte order mark, and some do so whatever the content type says. A body that is not read here but
+//! by an engine would carry anything past the gateway, so such a body is refused, and the decision
+//! is made by the bytes alone.
+
+use super::bad::BadRequest;
+
+/// Whether some reader might take the body for a JSON object or array, in any encoding: its first
+/// byte that is neither white space nor part of a byte order mark or of a wide character opens one.
+/// A form with parts (`--boundary`), a sound or an image does not begin so.
+pub(crate) fn may_be_json(body: &[u8]) -> bool {
+    let passed =
+        |b: &&u8| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0 | 0xEF | 0xBB | 0xBF | 0xFE | 0xFF);
+    matches!(body.iter().find(passed), Some(b'{' | b'['))
+}
+
+/// The body as text.
+pub(crate) fn utf8(body: &[u8]) -> Result<&str, BadRequest> {
+    let other = match body {
+        [0xEF, 0xBB, 0xBF, ..] => Some("begins with a byte order mark"),
+        [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] | [0, _, ..] | [_, 0, ..] => {
+            Some("is UTF-16 or UTF-32")
+        }
+        _ => None,
+    };
+    if let Some(what) = other {
+        let what = format_args!("the body {what}: encode it as UTF-8 without a byte order mark");
+        return Err(BadRequest::new(None, what));
+    }
+    std::str::from_utf8(body).map_err(|e| {
+        let at = e.valid_up_to();
+        let what = format_args!("the body is not UTF-8 at byte {at}: encode it as UTF-8");
+        BadRequest::new(None, what)
+    })
+}

@@ -1,0 +1,49 @@
+//! The salt of an engine's prefix cache: requests of different salts share no cached block there.
+//!
+//! vLLM and SGLang read `cache_salt` (SGLang joins it with `extra_key`, so a client's `extra_key` can
+//! only divide a tenant's space further). The salt takes the place of the client's own, or becomes
+//! the body's first member.
+
+use bytes::Bytes;
+
+use super::body::Body;
+use super::request::RequestInfo;
+use super::splice::{Purpose, Splice, offset};
+
+/// Where the salt of a body goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SaltPlace {
+    /// In place of the client's: where its value lies.
+    Value { at: usize, len: usize },
+    /// As a member of its own.
+    Member { at: usize },
+}
+
+impl SaltPlace {
+    /// In a body whose text is `json`, an object with at least one other member.
+    pub(super) fn of(json: &str, body: &Body<'_>) -> SaltPlace {
+        match body.raw("cache_salt") {
+            Some(value) => SaltPlace::Value { at: offset(json, value), len: value.get().len() },
+            None => SaltPlace::Member { at: json.find('{').unwrap_or_default() + 1 },
+        }
+    }
+
+    /// The splice that brings `salt`, which is letters and digits.
+    pub(super) fn splice(self, salt: &str) -> Splice {
+        let (at, remove, insert) = match self {
+            SaltPlace::Value { at, len } => (at, len, format!("\"{salt}\"")),
+            SaltPlace::Member { at } => (at, 0, format!("\"cache_salt\":\"{salt}\",")),
+        };
+        Splice { purpose: Purpose::CacheSalt, at, remove, insert: Bytes::from(insert) }
+    }
+}
+
+impl RequestInfo {
+    /// Adds the splice by which an engine's cache is divided: `salt` is letters and digits. On paths
+    /// that are not of the API nothing is added.
+    pub fn salt(&mut self, salt: &str) {
+        if let Some(place) = self.salt_place {
+            self.splices.push(place.splice(salt));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Finding the engines' own fields in a body while it is parsed, and where to cut them out.
+//!
+//! A cut takes the member with one comma beside it, so that what is left is JSON, and no byte of the
+//! client's other members changes. Duplicates go, all of them: readers of JSON differ in which one
+//! counts.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::bad::BadRequest;
+use super::engine_fields::{EngineField, Name, Place};
+use super::raw::{Trouble, shallow};
+use super::splice::{Purpose, Splice, Splices, offset};
+
+/// The most engine fields of one body. Each becomes a piece of the body that is sent.
+const MOST: usize = 64;
+
+/// Collects the cuts of one body.
+pub(crate) struct Strip<'c> {
+    json: &'c str,
+    cuts: RefCell<Splices>,
+}
+
+impl<'c> Strip<'c> {
+    pub(crate) fn new(json: &'c str) -> Strip<'c> {
+        Strip { json, cuts: RefCell::default() }
+    }
+
+    pub(crate) fn into_cuts(self) -> Splices {
+        self.cuts.into_inner()
+    }
+
+    /// Cuts out the member with this value. Members are told in their order.
+    pub(crate) fn cut(&self, field: EngineField, value: &RawValue) -> Result<(), BadRequest> {
+        let mut cuts = self.cuts.borrow_mut();
+        if cuts.len() == MOST {
+            let what = format!(
+                "there are more than {MOST} fields that only engines send each other, such as \
+                 `{}`: leave them out",
+                field.name()
+            );
+            return Err(BadRequest::new(Some(field.name()), what));
+        }
+        let json = self.json.as_bytes();
+        let start = offset(self.json, value);
+        let end = start + value.get().len();
+        let key = key_before(json, start);
+        let before = json[..key].trim_ascii_end().len();
+        let (at, to) = match before.checked_sub(1) {
+            Some(comma) if json[comma] == b',' && comma >= cuts.end() => (comma, end),
+            // The first member that is left: its comma is the next one.
+            _ => (key, after_comma(json, end)),
+        };
+        cuts.push(Splice::cut(Purpose::Strip(field), at, to - at));
+        Ok(())
+    }
+}
+
+/// Where the name begins whose value begins at `start`: its opening quote. The JSON is valid, so
+/// only white space and a colon lie between them, and a quote inside the name is behind an odd
+/// number of backslashes.
+fn key_before(json: &[u8], start: usize) -> usize {
+    let colon = json[..start].trim_ascii_end().len().saturating_sub(1);
+    let mut at = json[..colon].trim_ascii_end().len().saturating_sub(1);
+    while let Some(quote) = memchr::memrchr(b'"', &json[..at]) {
+        let escapes = json[..quote].iter().rev().take_while(|b| **b == b'\\').count();
+        if escapes % 2 == 0 {
+            return quote;
+        }
+        at = quote;
+    }
+    0
+}
+
+/// Behind the comma that follows a value, or behind the value where none does.
+fn after_comma(json: &[u8], end: usize) -> usize {
+    let comma = json.len() - json[end..].trim_ascii_start().len();
+    if json.get(comma) == Some(&b',') { comma + 1 } else { end }
+}
+
+/// Walks a container, or a whole body whose members are not read.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'c> {
+    pub(crate) strip: &'c Strip<'c>,
+    pub(crate) trouble: &'c Trouble,
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(place) = map.next_key_seed(Name(&[]))? {
+            match place {
+                Place::Container => map.next_value_seed(self)?,
+                Place::Engine(field) => {
+                    let value = map.next_value()?;
+                    self.strip.cut(field, value).map_err(|bad| self.trouble.stop(bad))?;
+                }
+                Place::Read(_) | Place::Client => {
+                    let value = map.next_value()?;
+                    shallow(value, None).map_err(|bad| self.trouble.stop(bad))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+}
