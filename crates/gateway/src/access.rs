@@ -16,7 +16,8 @@ use meridian_wire::admin::Guard;
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
-use crate::residency::{Residency, Rules};
+use crate::residency::Rules;
+use crate::shared::Shared;
 use crate::tenants::Tenants;
 
 /// A configuration, the file that it was read from, and what asks for a reload.
@@ -138,11 +139,11 @@ impl AccessNow {
     }
 
     /// Reads the file again where it changed, or `now` without waiting for the change to settle.
-    pub(crate) fn look(&self, residency: &Residency, now: bool) -> Look {
+    pub(crate) fn look(&self, shared: &Shared, now: bool) -> Look {
         let look = if now { self.reread.reload() } else { self.reread.look() };
         if look == Look::New {
             let access = self.now();
-            residency.given(&access.written.residency, &access.rules);
+            shared.residency.given(&shared.driver, &access.written.residency, &access.rules);
         }
         look
     }

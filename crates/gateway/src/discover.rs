@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use meridian_base::Duration;
+use meridian_routing::residency::MOST_PLACES;
 use meridian_routing::{Input, ReplicaSpec};
 use meridian_wire::admin::{AddReplica, EngineName};
 use meridian_wire::openai;
@@ -33,9 +34,15 @@ pub(crate) fn join_from(
     spec: AddReplica,
     rtt: Duration,
 ) -> Result<Arc<Member>, JoinError> {
-    let place = shared.residency.place(spec.region.as_deref(), &spec.labels);
-    let member = shared.fleet.join(spec, rtt, place, shared.config.limits.replicas)?;
+    let member = shared.fleet.join(spec, rtt, shared.config.limits.replicas)?;
     announce(shared, &member, &Found { models: member.spec.models.clone(), ..Found::default() });
+    if !shared.driver.lock().routing.is_numbered(member.id) {
+        let (replica, region) = (member.id, &member.place.region);
+        tracing::warn!(
+            %replica, region, most = MOST_PLACES,
+            "replicas stand in too many places (a region with the replica's labels); until one is free, this replica serves only requests that no residency rule names; use fewer labels"
+        );
+    }
     if let Some(peers) = &shared.peers {
         peers.given(&member.authority);
     }
@@ -89,7 +96,7 @@ pub(crate) fn announce(shared: &Shared, member: &Member, found: &Found) {
         slots: member.spec.slots.or(found.slots),
         weight: member.spec.weight,
         rtt: member.rtt(),
-        place: member.place,
+        place: member.place.clone(),
     };
     // A look that was under way when the replica left tells nothing.
     let there = || !member.gone.is_cancelled();

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId};
+use meridian_routing::residency::Place;
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +32,8 @@ pub(crate) struct Member {
     pub(crate) way: Way,
     /// The region that it stands in, as a header value.
     pub(crate) region: HeaderValue,
-    /// The number of its place, for residency rules.
-    pub(crate) place: u8,
+    /// Its place, for residency rules.
+    pub(crate) place: Arc<Place>,
     /// Its id as a header value.
     pub(crate) label: HeaderValue,
     /// What it turned out to be.
@@ -121,12 +122,12 @@ impl Fleet {
         Fleet { region: region.to_owned(), over, ..Fleet::default() }
     }
 
-    /// Enters a replica under the lowest free id. It stands in a region, at a numbered place.
+    /// Enters a replica under the lowest free id. It stands where its spec says, else in the
+    /// gateway's region.
     pub(crate) fn join(
         &self,
         spec: AddReplica,
         rtt: Duration,
-        (region, place): (String, u8),
         most: u16,
     ) -> Result<Arc<Member>, JoinError> {
         let dial = authority(spec.url_from(&self.region))?;
@@ -146,6 +147,8 @@ impl Fleet {
         let id = ReplicaId(at as u16);
         let label =
             HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+        let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
+        let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
         let region = HeaderValue::from_str(&region).map_err(|_| JoinError::Region(region))?;
         let found = RwLock::new(Found::default());
         let member = Arc::new(Member {
@@ -264,34 +267,27 @@ mod tests {
         AddReplica::at(url)
     }
 
-    fn here() -> (String, u8) {
-        ("here".to_owned(), 0)
-    }
-
     // Ids are the lowest free ones; twins and a full region are refused with the remedy.
     #[test]
     fn join_and_leave() {
         let fleet = Fleet::default();
         for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
-            assert_eq!(
-                fleet.join(spec(url), Duration::ZERO, here(), 2).expect("joins").id.index(),
-                i
-            );
+            assert_eq!(fleet.join(spec(url), Duration::ZERO, 2).expect("joins").id.index(), i);
         }
         assert!(
             fleet
-                .join(spec("http://a:1/"), Duration::ZERO, here(), 3)
+                .join(spec("http://a:1/"), Duration::ZERO, 3)
                 .is_err_and(|e| e.to_string().contains("already"))
         );
         assert!(
             fleet
-                .join(spec("http://c:1"), Duration::ZERO, here(), 2)
+                .join(spec("http://c:1"), Duration::ZERO, 2)
                 .is_err_and(|e| e.to_string().contains("limits.replicas"))
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
         assert_eq!(
-            fleet.join(spec("http://c:1"), Duration::ZERO, here(), 2).expect("joins").id,
+            fleet.join(spec("http://c:1"), Duration::ZERO, 2).expect("joins").id,
             ReplicaId(0)
         );
     }

@@ -23,7 +23,7 @@ use crate::headers;
 use crate::peers::Report;
 use crate::pins::{Home, ResponseKey};
 use crate::refuse::{Refusal, json};
-use crate::residency::{Permitted, permitted};
+use crate::residency::{Reach, reach};
 use crate::resume::continue_chats;
 use crate::route::{Job, route, with_id};
 use crate::shared::Shared;
@@ -126,7 +126,7 @@ async fn generate(
         return Err(Refusal::cannot_continue());
     }
     let (residence, origin) = residence(shared, access, tenant_name.as_ref(), model, origin);
-    let Permitted { peers, places, pinned } = permitted(shared, model, home, &residence);
+    let Reach { peers, here, pinned } = reach(shared, model, home, &residence);
     let id = shared.ids.next();
     let shown_id = headers::request_id(shared, &parts.headers, id);
     let tokens = shared.ratios.get(model) * info.prompt_bytes as f32;
@@ -144,7 +144,8 @@ async fn generate(
         streams: info.stream,
         hops: hops(&origin),
         peers,
-        places,
+        here,
+        residence: residence.clone(),
         dry_run: false,
     };
     if asks_dry_run(&parts.headers) {
@@ -180,12 +181,10 @@ async fn generate(
         tenant: away.flatten(),
         key,
         deadline,
-        home,
         continues: false,
         tells,
         tenant_hash: tenant,
         residence,
-        permitted: Permitted { peers, places, pinned },
         report: match origin {
             Origin::Client(_) => None,
             Origin::Peer { report, .. } => Some(report),

@@ -60,7 +60,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
 fn parts(shared: &Shared, now: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if shared.access.has_file() {
-        parts.push(Part::new("tenants and residency", shared.access.look(&shared.residency, now)));
+        parts.push(Part::new("tenants and residency", shared.access.look(shared, now)));
     }
     if let Some(tls) = &shared.tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));

@@ -1,69 +1,73 @@
-//! Where a request may go: the masks that the machine reads.
+//! Residency at a gateway: the rules of its file, what it knows of regions, and the audit of answers.
 //!
-//! This is the one place where they are made. A peer is permitted when it serves the model and the
-//! rules permit its region; a stateful request only where its state is; a replica where the rules
-//! permit its place. The rules themselves are `meridian_routing::residency`, which the simulator
-//! applies too.
-//!
-//! The same rules hold at the gateway that a request is sent on to: it applies its own and those
-//! that came with the request. What is about to be sent is looked at once more here, and what was
-//! answered is checked, so that a breach would be counted and not only be impossible.
+//! The machine applies the rules (`meridian_routing::residency`, which the simulator applies too): a
+//! request brings those that name it, and the machine is told here what the gateway's file and the
+//! registry say of regions ([`Known`]). The same rules hold at the gateway that a request is forwarded
+//! to: it applies its own and those that came with the request. A decision is checked once more
+//! before it is sent, and every answer is held against the rules afterwards, by what was known of
+//! regions when it was sent, so that a breach would be counted.
 
 mod counts;
+mod known;
+mod refusals;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use http::HeaderValue;
 use meridian_base::{ModelId, PeerId, ReplicaId};
-use meridian_routing::residency::{BEYOND, Labels, Place, Residence, Rule, Subject, Term};
+use meridian_routing::Input;
+use meridian_routing::residency::{Residence, Rule, Subject};
 use meridian_wire::config::{self, ConfigError};
-use meridian_wire::peer::shown;
+use meridian_wire::registry::Snapshot;
 
-use crate::fleet::Member;
+use crate::driver::Driver;
 use crate::pins::Home;
 use crate::shared::Shared;
 
 pub(crate) use counts::{Counts, Kept};
+pub(crate) use known::Known;
+pub(crate) use refusals::{held_too_long, not_permitted};
 
-/// A request's masks, and the replica that it is pinned to.
+/// Who can serve a request, before its rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Permitted {
+pub(crate) struct Reach {
+    /// Peers, a bit each.
     pub(crate) peers: u64,
-    pub(crate) places: u64,
+    /// Replicas of this gateway.
+    pub(crate) here: bool,
+    /// The one replica that has its state.
     pub(crate) pinned: Option<ReplicaId>,
 }
 
-/// Where a request for `model` may go, whose state lives at `home` if it has some.
-pub(crate) fn permitted(
+/// Who can serve a request for `model`, whose state lives at `home` if it has some.
+pub(crate) fn reach(
     shared: &Shared,
     model: ModelId,
     home: Option<Home>,
     residence: &Residence,
-) -> Permitted {
-    let places = shared.residency.places(residence);
-    let peers = permitted_peers(shared, residence);
-    let serving = shared.peers.as_ref().map_or(0, |peers| peers.models.serving(model));
+) -> Reach {
     match home {
-        Some(Home::At(replica)) => Permitted { peers: 0, places, pinned: Some(replica) },
-        // Nobody here may serve it, and of the peers only the one that gave the answer.
+        Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica) },
+        // No replica here can, and of the peers only the one that gave the answer.
         Some(Home::Away(PeerId(peer))) => {
-            Permitted { peers: (1 << peer) & peers, places: 0, pinned: None }
+            let may = may_be_at(shared, residence, PeerId(peer));
+            Reach { peers: u64::from(may) << peer, here: false, pinned: None }
         }
-        Some(Home::Gone) | None => Permitted { peers: serving & peers, places, pinned: None },
+        Some(Home::Gone) | None => {
+            let peers = shared.peers.as_ref().map_or(0, |peers| peers.serving(model));
+            Reach { peers, here: true, pinned: None }
+        }
     }
 }
 
-/// The peers in whose regions it may be served.
-fn permitted_peers(shared: &Shared, residence: &Residence) -> u64 {
-    let Some(peers) = &shared.peers else { return 0 };
-    match residence.is_free() {
-        true => u64::MAX,
-        false => peers.permitted(|region| shared.residency.permits_region(residence, region)),
-    }
+/// Whether a peer has, or may have when it is connected again, replicas that rules permit.
+fn may_be_at(shared: &Shared, residence: &Residence, peer: PeerId) -> bool {
+    let Some(link) = shared.peers.as_ref().and_then(|peers| peers.link(peer)) else { return false };
+    let known = shared.residency.known();
+    residence.is_free()
+        || known.permits_region(residence, link.region())
+        || link.places().iter().any(|place| known.permits(residence, place))
 }
-
-static NONE: Labels = Labels::new();
 
 /// The rules of the gateway's file.
 #[derive(Debug)]
@@ -92,123 +96,47 @@ impl Rules {
     }
 }
 
-/// Labels of regions.
-#[derive(Debug, Default)]
-struct Known {
-    /// By the gateway's own file.
-    own: BTreeMap<String, Labels>,
-    /// By the registry.
-    told: BTreeMap<String, Labels>,
-}
-
-impl Known {
-    fn of(&self, region: &str) -> &Labels {
-        self.own.get(region).or_else(|| self.told.get(region)).unwrap_or(&NONE)
-    }
-}
-
-/// What the gateway knows of places, and what became of requests that rules name.
+/// What the gateway knows of regions, and what became of requests that rules name.
 pub(crate) struct Residency {
-    region: String,
-    labels: RwLock<Known>,
-    /// The places that have a number: a region, and the labels of the replicas themselves.
-    places: RwLock<Vec<(String, Labels)>>,
+    known: RwLock<Arc<Known>>,
     pub(crate) counts: Counts,
 }
 
 impl Residency {
-    pub(crate) fn new(region: &str) -> Residency {
-        Residency {
-            counts: Counts::default(),
-            region: region.to_owned(),
-            labels: RwLock::default(),
-            places: RwLock::new(vec![(region.to_owned(), Labels::new())]),
-        }
+    /// What the gateway's file says, of which the machine is told.
+    pub(crate) fn new(driver: &Driver, config: &config::Gateway, rules: &Rules) -> Residency {
+        let residency = Residency { known: RwLock::default(), counts: Counts::default() };
+        residency.counts.begin(&rules.rules);
+        residency.update(driver, |known| *known = Known::of(config));
+        residency
     }
 
     /// What the gateway's file says from now on.
-    pub(crate) fn given(&self, residency: &config::Residency, rules: &Rules) {
+    pub(crate) fn given(&self, driver: &Driver, residency: &config::Residency, rules: &Rules) {
         self.counts.begin(&rules.rules);
-        self.known_mut().own.clone_from(&residency.labels);
+        self.update(driver, |known| known.given(residency));
     }
 
-    /// The number of a replica's place.
-    pub(crate) fn place(&self, region: Option<&str>, labels: &Labels) -> (String, u8) {
-        let region = region.unwrap_or(&self.region).to_owned();
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
-        let known = places.iter().position(|(r, l)| *r == region && l == labels);
-        let at = known.unwrap_or_else(|| {
-            if places.len() < usize::from(BEYOND) {
-                places.push((region.clone(), labels.clone()));
-                return places.len() - 1;
-            }
-            tracing::warn!(
-                region,
-                most = BEYOND,
-                "too many places; replicas there serve only what no residency rule names"
-            );
-            usize::from(BEYOND)
-        });
-        (region, at as u8)
+    /// What the registry says from now on.
+    pub(crate) fn registered(&self, driver: &Driver, view: &Snapshot) {
+        self.update(driver, |known| known.registered(view));
     }
 
-    /// What the registry says of regions.
-    pub(crate) fn tell(&self, labels: BTreeMap<String, Labels>) {
-        self.known_mut().told = labels;
-    }
-
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.labels.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
-        self.labels.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The numbered places where a request may be served.
-    fn places(&self, residence: &Residence) -> u64 {
-        if residence.is_free() {
-            return u64::MAX;
+    /// Changes what is known and tells the machine. Under the lock, so that two changes do not reach
+    /// the machine in the wrong order.
+    fn update(&self, driver: &Driver, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut newer = Known::clone(&known);
+        change(&mut newer);
+        if newer != **known {
+            driver.tell(Input::Atlas(Arc::new(newer.atlas())));
+            *known = Arc::new(newer);
         }
-        let known = self.known();
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let numbered = places.iter().enumerate();
-        residence.mask(
-            numbered.map(|(at, (region, own))| {
-                (at as u8, Place { region, labels: known.of(region), own })
-            }),
-        )
     }
 
-    /// Whether a request may be served in a region.
-    pub(crate) fn permits_region(&self, residence: &Residence, region: &str) -> bool {
-        let known = self.known();
-        residence.permits(&Place { region, labels: known.of(region), own: &NONE })
-    }
-
-    /// Whether a replica may serve a request, as everything stands now.
-    pub(crate) fn permits(&self, residence: &Residence, member: &Member) -> bool {
-        residence.is_free() || self.places(residence) & 1 << member.place != 0
-    }
-
-    /// Whether a peer's answer tells that it was given where it may be. A place that only a
-    /// replica's own labels permit is the peer's to judge: it says which rules it applied.
-    pub(crate) fn was_kept(
-        &self,
-        residence: &Residence,
-        region: Option<&HeaderValue>,
-        applied: Option<&HeaderValue>,
-    ) -> bool {
-        let text =
-            |value: Option<&HeaderValue>| value.and_then(|v| v.to_str().ok().map(str::to_owned));
-        let Some(region) = text(region) else { return false };
-        if self.permits_region(residence, &region) {
-            return true;
-        }
-        let applied = text(applied).unwrap_or_default();
-        let all = |rule: &Arc<Rule>| applied.split(", ").any(|name| name == rule.name);
-        let labelled = |rule: &Arc<Rule>| rule.run_in.iter().any(|t| matches!(t, Term::Label(..)));
-        residence.rules().iter().any(labelled) && residence.rules().iter().all(all)
+    /// What is known now.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -217,20 +145,6 @@ pub(crate) fn names(residence: &Residence) -> Option<HeaderValue> {
     let names: Vec<&str> = residence.rules().iter().map(|rule| rule.name.as_str()).collect();
     // Names are labels: few characters, all of them a header's.
     (!names.is_empty()).then(|| HeaderValue::from_str(&names.join(", ")).ok())?
-}
-
-/// What a client is told when its rules leave nobody who could serve it.
-pub(crate) fn refusal(residence: &Residence) -> String {
-    let one = |rule: &Arc<Rule>| {
-        let places: Vec<String> = rule.run_in.iter().map(shown).collect();
-        format!("rule `{}` (in {})", rule.name, places.join(", "))
-    };
-    let rules: Vec<String> = residence.rules().iter().map(one).collect();
-    let verb = if rules.len() == 1 { "permits" } else { "permit" };
-    let rules = rules.join(" and ");
-    format!(
-        "nobody takes requests now where {rules} {verb} this one to be served; bring a replica or a gateway there up, or widen the rule in residency.rules"
-    )
 }
 
 #[cfg(test)]

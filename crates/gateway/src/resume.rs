@@ -113,7 +113,6 @@ pub(crate) async fn go_on(
             match ended {
                 // The machine is done with it.
                 Ended::Rejected { .. } => ticket.broke_off(None),
-                Ended::Forbidden => ticket.broke_off(Some(Outcome::ClientError)),
                 // Its ticket goes with the gateway.
                 Ended::Draining => {}
             }
@@ -129,7 +128,7 @@ pub(crate) async fn go_on(
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&shared, id);
     }
-    check_kept(&shared, &resume.job.residence, &sending.target, &begun.head.headers);
+    check_kept(&shared, &resume.job.residence, &sending, &begun.head.headers);
     shared.metrics.resumed("went_on");
     Gone::On { resume, ticket, sending, begun: Box::new(begun) }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, response};
-use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Time};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
+use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{Ineligible, Outcome, RejectWhy, Why};
+use meridian_routing::{self as routing, Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
@@ -24,7 +24,7 @@ use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
 use crate::refuse::Refusal;
 use crate::relay::{Away, Follow, Relay, Source};
-use crate::residency::{self, Kept, Permitted};
+use crate::residency::{self, Kept, Known};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -48,17 +48,14 @@ pub(crate) struct Job {
     pub(crate) tenant: Option<HeaderValue>,
     pub(crate) key: u64,
     pub(crate) deadline: Option<Time>,
-    /// Where the state lives that it goes on with.
-    pub(crate) home: Option<Home>,
     /// It goes on with a chat that broke off.
     pub(crate) continues: bool,
     /// Its client is told of prefix matches and of the fleet.
     pub(crate) tells: bool,
     /// The keyed hash of the tenant's name; 0 for none.
     pub(crate) tenant_hash: u64,
-    /// The residency rules that name it, and what they permitted when it came.
+    /// The residency rules that name it.
     pub(crate) residence: Residence,
-    pub(crate) permitted: Permitted,
     /// What the peer is told that sent it on.
     pub(crate) report: Option<Arc<Report>>,
 }
@@ -68,14 +65,14 @@ pub(crate) struct Sending {
     pub(crate) target: Target,
     why: Why,
     matched: u32,
+    /// What was known of regions when it was sent, where rules name it.
+    known: Option<Arc<Known>>,
 }
 
 /// Why no answer began.
 pub(crate) enum Ended {
     /// The gateway goes down.
     Draining,
-    /// Its rules do not permit what was decided.
-    Forbidden,
     /// The machine refused it; with the last attempt's failure.
     Rejected { why: RejectWhy, retry_after: Duration, last: Option<AttemptError> },
 }
@@ -90,10 +87,6 @@ pub(crate) async fn route(
     match begin(shared, &job, &ticket, verdict).await {
         Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
         Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
-        Err(Ended::Forbidden) => {
-            ticket.finish(Outcome::ClientError, Told::default());
-            answer_refused(shared, &job, not_permitted(shared, &job))
-        }
         Err(Ended::Rejected { why, retry_after, last }) => {
             rejected(shared, &job, ticket, (why, retry_after), last.as_ref())
         }
@@ -120,7 +113,11 @@ pub(crate) async fn begin(
                 verdict = ticket.again(Outcome::ReplicaError);
                 continue;
             }
-            Sent::Forbidden => return Err(Ended::Forbidden),
+            // The machine knows of it by now, and decides by what is so.
+            Sent::Forbidden => {
+                verdict = ticket.again(Outcome::NoRoom);
+                continue;
+            }
             Sent::Refused(why, retry_after) => {
                 return Err(Ended::Rejected { why, retry_after, last });
             }
@@ -148,22 +145,31 @@ enum Sent {
 }
 
 fn sending(shared: &Shared, residence: &Residence, decision: Decision) -> Sent {
-    let (target, why, matched) = match decision {
+    let (target, chosen, why, matched) = match decision {
         Decision::Dispatch { replica, why, matched_tokens } => {
-            (shared.fleet.get(replica).map(Target::Replica), why, matched_tokens)
+            let member = shared.fleet.get(replica).map(Target::Replica);
+            (member, routing::Target::Replica(replica), why, matched_tokens)
         }
         Decision::Forward { peer, why, matched_tokens } => {
             let link = shared.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
-            (link.map(Target::Peer), why, matched_tokens)
+            (link.map(Target::Peer), routing::Target::Peer(peer), why, matched_tokens)
         }
         Decision::Reject { why, retry_after } => return Sent::Refused(why, retry_after),
     };
     let Some(target) = target else { return Sent::Nowhere };
-    let permitted = match &target {
-        Target::Replica(member) => shared.residency.permits(residence, member),
-        Target::Peer(link) => shared.residency.permits_region(residence, link.region()),
+    if residence.is_free() {
+        return Sent::To(Sending { target, why, matched, known: None });
+    }
+    let known = shared.residency.known();
+    // A replica may have left since, and its id may be another's by now.
+    let stands_there = match &target {
+        Target::Replica(member) => known.permits(residence, &member.place),
+        Target::Peer(_) => true,
     };
-    if permitted { Sent::To(Sending { target, why, matched }) } else { Sent::Forbidden }
+    match stands_there && shared.driver.lock().routing.permits(residence, chosen) {
+        true => Sent::To(Sending { target, why, matched, known: Some(known) }),
+        false => Sent::Forbidden,
+    }
 }
 
 /// Logs a failed attempt, under the gateway's own id of the request: the client's may be anything. A
@@ -191,30 +197,25 @@ fn rejected(
     (why, retry_after): (RejectWhy, Duration),
     last: Option<&AttemptError>,
 ) -> Response<Body> {
-    let nowhere =
-        matches!(why, RejectWhy::NotPermitted | RejectWhy::UnknownModel | RejectWhy::NoReplica);
     let told = || shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model));
     let why = match why {
-        _ if is_forbidden(shared, job, why) => RejectWhy::NotPermitted,
-        // The peer that holds its state is not there any more.
-        _ if nowhere && matches!(job.home, Some(Home::Away(_))) => RejectWhy::PinnedGone,
         // It is served elsewhere, only not now.
         RejectWhy::UnknownModel if told() => RejectWhy::NoReplica,
         why => why,
     };
     ticket.rejected(why);
+    let restricted = !job.residence.is_free();
     let refusal = match why {
-        RejectWhy::NotPermitted if !job.residence.is_free() => not_permitted(shared, job),
+        RejectWhy::NotPermitted if restricted => {
+            shared.residency.counts.count(&job.residence, Kept::Refused);
+            residency::not_permitted(&job.residence)
+        }
+        RejectWhy::HeldTooLong { limit } if restricted => {
+            residency::held_too_long(&job.residence, limit, retry_after)
+        }
         why => Refusal::of(why, retry_after, last.map(|e| e.message.as_str())),
     };
     answer_refused(shared, job, refusal)
-}
-
-/// Its rules leave nobody who could serve it.
-fn not_permitted(shared: &Shared, job: &Job) -> Refusal {
-    shared.residency.counts.count(&job.residence, Kept::Refused);
-    let code = RejectWhy::NotPermitted.word();
-    Refusal::new(StatusCode::FORBIDDEN, code, residency::refusal(&job.residence))
 }
 
 fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body> {
@@ -224,43 +225,6 @@ fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body
         response.headers_mut().insert(headers::RESIDENCY, names);
     }
     with_id(response, &job.shown_id)
-}
-
-/// Whether its rules are what keeps a request from being served: nobody whom they permit takes
-/// requests at all. Where somebody does and has no room, it is overload.
-fn is_forbidden(shared: &Shared, job: &Job, why: RejectWhy) -> bool {
-    use RejectWhy::{HeldTooLong, NoReplica, NotPermitted, UnknownModel};
-    if job.residence.is_free() {
-        return false;
-    }
-    if let Some(Home::Away(PeerId(peer))) = job.home {
-        return job.permitted.peers & 1 << peer == 0;
-    }
-    match why {
-        NotPermitted => true,
-        HeldTooLong { .. } | NoReplica => !anybody_takes(shared, job),
-        UnknownModel => {
-            shared.peers.as_ref().is_some_and(|peers| peers.models.knows(job.model))
-                && !anybody_takes(shared, job)
-        }
-        _ => false,
-    }
-}
-
-/// Whether a replica here or a peer takes requests, full or not, that its rules permit.
-fn anybody_takes(shared: &Shared, job: &Job) -> bool {
-    let Permitted { peers, places, .. } = job.permitted;
-    let inner = shared.driver.lock();
-    let table = inner.routing.replicas();
-    let takes = |id: &ReplicaId| {
-        let spec = table.spec(*id);
-        matches!(table.row(*id).closed, None | Some(Ineligible::Full))
-            && spec.is_some_and(|spec| spec.within(places) && spec.models.contains(&job.model))
-    };
-    let serves = |id: &PeerId| {
-        peers & 1 << id.0 != 0 && inner.routing.peers().row(*id).is_some_and(|row| row.usable > 0)
-    };
-    table.ids().iter().any(takes) || inner.routing.peers().ids().iter().any(serves)
 }
 
 fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
@@ -287,7 +251,7 @@ fn relay(
         && job.endpoint != Endpoint::Other
         && headers::is_until_close(&head.headers);
     let source = source(&sending.target, &head, leg, sent);
-    let told = audit(shared, &job.residence, &sending.target, &head.headers);
+    let told = audit(shared, &job.residence, &sending, &head.headers);
     headers::to_client(&mut head.headers, asked_orca, undo);
     say(&mut head.headers, &sending, job.prompt_tokens);
     told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
@@ -341,15 +305,15 @@ pub(crate) fn source(
 pub(crate) fn check_kept(
     shared: &Shared,
     residence: &Residence,
-    target: &Target,
+    sending: &Sending,
     head: &HeaderMap,
 ) {
     let region = head.get(headers::REGION);
-    let kept = match target {
-        _ if residence.is_free() => true,
-        Target::Replica(member) => shared.residency.permits(residence, member),
-        Target::Peer(_) => {
-            shared.residency.was_kept(residence, region, head.get(headers::RESIDENCY))
+    let kept = match (&sending.known, &sending.target) {
+        (None, _) => true,
+        (Some(known), Target::Replica(member)) => known.permits(residence, &member.place),
+        (Some(known), Target::Peer(_)) => {
+            known.was_kept(residence, region, head.get(headers::RESIDENCY))
         }
     };
     if !kept {
@@ -364,10 +328,10 @@ pub(crate) fn check_kept(
 fn audit(
     shared: &Shared,
     residence: &Residence,
-    target: &Target,
+    sending: &Sending,
     head: &HeaderMap,
 ) -> [Option<(HeaderName, HeaderValue)>; 2] {
-    let (region, kept) = match target {
+    let (region, kept) = match &sending.target {
         Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
         Target::Peer(link) => {
             let region = head.get(headers::REGION).cloned();
@@ -375,7 +339,7 @@ fn audit(
             (region, Kept::Sent)
         }
     };
-    check_kept(shared, residence, target, head);
+    check_kept(shared, residence, sending, head);
     let names = residency::names(residence);
     if names.is_some() {
         shared.residency.counts.count(residence, kept);

@@ -150,11 +150,11 @@ fn build(
     }
     let header = |name: &String| name.parse().ok();
     let access = AccessNow::new(&config, file)?;
-    let residency = Residency::new(&config.region);
-    residency.given(&config.residency, &access.now().rules);
+    let driver = Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone()));
+    let residency = Residency::new(&driver, &config, &access.now().rules);
     let over = CancellationToken::new();
     Ok(Shared {
-        driver: Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone())),
+        driver,
         fleet: Arc::new(Fleet::new(&config.region, over.clone())),
         over,
         near: Upstream::new(&config),

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
 use crate::peer::MOST;
+use crate::places::Permitted;
 use crate::recall::Recall;
 use crate::request::Request;
 
@@ -43,8 +44,11 @@ pub(crate) struct Active {
     pub(crate) attempt: u32,
     /// Replicas that failed it.
     pub(crate) tried: Vec<ReplicaId>,
-    /// Peers that failed or refused it, a bit each.
+    /// Peers that failed or refused it, a bit each, and when the last of them did.
     pub(crate) tried_peers: u64,
+    pub(crate) tried_at: Time,
+    /// What its rules permit.
+    pub(crate) permitted: Permitted,
     pub(crate) away: Away,
     pub(crate) dispatched: Time,
     /// Prompt tokens matched and not matched at the replica it was sent to.
@@ -75,14 +79,28 @@ impl Active {
         self.arrived = now;
     }
 
+    /// The peers that can serve it and are permitted, a bit each.
+    #[inline]
+    pub(crate) fn peers(&self) -> u64 {
+        self.request.peers & self.permitted.peers
+    }
+
+    /// Whether residency rules name it.
+    #[inline]
+    pub(crate) fn is_restricted(&self) -> bool {
+        !self.request.residence.is_free()
+    }
+
     pub(crate) fn new(now: Time, request: Request) -> Active {
         Active {
+            permitted: Permitted::at_first(&request),
             request,
             arrived: now,
             place: Place::Nowhere,
             attempt: 0,
             tried: Vec::new(),
             tried_peers: 0,
+            tried_at: now,
             away: Away::default(),
             dispatched: now,
             matched: 0.0,

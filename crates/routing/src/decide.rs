@@ -14,10 +14,12 @@ use crate::held::Held;
 use crate::index::PrefixIndex;
 use crate::machine::Routing;
 use crate::peer::Peers;
+use crate::places::Places;
 use crate::policy::{Pick, View};
 use crate::recall::Recall;
 use crate::replica::Row;
 use crate::replicas::Replicas;
+use crate::residency::Residence;
 use crate::why::{Ineligible, RejectWhy, Why};
 
 /// What was decided about a request.
@@ -97,6 +99,7 @@ impl Routing {
     /// Decides about one request, changing nothing but the policy's own turn and the journal.
     pub(crate) fn choose(&mut self, now: Time, active: &mut Active, record: Record) -> Choice {
         self.write_dispatch();
+        self.places.refresh(&mut active.permitted, &active.request, &self.peers);
         let mut scratch = core::mem::take(&mut self.scratch);
         scratch.recall = active.recall.take();
         if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
@@ -110,6 +113,10 @@ impl Routing {
         let choice = match self.has_second_layer() {
             false => Choice::of(local),
             true => self.look_beyond(now, active, &mut scratch, local),
+        };
+        let choice = match choice {
+            Choice::Refuse(why) => refusal(active, why),
+            choice => choice,
         };
         active.recall = scratch.recall.take();
         self.scratch = scratch;
@@ -161,7 +168,8 @@ impl Routing {
         {
             return Err(Choice::Refuse(RejectWhy::PinnedGone));
         }
-        if request.pinned.is_none() && active.tried.is_empty() && request.places == u64::MAX {
+        let places = active.permitted.places;
+        if request.pinned.is_none() && active.tried.is_empty() && places == u64::MAX {
             self.scan(candidates, scratch);
             if !scratch.eligible.is_empty() {
                 return Ok(());
@@ -179,11 +187,6 @@ impl Routing {
                     continue;
                 }
                 Some(Ineligible::Forbidden) => {
-                    forbidden += 1;
-                    continue;
-                }
-                // Where a rule leaves few, one that takes nothing new is as one that is not there.
-                Some(Ineligible::Draining) if request.places != u64::MAX => {
                     forbidden += 1;
                     continue;
                 }
@@ -252,7 +255,7 @@ impl Routing {
         if active.request.pinned.is_some_and(|pin| pin != id) {
             return Some(Ineligible::Pinned);
         }
-        if self.is_forbidden(active.request.places, id) {
+        if self.is_forbidden(active.permitted.places, id) {
             return Some(Ineligible::Forbidden);
         }
         match row.closed {
@@ -271,7 +274,27 @@ impl Routing {
     /// Whether a request that may be served in `places` may not be served by `id`.
     #[inline]
     pub(crate) fn is_forbidden(&self, places: u64, id: ReplicaId) -> bool {
-        places != u64::MAX && self.replicas.spec(id).is_some_and(|spec| !spec.within(places))
+        let number = || self.replicas.get(id).map(|replica| replica.place);
+        places != u64::MAX && number().is_some_and(|number| !Places::within(number, places))
+    }
+
+    /// Whether rules permit what was decided, as everything stands now.
+    #[must_use]
+    pub fn permits(&self, residence: &Residence, target: Target) -> bool {
+        let places = match target {
+            Target::Replica(id) => {
+                self.replicas.spec(id).map(|spec| core::slice::from_ref(&spec.place))
+            }
+            Target::Peer(id) => Some(self.peers.places(id)),
+        };
+        residence.is_free()
+            || places.is_some_and(|places| self.places.permit_one(residence, places))
+    }
+
+    /// Whether a replica's place has a number; without one it serves only what no rule names.
+    #[must_use]
+    pub fn is_numbered(&self, id: ReplicaId) -> bool {
+        self.replicas.get(id).is_none_or(|replica| Places::is_numbered(replica.place))
     }
 
     fn nobody_serves(&self) -> RejectWhy {
@@ -370,6 +393,28 @@ impl Routing {
             mean_ms_per_token: self.replicas.columns().mean_ms_per_token(),
             row: *self.replicas.row(id),
         }
+    }
+}
+
+/// What becomes of a request that nothing serves now. The rules of a request leave it few
+/// candidates, so trouble that passes may leave it none: a peer that is lost for a moment, a replica
+/// that is down or drains, an attempt that failed. Then it waits as for room, and is refused as
+/// `NotPermitted` only where its rules permit no place that the configuration or the registry
+/// knows.
+fn refusal(active: &Active, why: RejectWhy) -> Choice {
+    use RejectWhy::{NoReplica, NotPermitted, PinnedGone, UnknownModel};
+    let Active { request, permitted, .. } = active;
+    let nothing = matches!(why, NoReplica | NotPermitted | UnknownModel);
+    if nothing && !request.here {
+        let is_forbidden = request.peers == 0;
+        return Choice::Refuse(if is_forbidden { NotPermitted } else { PinnedGone });
+    }
+    let waits = active.is_restricted() && request.pinned.is_none() && request.hops == 0;
+    match why {
+        _ if !waits || !nothing => Choice::Refuse(why),
+        _ if !permitted.somewhere => Choice::Refuse(NotPermitted),
+        UnknownModel if request.peers == 0 => Choice::Refuse(why),
+        _ => Choice::Hold,
     }
 }
 

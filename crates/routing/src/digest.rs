@@ -7,11 +7,14 @@
 //!
 //! Deliberately not here: when a digest is sent and how it travels, which is the driver's.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use crate::machine::Routing;
+use crate::places::Places;
 use crate::replica::Row;
+use crate::residency::Place;
 use crate::shared::SharedPrefix;
 
 /// One region as its peers see it.
@@ -33,6 +36,8 @@ pub struct Digest {
     pub replicas: Vec<Remote>,
     /// Whether `replicas` leaves none out.
     pub whole: bool,
+    /// The places of its usable replicas: rules of peers' requests are held against these.
+    pub places: Vec<Arc<Place>>,
     /// Prefixes dispatched lately, where the policy shares them. The hashes compare only among
     /// gateways whose fingerprints have the same seed.
     pub prefixes: Vec<SharedPrefix>,
@@ -100,6 +105,7 @@ impl Routing {
         let rooms = self.replicas.rooms();
         let mut used = 0.0;
         let (mut learned, mut speeds) = (0, 0.0);
+        let mut places = 0_u64;
         for id in self.replicas.ids().iter().copied() {
             let row = self.replicas.row(id);
             let kv_tokens = self.replicas.kv_tokens(id);
@@ -108,6 +114,7 @@ impl Routing {
             if matches!(row.closed, None | Some(crate::why::Ineligible::Full)) {
                 digest.usable += 1;
                 used += row.utilisation;
+                places |= self.place_bit(id);
             }
             digest.kv_tokens += kv_tokens.unwrap_or(0);
             if self.replicas.get(id).is_some_and(|r| r.speed.is_learned()) {
@@ -118,6 +125,7 @@ impl Routing {
         }
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
+        digest.places = self.places.named(places);
         if self.shares {
             let from = now - self.config.peering.prefix_window;
             digest.prefixes = self.recent.since(from, self.config.peering.most_prefixes.into());
@@ -135,5 +143,11 @@ impl Routing {
             digest.replicas.sort_unstable_by_key(|remote| remote.id);
         }
         digest
+    }
+
+    /// The bit of a replica's place; none where it has no number, as no rule permits it.
+    fn place_bit(&self, id: ReplicaId) -> u64 {
+        let number = self.replicas.get(id).map(|replica| replica.place);
+        number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)
     }
 }

@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use meridian_base::{PeerId, ReplicaId, Time};
+use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
 use crate::active::Active;
 use crate::decide::{Choice, Scratch};
@@ -17,7 +17,10 @@ use crate::peer::Peer;
 use crate::policy::Pick;
 use crate::recall::Recall;
 use crate::topology::Topology;
-use crate::why::{Ineligible, RejectWhy, Unavailable, Why};
+use crate::why::{Ineligible, Unavailable, Why};
+
+/// Until a request that rules name goes to a peer again that failed or refused it.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// A choice of the second layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,7 +95,7 @@ impl Routing {
             return stay;
         }
         let anyone = self.survey(now, active, scratch);
-        let must_leave = stay == Choice::Refuse(RejectWhy::NotPermitted);
+        let must_leave = !self.takes_here(active);
         let forward = match self.config.topology {
             _ if scratch.beyond.reachable.is_empty() => None,
             Topology::Local => None,
@@ -153,6 +156,18 @@ impl Routing {
         anyone
     }
 
+    /// Whether a replica here takes requests, full or not, that may serve this one; true of those
+    /// without rules, which the topology's bound alone sends away.
+    fn takes_here(&self, active: &Active) -> bool {
+        let places = active.permitted.places;
+        let takes = |id: &ReplicaId| {
+            let is_open = matches!(self.replicas.row(*id).closed, None | Some(Ineligible::Full));
+            is_open && !self.is_forbidden(places, *id)
+        };
+        let serve = self.serves.get(&active.request.model);
+        places == u64::MAX || serve.is_some_and(|ids| ids.iter().any(takes))
+    }
+
     /// Why a peer may not get this request now; `None` when it may and has room.
     pub(crate) fn peer_standing(
         &self,
@@ -163,9 +178,9 @@ impl Routing {
     ) -> Option<Unavailable> {
         let bit = 1_u64 << id.0;
         let peering = &self.config.peering;
-        if active.request.peers & bit == 0 || active.request.hops > 0 {
+        if active.peers() & bit == 0 || active.request.hops > 0 {
             Some(Unavailable::Forbidden)
-        } else if active.tried_peers & bit != 0 {
+        } else if active.tried_peers & bit != 0 && !may_try_again(active, peer) {
             Some(Unavailable::Tried)
         } else if peer.shut {
             Some(Unavailable::Shut)
@@ -254,4 +269,12 @@ impl Routing {
         let (n, sum) = usable.fold((0, 0.0), |(n, sum), r| (n + 1, sum + r.utilisation));
         if n == 0 { 1.0 } else { sum / n as f32 }
     }
+}
+
+/// Whether a peer that failed or refused a request may get it once more. Where rules leave few, the
+/// request waits for the same peer instead of being given up: until a digest that came a while
+/// after the failure, so that one that refuses at once is not asked with each digest.
+fn may_try_again(active: &Active, peer: &Peer) -> bool {
+    let heard = peer.heard().map(|(_, at)| at);
+    active.is_restricted() && heard.is_some_and(|at| at >= active.tried_at + TRY_AGAIN)
 }

@@ -31,6 +31,7 @@ mod held;
 mod index;
 mod machine;
 mod peer;
+mod places;
 pub mod policy;
 mod probe;
 mod recall;

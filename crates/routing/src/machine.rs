@@ -29,11 +29,13 @@ use crate::explain::{Decision, Journal};
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
 use crate::peer::Peers;
+use crate::places::Places;
 use crate::policy::{Params, Policy, Spec};
 use crate::probe::{ProbeConfig, Schedule};
 use crate::replica::{Load, ReplicaSpec, State};
 use crate::replicas::Replicas;
 use crate::request::{Outcome, Request, Usage};
+use crate::residency::Atlas;
 use crate::shared::Marks;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
@@ -186,6 +188,9 @@ pub enum Input {
         /// When a replica may be given another request.
         admission: Admission,
     },
+    /// What the configuration and the registry say of regions, all of it: residency rules are held
+    /// against it from now on, those of requests under way too.
+    Atlas(Arc<Atlas>),
     /// A peer is idle and asks for held requests.
     StealAsked {
         /// Which peer.
@@ -263,6 +268,7 @@ pub struct Routing {
     pub(crate) journal: Journal,
     pub(crate) scratch: Scratch,
     pub(crate) peers: Peers,
+    pub(crate) places: Places,
     pub(crate) snapshot: Option<Snapshot>,
     /// What was dispatched lately, and whether the peers are told.
     pub(crate) recent: Marks,
@@ -318,6 +324,7 @@ impl Routing {
             journal: Journal::new(config.explain_keep),
             scratch: Scratch::default(),
             peers: Peers::default(),
+            places: Places::new(),
             snapshot: None,
             recent: Marks::new(8 * usize::from(config.peering.most_prefixes)),
             shares: false,
@@ -351,7 +358,7 @@ impl Routing {
                 self.replicas.update(now, id, |r| r.state = State::Draining);
             }
             Input::Resumed(id) => self.resumed(now, id),
-            Input::Left(id) => self.left(id),
+            Input::Left(id) => self.left(now, id),
             Input::Inherited { id, holdings } => self.inherited(now, id, &holdings),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
             Input::ProbeFailed(id) => self.probe_failed(now, id),
@@ -368,6 +375,10 @@ impl Routing {
             }
             Input::Configured { policy, params, admission } => {
                 self.configured(now, policy, params, admission);
+            }
+            Input::Atlas(atlas) => {
+                self.places.known(atlas);
+                self.release(now);
             }
             Input::StealAsked { by, count } => self.steal_asked(now, by, count),
         }

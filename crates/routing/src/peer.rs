@@ -9,10 +9,12 @@
 //! (`forward.rs` and the policies).
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
 use crate::digest::{Digest, Remote};
+use crate::residency::Place;
 use crate::shared::{KNOWN, Known, Marks};
 use crate::topology::{PeerSpec, Peering};
 
@@ -94,6 +96,8 @@ pub(crate) struct Peer {
     /// It was asked for held requests since its newest digest.
     pub(crate) asked: bool,
     since: VecDeque<Since>,
+    /// Where its usable replicas stand, by its newest digest.
+    places: Vec<Arc<Place>>,
     /// Prefixes that it told of.
     prefixes: Marks,
     pub(crate) totals: PeerTotals,
@@ -110,6 +114,7 @@ impl Peer {
             shut: false,
             asked: false,
             since: VecDeque::new(),
+            places: Vec::new(),
             prefixes: Marks::new(KNOWN),
             totals: PeerTotals::default(),
             overdrawn: false,
@@ -196,6 +201,12 @@ impl Peers {
         self.map.get(&id).map(|p| &p.row)
     }
 
+    /// Where its usable replicas stand, as it last said.
+    #[must_use]
+    pub fn places(&self, id: PeerId) -> &[Arc<Place>] {
+        self.map.get(&id).map_or(&[], |p| &p.places)
+    }
+
     /// Its counts.
     #[must_use]
     pub fn totals(&self, id: PeerId) -> Option<PeerTotals> {
@@ -251,7 +262,7 @@ impl Peers {
         self.map.get(&id).is_some_and(|p| p.heard.is_none_or(|(last, _)| sent > last))
     }
 
-    /// Takes a digest that is news.
+    /// Takes a digest that is news; true when its replicas stand elsewhere than before.
     pub(crate) fn digested(
         &mut self,
         now: Time,
@@ -260,8 +271,8 @@ impl Peers {
         (rtt, gain): (Option<Duration>, f64),
         digest: &Digest,
         slot: impl Fn(ReplicaId) -> Option<u16>,
-    ) {
-        let Some(peer) = self.map.get_mut(&id) else { return };
+    ) -> bool {
+        let Some(peer) = self.map.get_mut(&id) else { return false };
         if let Some(sample) = rtt {
             peer.measure(sample, gain);
         }
@@ -273,6 +284,11 @@ impl Peers {
             peer.prefixes.note(now, *prefix, Duration::ZERO);
         }
         peer.take(now, digest, slot);
+        let moved = peer.places != digest.places;
+        if moved {
+            peer.places.clone_from(&digest.places);
+        }
+        moved
     }
 
     /// Enters a forward, meant for one of the peer's replicas where the policy says so.

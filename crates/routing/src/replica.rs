@@ -5,12 +5,14 @@
 //! report alone sends every request of a probe interval to the same replica.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, RequestId, Time};
 
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::Ewma;
 use crate::request::Usage;
+use crate::residency::Place;
 use crate::speed::PrefillSpeed;
 use crate::why::Ineligible;
 
@@ -27,17 +29,8 @@ pub struct ReplicaSpec {
     pub weight: u32,
     /// Round trip to it: zero within the region, more where a gateway serves replicas elsewhere.
     pub rtt: Duration,
-    /// Where it stands, 0 to 63: a number for each place that residency rules tell apart.
-    pub place: u8,
-}
-
-impl ReplicaSpec {
-    /// Whether what may be served in `places` may be served here.
-    #[must_use]
-    #[inline]
-    pub fn within(&self, places: u64) -> bool {
-        places & (1 << (self.place % 64)) != 0
-    }
+    /// Where it stands, for residency rules.
+    pub place: Arc<Place>,
 }
 
 /// An engine's report of itself.
@@ -128,6 +121,8 @@ pub(crate) struct Promise {
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) spec: ReplicaSpec,
+    /// The number of its place.
+    pub(crate) place: u8,
     pub(crate) state: State,
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
@@ -202,6 +197,7 @@ impl Replica {
         Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
+            place: 0,
             state: State::Unproven,
             breaker: Breaker::new(breaker),
             speed: PrefillSpeed::new(ms_per_token),

@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use meridian_base::{ModelId, RequestId, Time};
 
+use crate::residency::Residence;
+
 /// One request as it arrives.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -31,12 +33,14 @@ pub struct Request {
     pub streams: bool,
     /// Gateways that sent it on: 0 from a client. What came from a peer is never sent on again.
     pub hops: u8,
-    /// The peers that it may be sent on to, a bit each by [`PeerId`](meridian_base::PeerId): those
-    /// that serve its model and where it may reside. `u64::MAX` for any, 0 for none.
+    /// The peers that can serve it, a bit each by [`PeerId`](meridian_base::PeerId): those that
+    /// serve its model, or the one that has its state. `u64::MAX` for any, 0 for none.
     pub peers: u64,
-    /// Where it may be served, a bit each by [`ReplicaSpec::place`](crate::ReplicaSpec::place):
-    /// its residency rule. `u64::MAX` for anywhere.
-    pub places: u64,
+    /// Replicas of this region can serve it; false where its state is at a peer.
+    pub here: bool,
+    /// The residency rules that name it. Where they permit nothing, nothing serves it, whatever
+    /// `peers` says.
+    pub residence: Residence,
     /// Decide and explain, but send nothing and remember nothing.
     pub dry_run: bool,
 }

@@ -6,14 +6,12 @@
 //! permits, and where several do, only where all of them permit; what a rule does not speak of is
 //! denied. That a region may take in and not send out is a rule about what entered there.
 //!
-//! For the machine, rules become two masks of a request: the peers that it may be sent on to, and
-//! the places whose replicas may serve it ([`Request`](crate::Request)). A place is a region with
-//! the labels of the replica itself. The gateway and the simulator make the masks here.
-//!
-//! What this does not do is know who is where: the driver says it, and says it anew at each
-//! request, so that a label that changes counts at once.
+//! A place is a region together with the labels of the replica itself. A request brings its rules
+//! ([`Residence`]), replicas and peers' digests bring places, and the driver tells the machine what
+//! the configuration and the registry say of regions ([`Atlas`]). The machine compares the two when
+//! it decides (`places.rs`), so a label that changes counts at once, for held requests too.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,8 +19,9 @@ use alloc::vec::Vec;
 /// Facts about a region, a replica or a tenant, such as `jurisdiction: eu`.
 pub type Labels = BTreeMap<String, String>;
 
-/// The place of whatever stands where no number is left: only what no rule names is served there.
-pub const BEYOND: u8 = 63;
+/// Most places that one gateway tells apart at a time. A replica at any further place serves only
+/// requests that no rule names.
+pub const MOST_PLACES: usize = 63;
 
 /// What a rule permits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,15 +72,32 @@ impl Names {
     }
 }
 
-/// Where something stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+/// Where a replica stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
     /// The region.
-    pub region: &'a str,
-    /// The region's labels.
-    pub labels: &'a Labels,
+    pub region: String,
     /// Labels of the replica itself, which go before the region's.
-    pub own: &'a Labels,
+    pub labels: Labels,
+}
+
+impl Place {
+    /// A region without labels of a replica's own.
+    #[must_use]
+    pub fn region(name: &str) -> Place {
+        Place { region: String::from(name), labels: Labels::new() }
+    }
+}
+
+/// What the configuration and the registry say of regions, whatever is connected at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Atlas {
+    /// Labels of regions, by name.
+    pub labels: BTreeMap<String, Labels>,
+    /// Places where replicas of the fleet may stand: regions of the gateway itself and of its
+    /// peers, and what the registry knows. A request whose rules permit one of them waits for it; one
+    /// whose rules permit none is refused at once.
+    pub places: BTreeSet<Place>,
 }
 
 /// One rule.
@@ -96,13 +112,14 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it permits a place to what it names.
+    /// Whether it permits a place to what it names, where regions have these labels.
     #[must_use]
-    pub fn permits(&self, place: &Place<'_>) -> bool {
+    pub fn permits(&self, place: &Place, labels: &BTreeMap<String, Labels>) -> bool {
+        let of_region = |name| labels.get(&place.region).and_then(|labels| labels.get(name));
         self.run_in.iter().any(|term| match term {
-            Term::Region(region) => region == place.region,
+            Term::Region(region) => *region == place.region,
             Term::Label(name, value) => {
-                place.own.get(name).or_else(|| place.labels.get(name)) == Some(value)
+                place.labels.get(name).or_else(|| of_region(name)) == Some(value)
             }
         })
     }
@@ -144,20 +161,10 @@ impl Residence {
         self.rules.is_empty()
     }
 
-    /// Whether it may be served there.
+    /// Whether it may be served at a place, where regions have these labels.
     #[must_use]
-    pub fn permits(&self, place: &Place<'_>) -> bool {
-        self.rules.iter().all(|rule| rule.permits(place))
-    }
-
-    /// The mask of numbered places: where it may be served.
-    #[must_use]
-    pub fn mask<'a>(&self, places: impl IntoIterator<Item = (u8, Place<'a>)>) -> u64 {
-        if self.is_free() {
-            return u64::MAX;
-        }
-        let may = places.into_iter().filter(|(at, place)| *at < BEYOND && self.permits(place));
-        may.fold(0, |mask, (at, _)| mask | 1 << at)
+    pub fn permits(&self, place: &Place, labels: &BTreeMap<String, Labels>) -> bool {
+        self.rules.iter().all(|rule| rule.permits(place, labels))
     }
 }
 
@@ -211,24 +218,29 @@ mod tests {
             rule("near", "acme", vec![region("eu"), region("us")]),
         ];
         let none = Labels::new();
-        let eu = labels(&[("jurisdiction", "eu")]);
-        let us = labels(&[("jurisdiction", "us")]);
-        let place = |region, labels, own| Place { region, labels, own };
+        let place =
+            |region, own: &[(&str, &str)]| Place { labels: labels(own), ..Place::region(region) };
+        let regions = [("us", "us"), ("ch", "eu")]
+            .map(|(region, value)| (region.to_owned(), labels(&[("jurisdiction", value)])));
+        let regions = BTreeMap::from(regions);
         let places = [
-            (0, place("eu", &none, &none)),
-            (1, place("us", &us, &none)),
-            (2, place("us", &us, &eu)),
-            (3, place("ch", &eu, &none)),
-            (BEYOND, place("eu", &none, &none)),
+            place("eu", &[]),
+            place("us", &[]),
+            place("us", &[("jurisdiction", "eu")]),
+            place("ch", &[]),
+            place("ch", &[("jurisdiction", "us")]),
         ];
+        let mask =
+            |residence: &Residence| places.each_ref().map(|p| residence.permits(p, &regions));
         let subject = |tenant| Subject { tenant, labels: &none, model: "m", from: "us" };
         let free = Residence::of(&rules, &subject(Some("other")));
-        assert!(free.is_free() && free.mask(places) == u64::MAX);
+        assert!(free.is_free() && mask(&free) == [true; 5]);
         let mut kept = Residence::of(&rules[..1], &subject(Some("acme")));
-        assert_eq!(kept.mask(places), 0b1101);
-        assert_eq!(Residence::of(&rules, &subject(Some("acme"))).mask(places), 0b0101);
+        assert_eq!(mask(&kept), [true, false, true, true, false]);
+        let both = Residence::of(&rules, &subject(Some("acme")));
+        assert_eq!(mask(&both), [true, false, true, false, false]);
         // What another gateway applied holds too, and the same rule is not added twice.
         kept.add([(*rules[0]).clone(), (*rules[1]).clone()]);
-        assert_eq!((kept.rules().len(), kept.mask(places)), (2, 0b0101));
+        assert_eq!((kept.rules().len(), mask(&kept)), (2, mask(&both)));
     }
 }

@@ -66,7 +66,7 @@ fn spec() -> ReplicaSpec {
         slots: None,
         weight: 1,
         rtt: Duration::ZERO,
-        place: 0,
+        place: Default::default(),
     }
 }
 
@@ -286,7 +286,8 @@ fn request(id: u64, args: &Args) -> Request {
         streams: true,
         hops: 0,
         peers: u64::MAX,
-        places: u64::MAX,
+        here: true,
+        residence: Default::default(),
         dry_run: false,
     }
 }

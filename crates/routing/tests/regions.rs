@@ -121,7 +121,14 @@ impl World {
                 let kv_tokens = Some(4000);
                 let rtt = Duration::ZERO;
                 let models = vec![ModelId(0)];
-                let spec = ReplicaSpec { models, kv_tokens, slots: None, weight: 1, rtt, place: 0 };
+                let spec = ReplicaSpec {
+                    models,
+                    kv_tokens,
+                    slots: None,
+                    weight: 1,
+                    rtt,
+                    place: Default::default(),
+                };
                 self.tell(at, Input::Joined { id, spec });
             }
             for peer in (0..REGIONS).filter(|p| *p != at) {
@@ -241,7 +248,8 @@ impl World {
             streams: true,
             hops: 0,
             peers: [u64::MAX, 0b101, 0][self.rng.below(3)],
-            places: u64::MAX,
+            here: true,
+            residence: Default::default(),
             dry_run: false,
         }
     }

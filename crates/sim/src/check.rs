@@ -4,8 +4,10 @@
 //! rule forbids. Here are those that need a look at the whole state.
 
 use meridian_base::{Duration, RequestId};
+use meridian_routing::RejectWhy;
 
 use crate::event::Event;
+use crate::replica::Replica;
 use crate::report::Sample;
 use crate::world::World;
 
@@ -35,6 +37,23 @@ impl World {
     pub(crate) fn check_place(&mut self, id: RequestId, region: usize, what: &str) {
         if !self.permitted(id, region) {
             self.violated(format!("{id} was {what} region {region}, which its rule forbids"));
+        }
+    }
+
+    /// Checks that no client is refused for good by a rule that permits a living replica, where the
+    /// topology leads to its region.
+    pub(crate) fn check_refusal(&mut self, id: RequestId, gateway: u16, why: RejectWhy) {
+        if why != RejectWhy::NotPermitted {
+            return;
+        }
+        let serves = |replica: &Replica| {
+            let region = replica.hardware.region;
+            replica.up && self.permitted(id, region) && self.reaches(gateway, region)
+        };
+        if let Some(at) = self.replicas.iter().position(serves) {
+            self.violated(format!(
+                "{id} was refused as not permitted, and replica {at} may serve it"
+            ));
         }
     }
 

@@ -1,7 +1,6 @@
 //! Turning the routing machines: what they are told, and what they answer.
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
-use meridian_routing::residency::Residence;
 use meridian_routing::{Input, Load, Outcome, Output, RejectWhy, Request};
 
 use crate::event::Event;
@@ -114,7 +113,6 @@ impl World {
     fn forward(&mut self, gateway: u16, id: RequestId, peer: PeerId, matched: u32) {
         let now = self.now;
         let Some(to) = self.peer_at(gateway, peer) else { return };
-        self.check_place(id, self.region_of(to), "forwarded to");
         let Some(flight) = self.flights.get_mut(id) else { return };
         if flight.entry != gateway {
             self.violated(format!("{id} was forwarded twice"));
@@ -148,6 +146,7 @@ impl World {
             self.queue.push(now + delay, event);
             return;
         }
+        self.check_refusal(id, gateway, why);
         let fate = match why {
             RejectWhy::RetriesExhausted { .. } => Fate::Lost,
             _ => Fate::Rejected,
@@ -195,16 +194,10 @@ impl World {
             streams: true,
             dry_run: false,
             hops,
-            peers: self.permitted_peers(&residence, gateway),
-            places: self.rules.places(&residence),
+            peers: self.gateways[usize::from(gateway)].all_peers(),
+            here: true,
+            residence,
         })
-    }
-
-    /// The peers whose regions may serve a request, as the machine's mask.
-    fn permitted_peers(&self, residence: &Residence, gateway: u16) -> u64 {
-        let peers = self.gateways[usize::from(gateway)].peers.iter().enumerate();
-        let may = peers.filter(|(_, p)| self.rules.permits(residence, self.region_of(**p)));
-        may.fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
     fn gateway_gone(&mut self, id: RequestId, gateway: u16, attempt: u32) {

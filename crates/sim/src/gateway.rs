@@ -1,6 +1,9 @@
 //! Gateways: routing machines with a place, a timer, and the names of what they know.
 
+use std::sync::Arc;
+
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, Time, mix};
+use meridian_routing::residency::Place;
 use meridian_routing::{
     Config, IndexSpec, Input, Insert, PeerSpec, ProbeConfig, ReplicaSpec, Routing,
 };
@@ -108,7 +111,13 @@ impl Gateway {
     }
 
     /// Tells it of a replica.
-    pub(crate) fn learn(&mut self, now: Time, at: u32, replica: &Replica, network: &Network) {
+    pub(crate) fn learn(
+        &mut self,
+        now: Time,
+        at: u32,
+        (replica, place): (&Replica, Arc<Place>),
+        network: &Network,
+    ) {
         if self.id_of(at).is_some() {
             return;
         }
@@ -130,7 +139,7 @@ impl Gateway {
             slots: None,
             weight: 1,
             rtt,
-            place: (region % 64) as u8,
+            place,
         };
         self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
     }
@@ -149,6 +158,11 @@ impl Gateway {
         self.peers.push(peer);
         let spec = PeerSpec { rtt, near, name_hash: mix(0x5045_4552, u64::from(peer)) };
         self.machine.handle(now, Input::PeerJoined { id, spec });
+    }
+
+    /// All its peers, a bit each.
+    pub(crate) fn all_peers(&self) -> u64 {
+        u64::MAX.checked_shl(self.peers.len() as u32).map_or(u64::MAX, |others| !others)
     }
 
     /// Its own id of a peer.

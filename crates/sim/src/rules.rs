@@ -2,20 +2,22 @@
 //!
 //! A scenario lists the regions that may serve a load, and the checkers go by that list alone. The
 //! gateways are told of it as rules, in as many forms as rules have: regions by name and by label,
-//! and a list that only two rules together come down to. Their masks are made by the code that a
-//! live gateway uses (`meridian_routing::residency`), so a search over scenarios searches that too.
+//! and a list that only two rules together come down to. The routing machine applies them as it does
+//! in a live gateway (`meridian_routing::residency`), so a search over scenarios searches that too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meridian_routing::residency::{Labels, Names, Place, Residence, Rule, Subject, Term};
+use meridian_routing::residency::{Atlas, Labels, Names, Place, Residence, Rule, Subject, Term};
 
 use crate::scenario::{Load, Region};
 
 /// Rules, and what they speak of.
 pub(crate) struct Rules {
     rules: Vec<Arc<Rule>>,
-    /// Names and labels of the regions.
-    regions: Vec<(String, Labels)>,
+    /// The regions, and their labels by name.
+    regions: Vec<Arc<Place>>,
+    labels: BTreeMap<String, Labels>,
     /// What loads are called.
     tenants: Vec<String>,
 }
@@ -26,7 +28,12 @@ impl Rules {
     pub(crate) fn new(regions: &[Region], loads: &[Load]) -> Rules {
         let label = |at: usize| Labels::from([("number".to_owned(), at.to_string())]);
         let named = regions.iter().enumerate().map(|(at, region)| (region.name.clone(), label(at)));
-        let mut rules = Rules { rules: Vec::new(), regions: named.collect(), tenants: Vec::new() };
+        let mut rules = Rules {
+            rules: Vec::new(),
+            labels: named.collect(),
+            regions: regions.iter().map(|region| Arc::new(Place::region(&region.name))).collect(),
+            tenants: Vec::new(),
+        };
         for (at, load) in loads.iter().enumerate() {
             let tenant = format!("load-{at}");
             if let Some(may) = &load.may_run_in {
@@ -54,7 +61,7 @@ impl Rules {
 
     fn term(&self, region: usize) -> Term {
         match region % 2 {
-            0 => Term::Region(self.regions[region].0.clone()),
+            0 => Term::Region(self.regions[region].region.clone()),
             _ => Term::Label("number".to_owned(), region.to_string()),
         }
     }
@@ -65,23 +72,24 @@ impl Rules {
             tenant: self.tenants.get(usize::from(load)).map(String::as_str),
             labels: &NONE,
             model: "",
-            from: &self.regions[from].0,
+            from: &self.regions[from].region,
         };
         Residence::of(&self.rules, &subject)
     }
 
-    fn place(&self, region: usize) -> Place<'_> {
-        let (name, labels) = &self.regions[region];
-        Place { region: name, labels, own: &NONE }
+    /// Whether no load has any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
-    /// The mask of places, which are regions here.
-    pub(crate) fn places(&self, residence: &Residence) -> u64 {
-        residence.mask((0..self.regions.len()).map(|at| ((at % 64) as u8, self.place(at))))
+    /// Where the replicas of a region stand.
+    pub(crate) fn place(&self, region: usize) -> Arc<Place> {
+        self.regions[region].clone()
     }
 
-    /// Whether a region is permitted.
-    pub(crate) fn permits(&self, residence: &Residence, region: usize) -> bool {
-        residence.permits(&self.place(region))
+    /// What a gateway's configuration knows of these regions.
+    pub(crate) fn atlas(&self, known: impl Iterator<Item = usize>) -> Atlas {
+        let places = known.map(|region| (*self.regions[region]).clone()).collect();
+        Atlas { labels: self.labels.clone(), places }
     }
 }

@@ -1,8 +1,11 @@
 //! The world: what there is, and the loop that turns it.
 
+use std::sync::Arc;
+
 use meridian_base::{Duration, PeerId, RequestId, Time};
 use meridian_engine::ConfigError;
-use meridian_routing::residency::BEYOND;
+use meridian_routing::Input;
+use meridian_routing::residency::MOST_PLACES;
 
 use crate::check::Touched;
 use crate::clients::Clients;
@@ -172,6 +175,7 @@ impl World {
 
     /// Tells a new gateway of its replicas and peers.
     pub(crate) fn introduce(&mut self, at: u16) {
+        self.tell_atlas(at);
         for replica in 0..self.replicas.len() {
             if self.replicas[replica].up && self.knows_by_rule(at, replica) {
                 self.join(at, replica as u32);
@@ -185,6 +189,28 @@ impl World {
             }
         }
         self.drive(at);
+    }
+
+    /// Tells a gateway of the regions of its own replicas and of those that it may send requests to,
+    /// as its configuration would.
+    fn tell_atlas(&mut self, at: u16) {
+        if !self.rules.is_empty() {
+            let known = (0..self.regions.len()).filter(|region| self.reaches(at, *region));
+            let atlas = Arc::new(self.rules.atlas(known));
+            let now = self.now;
+            self.gateways[usize::from(at)].machine.handle(now, Input::Atlas(atlas));
+        }
+    }
+
+    /// Whether a gateway has or forwards to replicas of a region, while all gateways live.
+    pub(crate) fn reaches(&self, gateway: u16, region: usize) -> bool {
+        let own = self.gateways[usize::from(gateway)].region;
+        let near = || self.regions[own].continent == self.regions[region].continent;
+        match self.system.topology {
+            Topology::Continent { .. } => near(),
+            Topology::RegionLocal => own == region,
+            _ => true,
+        }
     }
 
     fn meet_peers(&mut self, at: u16) {
@@ -222,6 +248,7 @@ impl World {
 
     pub(crate) fn join(&mut self, gateway: u16, replica: u32) {
         let known = &self.replicas[replica as usize];
+        let known = (known, self.rules.place(known.hardware.region));
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
     }
 
@@ -345,8 +372,7 @@ fn validate(scenario: &Scenario) -> Result<(), Impossible> {
         true => Ok(()),
         false => Err(Impossible::Region { what, region, regions }),
     };
-    if regions > usize::from(BEYOND) && scenario.loads.iter().any(|load| load.may_run_in.is_some())
-    {
+    if regions > MOST_PLACES && scenario.loads.iter().any(|load| load.may_run_in.is_some()) {
         return Err(Impossible::Ruled { regions });
     }
     for replica in &scenario.replicas {

@@ -74,6 +74,25 @@ fn nowhere_is_refused() {
     }
 }
 
+// The only permitted region loses its gateways and gets them back: what enters elsewhere meanwhile waits,
+// and goes to the region that has adopted its replica. The checkers see to it that no request is
+// refused for good and that none runs elsewhere.
+#[test]
+fn a_lost_gateway_refuses_nothing() {
+    for topology in [Topology::TwoLayer, Topology::Waterfall { above: 0.8 }] {
+        for policy in ["meridian", "round_robin"] {
+            let faults = vec![
+                (Time::from_millis(2_000), Fault::GatewaysDown(2)),
+                (Time::from_millis(12_000), Fault::GatewaysUp(2)),
+            ];
+            let report = ran(Scenario { faults, ..world(topology, policy, vec![2]) });
+            let refused = report.requests.iter().filter(|r| r.fate == Fate::Rejected).count();
+            let served = report.requests.iter().filter(|r| r.fate == Fate::Done).count();
+            assert!(refused == 0 && served > 20, "{topology:?} {policy}: {refused} of {served}");
+        }
+    }
+}
+
 // The nearest region's gateways stop, and its replica is adopted by the clients' own gateway: it is
 // another region's still. All of them full of work, so that whoever may not use it would.
 #[test]

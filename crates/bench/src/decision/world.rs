@@ -92,7 +92,8 @@ impl Fleet {
             streams: true,
             hops: 0,
             peers: 0,
-            places: u64::MAX,
+            here: true,
+            residence: Default::default(),
             dry_run: false,
         }
     }
@@ -110,7 +111,7 @@ impl Fleet {
                 slots: None,
                 weight: 1,
                 rtt: Duration::ZERO,
-                place: 0,
+                place: Default::default(),
             };
             routing.handle(now, Input::Joined { id, spec });
             let load = Load {

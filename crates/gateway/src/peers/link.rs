@@ -5,13 +5,14 @@
 //! again with its first answer. `session.rs` keeps the stream up on which it tells of itself,
 //! `line.rs` the connection over which requests go.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{PeerId, Rng, keyed};
+use meridian_routing::residency::Place;
 use meridian_routing::{Input, PeerSpec};
 use meridian_wire::peer::Identity;
 use meridian_wire::{admin, config};
@@ -36,8 +37,6 @@ pub(crate) struct Link {
     near: bool,
     pub(super) name_hash: u64,
     state: Mutex<State>,
-    /// It applies the residency rules that come with a request, by what it last said of itself.
-    pub(super) applies_rules: AtomicBool,
     /// Over which requests go there.
     pub(super) line: Line,
     /// Requests that went there, and that came from there.
@@ -64,6 +63,8 @@ pub(super) struct State {
     /// Digests handed to the machine, over all streams.
     pub(super) digests: u64,
     pub(super) heard: Option<Instant>,
+    /// Where its usable replicas stand, as it last told.
+    pub(super) places: Vec<Arc<Place>>,
     /// When the newest digest came.
     pub(super) digested: Option<Instant>,
     pub(super) problem: Option<String>,
@@ -92,7 +93,6 @@ impl Link {
                 .expect("labels and a slash are a header value"),
             identity,
             state: Mutex::default(),
-            applies_rules: AtomicBool::new(false),
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
@@ -108,8 +108,9 @@ impl Link {
         self.state.lock().expect("no panic while held")
     }
 
-    pub(super) fn applies_rules(&self) -> bool {
-        self.applies_rules.load(Ordering::Relaxed)
+    /// Where its usable replicas stand, as it last told.
+    pub(crate) fn places(&self) -> Vec<Arc<Place>> {
+        self.state().places.clone()
     }
 
     /// The peer's region.

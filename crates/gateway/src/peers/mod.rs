@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::Authority;
-use meridian_base::{PeerId, keyed};
+use meridian_base::{ModelId, PeerId, keyed};
 use meridian_routing::Holdings;
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::peer::{Hello, Identity};
@@ -128,11 +128,10 @@ impl Peers {
         self.tls.look(now)
     }
 
-    /// The peers whose regions are permitted to a request that rules name, a bit each: such as apply
-    /// those rules too.
-    pub(crate) fn permitted(&self, may: impl Fn(&str) -> bool) -> u64 {
-        let permitted = |link: &&Arc<Link>| link.applies_rules() && may(link.identity.region());
-        self.links.iter().filter(permitted).fold(0, |mask, link| mask | 1 << link.id.0)
+    /// The peers that may serve a model, a bit each.
+    pub(crate) fn serving(&self, model: ModelId) -> u64 {
+        let others = u64::MAX.checked_shl(self.links.len() as u32).unwrap_or(0);
+        self.models.serving(model) & !others
     }
 
     pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {

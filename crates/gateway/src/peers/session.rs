@@ -17,7 +17,10 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::{Rng, Time};
 use meridian_routing::Input;
-use meridian_wire::peer::{Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PeerError, RULES_SINCE, Tell};
+use meridian_routing::residency::Place;
+use meridian_wire::peer::{
+    Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE, Tell,
+};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -117,8 +120,9 @@ impl<'a> Session<'a> {
     async fn stream(&mut self) -> Result<std::convert::Infallible, Broken> {
         let (asks, queue) = mpsc::channel(4);
         let opening = timeout(PATIENCE, self.open(&asks, queue)).await;
-        let (mut tells, _connection) =
+        let (mut tells, _connection, agreed) =
             opening.map_err(|_| Broken::Silent("it does not answer within 5 s"))??;
+        self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -158,7 +162,7 @@ impl<'a> Session<'a> {
         &self,
         asks: &mpsc::Sender<Ask>,
         queue: mpsc::Receiver<Ask>,
-    ) -> Result<(Streaming<Tell>, Connection), Broken> {
+    ) -> Result<(Streaming<Tell>, Connection, Agreement), Broken> {
         let (channel, connection) = self.connect().await?;
         let origin = format!("https://{}", self.link.identity.dns_name());
         let origin = origin.parse().expect("labels and dots are a host");
@@ -173,7 +177,6 @@ impl<'a> Session<'a> {
             return Err(Broken::Silent("its first message is no hello"));
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
-        self.link.applies_rules.store(agreed.minor >= RULES_SINCE, Ordering::Relaxed);
         let mut state = self.link.state();
         (state.is_up, state.problem, state.prefixes) = (true, None, agreed.prefixes);
         drop(state);
@@ -181,7 +184,7 @@ impl<'a> Session<'a> {
             peer = %self.link.identity, prefixes = agreed.prefixes, policy = theirs.policy,
             "follows a peer"
         );
-        Ok((tells, connection))
+        Ok((tells, connection, agreed))
     }
 
     async fn connect(&self) -> Result<(Channel, Connection), Broken> {
@@ -232,11 +235,24 @@ impl<'a> Session<'a> {
             let now = Instant::now();
             (state.heard, state.digested) = (Some(now), Some(now));
             state.digests += 1;
+            if state.places != digest.places {
+                state.places.clone_from(&digest.places);
+            }
             state.digests
         };
         let (peer, rtt) = (self.link.id, self.rtt.take());
         self.shared.driver.tell(Input::Digested { peer, sent, rtt, digest });
         Ok(())
+    }
+}
+
+/// Where a peer's replicas stand before it tells, and of one of an older version that never does:
+/// in its region. One that does not apply the rules of a forwarded request gets none that a rule
+/// names.
+fn assumed(agreed: &Agreement, region: &str) -> Vec<Arc<Place>> {
+    match agreed.minor {
+        RULES_SINCE..PLACES_SINCE => vec![Arc::new(Place::region(region))],
+        _ => Vec::new(),
     }
 }
 

@@ -69,8 +69,7 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
 
 /// One step towards what the view asks for.
 fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
-    let labels = view.regions.iter().map(|(name, region)| (name.clone(), region.labels.clone()));
-    shared.residency.tell(labels.collect());
+    shared.residency.registered(&shared.driver, view);
     let mut wants = wants(view, &following.name, &following.region);
     wants.problems.extend(decide(shared, view, state));
     let members = shared.fleet.all();

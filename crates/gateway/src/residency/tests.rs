@@ -1,74 +1,79 @@
-//! Places get numbers once, and beyond what can be numbered only the free are served.
+//! What the file and the registry say of regions, and the audit of answers.
 
+use meridian_routing::residency::{Labels, Place};
 use meridian_wire::config::Gateway as Config;
 
 use super::*;
 
 /// What a file says, and which rules name acme's requests.
-fn residency(yaml: &str) -> (Residency, Residence) {
+fn residency(yaml: &str) -> (Known, Residence) {
     let text = format!("version: 1\nregion: us\ntenants: [{{name: acme}}]\nresidency:\n{yaml}");
-    let given = Config::read(&text).expect("is valid").residency;
-    let (residency, rules) = (Residency::new("us"), Rules::new(&given).expect("they are rules"));
-    residency.given(&given, &rules);
-    let subject = Subject { tenant: Some("acme"), labels: &NONE, model: "m", from: "us" };
-    (residency, rules.residence(&subject, Vec::new()))
-}
-
-fn labels(name: &str, value: &str) -> Labels {
-    Labels::from([(name.to_owned(), value.to_owned())])
+    let config = Config::read(&text).expect("is valid");
+    let rules = Rules::new(&config.residency).expect("they are rules");
+    let known = Known::of(&config);
+    let none = Labels::new();
+    let subject = Subject { tenant: Some("acme"), labels: &none, model: "m", from: "us" };
+    (known, rules.residence(&subject, Vec::new()))
 }
 
 const EU_ONLY: &str =
     "  rules: [{name: eu-only, tenants: [acme], run_in: [eu, jurisdiction=eu]}]\n";
 
-// The own region is place 0; a place is told by its region and labels and keeps its number. What
-// the registry says of a region counts from then on, unless the file speaks of it.
+// What the registry says of a region counts from then on, unless the file speaks of it. Its regions,
+// and the places of its replicas with their labels, are known places; removed ones are not.
 #[test]
 fn places_and_labels() {
     let with_file = format!("  labels: {{ch: {{jurisdiction: ch}}}}\n{EU_ONLY}");
-    let (residency, kept) = residency(&with_file);
-    assert_eq!(residency.place(None, &NONE).1, 0);
-    assert_eq!(residency.place(Some("eu"), &NONE), ("eu".to_owned(), 1));
-    assert_eq!(residency.place(Some("de"), &NONE).1, 2);
-    assert_eq!(residency.place(Some("ch"), &NONE).1, 3);
-    assert_eq!(residency.place(None, &labels("jurisdiction", "eu")).1, 4);
-    assert_eq!(residency.place(Some("eu"), &NONE).1, 1);
-    assert_eq!(residency.places(&kept), 0b10010);
-    let told = ["de", "ch"].map(|name| (name.to_owned(), labels("jurisdiction", "eu")));
-    residency.tell(told.into());
-    assert_eq!(residency.places(&kept), 0b10110);
-    assert!(residency.permits_region(&kept, "de") && !residency.permits_region(&kept, "ch"));
-    assert_eq!(residency.places(&Residence::default()), u64::MAX);
-}
-
-// Past the last number, a place is one where a rule permits nothing, even its own region.
-#[test]
-fn numbers_run_out() {
-    let (residency, kept) = residency(EU_ONLY);
-    for n in 1..u32::from(BEYOND) {
-        assert_eq!(u32::from(residency.place(Some("eu"), &labels("rack", &n.to_string())).1), n);
-    }
-    let (_, beyond) = residency.place(Some("eu"), &labels("rack", "another"));
-    assert_eq!(beyond, BEYOND);
-    assert_eq!(residency.places(&kept), (1 << BEYOND) - 2);
-    assert_eq!(residency.places(&kept) & 1 << beyond, 0);
+    let (mut known, kept) = residency(&with_file);
+    assert!(known.permits_region(&kept, "eu") && !known.permits_region(&kept, "de"));
+    assert_eq!(known.atlas().places, [Place::region("us")].into());
+    let view = serde_json::json!({
+        "store": "s", "revision": 1,
+        "regions": {"de": {"labels": {"jurisdiction": "eu"}}, "ch": {"labels": {"jurisdiction": "eu"}}},
+        "replicas": {
+            "a": {"region": "us", "spec": {"url": "http://10.0.0.1:80"}, "labels": {"rack": "1"}},
+            "b": {"region": "eu", "spec": {"url": "http://10.0.0.2:80"}, "wanted": "removed"},
+        },
+        "gateways": {"asia-1": {"region": "asia", "address": "x", "version": "1"}},
+    });
+    known.registered(&serde_json::from_value(view).expect("is a view"));
+    assert!(known.permits_region(&kept, "de") && !known.permits_region(&kept, "ch"));
+    let rack = Labels::from([("rack".to_owned(), "1".to_owned())]);
+    let mut places: Vec<_> = ["asia", "ch", "de", "us"].map(Place::region).into();
+    places.push(Place { labels: rack, ..Place::region("us") });
+    assert_eq!(known.atlas().places, places.into_iter().collect());
+    let own = Labels::from([("jurisdiction".to_owned(), "eu".to_owned())]);
+    assert!(known.permits(&kept, &Place { labels: own, ..Place::region("ch") }));
+    assert!(known.permits_region(&Residence::default(), "mars"));
 }
 
 // A peer's word on where it served is held against the rules; a place that a label permits is
 // believed only of a peer that says it applied them.
 #[test]
 fn answers_are_audited() {
-    let (residency, kept) = residency(EU_ONLY);
+    let (known, kept) = residency(EU_ONLY);
     let was = |region: &'static str, applied: &'static str| {
         let (region, applied) =
             (HeaderValue::from_static(region), HeaderValue::from_static(applied));
-        residency.was_kept(&kept, Some(&region), Some(&applied))
+        known.was_kept(&kept, Some(&region), Some(&applied))
     };
     assert!(was("eu", ""));
     assert!(!was("us", "") && !was("us", "another"));
     assert!(was("us", "another, eu-only"));
-    assert!(!residency.was_kept(&kept, None, None));
-    let text = refusal(&kept);
-    assert!(text.contains("rule `eu-only` (in eu, jurisdiction=eu) permits"), "{text}");
+    assert!(!known.was_kept(&kept, None, None));
     assert_eq!(names(&kept).expect("there is a rule"), "eu-only");
+}
+
+// Both refusals name the rules and their places; the one that passes says when to try again.
+#[test]
+fn refusals_name_the_rules() {
+    let (_, kept) = residency(EU_ONLY);
+    let second = std::time::Duration::from_secs(1);
+    let (never, later) = (not_permitted(&kept), held_too_long(&kept, second * 10, second));
+    for refusal in [&never, &later] {
+        let text = &refusal.message;
+        assert!(text.contains("rule `eu-only` (in eu, jurisdiction=eu) permits"), "{text}");
+    }
+    assert_eq!((never.status.as_u16(), never.retry_after), (403, None));
+    assert_eq!((later.status.as_u16(), later.retry_after), (503, Some(second)));
 }

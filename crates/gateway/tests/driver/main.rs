@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod admin_browser;
+mod attempts;
 mod cancel;
 mod client_tls;
 mod common;
@@ -19,6 +20,7 @@ mod h2;
 mod kept;
 mod limits;
 mod ocean;
+mod passing;
 mod passthrough;
 mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]

@@ -1,8 +1,10 @@
 //! Replicas join, report, fall silent and leave.
 
+use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use super::{IDLE_AFTER, Routing};
+use crate::places::Places;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
 impl Routing {
@@ -10,11 +12,12 @@ impl Routing {
         if id.0 >= self.config.max_replicas {
             return;
         }
-        let known = self.replicas.update(now, id, |r| {
+        let place = spec.place.clone();
+        let before = self.replicas.update(now, id, |r| {
             r.load.kv_tokens = spec.kv_tokens.or(r.load.kv_tokens);
-            r.spec = spec.clone();
+            core::mem::replace(&mut r.spec, spec.clone()).place
         });
-        if known.is_none() {
+        if before.is_none() {
             let replica = Replica::new(spec, self.config.breaker, self.config.ms_per_token);
             self.replicas.join(now, id, replica);
             if let Some(teacher) = self.replicas.learned() {
@@ -22,9 +25,42 @@ impl Routing {
             }
             self.schedule.enter(now, id, self.config.probe.busy);
         }
+        if before.as_ref() != Some(&place) {
+            self.moved(now, id, before.is_some());
+        }
         self.set_cap(id);
         self.replicas_changed();
         self.release(now);
+    }
+
+    /// A replica stands at the place that its spec names now, and stood elsewhere `before`.
+    fn moved(&mut self, now: Time, id: ReplicaId, before: bool) {
+        if before {
+            self.leave_place(now, id);
+        }
+        let place = self.replicas.spec(id).map(|spec| spec.place.clone());
+        let number = place.map(|place| self.places.enter(&place));
+        self.replicas.update(now, id, |r| r.place = number.unwrap_or(r.place));
+    }
+
+    /// Gives back the number of a replica's place. A number that this frees goes to the replicas of
+    /// a place that had none.
+    fn leave_place(&mut self, now: Time, id: ReplicaId) {
+        let Some(number) =
+            self.replicas.update(now, id, |r| core::mem::replace(&mut r.place, u8::MAX))
+        else {
+            return;
+        };
+        if !self.places.leave(number) {
+            return;
+        }
+        let waits = |other: &ReplicaId| {
+            *other != id && self.replicas.get(*other).is_some_and(|r| !Places::is_numbered(r.place))
+        };
+        let waiting: Vec<ReplicaId> = self.replicas.ids().iter().copied().filter(waits).collect();
+        for other in waiting {
+            self.moved(now, other, false);
+        }
     }
 
     /// A replica that drained is as one that has not been heard of: it takes requests, and its next
@@ -38,8 +74,9 @@ impl Routing {
         self.release(now);
     }
 
-    pub(super) fn left(&mut self, id: ReplicaId) {
+    pub(super) fn left(&mut self, now: Time, id: ReplicaId) {
         self.schedule.leave(id);
+        self.leave_place(now, id);
         if let Some(index) = &mut self.index {
             index.remove_target(id.0);
         }

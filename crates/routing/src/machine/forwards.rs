@@ -79,6 +79,10 @@ impl Routing {
     ) {
         active.place = Place::Nowhere;
         self.peers.ended(peer, active.request.id);
+        // Where a rule permits only some of its replicas, those may be full while others have room:
+        // its answer says nothing of other requests.
+        let elsewhere = end.outcome == Outcome::NoRoom
+            && self.places.forbid_one(&active.request.residence, self.peers.places(peer));
         if let Some(known) = self.peers.get_mut(peer) {
             match end.outcome {
                 Outcome::Done => known.totals.done += 1,
@@ -87,13 +91,15 @@ impl Routing {
                 Outcome::ReplicaError => known.totals.failed += 1,
             }
             // Until it tells of itself again.
-            known.shut |= !matches!(end.outcome, Outcome::Done | Outcome::ClientError);
+            known.shut |=
+                !matches!(end.outcome, Outcome::Done | Outcome::ClientError) && !elsewhere;
         }
         self.remember_away(now, &active, peer, &end);
         if end.retry && !matches!(end.outcome, Outcome::Done | Outcome::ClientError) {
-            // Who has no room now may have some by its next digest.
-            let tried = end.outcome != Outcome::NoRoom;
+            // One that has no room now may have some by its next digest.
+            let tried = end.outcome != Outcome::NoRoom || elsewhere;
             active.tried_peers |= u64::from(tried) << peer.0;
+            active.tried_at = now;
             active.goes_on(now, end.extended);
             self.again(now, active, None, end.outcome);
         } else {

@@ -23,6 +23,7 @@ impl Routing {
 
     pub(super) fn peer_left(&mut self, now: Time, id: PeerId) {
         self.peers.leave(id);
+        self.places.changed();
         self.actives.orphan_at_peer(id);
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.left(id);
@@ -70,7 +71,9 @@ impl Routing {
         let snapshot = self.snapshot.as_ref();
         let slot = |replica| snapshot.and_then(|s| s.slot(id, replica));
         let rtt = (rtt, self.config.peering.rtt_gain);
-        self.peers.digested(now, id, sent, rtt, digest, slot);
+        if self.peers.digested(now, id, sent, rtt, digest, slot) {
+            self.places.changed();
+        }
         self.release(now);
         self.steal(now);
     }
@@ -131,10 +134,11 @@ impl Routing {
                 break;
             }
             let Some(mut active) = self.actives.take(id) else { continue };
+            self.places.refresh(&mut active.permitted, &active.request, &self.peers);
             let (request, bit) = (&active.request, 1_u64 << by.0);
             let may = request.hops == 0
                 && request.pinned.is_none()
-                && request.peers & bit != 0
+                && active.peers() & bit != 0
                 && active.tried_peers & bit == 0;
             if may {
                 self.match_all(now, &active);

@@ -46,7 +46,7 @@ impl Routing {
     fn promise_to(&mut self, now: Time, id: RequestId) -> bool {
         let Some(mut active) = self.actives.take(id) else { return false };
         let is_due = self.held.is_due(now, active.arrived);
-        let kept_for = is_due.then(|| self.pick_full(now, &active)).flatten();
+        let kept_for = is_due.then(|| self.pick_full(now, &mut active)).flatten();
         if let Some(replica) = kept_for {
             self.held.release(id, active.request.tenant);
             let waited = now.since(active.arrived);
@@ -64,11 +64,12 @@ impl Routing {
     }
 
     /// The best of the replicas that take requests and have no room for this one.
-    fn pick_full(&mut self, now: Time, active: &Active) -> Option<ReplicaId> {
+    fn pick_full(&mut self, now: Time, active: &mut Active) -> Option<ReplicaId> {
         if !self.any_promisable(self.serves.get(&active.request.model)?) {
             return None;
         }
         self.write_dispatch();
+        self.places.refresh(&mut active.permitted, &active.request, &self.peers);
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
         let sorted = self.sort_out(active, &mut scratch);

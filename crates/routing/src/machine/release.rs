@@ -122,7 +122,7 @@ impl Routing {
         let request = &active.request;
         let nowhere_else =
             !second_layer || request.hops > 0 || request.peers & !active.tried_peers & beyond == 0;
-        let plain = request.pinned.is_none() && request.places == u64::MAX;
+        let plain = request.pinned.is_none() && active.permitted.places == u64::MAX;
         if !nowhere_else || !plain || !active.tried.is_empty() {
             return false;
         }

@@ -115,7 +115,8 @@ fn request(t: &TestCase) -> Request {
         streams: arg(t, "streams").unwrap_or(true),
         hops: arg(t, "hops").unwrap_or(0),
         peers: arg(t, "peers").unwrap_or(u64::MAX),
-        places: arg(t, "places").unwrap_or(u64::MAX),
+        here: !t.args.contains_key("away"),
+        residence: peers::residence(arg(t, "places")),
         dry_run: false,
     }
 }
@@ -132,7 +133,7 @@ fn input(t: &TestCase, now: Time) -> Input {
                 slots: arg(t, "slots"),
                 weight: 1,
                 rtt: Duration::from_millis(arg(t, "rtt").unwrap_or(0)),
-                place: arg(t, "place").unwrap_or(0),
+                place: peers::place(arg(t, "place").unwrap_or(0)),
             },
         },
         "drain" => Input::Draining(replica()),

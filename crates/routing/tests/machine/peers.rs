@@ -6,15 +6,19 @@
 //! - `digest p=N sent=N [held=N] [rtt=MS] [util=X] [part]` with one replica a line: `r=N` and then
 //!   `full`, or figures (`front=`, `running=`, `outstanding=`, `outstanding_tokens=`, `pending=`,
 //!   `util=`, `kv_free=`, `kv=`, `speed=`); without lines, one idle replica
+//! - places have numbers, and `places=BITS` is a list of them: `digest` takes those where the peer's
+//!   replicas stand, `atlas` those that the configuration knows, `arrive` those that a rule permits
 //! - `stolen p=N count=N`: the peer asks for so many
 //! - `arrive` takes `hops=N peers=BITS`, `finish` takes `served=N`
 //! - `digest` takes `prefixes=(a,b,..)`, the chain that replica 0 there says it holds
 //! - `peers` prints the table, `digest_of_ours` what this region would tell
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use datadriven::TestCase;
 use meridian_base::{Duration, PeerId, ReplicaId};
+use meridian_routing::residency::{Atlas, Place, Residence, Rule, Term};
 use meridian_routing::{
     Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, SharedPrefix, Topology,
 };
@@ -43,7 +47,29 @@ pub(crate) fn peering(t: &TestCase) -> Peering {
     }
 }
 
+/// The place of a number: a region that is called so.
+pub(crate) fn place(number: u8) -> Arc<Place> {
+    Arc::new(Place::region(&number.to_string()))
+}
+
+fn places(bits: u64) -> impl Iterator<Item = Arc<Place>> {
+    (0..64).filter(move |at| bits & 1 << at != 0).map(place)
+}
+
+/// A rule that permits these places; none without.
+pub(crate) fn residence(bits: Option<u64>) -> Residence {
+    let run_in = |bits| places(bits).map(|place| Term::Region(place.region.clone())).collect();
+    let rule = |bits| Rule { name: "kept".to_owned(), run_in: run_in(bits), ..Rule::default() };
+    let mut residence = Residence::default();
+    residence.add(bits.map(rule));
+    residence
+}
+
 pub(crate) fn input(t: &TestCase) -> Input {
+    if t.directive == "atlas" {
+        let known = places(arg(t, "places").expect("places=BITS")).map(|place| (*place).clone());
+        return Input::Atlas(Arc::new(Atlas { places: known.collect(), ..Atlas::default() }));
+    }
     let peer = PeerId(arg(t, "p").expect("names a peer"));
     let millis = |name: &str| arg::<f64>(t, name).map(|ms| Duration::from_secs_f64(ms / 1e3));
     match t.directive.as_str() {
@@ -80,6 +106,7 @@ fn told(t: &TestCase) -> Digest {
         kv_tokens: replicas.iter().map(|r| r.kv_tokens as u64).sum(),
         learned_ms_per_token: 0.0,
         whole: !t.args.contains_key("part"),
+        places: places(arg(t, "places").unwrap_or(0)).collect(),
         prefixes: prefixes(t),
         replicas,
     }
@@ -154,6 +181,8 @@ pub(crate) fn digest(d: &Digest) -> String {
         "held {}, {} of {} eligible, utilisation {:.2}, {} KV tokens, whole {}\n",
         d.held, d.eligible, d.usable, d.utilisation, d.kv_tokens, d.whole
     );
+    let names: Vec<&str> = d.places.iter().map(|place| place.region.as_str()).collect();
+    writeln!(out, "places {}", names.join(", ")).expect("strings take writes");
     for p in &d.prefixes {
         writeln!(out, "{} holds {:x}", p.replica, p.hash >> 48).expect("strings take writes");
     }

@@ -72,8 +72,14 @@ impl Replay {
         let mut routing = Routing::new(config, SEED);
         for id in (0..REPLICAS).map(ReplicaId) {
             let (models, rtt) = (vec![MODEL], Duration::ZERO);
-            let spec =
-                ReplicaSpec { models, kv_tokens: None, slots: None, weight: 1, rtt, place: 0 };
+            let spec = ReplicaSpec {
+                models,
+                kv_tokens: None,
+                slots: None,
+                weight: 1,
+                rtt,
+                place: Default::default(),
+            };
             routing.handle(Time::ZERO, Input::Joined { id, spec });
         }
         let (asks, now, waiting) = (rule.asks, Time::ZERO, VecDeque::new());
@@ -133,7 +139,8 @@ impl Replay {
             streams: true,
             hops: 0,
             peers: 0,
-            places: u64::MAX,
+            here: true,
+            residence: Default::default(),
             dry_run: false,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meridian_routing::residency::Place;
 use meridian_routing::{Digest, Remote};
 
 use super::bounds::{MOST_REPLICAS, PeerError, at_most};
@@ -19,6 +20,13 @@ pub struct Hearing {
 }
 
 impl Hearing {
+    /// A stream of a peer that does not tell where its replicas stand: they stand here.
+    #[must_use]
+    pub fn at(places: Vec<Arc<Place>>) -> Hearing {
+        let digest = Arc::new(Digest { places, ..Digest::default() });
+        Hearing { digest, ..Hearing::default() }
+    }
+
     /// The peer's digest, with these news. Its replicas are in the order of their ids, its
     /// prefixes those that were not told before. Where the one before it was let go, nothing is
     /// copied.
@@ -49,6 +57,9 @@ impl Hearing {
         digest.learned_ms_per_token = news.learned_ms_per_token;
         digest.whole = news.whole;
         digest.prefixes = news.prefixes;
+        if let Some(places) = news.places {
+            digest.places = places;
+        }
         Ok(self.digest.clone())
     }
 }

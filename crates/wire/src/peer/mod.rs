@@ -26,6 +26,7 @@ mod message;
 mod news;
 mod page;
 mod party;
+mod places;
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod proto;
@@ -36,7 +37,7 @@ pub use account::{usage_of, usage_trailers};
 pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
 pub use changes::Changes;
 pub use hearing::Hearing;
-pub use hello::{Agreement, Hello, MAJOR, MINOR, RULES_SINCE, Refused, seed_check};
+pub use hello::{Agreement, Hello, MAJOR, MINOR, PLACES_SINCE, RULES_SINCE, Refused, seed_check};
 pub use holdings::parts;
 pub use identity::{Identity, IdentityError, label};
 pub use marks::{Marks, MarksError};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use meridian_base::ReplicaId;
+use meridian_routing::residency::Place;
 use meridian_routing::{Remote, SharedPrefix};
 use prost::Message;
 
@@ -11,7 +12,7 @@ use super::bounds::{
     MOST_PREFIXES, MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share,
 };
 use super::changes::Changes;
-use super::proto;
+use super::{places, proto};
 
 /// How protobuf marks a field that is bytes behind their number.
 const LENGTH_DELIMITED: u8 = 2;
@@ -39,6 +40,8 @@ pub struct News {
     pub whole: bool,
     /// What has changed of its replicas.
     pub changes: Arc<Changes>,
+    /// Where its usable replicas stand; none where nothing has changed.
+    pub places: Option<Vec<Arc<Place>>>,
     /// Prefixes dispatched lately and not told yet.
     pub prefixes: Vec<SharedPrefix>,
 }
@@ -67,6 +70,7 @@ impl News {
             kv_tokens: self.kv_tokens,
             learned_ms_per_token: self.learned_ms_per_token,
             whole: self.whole,
+            places: self.places.as_deref().map(places::write),
             changed: Vec::new(),
             gone: Vec::new(),
             prefix_hashes: self.prefixes.iter().map(|p| p.hash).collect(),
@@ -109,6 +113,7 @@ impl TryFrom<proto::News> for News {
             kv_tokens: news.kv_tokens,
             learned_ms_per_token: amount("learned_ms_per_token", news.learned_ms_per_token)?,
             whole: news.whole,
+            places: news.places.map(places::read).transpose()?,
             prefixes: prefixes.collect::<Result<_, PeerError>>()?,
             changes: Arc::new(changes),
         })

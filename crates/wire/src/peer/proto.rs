@@ -153,6 +153,30 @@ pub struct News {
     /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
     #[prost(float, tag = "13")]
     pub learned_ms_per_token: f32,
+    /// Where the usable replicas stand, from minor version 5 on. It is there in the first news and
+    /// whenever it changes; residency rules of forwarded requests are held against it.
+    #[prost(message, optional, tag = "14")]
+    pub places: ::core::option::Option<Places>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Places {
+    #[prost(message, repeated, tag = "1")]
+    pub places: ::prost::alloc::vec::Vec<Place>,
+}
+/// A region with the labels of replicas there, which go before the region's.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Place {
+    #[prost(string, tag = "1")]
+    pub region: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub labels: ::prost::alloc::vec::Vec<Label>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Label {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Replica {

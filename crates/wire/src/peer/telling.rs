@@ -73,6 +73,8 @@ impl Telling {
         let base = self.version;
         self.version += 1;
         let changes = page.since(self.digest.as_ref());
+        let told = self.digest.as_ref().map(|told| &told.places);
+        let places = (told != Some(&digest.places)).then(|| digest.places.clone());
         self.digest = Some(digest.clone());
         News {
             version: self.version,
@@ -85,6 +87,7 @@ impl Telling {
             learned_ms_per_token: digest.learned_ms_per_token,
             whole: digest.whole,
             changes,
+            places,
             prefixes: self.prefixes(now, &digest.prefixes),
         }
     }

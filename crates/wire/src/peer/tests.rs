@@ -1,4 +1,5 @@
 use meridian_base::{ReplicaId, Time};
+use meridian_routing::residency::Place;
 use meridian_routing::{Digest, Remote, SharedPrefix};
 use proptest::prelude::*;
 use prost::Message;
@@ -66,8 +67,11 @@ fn digest() -> impl Strategy<Value = Digest> {
     let prefix = prefix.prop_map(|(hash, r)| SharedPrefix { hash, replica: ReplicaId(r) });
     let prefixes = proptest::collection::vec(prefix, 0..20);
     let figures = (0.0..=1.0_f32, amount(), any::<u64>());
-    (any::<[u32; 3]>(), figures, any::<bool>(), replicas, prefixes).prop_map(
-        |(counts, (utilisation, learned, kv_tokens), whole, replicas, prefixes)| Digest {
+    let places = proptest::collection::btree_set(0..3_u8, 0..3);
+    let region = |at: u8| Arc::new(Place::region(&format!("r{at}")));
+    let places = places.prop_map(move |set| set.into_iter().map(region).collect::<Vec<_>>());
+    (any::<[u32; 3]>(), figures, any::<bool>(), replicas, prefixes, places).prop_map(
+        |(counts, (utilisation, learned, kv_tokens), whole, replicas, prefixes, places)| Digest {
             held: counts[0],
             eligible: counts[1],
             usable: counts[2],
@@ -76,6 +80,7 @@ fn digest() -> impl Strategy<Value = Digest> {
             learned_ms_per_token: learned,
             replicas: replicas.into_iter().flatten().collect(),
             whole,
+            places,
             prefixes,
         },
     )

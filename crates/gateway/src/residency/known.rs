@@ -1,0 +1,107 @@
+//! What a gateway knows of regions: their labels, and where replicas of the fleet may stand.
+//!
+//! It comes from the configuration and the registry, and says nothing of who is connected: a rule
+//! that permits a place which is listed here has its requests wait, whatever is lost at the moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use http::HeaderValue;
+use meridian_routing::residency::{Atlas, Labels, Place, Residence, Rule, Term};
+use meridian_wire::config::{self, Gateway as Config};
+use meridian_wire::registry::Snapshot;
+
+/// What is known at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The labels that count, by region.
+    labels: BTreeMap<String, Labels>,
+    /// By the gateway's own file, and by the registry.
+    own: BTreeMap<String, Labels>,
+    told: BTreeMap<String, Labels>,
+    /// The gateway's own region, and those of the peers that it forwards to.
+    listed: BTreeSet<Place>,
+    /// Where the registry has replicas, gateways or regions.
+    registered: BTreeSet<Place>,
+}
+
+impl Known {
+    /// What a configuration says of places.
+    pub(super) fn of(config: &Config) -> Known {
+        let peers = config.peers.iter().flat_map(|peers| {
+            let may = |peer: &&config::Peer| match config.topology.name.as_str() {
+                "region_local" => false,
+                "continent" => peers.is_near(peer),
+                _ => true,
+            };
+            peers.gateways.iter().filter(may).map(|peer| peer.region.as_str()).collect::<Vec<_>>()
+        });
+        let regions = peers.chain([config.region.as_str()]);
+        let mut known = Known { listed: regions.map(Place::region).collect(), ..Known::default() };
+        known.given(&config.residency);
+        known
+    }
+
+    /// The gateway's file was read.
+    pub(super) fn given(&mut self, residency: &config::Residency) {
+        self.own.clone_from(&residency.labels);
+        self.merge();
+    }
+
+    /// The registry's view changed.
+    pub(super) fn registered(&mut self, view: &Snapshot) {
+        let regions = view.regions.iter();
+        self.told = regions.map(|(name, region)| (name.clone(), region.labels.clone())).collect();
+        let gateways = view.gateways.values().map(|gateway| gateway.region.as_str());
+        let regions = view.regions.keys().map(String::as_str).chain(gateways).map(Place::region);
+        let replicas = view.replicas.values().filter(|replica| replica.is_there());
+        let replicas = replicas.map(|replica| Place {
+            labels: replica.labels.clone(),
+            ..Place::region(&replica.region)
+        });
+        self.registered = regions.chain(replicas).collect();
+        self.merge();
+    }
+
+    /// A region that stands in the file has the file's labels alone.
+    fn merge(&mut self) {
+        self.labels = self.told.clone();
+        self.labels.extend(self.own.clone());
+    }
+
+    /// What the machine is told.
+    pub(super) fn atlas(&self) -> Atlas {
+        let places = self.listed.union(&self.registered).cloned().collect();
+        Atlas { labels: self.labels.clone(), places }
+    }
+
+    /// Whether a request may be served at a place.
+    pub(crate) fn permits(&self, residence: &Residence, place: &Place) -> bool {
+        residence.permits(place, &self.labels)
+    }
+
+    /// Whether a request may be served in a region.
+    pub(crate) fn permits_region(&self, residence: &Residence, region: &str) -> bool {
+        self.permits(residence, &Place::region(region))
+    }
+
+    /// Whether a peer's answer tells that it was given where it may be. A place that only a
+    /// replica's own labels permit is the peer's to judge: it says which rules it applied.
+    pub(crate) fn was_kept(
+        &self,
+        residence: &Residence,
+        region: Option<&HeaderValue>,
+        applied: Option<&HeaderValue>,
+    ) -> bool {
+        let text =
+            |value: Option<&HeaderValue>| value.and_then(|v| v.to_str().ok().map(str::to_owned));
+        let Some(region) = text(region) else { return false };
+        if self.permits_region(residence, &region) {
+            return true;
+        }
+        let applied = text(applied).unwrap_or_default();
+        let all = |rule: &Arc<Rule>| applied.split(", ").any(|name| name == rule.name);
+        let labelled = |rule: &Arc<Rule>| rule.run_in.iter().any(|t| matches!(t, Term::Label(..)));
+        residence.rules().iter().any(labelled) && residence.rules().iter().all(all)
+    }
+}

@@ -1,0 +1,46 @@
+//! What clients are told when rules leave a request nowhere to go, now or at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use meridian_routing::RejectWhy;
+use meridian_routing::residency::{Residence, Rule};
+use meridian_wire::peer::shown;
+
+use crate::refuse::Refusal;
+
+/// The rules permit no place that the configuration or the registry knows: final.
+pub(crate) fn not_permitted(residence: &Residence) -> Refusal {
+    let text = format!(
+        "no configured region, peer or replica is where {} this request to be served; add one there, or widen the rule in residency.rules",
+        permit(residence)
+    );
+    Refusal::new(StatusCode::FORBIDDEN, RejectWhy::NotPermitted.word(), text)
+}
+
+/// A permitted place is known, and none had room in time: worth another try.
+pub(crate) fn held_too_long(
+    residence: &Residence,
+    limit: Duration,
+    retry_after: Duration,
+) -> Refusal {
+    let text = format!(
+        "no replica had room within {} ms where {} this request to be served; try again later, bring a replica or a gateway there up, or add replicas there",
+        limit.as_millis(),
+        permit(residence)
+    );
+    let code = RejectWhy::HeldTooLong { limit }.word();
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
+}
+
+/// The rules with their places, and the verb.
+fn permit(residence: &Residence) -> String {
+    let one = |rule: &Arc<Rule>| {
+        let places: Vec<String> = rule.run_in.iter().map(shown).collect();
+        format!("rule `{}` (in {})", rule.name, places.join(", "))
+    };
+    let rules: Vec<String> = residence.rules().iter().map(one).collect();
+    let verb = if rules.len() == 1 { "permits" } else { "permit" };
+    format!("{} {verb}", rules.join(" and "))
+}

@@ -1,0 +1,248 @@
+//! Attempts to have a tenant's request served outside the regions of its rule, or refused for good
+//! though a permitted replica exists: what a client may send, what may happen meanwhile, and what a
+//! gateway of the fleet that is wrong may say.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Version};
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use meridian_wire::config::{Gateway as Config, Resume, Span};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::common::{Region, Script, call, chat, request, stream_chat};
+use crate::residency::{KEY, OTHER, World, kept};
+use crate::tenants::bearing;
+
+/// One attempt by a request that carries the key of the tenant with the rule.
+struct Attempt {
+    what: &'static str,
+    request: Request<Full<Bytes>>,
+    status: u16,
+    /// The code of a refusal.
+    code: &'static str,
+    /// The region whose replica saw it.
+    served: &'static str,
+}
+
+fn served(what: &'static str, request: Request<Full<Bytes>>) -> Attempt {
+    Attempt { what, request, status: 200, code: "", served: "eu" }
+}
+
+fn refused(
+    what: &'static str,
+    request: Request<Full<Bytes>>,
+    status: u16,
+    code: &'static str,
+) -> Attempt {
+    Attempt { what, request, status, code, served: "" }
+}
+
+fn post(path: &str, body: &str) -> Request<Full<Bytes>> {
+    request("POST", path, body)
+}
+
+/// A chat with these headers beside the key.
+fn with(headers: &[(&'static str, &'static str)]) -> Request<Full<Bytes>> {
+    let mut request = chat("hi");
+    for (name, value) in headers {
+        let name = HeaderName::from_static(name);
+        request.headers_mut().append(name, HeaderValue::from_static(value));
+    }
+    request
+}
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Headers that gateways say to each other, and those by which a client could name itself.
+fn by_headers() -> Vec<Attempt> {
+    let twice = [("x-meridian-rules", "kept:us"), ("x-meridian-rules", "kept:us")];
+    let forward = [
+        ("x-meridian-forward", "1"),
+        ("x-meridian-hops", "1"),
+        ("x-meridian-tenant", "other"),
+        ("x-meridian-key", "1"),
+    ];
+    let mut other_key = with(&[]);
+    other_key.headers_mut().insert("x-api-key", HeaderValue::from_static(OTHER));
+    vec![
+        served("a forged list of rules", with(&[("x-meridian-rules", "kept:us")])),
+        served("an empty list of rules", with(&[("x-meridian-rules", "")])),
+        served("two forged lists", with(&twice)),
+        served("a forged tenant", with(&[("x-meridian-tenant", "other")])),
+        served("a forged forward", with(&forward)),
+        served("hops of a forward", with(&[("x-meridian-hops", "255")])),
+        served("a forged model", with(&[("x-meridian-model", "none")])),
+        served("a forged continuation", with(&[("x-meridian-continues", "1")])),
+        served("a forged budget", with(&[("x-meridian-budget-ms", "0")])),
+        served("a forged affinity key", with(&[("x-meridian-key", "18446744073709551615")])),
+        served("a tenant by header", with(&[("x-tenant-id", "other")])),
+        served("two tenants", with(&[("x-tenant-id", "acme"), ("x-tenant-id", "other")])),
+        served("another tenant's key for another API", other_key),
+        served("a region by header", with(&[("x-meridian-region", "us")])),
+        served("a rule that was applied", with(&[("x-meridian-residency", "kept")])),
+        served("another client", with(&[("x-forwarded-for", "10.0.0.1"), ("forwarded", "for=_x")])),
+        served("another session", with(&[("x-session-id", "theirs")])),
+        served("a deadline", with(&[("x-slo-ttft-ms", "1")])),
+    ]
+}
+
+/// Bodies, models and paths.
+fn by_content() -> Vec<Attempt> {
+    let of = |model: &str| post(CHAT, &format!(r#"{{"model":"{model}","messages":[]}}"#));
+    let mut dry = chat("hi");
+    dry.headers_mut().insert("x-meridian-dry-run", HeaderValue::from_static("true"));
+    let previous = r#"{"model":"m","input":"hi","previous_response_id":"resp_none"}"#;
+    vec![
+        refused("an unknown model", of("n"), 404, "model_not_found"),
+        refused("a model with a space", of("m "), 404, "model_not_found"),
+        refused("a model in capitals", of("M"), 404, "model_not_found"),
+        refused("no model", post(CHAT, r#"{"messages":[]}"#), 400, "invalid_request"),
+        served("a user in the body", post(CHAT, r#"{"model":"m","user":"other","messages":[]}"#)),
+        served(
+            "a tenant in the query",
+            post(&format!("{CHAT}?tenant=other"), r#"{"model":"m","messages":[]}"#),
+        ),
+        refused(
+            "an unknown response",
+            post("/v1/responses", previous),
+            404,
+            "previous_response_not_found",
+        ),
+        served("a path that is passed through", post("/v1/extra", "{}")),
+        served("one without a body", request("GET", "/v1/extra", "")),
+        served("a stream", stream_chat("hi")),
+        served("another API", post("/v1/completions", r#"{"model":"m","prompt":"hi"}"#)),
+        refused(
+            "a path that is not served",
+            post("//v1/chat/completions", "{}"),
+            404,
+            "unknown_path",
+        ),
+        Attempt { status: 200, ..refused("a dry run", dry, 200, "") },
+    ]
+}
+
+fn change(config: &mut Config) {
+    kept(config, &["eu", "jurisdiction=eu"]);
+    config.held.max_wait = Span::secs(2);
+    config.paths = vec!["/v1/extra".to_owned()];
+    config.admission = None;
+}
+
+/// How many requests the replicas of us and eu have seen.
+fn seen(world: &World) -> (usize, usize) {
+    let counts = world.counts();
+    (counts[0], counts[1])
+}
+
+// Whatever a client sends with its key, its request is served in eu or refused for another reason:
+// the replica of the region that it enters in sees none.
+#[tokio::test(start_paused = true)]
+async fn what_a_client_sends() {
+    let world = World::of(2).await.each(change);
+    let regions = world.start().await;
+    let attempts: Vec<_> = by_headers().into_iter().chain(by_content()).collect();
+    assert!(attempts.len() >= 30, "{}", attempts.len());
+    for Attempt { what, request, status, code, served } in attempts {
+        let before = seen(&world);
+        let answer = call(regions[0].listen, bearing(request, KEY)).await;
+        assert_eq!(answer.status, status, "{what}: {}", answer.text());
+        if !code.is_empty() {
+            assert_eq!(answer.code(), code, "{what}");
+        }
+        let to_eu = usize::from(served == "eu");
+        assert_eq!(seen(&world), (before.0, before.1 + to_eu), "{what}");
+        assert_eq!(answer.header("x-meridian-region"), served, "{what}");
+    }
+    let told = regions[0].status().await.residency.expect("there is a rule");
+    assert_eq!(told.breaches, 0);
+}
+
+/// Sends bytes on a connection of their own; the status line that comes back.
+async fn raw(region: &Region, text: &str) -> String {
+    let mut stream = TcpStream::connect(region.listen).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+// Neither the form of the target nor the case or number of headers nor HTTP/2 leads round the rule.
+#[tokio::test(start_paused = true)]
+async fn how_a_client_frames_it() {
+    let world = World::of(2).await.each(change);
+    let regions = world.start().await;
+    let body = r#"{"model":"m","messages":[]}"#;
+    let text = |target: &str, more: &str| {
+        let length = body.len();
+        format!(
+            "POST {target} HTTP/1.1\r\nHost: g\r\nAUTHORIZATION: bearer {KEY}\r\nConnection: close\r\nContent-Length: {length}\r\n{more}\r\n{body}"
+        )
+    };
+    let two_keys = format!("Authorization: Bearer {OTHER}\r\n");
+    for (what, target, more, status) in [
+        ("absolute form", "http://us.example/v1/chat/completions", "", "200"),
+        ("absolute form of a peer", "https://us-1.us.prod/v1/chat/completions", "", "200"),
+        ("odd case", CHAT, "X-MERIDIAN-RULES: kept:us\r\nX-Meridian-TENANT: other\r\n", "200"),
+        ("two keys", CHAT, &two_keys, "401"),
+    ] {
+        let line = raw(&regions[0], &text(target, more)).await;
+        assert!(line.contains(status), "{what}: {line}");
+    }
+    let stream = TcpStream::connect(regions[0].listen).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let request = Request::post("https://us-1.us.prod/v1/chat/completions")
+        .version(Version::HTTP_2)
+        .header("authorization", format!("Bearer {KEY}"))
+        .header("x-meridian-forward", "1")
+        .header("x-meridian-hops", "1")
+        .body(Full::new(Bytes::from_static(body.as_bytes())))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["x-meridian-region"]),
+        (200, &HeaderValue::from_static("eu"))
+    );
+    response.into_body().collect().await.unwrap();
+    assert_eq!(seen(&world), (0, 4));
+}
+
+// Replicas of eu that fail, break off or are full: another answer than a refusal for good, and none
+// from us, which is idle.
+#[tokio::test(start_paused = true)]
+async fn failures_lead_nowhere_else() {
+    let world = World::of(2).await.each(|config| {
+        change(config);
+        config.resume = Some(Resume::default());
+        config.probe.down_after = 1_000_000;
+    });
+    let regions = world.start().await;
+    let eu = &world.replicas[1];
+    let word = "data: {\"id\":\"a\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w\"},\"finish_reason\":null}]}\n\n";
+    let broken =
+        || Script::sse().event(word).event("data: {\"id").wait(Duration::from_millis(1)).close();
+    let redirect = format!("location: {}\r\n", world.replicas[0].url());
+    for (what, script, streams, may) in [
+        ("failures", Script::json(500, "{}"), false, &[502, 503][..]),
+        ("a full engine", Script::json(503, "{}"), false, &[503]),
+        ("a mistake", Script::json(422, "{}"), false, &[422]),
+        ("a redirect to us", Script::answer(307, &redirect, ""), false, &[307, 502]),
+        ("a broken stream", broken(), true, &[200]),
+    ] {
+        eu.always(script);
+        let ask = if streams { stream_chat("hi") } else { chat("hi") };
+        let answer = call(regions[0].listen, bearing(ask, KEY)).await;
+        assert!(may.contains(&answer.status), "{what}: {} {}", answer.status, answer.text());
+        assert_eq!(seen(&world).0, 0, "{what}");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+    eu.always(Script::json(200, "{}"));
+    assert_eq!(call(regions[0].listen, bearing(chat("hi"), KEY)).await.status, 200);
+}

@@ -1,0 +1,103 @@
+//! Where a peer's replicas stand, in its news.
+//!
+//! A place that breaks a bound is left out when it is written: what is not told is permitted
+//! nothing, which is safe. A label that was left out would not be, since a replica's own label goes
+//! before its region's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use meridian_routing::residency::{MOST_PLACES, Place};
+use prost::Message;
+
+use super::bounds::{MOST_NAME, PeerError, at_most, name};
+use super::identity::label;
+use super::proto;
+
+/// Most labels of a place.
+const MOST_LABELS: usize = 32;
+/// Most bytes of all places together, so that they leave room for the replicas.
+const MOST_BYTES: usize = 16 << 10;
+
+pub(super) fn write(places: &[Arc<Place>]) -> proto::Places {
+    let mut bytes = 0;
+    let written = places.iter().filter(|place| fits(place)).map(|place| one(place));
+    let written = written.take(MOST_PLACES).take_while(|place| {
+        bytes += place.encoded_len();
+        bytes <= MOST_BYTES
+    });
+    proto::Places { places: written.collect() }
+}
+
+fn fits(place: &Place) -> bool {
+    let is_short = |text: &String| text.len() <= MOST_NAME;
+    let labels = &place.labels;
+    is_short(&place.region)
+        && labels.len() <= MOST_LABELS
+        && labels.iter().all(|(name, value)| is_short(name) && is_short(value))
+}
+
+fn one(place: &Place) -> proto::Place {
+    let label = |(name, value): (&String, &String)| proto::Label {
+        name: name.clone(),
+        value: value.clone(),
+    };
+    proto::Place { region: place.region.clone(), labels: place.labels.iter().map(label).collect() }
+}
+
+pub(super) fn read(told: proto::Places) -> Result<Vec<Arc<Place>>, PeerError> {
+    at_most("places", told.places.len(), MOST_PLACES)?;
+    let mut places = BTreeSet::new();
+    for place in told.places {
+        at_most("places.labels", place.labels.len(), MOST_LABELS)?;
+        label("region", &place.region)?;
+        for label in &place.labels {
+            name("places.labels", &label.name, MOST_NAME)?;
+            name("places.labels", &label.value, MOST_NAME)?;
+        }
+        let labels = place.labels.into_iter().map(|label| (label.name, label.value));
+        places.insert(Arc::new(Place { region: place.region, labels: labels.collect() }));
+    }
+    Ok(places.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(region: &str, labels: &[(&str, &str)]) -> Arc<Place> {
+        let label = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Arc::new(Place { labels: labels.iter().map(label).collect(), ..Place::region(region) })
+    }
+
+    // What is written is read as the same; a place with more than its bounds is left out, and the
+    // others are told. Nothing that breaks a bound is read.
+    #[test]
+    fn read_back() {
+        let places = [place("eu", &[]), place("us", &[("jurisdiction", "eu"), ("rack", "a")])];
+        assert_eq!(read(write(&places)), Ok(places.to_vec()));
+        let long = "x".repeat(MOST_NAME + 1);
+        let labels: Vec<String> = (0..=MOST_LABELS).map(|n| n.to_string()).collect();
+        let labels: Vec<(&str, &str)> = labels.iter().map(|n| (n.as_str(), "1")).collect();
+        let odd = [place("eu", &labels), place("eu", &[("a", &long)]), places[0].clone()];
+        assert_eq!(read(write(&odd)), Ok(places[..1].to_vec()));
+        let raw = |place: &Arc<Place>| proto::Places { places: vec![one(place)] };
+        assert!(read(raw(&odd[0])).is_err() && read(raw(&odd[1])).is_err());
+        assert!(read(raw(&place("E U", &[]))).is_err());
+        let many = proto::Places { places: vec![one(&places[0]); MOST_PLACES + 1] };
+        assert!(read(many).is_err());
+    }
+
+    // Many long places leave room for the rest of the message.
+    #[test]
+    fn bounded() {
+        let value = "v".repeat(MOST_NAME);
+        let names: Vec<String> = (0..MOST_LABELS).map(|n| n.to_string()).collect();
+        let labels: Vec<(&str, &str)> =
+            names.iter().map(|n| (n.as_str(), value.as_str())).collect();
+        let all: Vec<_> = (0..MOST_PLACES).map(|n| place(&format!("r{n}"), &labels)).collect();
+        let written = write(&all);
+        assert!(written.encoded_len() <= MOST_BYTES + 1024, "{}", written.encoded_len());
+        assert!(!written.places.is_empty() && written.places.len() < MOST_PLACES);
+    }
+}
