@@ -2,17 +2,21 @@
 //! though a permitted replica exists: what a client may send, what may happen meanwhile, and what a
 //! gateway of the fleet that is wrong may say.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Version};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use meridian_wire::config::{Gateway as Config, Resume, Span};
+use meridian_gateway::Given;
+use meridian_wire::config::{AdmissionMode, Gateway as Config, Resume, Span};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::common::{Region, Script, call, chat, request, stream_chat};
+use crate::common::{
+    Answer, Region, Replica, Script, call, chat, config, open, request, stream_chat,
+};
 use crate::residency::{KEY, OTHER, World, kept};
 use crate::tenants::bearing;
 
@@ -245,4 +249,108 @@ async fn failures_lead_nowhere_else() {
     }
     eu.always(Script::json(200, "{}"));
     assert_eq!(call(regions[0].listen, bearing(chat("hi"), KEY)).await.status, 200);
+}
+
+/// A gateway in us with a replica there and one in de, whose label is in a file that may change.
+struct Labelled {
+    file: PathBuf,
+    config: Config,
+    region: Region,
+    us: Replica,
+    de: Replica,
+}
+
+impl Labelled {
+    async fn start() -> Labelled {
+        let (us, de) = (Replica::start().await, Replica::start().await);
+        let mut config = config(&[&us, &de]);
+        kept(&mut config, &["jurisdiction=eu"]);
+        config.region = "us".to_owned();
+        config.replicas[1].region = Some("de".to_owned());
+        config.admission = Some(AdmissionMode::Outstanding(1));
+        config.held.max_wait = Span::secs(30);
+        let file = std::env::temp_dir()
+            .join(format!("meridian-residency-labels-{}.yaml", std::process::id()));
+        label(&mut config, "eu");
+        std::fs::write(&file, config.print().unwrap()).unwrap();
+        let given = Given { config: config.clone(), file: Some(file.clone()) };
+        let region = Region::start(given).await;
+        region.until("both are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
+        Labelled { file, config, region, us, de }
+    }
+
+    /// Holds a request while another one fills the permitted replica, makes a change, and lets that
+    /// one end. The answer, and how many requests the replicas of us and de have seen since.
+    async fn held_during(
+        &mut self,
+        change: impl AsyncFnOnce(&mut Labelled),
+    ) -> (Answer, (usize, usize)) {
+        self.de.then(Script::sse().event("data: {}\n\n").hang());
+        let listen = self.region.listen;
+        let mut busy = open(listen, bearing(stream_chat("busy"), KEY)).await;
+        busy.read_to("data").await;
+        let before = (self.us.count(), self.de.count());
+        let held = tokio::spawn(async move { call(listen, bearing(chat("hi"), KEY)).await });
+        self.region.until("it is held", |s| s.held == 1).await;
+        change(self).await;
+        drop(busy);
+        let answer = held.await.unwrap();
+        (answer, (self.us.count() - before.0, self.de.count() - before.1))
+    }
+
+    async fn write(&self) {
+        std::fs::write(&self.file, self.config.print().unwrap()).unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+    }
+}
+
+impl Drop for Labelled {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+fn label(config: &mut Config, jurisdiction: &str) {
+    let labels = [("jurisdiction".to_owned(), jurisdiction.to_owned())].into();
+    config.residency.labels.insert("de".to_owned(), labels);
+}
+
+// What changes while a request waits: nothing at all, its rule, the label of the region that it waits
+// for, and that of the replica. It keeps its rules, and labels count as they are when it is sent.
+#[tokio::test(start_paused = true)]
+async fn what_changes_meanwhile() {
+    let mut world = Labelled::start().await;
+    let (answer, seen) = world.held_during(async |_| {}).await;
+    assert_eq!((answer.status, seen), (200, (0, 1)), "{}", answer.text());
+    let another_rule = async |world: &mut Labelled| {
+        world.config.residency.rules[0].run_in = vec!["us".to_owned()];
+        world.write().await;
+        assert_eq!(call(world.region.listen, bearing(chat("new"), KEY)).await.status, 200);
+    };
+    let (answer, seen) = world.held_during(another_rule).await;
+    assert_eq!((answer.status, seen), (200, (1, 1)), "{}", answer.text());
+    world.config.residency.rules[0].run_in = vec!["jurisdiction=eu".to_owned()];
+    world.write().await;
+    let relabelled = async |world: &mut Labelled| {
+        label(&mut world.config, "us");
+        world.write().await;
+    };
+    let (answer, seen) = world.held_during(relabelled).await;
+    assert_eq!((answer.status, answer.code().as_str(), seen), (503, "held_too_long", (0, 0)));
+    let answer = call(world.region.listen, bearing(chat("hi"), KEY)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
+    label(&mut world.config, "eu");
+    world.write().await;
+    let replaced = async |world: &mut Labelled| {
+        let region = &world.region;
+        region.admin("DELETE", "/admin/replicas/r1", "").await;
+        let spec = format!(
+            r#"{{"url": "{}", "region": "de", "labels": {{"jurisdiction": "us"}}}}"#,
+            world.de.url()
+        );
+        assert_eq!(region.admin("POST", "/admin/replicas", &spec).await.status, 201);
+    };
+    let (answer, seen) = world.held_during(replaced).await;
+    assert_eq!((answer.status, answer.code().as_str(), seen), (503, "held_too_long", (0, 0)));
+    assert_eq!(world.region.status().await.residency.expect("there is a rule").breaches, 0);
 }
