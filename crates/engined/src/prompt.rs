@@ -22,10 +22,11 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// An empty prompt. Prompts of different salts share nothing.
+    /// An empty prompt. Prompts of different salts share no blocks; what is said to them is the same.
     pub(crate) fn new(salt: &str) -> Prompt {
         let scope = keyed(0, salt.as_bytes());
-        Prompt { fingerprint: Fingerprinter::new(0, scope, BLOCK_BYTES), digest: scope, begun: 0 }
+        let fingerprint = Fingerprinter::new(0, scope, BLOCK_BYTES);
+        Prompt { fingerprint, digest: keyed(0, b""), begun: 0 }
     }
 
     pub(crate) fn push(&mut self, text: &str) {
@@ -86,15 +87,18 @@ mod tests {
         assert_eq!(blocks[..], next[..blocks.len()]);
     }
 
-    // A salt keeps equal prompts apart.
+    // A salt keeps the caches of equal prompts apart, and the model says the same to both.
     #[test]
     fn salts_separate() {
-        let blocks = |salt| {
+        let of = |salt| {
             let mut prompt = Prompt::new(salt);
             prompt.push(&"x".repeat(64));
-            let reply = prompt.reply(0);
-            prompt.blocks(&reply, 0)
+            let (reply, mut text) = (prompt.reply(0), String::new());
+            reply.write(0, 8, &mut text);
+            (prompt.blocks(&reply, 0), text)
         };
-        assert_ne!(blocks("a"), blocks("b"));
+        let (a, b) = (of("a"), of("b"));
+        assert_ne!(a.0, b.0);
+        assert_eq!(a.1, b.1);
     }
 }
