@@ -272,7 +272,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// A duration with its unit: 250ms, 15s, 2m, 6h.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
         "ms" => 1e-3,

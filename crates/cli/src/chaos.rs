@@ -1,7 +1,11 @@
 //! `meridian chaos`: breaks a fleet of this machine on purpose, and judges what came of it.
 
-use anyhow::{Context, bail};
-use meridian_lab::up::chaos::{self, Options};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use meridian_lab::up::chaos::{self, Options, RANDOM};
+
+use crate::bench::seconds;
 
 /// Break a fleet on this machine on purpose, under load, and compare all books afterwards
 #[derive(Debug, clap::Args)]
@@ -11,6 +15,9 @@ pub(crate) struct Args {
     /// Seed of who is hit and when, and of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How long faults come in the scenario `random` [default: 10m]
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    length: Option<Duration>,
     /// The short form: one scenario with something of everything
     #[arg(long, conflicts_with = "scenarios")]
     short: bool,
@@ -18,6 +25,9 @@ pub(crate) struct Args {
     #[arg(long)]
     list: bool,
 }
+
+const DEFAULT_LENGTH: Duration = Duration::from_secs(600);
+const SHORTEST: Duration = Duration::from_secs(20);
 
 /// Runs the command. It succeeds only if every scenario kept what it promises.
 ///
@@ -30,8 +40,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let Args { scenarios, seed, short, .. } = args;
-    let options = Options { seed, only: scenarios, short, binary: None };
+    let Args { scenarios, seed, short, length, .. } = args;
+    let random = scenarios.iter().any(|name| name == RANDOM);
+    ensure!(
+        random || length.is_none(),
+        "--for is of the scenario `{RANDOM}`: name it, or leave --for out"
+    );
+    let length = length.unwrap_or(DEFAULT_LENGTH);
+    ensure!(length >= SHORTEST, "--for {length:?} is too short for a fault: use 20s or more");
+    let options = Options { seed, only: scenarios, length, short, binary: None };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Seed of reply texts, reply lengths and jitter.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Note the x-request-id of each request on stderr, as vLLM does with --enable-log-requests.
+    #[arg(long)]
+    log_requests: bool,
 }
 
 impl Args {
@@ -73,6 +76,7 @@ impl Args {
         options.name = self.name;
         options.time_scale = self.time_scale;
         options.seed = self.seed;
+        options.log_requests = self.log_requests;
         options.served_model = self.served_model_name.unwrap_or(options.served_model);
         Ok(options)
     }

@@ -118,6 +118,8 @@ impl Args {
             binary: None,
             llamacpp_home: self.llamacpp_home,
             clocks: None,
+            resume: false,
+            log_requests: false,
         }
     }
 }

@@ -25,6 +25,9 @@ pub struct Options {
     pub max_connections: usize,
     /// How long requests may go on after a shutdown was asked for.
     pub drain: Duration,
+    /// Notes the `x-request-id` of each request on stderr when it arrives, as vLLM does with
+    /// `--enable-log-requests`; nothing else of it.
+    pub log_requests: bool,
 }
 
 impl Options {
@@ -41,6 +44,7 @@ impl Options {
             max_body: 64 << 20,
             max_connections: 8192,
             drain: Duration::from_secs(60),
+            log_requests: false,
         }
     }
 }

@@ -11,11 +11,12 @@ use crate::render::{self, Kind};
 use crate::{Error, server};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, SERVER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use meridian_engine::{Engine, Refusal, Stats};
 use serde_json::json;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
@@ -101,6 +102,9 @@ impl Service {
                     let message = format!("the body is unreadable or larger than {limit} bytes");
                     return failure(StatusCode::PAYLOAD_TOO_LARGE, &message);
                 };
+                if self.shared.options.log_requests {
+                    note(&head.headers);
+                }
                 self.post(path, &body.to_bytes()).await
             }
             (
@@ -212,6 +216,15 @@ impl Service {
         self.shared.commands.send(Command::Load(sender)).ok()?;
         receiver.await.ok()
     }
+}
+
+/// Writes a request's id, in one piece, so that it is in the log before anything can happen to the
+/// engine.
+fn note(headers: &HeaderMap) {
+    let id = headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or("-");
+    let line = format!("received request {id}\n");
+    // A log that cannot be written is no reason to refuse requests.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 fn answer(kind: HeaderValue, body: impl Into<Bytes>) -> Response<ReplyBody> {

@@ -1,7 +1,7 @@
 //! A small HTTP client for asking the fleet's own processes on loopback.
 //!
-//! Connections are not kept: what is asked for is asked a few times a second, and a kept
-//! connection to a process that was killed would turn up as somebody else's error.
+//! Connections are not kept unless a client is made for that: questions are asked a few times a
+//! second, and a kept connection to a process that was killed would turn up as another one's error.
 
 use std::time::Duration;
 
@@ -58,10 +58,19 @@ impl Default for Client {
 impl Client {
     /// A client without any connection.
     pub fn new() -> Client {
+        Client::with(0)
+    }
+
+    /// A client that keeps its connections, as clients of an API do.
+    pub(crate) fn keeping() -> Client {
+        Client::with(usize::MAX)
+    }
+
+    fn with(idle: usize) -> Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let builder = &mut Hyper::builder(TokioExecutor::new());
-        Client { hyper: builder.pool_max_idle_per_host(0).build(connector) }
+        Client { hyper: builder.pool_max_idle_per_host(idle).build(connector) }
     }
 
     /// GET, as JSON; any status but 200 is an error.

@@ -133,11 +133,19 @@ impl PeersSpec {
 }
 
 impl Fleet {
+    /// Writes the config file, in one step: a gateway may be reading it.
+    pub(crate) fn gateway_file(&self, name: &str, spec: &GatewaySpec) -> Result<PathBuf> {
+        let config = self.dir().join(format!("{name}.yaml"));
+        let new = self.dir().join(format!("{name}.yaml.new"));
+        let view = self.dir().join(format!("{name}.view"));
+        std::fs::write(&new, spec.yaml(&view)).map_err(Error::file("writing", &new))?;
+        std::fs::rename(&new, &config).map_err(Error::file("writing", &config))?;
+        Ok(config)
+    }
+
     /// Writes the config file and starts a gateway with it.
     pub async fn gateway(&self, name: &str, spec: &GatewaySpec) -> Result<Gateway> {
-        let config = self.dir().join(format!("{name}.yaml"));
-        let view = self.dir().join(format!("{name}.view"));
-        std::fs::write(&config, spec.yaml(&view)).map_err(Error::file("writing", &config))?;
+        let config = self.gateway_file(name, spec)?;
         let args = ["gateway".as_ref(), "-c".as_ref(), config.as_os_str()];
         let ready: &[&str] = match spec.peers {
             Some(_) => &["listening on ", "admin on ", "peers on https://"],

@@ -49,6 +49,10 @@ pub struct Process {
     log: PathBuf,
     said: Vec<String>,
     line: watch::Receiver<String>,
+    /// It was suspended, and was not told to go on.
+    stopped: bool,
+    /// It was told to end.
+    ending: bool,
     /// Writes what it says into its log.
     copying: JoinHandle<()>,
     // Closes with this value: what watches its stdin ends then.
@@ -118,7 +122,9 @@ impl Program {
         }
         let (send, line) = watch::channel(String::new());
         let copying = tokio::spawn(copy_lines(lines, file, send));
-        Ok(Process { name: self.name, child, log, said, line, copying, _stdin: stdin })
+        let name = self.name;
+        let (stopped, ending) = (false, false);
+        Ok(Process { name, child, log, said, line, stopped, ending, copying, _stdin: stdin })
     }
 }
 
@@ -156,24 +162,49 @@ impl Process {
         self.child.id()
     }
 
-    /// Ends it with SIGKILL, as a crash or the kernel's memory killer would, and reaps it.
+    /// Ends it with SIGKILL, as a crash or the kernel's memory killer would, and reaps it. A
+    /// suspended process ends too.
     pub async fn kill(&mut self) -> Result<()> {
         self.child.kill().await.map_err(Error::file("killing", &self.name))
     }
 
-    /// Sends SIGTERM: the polite request to drain and end. No-op once it has ended.
-    pub fn terminate(&self) {
-        self.signal(Signal::TERM);
+    /// Sends SIGTERM: the polite request to drain and end. A suspended process gets it once it goes
+    /// on. No-op once it has ended.
+    pub fn terminate(&mut self) {
+        self.ending = true;
+        self.send(Signal::TERM);
+    }
+
+    /// Suspends it with SIGSTOP: its connections stay open, and nothing of it answers.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.send(Signal::STOP);
+    }
+
+    /// Lets it go on after [`Process::stop`], with SIGCONT.
+    pub fn go_on(&mut self) {
+        self.stopped = false;
+        self.send(Signal::CONT);
     }
 
     /// Sends SIGHUP: the request to reload. No-op once it has ended.
     pub fn hang_up(&self) {
-        self.signal(Signal::HUP);
+        self.send(Signal::HUP);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Whether it is suspended.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether it was told to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending
+    }
+
+    fn send(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            // It may have ended a moment ago; it is not reaped, so nobody else has its id.
+            // It may have ended a moment ago; it is not reaped, so no other process has its id.
             let _ = kill_process(pid, signal);
         }
     }

@@ -96,6 +96,10 @@ pub struct Options {
     pub llamacpp_home: Option<PathBuf>,
     /// libfaketime, where programs are to have clocks that can be set.
     pub clocks: Option<PathBuf>,
+    /// Broken streams go on elsewhere.
+    pub resume: bool,
+    /// Model engines note each request that reaches them in their logs.
+    pub log_requests: bool,
 }
 
 impl Default for Options {
@@ -115,6 +119,8 @@ impl Default for Options {
             binary: None,
             llamacpp_home: None,
             clocks: None,
+            resume: false,
+            log_requests: false,
         }
     }
 }

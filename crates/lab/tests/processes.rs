@@ -17,10 +17,14 @@ fn shell(script: &str) -> Program {
 
 /// Whether the process still runs: a zombie that nobody reaps does not.
 fn runs(id: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // The state follows the command's name, which stands in parentheses.
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| state != 'Z' && state != 'X')
+    state(id).is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// The state that the kernel tells of a process: T is a suspended one.
+fn state(id: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // It follows the command's name, which stands in parentheses.
+    stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -91,8 +95,37 @@ async fn a_dropped_fleet_leaves_nothing_behind() {
     assert!(!dir.exists());
 }
 
-// The owner dies of SIGKILL, without a destructor: the keeper ends its processes all the same. The
-// owner is this test program once more, with a variable set.
+// A suspended program does nothing until it goes on; SIGTERM waits for that too.
+#[tokio::test]
+async fn a_suspended_program_goes_on_where_it_was() {
+    let fleet = Fleet::new("/bin/sh").unwrap();
+    let script = "trap 'exit 7' TERM; echo ready; while :; do read -r line || sleep 0.01; done";
+    let mut process = fleet.start(shell(script).ready(&["ready"])).await.unwrap();
+    let id = process.id().unwrap();
+    process.stop();
+    until("it is suspended", || state(id) == Some('T'));
+    process.terminate();
+    assert_eq!((process.is_stopped(), process.is_ending()), (true, true));
+    assert_eq!((process.ended(), state(id)), (None, Some('T')));
+    process.go_on();
+    assert_eq!(process.wait(LIMIT).await.unwrap().code(), Some(7));
+}
+
+// A fleet that is dropped takes suspended programs along, also those that its owner has forgotten.
+#[tokio::test]
+async fn a_dropped_fleet_leaves_no_suspended_program_behind() {
+    let fleet = Fleet::new("/bin/sh").unwrap();
+    let mut process = fleet.start(shell("echo ready; sleep 1000").ready(&["ready"])).await.unwrap();
+    let id = process.id().unwrap();
+    process.stop();
+    until("it is suspended", || state(id) == Some('T'));
+    std::mem::forget(process);
+    drop(fleet);
+    until("the process ends", || !runs(id));
+}
+
+// The owner dies of SIGKILL, without a destructor: the keeper ends its processes all the same, a
+// suspended one too. The owner is this test program once more, with a variable set.
 #[test]
 fn processes_die_with_an_owner_that_is_killed() {
     if std::env::var_os(OWNER).is_some() {
@@ -120,8 +153,9 @@ fn die_as_owner() -> ! {
     runtime.block_on(async {
         let fleet = Fleet::new("/bin/sh").expect("a fleet can be made");
         let program = shell("echo ready; sleep 1000").ready(&["ready"]);
-        let process = fleet.start(program).await.expect("the shell starts");
+        let mut process = fleet.start(program).await.expect("the shell starts");
         let id = process.id().expect("it sleeps");
+        process.stop();
         let note = format!("{id} {}", fleet.dir().display());
         let file = std::env::var_os(OWNER).expect("the owner is told where to note it");
         std::fs::write(file, note).expect("the note can be written");

@@ -51,7 +51,9 @@ impl Part {
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
             Part::Real => "real processes: llama.cpp servers, regions, a browser",
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
-            Part::Chaos => "every scenario of faults, from a seed; 1,000 kills of the store",
+            Part::Chaos => {
+                "every scenario of faults, from a seed; faults by chance; 1,000 kills of the store"
+            }
             Part::Reference => "our policies beside the real routers, recorded anew",
         }
     }
@@ -88,8 +90,9 @@ impl Part {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let seed = now.unwrap_or_default().as_secs().to_string();
                 let scenarios = up(house, &["chaos", "--seed", &seed]);
+                let random = up(house, &["chaos", "random", "--for", "5m", "--seed", &seed]);
                 let store = kills(house, tally);
-                scenarios.and(store)?;
+                scenarios.and(random).and(store)?;
             }
             Part::Reference => reference(house, tally)?,
         }

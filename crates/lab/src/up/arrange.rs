@@ -63,7 +63,8 @@ pub(super) fn gateway(
         topology: options.topology.clone(),
         policy: options.policy.clone(),
         listen: if at == 0 { USUAL.into() } else { "127.0.0.1:0".into() },
-        further: if tenants::are_there(options) { tenants::config() } else { String::new() },
+        resume: options.resume,
+        further: if tenants::are_there(options) { tenants::config(0) } else { String::new() },
         ..GatewaySpec::default()
     };
     match shared {

@@ -128,7 +128,7 @@ async fn order(
     let body = body.map_err(|e| bad(format!("the body cannot be read: {e}")))?.to_bytes();
     let order: Order = serde_json::from_slice(&body).map_err(|e| {
         bad(format!(
-            "{e}; send {{\"act\": \"kill\" or \"revive\", \"what\": \"replica\", \"gateway\", \
+            "{e}; send {{\"act\": \"kill\", \"stop\" or \"revive\", \"what\": \"replica\", \"gateway\", \
              \"region\" or \"link\", \"name\": \"us-engine-0\", \"us\" or \"us/eu\"}}"
         ))
     })?;

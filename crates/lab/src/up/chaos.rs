@@ -9,9 +9,12 @@
 //! where the clock is invented (`crates/sim/tests/heal.rs`).
 
 mod books;
+mod left;
 mod play;
 mod pulse;
+mod random;
 mod scenario;
+mod scenes;
 mod tables;
 
 use std::path::PathBuf;
@@ -20,24 +23,32 @@ use std::time::Duration;
 use meridian_base::Rng;
 
 use crate::{Error, Result};
-use scenario::{ALL, SHORT, Scenario};
+use scenario::Scenario;
+use scenes::{ALL, SHORT};
 
 /// What to break.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Seed of who is hit and when, and of the load.
     pub seed: u64,
-    /// The scenarios' names; all of them when empty.
+    /// The scenarios' names; all of them when empty, apart from [`RANDOM`].
     pub only: Vec<String>,
+    /// How long faults come in [`RANDOM`].
+    pub length: Duration,
     /// The short form: two scenarios that have something of everything.
     pub short: bool,
     /// The `meridian` to run; none takes this very program.
     pub binary: Option<PathBuf>,
 }
 
+/// The scenario without a table: faults of all kinds by chance, for as long as asked.
+pub const RANDOM: &str = "random";
+
 /// The names of all scenarios, with what each is about.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what))
+    let random =
+        (RANDOM, "a fault of any kind every few seconds, for --for; every answer is compared");
+    ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what)).chain([random])
 }
 
 /// Plays the scenarios and prints what came of each; returns what was found wrong, a sentence each.
@@ -47,6 +58,9 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub async fn run(options: &Options) -> Result<Vec<String>> {
     let chosen = chosen(options)?;
     let (mut wrong, mut rows) = (Vec::new(), Vec::new());
+    if options.only.iter().any(|name| name == RANDOM) {
+        wrong.extend(random::run(options).await?);
+    }
     for scenario in chosen {
         let steps = scenario.steps(&mut Rng::new(options.seed));
         println!("\n== {}: {}", scenario.name, scenario.what);
@@ -65,7 +79,9 @@ pub async fn run(options: &Options) -> Result<Vec<String>> {
         }
         wrong.extend(faults.into_iter().map(|fault| format!("{again}: {fault}")));
     }
-    println!("\n{}", tables::all(rows));
+    if !rows.is_empty() {
+        println!("\n{}", tables::all(rows));
+    }
     Ok(wrong)
 }
 
@@ -84,7 +100,7 @@ fn chosen(options: &Options) -> Result<Vec<&'static Scenario>> {
             ),
         })
     };
-    options.only.iter().map(one).collect()
+    options.only.iter().filter(|name| *name != RANDOM).map(one).collect()
 }
 
 /// The load runs for this long before the first fault and after the last was mended.

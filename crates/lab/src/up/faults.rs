@@ -1,5 +1,5 @@
-//! Breaking things on purpose, and mending them: real processes are killed or told to end, real
-//! links are reset, silenced or slowed down.
+//! Breaking things on purpose, and mending them: real processes are killed, suspended or told to end,
+//! real links are reset, silenced or slowed down.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::region::Region;
 use super::world::{World, end};
 use super::{Options, SETTLE};
-use crate::{Error, Result};
+use crate::{Error, Process, Result};
 
 /// What is to happen to something of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +33,18 @@ pub(super) struct Order {
 pub(super) enum Act {
     /// Kill it, with SIGKILL; of a link: reset what is open on it.
     Kill,
-    /// Start it again, where it was; of a link: as it was.
+    /// Start it again, where it was, or let it go on; of a link: as it was.
     Revive,
     /// Tell it to end, with SIGTERM, and start it again when it has.
     Restart,
+    /// Suspend it, with SIGSTOP: it keeps its connections and answers nothing.
+    Stop,
+    /// Tell it to end, with SIGTERM, and wait for nothing.
+    End,
+    /// Have it read its files again, with SIGHUP.
+    Reload,
+    /// Of a gateway: change its file in a way that changes nothing for its clients.
+    Edit,
     /// Of a link: nothing arrives, and nobody is told.
     Cut,
     /// Of a link: far longer, and narrow.
@@ -69,6 +77,10 @@ impl fmt::Display for Order {
             Act::Kill => "killed",
             Act::Revive => "revived",
             Act::Restart => "restarted",
+            Act::Stop => "stopped",
+            Act::End => "told to end:",
+            Act::Reload => "reloaded",
+            Act::Edit => "edited the file of",
             Act::Cut => "cut",
             Act::Slow => "slowed down",
         };
@@ -86,15 +98,14 @@ impl fmt::Display for Order {
 impl World {
     /// Carries an order out. Killing the dead and reviving the living change nothing.
     pub(super) async fn obey(&mut self, options: &Options, order: &Order) -> Result<()> {
-        let of_links = matches!(order.act, Act::Cut | Act::Slow);
-        let of_programs = order.act == Act::Restart;
-        if if order.what == What::Link { of_programs } else { of_links } {
+        if !order.makes_sense() {
             return Err(Error::Setting {
                 field: "act",
                 value: format!("{:?}", order.act).to_lowercase(),
-                remedy: "links are killed, revived, cut or slow; all else is killed, revived or \
-                         restart"
-                    .into(),
+                remedy:
+                    "a link takes kill, revive, cut and slow; a program kill, revive, restart, \
+                         stop, end and reload, and a gateway edit too"
+                        .into(),
             });
         }
         match order.what {
@@ -111,7 +122,7 @@ impl World {
             What::Region => {
                 let region = self.region(&order.name)?;
                 // The gateway dies first, or it would see its replicas die one by one.
-                if order.act == Act::Kill {
+                if matches!(order.act, Act::Kill | Act::Stop) {
                     self.gateway_act(region, order.act).await?;
                 }
                 for replica in 0..self.regions[region].replicas.len() {
@@ -145,10 +156,12 @@ impl World {
         nth: usize,
         act: Act,
     ) -> Result<()> {
-        let seed = region as u32 * options.replicas + nth as u32;
         let (fleet, maker) = (&self.fleet, &self.maker);
         let replica = &mut self.regions[region].replicas[nth];
-        if let Some(mut process) = replica.process.take_if(|_| act != Act::Revive) {
+        if signalled(replica.process.as_mut(), act) {
+            return Ok(());
+        }
+        if let Some(mut process) = replica.process.take() {
             replica.restarts += 1;
             match act {
                 Act::Kill => return process.kill().await,
@@ -158,7 +171,7 @@ impl World {
         if act != Act::Kill && replica.process.is_none() {
             let port = replica.url.rsplit(':').next().and_then(|port| port.parse().ok());
             let port = port.unwrap_or(0);
-            let start = || maker.replica(fleet, options, &replica.name, seed, port);
+            let start = || maker.replica(fleet, options, &replica.name, port);
             replica.process = Some(again(start).await?);
         }
         Ok(())
@@ -166,7 +179,13 @@ impl World {
 
     async fn gateway_act(&mut self, region: usize, act: Act) -> Result<()> {
         let there: &mut Region = &mut self.regions[region];
-        if let Some(mut gateway) = there.gateway.take_if(|_| act != Act::Revive) {
+        if act == Act::Edit {
+            return there.edit(&self.fleet);
+        }
+        if signalled(there.gateway.as_mut().map(|gateway| &mut gateway.process), act) {
+            return Ok(());
+        }
+        if let Some(mut gateway) = there.gateway.take() {
             there.restarts += 1;
             match act {
                 Act::Kill => return gateway.process.kill().await,
@@ -185,7 +204,10 @@ impl World {
         let Some((at, certificates)) = self.control_at.clone() else {
             return Err(unknown("control", ["a fleet of several regions"]));
         };
-        if let Some(mut control) = self.control.take_if(|_| act != Act::Revive) {
+        if signalled(self.control.as_mut().map(|control| &mut control.process), act) {
+            return Ok(());
+        }
+        if let Some(mut control) = self.control.take() {
             match act {
                 Act::Kill => return control.process.kill().await,
                 _ => end(&mut control.process).await?,
@@ -213,6 +235,34 @@ impl World {
     }
 }
 
+impl Order {
+    /// Whether such a thing can be done to such a thing.
+    fn makes_sense(&self) -> bool {
+        match self.act {
+            Act::Kill | Act::Revive => true,
+            Act::Cut | Act::Slow => self.what == What::Link,
+            Act::Restart | Act::Stop | Act::End | Act::Reload => self.what != What::Link,
+            Act::Edit => self.what == What::Gateway,
+        }
+    }
+}
+
+/// Does what a signal alone does; false where the process is to end, or another one to start.
+fn signalled(process: Option<&mut Process>, act: Act) -> bool {
+    match (act, process) {
+        (Act::Stop, Some(process)) => process.stop(),
+        (Act::End, Some(process)) => process.terminate(),
+        (Act::Reload, Some(process)) => process.hang_up(),
+        (Act::Revive, Some(process)) => {
+            process.go_on();
+            return !process.is_ending();
+        }
+        (Act::Stop | Act::End | Act::Reload, None) => {}
+        _ => return false,
+    }
+    true
+}
+
 fn set_link(act: Act, from: &str, to: &str) -> SetLink {
     let state = |state| SetLink { state: Some(state), ..SetLink::default() };
     let usual = known_delay(from, to).unwrap_or(Span::millis(0));
@@ -228,7 +278,7 @@ fn set_link(act: Act, from: &str, to: &str) -> SetLink {
                 rate: Some(Rate(NonZeroU64::new(rate))),
             }
         }
-        Act::Revive | Act::Restart => SetLink {
+        _ => SetLink {
             state: Some(LinkState::Up),
             delay: Some(usual),
             jitter: Some(Span::millis(0)),

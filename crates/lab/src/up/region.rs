@@ -24,6 +24,8 @@ pub(super) struct Region {
     pub(super) spec: Option<GatewaySpec>,
     /// How often the gateway was killed or told to end.
     pub(super) restarts: u32,
+    /// How often its file was changed.
+    pub(super) edits: u32,
 }
 
 /// A replica, dead or alive.
@@ -35,6 +37,13 @@ pub(super) struct Replica {
     pub(super) process: Option<Process>,
     /// How often it was killed or told to end.
     pub(super) restarts: u32,
+}
+
+impl Replica {
+    /// Whether it runs and is not suspended.
+    pub(super) fn answers(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| !process.is_stopped())
+    }
 }
 
 impl Region {
@@ -51,13 +60,12 @@ impl Region {
                 1 => format!("engine-{n}"),
                 _ => format!("{}-engine-{n}", options.regions[region]),
             };
-            let seed = region as u32 * options.replicas + n;
-            let process = maker.replica(fleet, options, &name, seed, 0).await?;
+            let process = maker.replica(fleet, options, &name, 0).await?;
             let url = process.said(0).to_owned();
             replicas.push(Replica { name, url, process: Some(process), restarts: 0 });
         }
         let name = options.regions[region].clone();
-        Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0 })
+        Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })
     }
 
     /// The gateway's name, which its certificate says too.
@@ -123,9 +131,26 @@ impl Region {
         Ok(())
     }
 
-    /// The gateway's status; none while it is dead.
+    /// The gateway; none while it is dead or suspended.
+    pub(super) fn answering(&self) -> Option<&Gateway> {
+        self.gateway.as_ref().filter(|gateway| !gateway.process.is_stopped())
+    }
+
+    /// Changes the gateway's file in a way that changes nothing for its clients: another tenant, and
+    /// a rule for it, come or go.
+    pub(super) fn edit(&mut self, fleet: &Fleet) -> Result<()> {
+        let Some(spec) = &mut self.spec else { return Ok(()) };
+        self.edits += 1;
+        spec.further = match spec.further.contains(tenants::HEAD) {
+            true => tenants::config(self.edits),
+            false => format!("# edited {} times\n", self.edits),
+        };
+        fleet.gateway_file(&Region::gateway_name(&self.name), spec).map(drop)
+    }
+
+    /// The gateway's status; none while it is dead or suspended.
     pub(super) async fn status(&self, client: &Client) -> Result<Option<Status>> {
-        match &self.gateway {
+        match self.answering() {
             Some(gateway) => {
                 client.json(&format!("{}/admin/status", gateway.admin)).await.map(Some)
             }
@@ -143,16 +168,16 @@ impl Region {
         }
     }
 
-    /// The names of what is dead.
+    /// The names of what is dead or suspended.
     fn dead(&self) -> Vec<String> {
-        let replicas = self.replicas.iter().filter(|r| r.process.is_none()).map(|r| r.name.clone());
-        let gateway = (self.gateway.is_none() && self.spec.is_some())
+        let replicas = self.replicas.iter().filter(|r| !r.answers()).map(|r| r.name.clone());
+        let gateway = (self.answering().is_none() && self.spec.is_some())
             .then(|| Region::gateway_name(&self.name));
         replicas.chain(gateway).collect()
     }
 
     /// Whether everything that is to live still does.
-    pub(super) fn nobody_died(&mut self) -> std::result::Result<(), String> {
+    pub(super) fn none_died(&mut self) -> std::result::Result<(), String> {
         let load = self.load.as_mut().map(|load| &mut load.process);
         let gateway = self.gateway.as_mut().map(|gateway| &mut gateway.process);
         let replicas = self.replicas.iter_mut().filter_map(|r| r.process.as_mut());
@@ -187,9 +212,9 @@ impl Region {
     }
 }
 
-/// An error when the process has ended.
+/// An error when the process has ended without being told to.
 pub(super) fn still_runs(process: &mut Process) -> std::result::Result<(), String> {
-    match process.ended() {
+    match process.ended().filter(|_| !process.is_ending()) {
         None => Ok(()),
         Some(status) => {
             let (name, log) = (process.name(), process.log_tail());

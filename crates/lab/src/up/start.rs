@@ -25,13 +25,13 @@ impl Maker {
         Ok(Maker::LlamaCpp(llamacpp::install(&home).await?))
     }
 
-    /// Starts one replica on this port, 0 for any.
+    /// Starts one replica on this port, 0 for any. All replicas are of one model: each of them gives
+    /// the same answer to a prompt.
     pub(super) async fn replica(
         &self,
         fleet: &Fleet,
         options: &Options,
         name: &str,
-        nth: u32,
         port: u16,
     ) -> Result<Process> {
         match self {
@@ -39,7 +39,8 @@ impl Maker {
                 let spec = EngineSpec {
                     listen: format!("127.0.0.1:{port}"),
                     time_scale: options.time_scale,
-                    seed: options.seed + u64::from(nth),
+                    seed: options.seed,
+                    args: if options.log_requests { vec!["--log-requests".into()] } else { vec![] },
                     ..EngineSpec::default()
                 };
                 fleet.engine(name, &spec).await

@@ -57,7 +57,7 @@ impl World {
     pub(super) async fn state(&self, elapsed: Duration, options: &Options, seen: &[Seen]) -> Bytes {
         let mut regions = Vec::new();
         for (region, seen) in self.regions.iter().zip(seen) {
-            let replica = |r: &'_ super::region::Replica| r.process.is_some();
+            let replica = super::region::Replica::answers;
             regions.push(OfRegion {
                 name: &region.name,
                 status: seen.status.as_ref(),
@@ -85,7 +85,7 @@ impl World {
 
     /// The newest decisions; none of a gateway that does not answer.
     async fn decisions(&self, region: &super::region::Region) -> Vec<Decided> {
-        let Some(gateway) = &region.gateway else { return Vec::new() };
+        let Some(gateway) = region.answering() else { return Vec::new() };
         let url = format!("{}/admin/decisions?last={DECISIONS}", gateway.admin);
         self.client.json(&url).await.unwrap_or_default()
     }

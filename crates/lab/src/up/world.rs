@@ -184,7 +184,7 @@ impl World {
             if let Some(asked) = asked {
                 self.order(options, start.elapsed(), asked).await;
             }
-            self.nobody_died()?;
+            self.none_died()?;
             let (elapsed, seen) = (start.elapsed(), self.look().await);
             self.watched = elapsed;
             let state = self.state(elapsed, options, &seen).await;
@@ -203,11 +203,21 @@ impl World {
         let _ = told.send(outcome);
     }
 
-    pub(super) fn nobody_died(&mut self) -> std::result::Result<(), String> {
+    pub(super) fn none_died(&mut self) -> std::result::Result<(), String> {
         for region in &mut self.regions {
-            region.nobody_died()?;
+            region.none_died()?;
         }
         self.shared().into_iter().try_for_each(still_runs)
+    }
+
+    /// Lets everything that is suspended go on: what is asked of it next it is to answer.
+    pub(super) fn go_on(&mut self) {
+        for region in &mut self.regions {
+            let gateway = region.gateway.as_mut().map(|gateway| &mut gateway.process);
+            let replicas = region.replicas.iter_mut().filter_map(|r| r.process.as_mut());
+            replicas.chain(gateway).filter(|p| p.is_stopped()).for_each(Process::go_on);
+        }
+        self.shared().into_iter().filter(|p| p.is_stopped()).for_each(Process::go_on);
     }
 
     /// The processes that belong to no region.
@@ -219,7 +229,7 @@ impl World {
 
     /// Asks the loads to end, and waits until their requests in flight have.
     pub(super) async fn stop_loads(&mut self, faults: &mut Vec<String>) -> Vec<Option<Report>> {
-        for load in self.regions.iter().filter_map(|region| region.load.as_ref()) {
+        for load in self.regions.iter_mut().filter_map(|region| region.load.as_mut()) {
             load.process.terminate();
         }
         let mut reports = Vec::new();
@@ -240,8 +250,7 @@ impl World {
     /// because a counter is on its way. What differs at the end of a bounded wait, differs.
     pub(super) async fn settle(&self, reports: &[Option<Report>]) -> Result<(Vec<Seen>, Counts)> {
         let replicas = self.regions.iter().flat_map(|region| &region.replicas);
-        let urls: Vec<&str> =
-            replicas.filter(|r| r.process.is_some()).map(|r| r.url.as_str()).collect();
+        let urls: Vec<&str> = replicas.filter(|r| r.answers()).map(|r| r.url.as_str()).collect();
         let client = super::verdict::clients(reports);
         let give_up = Instant::now() + DRAIN;
         let mut idle_since = None;
@@ -277,9 +286,14 @@ impl World {
     }
 }
 
-/// Tells a program to end, and waits until it has, in good order.
+/// Tells a program to end, and waits until it has, in good order. A suspended one goes on for that.
 pub(super) async fn end(process: &mut Process) -> Result<()> {
-    process.terminate();
+    if !process.is_ending() {
+        process.terminate();
+    }
+    if process.is_stopped() {
+        process.go_on();
+    }
     let status = process.wait(DRAIN).await?;
     if status.success() {
         return Ok(());

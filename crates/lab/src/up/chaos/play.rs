@@ -8,6 +8,7 @@ use super::super::faults::{Act, Order, What};
 use super::super::world::World;
 use super::super::{DRAIN, Demand, Options as Up, verdict};
 use super::books::{Books, Parties};
+use super::left;
 use super::pulse::{Course, Pulse};
 use super::scenario::{Deed, Scenario, Step};
 use super::{CALM, Options};
@@ -43,6 +44,7 @@ pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options)
         Ok(healed) => healed,
         Err(fault) => {
             faults.push(fault);
+            world.go_on();
             Instant::now()
         }
     };
@@ -70,27 +72,41 @@ async fn break_and_mend(
     let start = Instant::now();
     for step in steps {
         tokio::time::sleep_until(start + step.at).await;
-        let late = start.elapsed().as_secs_f64();
-        match &step.deed {
-            Deed::Order(order) => {
-                println!("   {late:>5.1} s  {order}");
-                world.obey(up, order).await.map_err(|error| format!("{order}: {error}"))?;
-            }
-            Deed::Clock { of, by } => {
-                println!("   {late:>5.1} s  the clock of {of} set to {by:+} s");
-                world.fleet.set_clock(of, *by).map_err(|error| error.to_string())?;
-            }
-        }
-        world.nobody_died()?;
+        perform(world, up, start, &step.deed).await?;
     }
     let healed = Instant::now();
     world.all_up().await.map_err(|error| format!("not as it was before: {error}"))?;
-    world.nobody_died()?;
+    world.none_died()?;
     Ok(healed)
 }
 
+/// Carries a step out.
+pub(super) async fn perform(
+    world: &mut World,
+    up: &Up,
+    start: Instant,
+    deed: &Deed,
+) -> std::result::Result<(), String> {
+    let late = start.elapsed().as_secs_f64();
+    match deed {
+        Deed::Order(order) => {
+            println!("   {late:>6.1} s  {order}");
+            world.obey(up, order).await.map_err(|error| format!("{order}: {error}"))?;
+        }
+        Deed::Clock { of, by } => {
+            println!("   {late:>6.1} s  the clock of {of} set to {by:+} s");
+            world.fleet.set_clock(of, *by).map_err(|error| error.to_string())?;
+        }
+        Deed::Left { what, name } => {
+            left::wait(world, *what, name).await?;
+            println!("   {:>6.1} s  no gateway waits for {name}", start.elapsed().as_secs_f64());
+        }
+    }
+    world.none_died()
+}
+
 /// Waits until nothing is under way anywhere; what still is after a long time never ends.
-async fn at_rest(world: &World, faults: &mut Vec<String>) -> Result<Parties> {
+pub(super) async fn at_rest(world: &World, faults: &mut Vec<String>) -> Result<Parties> {
     let give_up = Instant::now() + DRAIN / 2;
     loop {
         let parties = look(world).await?;
@@ -117,8 +133,13 @@ async fn look(world: &World) -> Result<Parties> {
     Ok(Parties { gateways: world.look().await, engines })
 }
 
-/// Whether an order touches a link, which lets two gateways count differently.
+/// Whether an order touches a link, or suspends a gateway, which lets two gateways count differently:
+/// the one gives up before the other reads.
 pub(super) fn touches_links(steps: &[Step]) -> bool {
-    let of_link = |step: &Step| matches!(&step.deed, Deed::Order(Order { what: What::Link, act, .. }) if *act != Act::Slow);
-    steps.iter().any(of_link)
+    let touches = |step: &Step| match &step.deed {
+        Deed::Order(Order { what: What::Link, act, .. }) => *act != Act::Slow,
+        Deed::Order(Order { what: What::Gateway | What::Region, act, .. }) => *act == Act::Stop,
+        _ => false,
+    };
+    steps.iter().any(touches)
 }

@@ -1,0 +1,145 @@
+//! Faults by chance, for as long as asked: every few seconds something is killed, suspended,
+//! restarted, reloaded, cut off or slowed down, while clients compare every answer with the one that
+//! their prompt has, and a tenant is served in one region alone.
+//!
+//! Half of the time broken streams go on elsewhere (`resume`), half of the time they end with an
+//! error. What must never be: a request without an answer, a stream that ends without saying so, a
+//! piece of an answer twice or of another one, an answer where a rule forbids it, a final refusal
+//! while a permitted replica lives.
+
+mod account;
+mod answers;
+mod clients;
+mod draw;
+
+use std::time::{Duration, Instant};
+
+use meridian_base::{Rng, mix};
+
+use super::super::faults::Order;
+use super::super::world::World;
+use super::super::{Demand, Options as Up, arrange, tenants};
+use super::play::{at_rest, perform};
+use super::scenario::Deed;
+use super::{CALM, Options, RANDOM};
+use crate::{EngineSpec, Process, Result};
+use account::{Fault, Half, Taken};
+use clients::Crowd;
+use draw::Drawn;
+
+/// The engine with the right answers is this many times as fast as the others.
+const REFERENCE_SPEED: f64 = 1000.0;
+
+/// Plays both halves and prints what came of them; returns what was found wrong, a sentence each.
+pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
+    let (seconds, seed) = (options.length.as_secs(), options.seed);
+    let again = format!("meridian chaos {RANDOM} --for {seconds}s --seed {seed}");
+    println!("\n== {RANDOM}: a fault every few seconds, every answer compared\n   again: {again}");
+    let (mut halves, mut wrong) = (Vec::new(), Vec::new());
+    // Which comes first is the seed's: a short run that is cut short has either.
+    let first = options.seed % 2 == 0;
+    for resume in [first, !first] {
+        println!("   -- streams that break {}", if resume { "go on" } else { "end" });
+        let mut faults = Vec::new();
+        match half(options, resume, &mut faults).await {
+            Ok(half) => {
+                half.judge(&mut faults);
+                halves.push(half);
+            }
+            Err(error) => faults.push(error.to_string()),
+        }
+        for fault in &faults {
+            println!("   WRONG: {fault}");
+        }
+        wrong.extend(faults.into_iter().map(|fault| format!("{again}: {fault}")));
+    }
+    println!("{}\n{}", account::faults(&halves), account::requests(&halves));
+    Ok(wrong)
+}
+
+/// A fleet of its own, from start to end.
+async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Result<Half> {
+    let up = Up {
+        regions: ["us", "eu", "asia"].map(str::to_owned).into(),
+        demand: Demand::None,
+        seed: options.seed,
+        binary: options.binary.clone(),
+        resume,
+        log_requests: true,
+        ..Up::default()
+    };
+    let mut world = World::start(&up).await?;
+    let reference = reference(&world, &up).await?;
+    let regions = world.regions.iter().enumerate();
+    let addresses = |at| arrange::addresses(&world.regions, world.distance.as_ref(), at);
+    let regions = regions.map(|(at, region)| (region.name.clone(), addresses(at))).collect();
+    let seed = mix(options.seed, u64::from(resume));
+    let crowd = Crowd::start(regions, reference.said(0), seed);
+    tokio::time::sleep(CALM).await;
+    let drawn = draw::faults(options.length.as_secs_f64() / 2.0, &mut Rng::new(seed));
+    let mut played = Vec::new();
+    let healed = play(&mut world, &up, &drawn, &mut played).await;
+    if let Err(fault) = healed {
+        faults.push(fault);
+        world.go_on();
+    } else if let Err(error) = world.all_up().await {
+        faults.push(format!("not as it was before: {error}"));
+    }
+    tokio::time::sleep(CALM).await;
+    let records = crowd.end().await;
+    let parties = at_rest(&world, faults).await?;
+    for seen in parties.gateways.iter().filter_map(|seen| seen.status.as_ref()) {
+        let breaches = seen.residency.as_ref().map_or(0, |residency| residency.breaches);
+        if breaches > 0 {
+            faults.push(format!("the gateway of {} counts {breaches} breaches", seen.region));
+        }
+    }
+    world.drain(faults).await;
+    let mut engines = Taken::default();
+    for region in &world.regions {
+        for replica in &region.replicas {
+            let log = world.fleet.dir().join(format!("{}.log", replica.name));
+            engines.read(&log, region.name == tenants::REGION);
+        }
+    }
+    if !faults.is_empty() {
+        world.fleet.keep_logs();
+        faults.push(format!("the logs are in {}", world.fleet.dir().display()));
+    }
+    Ok(Half { resume, records, faults: played, engines })
+}
+
+/// Orders all faults and their mendings, each at its time.
+async fn play(
+    world: &mut World,
+    up: &Up,
+    drawn: &[Drawn],
+    played: &mut Vec<Fault>,
+) -> std::result::Result<(), String> {
+    let each = |(fault, drawn): (usize, &Drawn)| {
+        let last = drawn.orders.len() - 1;
+        let one = |(nth, (at, order)): (usize, &(Duration, Order))| {
+            (*at, fault, nth == last, order.clone())
+        };
+        drawn.orders.iter().enumerate().map(one).collect::<Vec<_>>()
+    };
+    let mut orders: Vec<_> = drawn.iter().enumerate().flat_map(each).collect();
+    orders.sort_by_key(|(at, ..)| *at);
+    let start = tokio::time::Instant::now();
+    let mut begun: Vec<Option<Instant>> = vec![None; drawn.len()];
+    for (at, fault, last, order) in orders {
+        tokio::time::sleep_until(start + at).await;
+        let from = *begun[fault].get_or_insert_with(Instant::now);
+        perform(world, up, start, &Deed::Order(order)).await?;
+        if last {
+            played.push(Fault { kind: drawn[fault].kind, from, mended: Instant::now() });
+        }
+    }
+    Ok(())
+}
+
+/// An engine that no gateway knows: what it says to a prompt all others say too.
+async fn reference(world: &World, up: &Up) -> Result<Process> {
+    let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
+    world.fleet.engine("reference", &spec).await
+}

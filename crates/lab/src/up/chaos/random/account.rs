@@ -1,0 +1,197 @@
+//! What a run of faults by chance came to: how requests ended, how soon TTFT was what it was, and what
+//! is wrong with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::answers::End;
+use super::clients::Record;
+use super::draw::Kind;
+use crate::page::table;
+
+/// TTFT is back when the P90 of so many requests in a row is at most `BACK` times the calm one.
+const IN_A_ROW: usize = 20;
+const BACK: f64 = 1.5;
+
+/// When a fault began and when it was mended.
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    pub(super) from: Instant,
+    pub(super) mended: Instant,
+}
+
+/// One half of a run.
+pub(super) struct Half {
+    pub(super) resume: bool,
+    pub(super) records: Vec<Record>,
+    pub(super) faults: Vec<Fault>,
+    /// By the engines' own records: requests of the kept tenant that engines elsewhere took, and
+    /// requests of clients that engines took at all.
+    pub(super) engines: Taken,
+}
+
+/// What engines noted.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) all: u64,
+    pub(super) forbidden: Vec<String>,
+}
+
+impl Taken {
+    /// Reads an engine's log.
+    pub(super) fn read(&mut self, log: &Path, permitted: bool) {
+        let text = std::fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        for id in text.lines().filter_map(|line| line.strip_prefix("received request ")) {
+            self.all += 1;
+            if id.starts_with("kept-") && !permitted {
+                self.forbidden.push(id.to_owned());
+            }
+        }
+    }
+}
+
+impl Half {
+    fn count(&self, of: impl Fn(&Record) -> bool) -> u64 {
+        self.records.iter().filter(|record| of(record)).count() as u64
+    }
+
+    /// What is wrong, a sentence each.
+    pub(super) fn judge(&self, faults: &mut Vec<String>) {
+        let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for record in &self.records {
+            if let Some(why) = self.wrong(record) {
+                wrong.entry(why).or_default().push(&record.id);
+            }
+        }
+        for (why, ids) in wrong {
+            let shown = ids[..ids.len().min(5)].join(", ");
+            faults.push(format!("{} requests {why}: {shown}", ids.len()));
+        }
+        for id in &self.engines.forbidden {
+            faults.push(format!("{id} reached an engine where its rule forbids it"));
+        }
+        if self.count(|record| record.end == End::Whole) == 0 || self.engines.all == 0 {
+            faults.push("no request was answered: there was nothing to see".into());
+        }
+    }
+
+    fn wrong(&self, record: &Record) -> Option<String> {
+        let why = match &record.end {
+            End::Whole | End::Broken => return None,
+            End::Hung if self.excuses_silence(record) => return None,
+            End::Hung => "fell silent while every gateway ran and no link was cut",
+            End::Silent => "ended without end mark and without error",
+            End::MixedUp => "got another text than their prompt has",
+            End::Doubled => "got more than their answer",
+            End::Lost => "were never answered",
+            End::Denied => "got 403 while a permitted replica lived",
+            End::Forbidden => "were answered where their rule forbids it",
+            End::Odd(what) => return Some(format!("got {what}")),
+        };
+        Some(why.to_owned())
+    }
+
+    /// Whether a gateway that brought it may have been suspended, or a link on its way cut.
+    fn excuses_silence(&self, record: &Record) -> bool {
+        let excuse = |fault: &&Fault| {
+            matches!(
+                fault.kind,
+                Kind::GatewayStopped | Kind::GatewayEnded | Kind::LinkCut | Kind::WayCut
+            )
+        };
+        let mut faults = self.faults.iter().filter(excuse);
+        faults.any(|fault| fault.from <= record.ended && record.sent <= fault.mended)
+    }
+
+    /// P90 of TTFT before the first fault.
+    fn calm(&self) -> Option<Duration> {
+        let first = self.faults.first()?.from;
+        p90(self.records.iter().filter(|record| record.sent < first))
+    }
+
+    /// From each mending until the P90 is what it was; none where that was not seen.
+    fn backs(&self) -> Vec<(Kind, Option<Duration>)> {
+        let Some(calm) = self.calm() else { return Vec::new() };
+        let mut sent: Vec<&Record> = self.records.iter().filter(|r| r.ttft.is_some()).collect();
+        sent.sort_by_key(|record| record.sent);
+        let back = |fault: &Fault| {
+            let from = sent.partition_point(|record| record.sent < fault.mended);
+            let good = |row: &&[&Record]| {
+                p90(row.iter().copied()).is_some_and(|p90| p90 <= calm.mul_f64(BACK))
+            };
+            let row = sent[from..].windows(IN_A_ROW).find(good)?;
+            Some(row[0].sent - fault.mended)
+        };
+        self.faults.iter().map(|fault| (fault.kind, back(fault))).collect()
+    }
+}
+
+fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
+    let mut times: Vec<Duration> = records.filter_map(|record| record.ttft).collect();
+    times.sort();
+    times.get(times.len().saturating_sub(1) * 9 / 10).copied()
+}
+
+/// The faults by kind, and how soon TTFT was back after each.
+pub(super) fn faults(halves: &[Half]) -> String {
+    let mut kinds: BTreeMap<Kind, Vec<Option<Duration>>> = BTreeMap::new();
+    for (kind, back) in halves.iter().flat_map(Half::backs) {
+        kinds.entry(kind).or_default().push(back);
+    }
+    let seconds = |back: Option<&Duration>| match back {
+        Some(back) => format!("{:.1} s", back.as_secs_f64()),
+        None => "-".to_owned(),
+    };
+    let mut shown = table(&["fault", "times", "TTFT P90 back: median", "longest", "not seen"]);
+    let mut all = 0;
+    for (kind, backs) in &kinds {
+        let mut seen: Vec<Duration> = backs.iter().flatten().copied().collect();
+        seen.sort();
+        all += backs.len();
+        shown.add_row([
+            kind.name().to_owned(),
+            backs.len().to_string(),
+            seconds(seen.get(seen.len() / 2)),
+            seconds(seen.last()),
+            (backs.len() - seen.len()).to_string(),
+        ]);
+    }
+    format!("{shown}\n   {all} faults; TTFT by the wall clock")
+}
+
+/// How requests ended, with and without resume, of each tenant.
+pub(super) fn requests(halves: &[Half]) -> String {
+    let mut shown = table(&[
+        "resume",
+        "tenant",
+        "sent",
+        "whole",
+        "broken off",
+        "hung up",
+        "wrong",
+        "moved",
+        "refused",
+    ]);
+    for half in halves {
+        for (tenant, kept) in [("anywhere", false), ("eu alone", true)] {
+            let of = |end: &End| half.count(|r| r.kept == kept && r.end == *end);
+            let sum = |of: fn(&Record) -> u32| -> u32 {
+                half.records.iter().filter(|r| r.kept == kept).map(of).sum()
+            };
+            shown.add_row([
+                if half.resume { "on" } else { "off" }.to_owned(),
+                tenant.to_owned(),
+                half.count(|r| r.kept == kept).to_string(),
+                of(&End::Whole).to_string(),
+                of(&End::Broken).to_string(),
+                of(&End::Hung).to_string(),
+                half.count(|r| r.kept == kept && half.wrong(r).is_some()).to_string(),
+                sum(|r| r.moved).to_string(),
+                sum(|r| r.refused).to_string(),
+            ]);
+        }
+    }
+    shown.to_string()
+}

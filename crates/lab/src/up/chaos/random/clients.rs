@@ -1,0 +1,211 @@
+//! Clients that know which answer they must get: they ask one thing after the other, at the gateway
+//! of their region, and where that does not answer at the next nearest.
+//!
+//! They are as patient as an SDK: a refusal that asks to come back (429, 5xx) and a connection that
+//! fails before an answer begins are tried again; an answer that breaks off is not.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use meridian_base::Rng;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::super::super::tenants;
+use super::answers::{self, End, Read};
+use crate::{Client, Error, Result, Stream};
+
+/// Of each region: clients of the free tenant, and of the one whose requests stay in one region.
+const CLIENTS: [usize; 2] = [3, 2];
+/// A gateway that says nothing for so long is left.
+const HEAD: Duration = Duration::from_secs(6);
+/// A request that was not answered after so long is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two tries.
+const REST: Duration = Duration::from_millis(300);
+/// How long a client stays away from a gateway that failed it.
+const AWAY: Duration = Duration::from_secs(4);
+/// The longest that a client thinks between two requests.
+const THINK_MS: usize = 400;
+/// The fewest and the most tokens of an answer.
+const TOKENS: [usize; 2] = [8, 40];
+
+/// How one request went.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    /// What the engines saw it as.
+    pub(super) id: String,
+    /// Its tenant's requests stay in one region.
+    pub(super) kept: bool,
+    pub(super) sent: Instant,
+    pub(super) ended: Instant,
+    /// From the first try to the first piece; of streams alone.
+    pub(super) ttft: Option<Duration>,
+    /// Tries that brought no answer.
+    pub(super) moved: u32,
+    /// Of them, refusals.
+    pub(super) refused: u32,
+    pub(super) end: End,
+}
+
+/// All clients of a run.
+pub(super) struct Crowd {
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+    records: Arc<Mutex<Vec<Record>>>,
+}
+
+struct One {
+    name: String,
+    kept: bool,
+    /// Gateways, the nearest first.
+    gateways: Vec<String>,
+    /// Where the right answers come from.
+    reference: String,
+    client: Client,
+    rng: Rng,
+    /// It asks elsewhere until then.
+    away: Option<(usize, Instant)>,
+}
+
+impl Crowd {
+    /// Starts the clients of regions given by name and by their gateways' addresses, nearest first.
+    pub(super) fn start(regions: Vec<(String, Vec<String>)>, reference: &str, seed: u64) -> Crowd {
+        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+        let records = Arc::new(Mutex::new(Vec::new()));
+        let mut number = 0;
+        for (region, gateways) in regions {
+            for (kept, count) in [(false, CLIENTS[0]), (true, CLIENTS[1])] {
+                for nth in 0..count {
+                    number += 1;
+                    let tenant = if kept { "kept" } else { "free" };
+                    let one = One {
+                        name: format!("{tenant}-{region}-{nth}"),
+                        kept,
+                        gateways: gateways.clone(),
+                        reference: reference.to_owned(),
+                        client: Client::keeping(),
+                        rng: Rng::new(seed).fork(number),
+                        away: None,
+                    };
+                    tasks.spawn(one.ask_until(stop.clone(), records.clone()));
+                }
+            }
+        }
+        Crowd { tasks, stop, records }
+    }
+
+    /// Lets every client end what it asks, and returns how all requests went.
+    pub(super) async fn end(mut self) -> Vec<Record> {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        let mut all = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *all)
+    }
+}
+
+impl One {
+    async fn ask_until(mut self, stop: CancellationToken, records: Arc<Mutex<Vec<Record>>>) {
+        let mut number = 0_u64;
+        while !stop.is_cancelled() {
+            number += 1;
+            let id = format!("{}-{number}", self.name);
+            // Without the right answer there is nothing to compare with.
+            let Ok((body, expected)) = self.prepare(&id).await else { continue };
+            let record = self.ask(id, &body, &expected).await;
+            records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+            let think = Duration::from_millis(self.rng.below(THINK_MS) as u64);
+            tokio::time::sleep(think).await;
+        }
+    }
+
+    /// A prompt with a marker of its own, and the answer that it has.
+    async fn prepare(&mut self, id: &str) -> Result<(Value, String)> {
+        let tokens = TOKENS[0] + self.rng.below(TOKENS[1] - TOKENS[0]);
+        let system = format!("You are the assistant of {}. ", &self.name[..4]).repeat(40);
+        let mut body = json!({
+            "model": "llama-3.1-8b",
+            "messages": [
+                {"role": "system", "content": system},
+                {"role": "user", "content": format!("marker {id}: what is this?")},
+            ],
+            "max_tokens": tokens,
+            "temperature": 0,
+        });
+        let url = format!("{}/v1/chat/completions", self.reference);
+        let answer = self.client.post(&url, body.to_string()).await?.value();
+        let expected = answer["choices"][0]["message"]["content"].as_str().map(str::to_owned);
+        let what = "no answer to compare with".to_owned();
+        let expected = expected.ok_or(Error::Answer { url, what })?;
+        body["stream"] = (self.rng.below(4) > 0).into();
+        Ok((body, expected))
+    }
+
+    async fn ask(&mut self, id: String, body: &Value, expected: &str) -> Record {
+        let (sent, stream) = (Instant::now(), body["stream"] == true);
+        let text = body.to_string();
+        let mut record = Record {
+            id,
+            kept: self.kept,
+            sent,
+            ended: sent,
+            ttft: None,
+            moved: 0,
+            refused: 0,
+            end: End::Lost,
+        };
+        while sent.elapsed() < PATIENCE {
+            let at = self.first() + record.moved as usize;
+            let at = at % self.gateways.len();
+            match self.send(&record.id, at, &text).await {
+                Some(answer) if matches!(answer.status, 429 | 500..=599) => record.refused += 1,
+                Some(answer) => {
+                    let read = self.read(answer, stream, expected).await;
+                    record.ttft = read.first.filter(|_| stream).map(|first| first - sent);
+                    record.end = read.end;
+                    break;
+                }
+                None => self.away = Some(((at + 1) % self.gateways.len(), Instant::now() + AWAY)),
+            }
+            record.moved += 1;
+            tokio::time::sleep(REST).await;
+        }
+        record.ended = Instant::now();
+        record
+    }
+
+    /// Where it asks first.
+    fn first(&self) -> usize {
+        self.away.filter(|(_, until)| *until > Instant::now()).map_or(0, |(at, _)| at)
+    }
+
+    async fn send(&self, id: &str, at: usize, body: &str) -> Option<Stream> {
+        let key = if self.kept { tenants::EU_ONLY } else { tenants::VISITORS };
+        let bearer = format!("Bearer {key}");
+        let headers = [("authorization", bearer.as_str()), ("x-request-id", id)];
+        let url = format!("{}/v1/chat/completions", self.gateways[at]);
+        let asked = self.client.open(&url, body.to_owned(), &headers);
+        tokio::time::timeout(HEAD, asked).await.ok()?.ok()
+    }
+
+    async fn read(&self, answer: Stream, stream: bool, expected: &str) -> Read {
+        let status = answer.status;
+        if status != 200 {
+            let end = match status {
+                403 => End::Denied,
+                _ => End::Odd(format!("status {status}")),
+            };
+            return Read { end, first: None };
+        }
+        let region = answer.header("x-meridian-region").unwrap_or_default().to_owned();
+        let mut read = match stream {
+            true => answers::events(answer, expected).await,
+            false => answers::whole(answer, expected).await,
+        };
+        if self.kept && region != tenants::REGION {
+            read.end = End::Forbidden;
+        }
+        read
+    }
+}
