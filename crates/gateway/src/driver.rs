@@ -6,7 +6,7 @@
 //! flight.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::{
@@ -16,6 +16,7 @@ use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::Clock;
+use crate::lock::{Mutex, MutexGuard};
 use crate::peers::Peers;
 
 /// What was decided about a request.
@@ -77,7 +78,7 @@ impl Driver {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("the machine does not panic")
+        self.inner.lock()
     }
 
     /// Hands an event in that is nobody's own.

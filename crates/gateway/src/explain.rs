@@ -1,7 +1,6 @@
 //! Why a request went where it did: the machine's decision in the words of the admin API.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
 
 use http::{HeaderValue, Response, StatusCode};
 use meridian_base::{PeerId, RequestId};
@@ -10,6 +9,7 @@ use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Tar
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
 use crate::body::Body;
+use crate::lock::Mutex;
 use crate::refuse::json;
 use crate::shared::Shared;
 
@@ -34,7 +34,7 @@ impl Explained {
         shared: &Shared,
     ) {
         if !residence.is_free() {
-            let mut rules = self.rules.lock().expect("no panic while held");
+            let mut rules = self.rules.lock();
             rules.insert(id, residence.clone());
             if rules.len() > MOST {
                 rules.pop_first();
@@ -43,7 +43,7 @@ impl Explained {
         if shown.to_str().ok().and_then(|s| shared.ids.parse(s)).is_some() {
             return;
         }
-        let mut ring = self.ids.lock().expect("no panic while held");
+        let mut ring = self.ids.lock();
         if ring.len() == MOST {
             ring.pop_front();
         }
@@ -52,14 +52,14 @@ impl Explained {
 
     /// The names of the residency rules that name a request.
     fn rules(&self, id: RequestId) -> Vec<String> {
-        let rules = self.rules.lock().expect("no panic while held");
+        let rules = self.rules.lock();
         let names = rules.get(&id).into_iter().flat_map(Residence::rules);
         names.map(|rule| rule.name.clone()).collect()
     }
 
     fn find(&self, shown: &str, shared: &Shared) -> Option<RequestId> {
         let hash = shared.hash(Some(shown.as_bytes()));
-        let ring = self.ids.lock().expect("no panic while held");
+        let ring = self.ids.lock();
         ring.iter().rev().find(|(h, _)| *h == hash).map(|(_, id)| *id)
     }
 }

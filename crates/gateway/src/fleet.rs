@@ -4,8 +4,8 @@
 //! lock for as long as it takes to clone an `Arc`.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -15,6 +15,7 @@ use meridian_routing::residency::Place;
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::RwLock;
 use crate::way::Way;
 
 /// One replica.
@@ -60,16 +61,16 @@ impl Member {
     }
 
     pub(crate) fn found(&self) -> Found {
-        self.found.read().expect("no panic while held").clone()
+        self.found.read().clone()
     }
 
     pub(crate) fn engine(&self) -> Option<EngineName> {
-        self.found.read().expect("no panic while held").engine
+        self.found.read().engine
     }
 
     /// Its model list; none before discovery.
     pub(crate) fn models_page(&self) -> Option<Bytes> {
-        let page = self.found.read().expect("no panic while held").page.clone();
+        let page = self.found.read().page.clone();
         (!page.is_empty()).then_some(page)
     }
 
@@ -132,7 +133,7 @@ impl Fleet {
     ) -> Result<Arc<Member>, JoinError> {
         let dial = authority(spec.url_from(&self.region))?;
         let authority = authority(&spec.url)?;
-        let mut inner = self.inner.write().expect("no panic while held");
+        let mut inner = self.inner.write();
         if inner.members.iter().flatten().any(|m| m.authority == authority) {
             return Err(JoinError::Twin(spec.url));
         }
@@ -174,7 +175,7 @@ impl Fleet {
 
     /// Takes a replica out.
     pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
-        let mut inner = self.inner.write().expect("no panic while held");
+        let mut inner = self.inner.write();
         let member = inner.members.get_mut(id.index())?.take()?;
         member.gone.cancel();
         self.changed();
@@ -187,7 +188,7 @@ impl Fleet {
 
     /// Notes what a replica turned out to be.
     pub(crate) fn found(&self, member: &Member, found: Found) {
-        *member.found.write().expect("no panic while held") = found;
+        *member.found.write() = found;
         self.changed();
     }
 
@@ -203,12 +204,12 @@ impl Fleet {
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
-        self.inner.read().expect("no panic while held").members.get(id.index())?.clone()
+        self.inner.read().members.get(id.index())?.clone()
     }
 
     /// The replica with this host and port.
     pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
-        let inner = self.inner.read().expect("no panic while held");
+        let inner = self.inner.read();
         inner.members.iter().flatten().find(|m| m.authority == authority).cloned()
     }
 
@@ -219,12 +220,12 @@ impl Fleet {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
-        self.inner.read().expect("no panic while held").members.iter().flatten().cloned().collect()
+        self.inner.read().members.iter().flatten().cloned().collect()
     }
 
     /// A model that is served now, for requests that name none.
     pub(crate) fn any_model(&self) -> Option<ModelId> {
-        let inner = self.inner.read().expect("no panic while held");
+        let inner = self.inner.read();
         let first = |m: &Arc<Member>| m.found().models.first().cloned();
         let name = inner.members.iter().flatten().find_map(first)?;
         inner.models.get(&name).copied()
@@ -232,19 +233,19 @@ impl Fleet {
 
     /// The id of a model that some replica serves or served.
     pub(crate) fn model(&self, name: &str) -> Option<ModelId> {
-        self.inner.read().expect("no panic while held").models.get(name).copied()
+        self.inner.read().models.get(name).copied()
     }
 
     /// The name of a model. Asked seldom: it is searched for.
     pub(crate) fn name(&self, id: ModelId) -> Option<String> {
-        let inner = self.inner.read().expect("no panic while held");
+        let inner = self.inner.read();
         inner.models.iter().find(|(_, model)| **model == id).map(|(name, _)| name.clone())
     }
 
     /// Gives a model that a replica serves, here or at a peer, its id. Names come from engines,
     /// never from requests, so they are few.
     pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
-        let mut inner = self.inner.write().expect("no panic while held");
+        let mut inner = self.inner.write();
         if let Some(id) = inner.models.get(name) {
             return Some(*id);
         }

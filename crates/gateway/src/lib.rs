@@ -20,6 +20,7 @@ mod explain;
 mod fleet;
 mod headers;
 mod limits;
+mod lock;
 mod metrics;
 mod opening;
 mod peers;

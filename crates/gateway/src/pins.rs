@@ -4,9 +4,10 @@
 //! table is full, the oldest answer of the tenant with the most answers is forgotten.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Mutex;
 
 use meridian_base::{PeerId, ReplicaId};
+
+use crate::lock::Mutex;
 
 /// Most answers remembered.
 const MOST: usize = 65_536;
@@ -64,7 +65,7 @@ impl Inner {
 impl Pins {
     /// The answer lives at `home`.
     pub(crate) fn set(&self, pin: ResponseKey, home: Home) {
-        let mut inner = self.0.lock().expect("no panic while held");
+        let mut inner = self.0.lock();
         if inner.homes.insert(pin, home).is_some() {
             return;
         }
@@ -78,13 +79,13 @@ impl Pins {
     }
 
     pub(crate) fn get(&self, pin: ResponseKey) -> Option<Home> {
-        self.0.lock().expect("no panic while held").homes.get(&pin).copied()
+        self.0.lock().homes.get(&pin).copied()
     }
 
     /// Nothing lives at `replica` any more. What lived there is remembered as gone, and a request
     /// that continues it is refused with that reason.
     pub(crate) fn forget(&self, replica: ReplicaId) {
-        let mut inner = self.0.lock().expect("no panic while held");
+        let mut inner = self.0.lock();
         let there = inner.homes.values_mut().filter(|home| **home == Home::At(replica));
         there.for_each(|home| *home = Home::Gone);
     }
@@ -128,7 +129,7 @@ mod tests {
         (0..10).for_each(|n| pins.set(pin(1, n), HOME));
         (0..2 * MOST as u64).for_each(|n| pins.set(pin(2, n), HOME));
         assert!((0..10).all(|n| pins.get(pin(1, n)) == Some(HOME)));
-        let inner = pins.0.lock().expect("no panic while held");
+        let inner = pins.0.lock();
         assert_eq!(inner.homes.len(), MOST);
         assert_eq!(inner.sizes, BTreeSet::from([(10, 1), (MOST - 10, 2)]));
         assert_eq!(inner.tenants.values().map(VecDeque::len).sum::<usize>(), MOST);

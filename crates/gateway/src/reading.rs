@@ -1,11 +1,11 @@
 //! How prompts are read and answers followed, as the policy in force asks for. The policy may change
 //! while requests come; one that is under way is read as the policy of its arrival asked.
 
-use std::sync::RwLock;
-
 use meridian_routing::Insert;
 use meridian_routing::policy::{Params, Spec};
 use meridian_wire::openai::Reading;
+
+use crate::lock::RwLock;
 
 #[derive(Debug)]
 pub(crate) struct ReadingNow {
@@ -44,7 +44,7 @@ impl ReadingNow {
 
     /// Another policy decides from now on.
     pub(crate) fn change(&self, policy: &Spec, params: &Params) {
-        *self.now.write().expect("no panic while held") = Asked::by(policy, params);
+        *self.now.write() = Asked::by(policy, params);
     }
 
     /// For a request, of `tenant` where tenants share nothing.
@@ -59,6 +59,6 @@ impl ReadingNow {
     }
 
     fn asked(&self) -> Asked {
-        *self.now.read().expect("no panic while held")
+        *self.now.read()
     }
 }

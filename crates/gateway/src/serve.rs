@@ -38,7 +38,7 @@ use crate::shared::{Ids, Ratios, Shared};
 use crate::sources::Source;
 use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, opening, peers, probe, registry, reload, sources};
+use crate::{admin, discover, lock, opening, peers, probe, registry, reload, sources};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,10 @@ pub async fn serve(
     registry::start(&shared, ready, &mut background);
     sources::start(&shared, &mut background);
     on_ready(ready);
-    accept(&shared, &workers, listener, shutdown).await;
+    tokio::select! {
+        () = accept(&shared, &workers, listener, shutdown) => {}
+        () = lock::abort_on_panic(&mut background) => {}
+    }
     let peers = async {
         if let Some(peers) = &shared.peers {
             peers.drain(shared.config.timeouts.drain.0).await;

@@ -13,7 +13,7 @@ mod file;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_routing::Input;
@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::discover;
 use crate::fleet::Member;
+use crate::lock::{Mutex, MutexGuard};
 use crate::shared::Shared;
 
 /// Between two looks at replicas that are to leave.
@@ -78,7 +79,7 @@ impl Source {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic while held")
+        self.state.lock()
     }
 
     pub(crate) fn status(&self) -> admin::Source {

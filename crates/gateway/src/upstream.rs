@@ -12,7 +12,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use tokio::runtime::Handle;
 
 use crate::body::Parts;
 use crate::error::AttemptError;
+use crate::lock::Mutex;
 use crate::tenants::API_KEY;
 
 /// A connection unused for this long is closed: below the 5 s after which uvicorn (vLLM, SGLang)
@@ -203,7 +204,7 @@ impl Upstream {
     }
 
     fn of<T>(&self, replica: &Authority, f: impl FnOnce(&mut Lines) -> T) -> T {
-        let mut lines = self.lines.lock().expect("no panic while held");
+        let mut lines = self.lines.lock();
         match lines.get_mut(replica) {
             Some(lines) => f(lines),
             None => f(lines.entry(replica.clone()).or_default()),

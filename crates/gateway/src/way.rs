@@ -5,9 +5,9 @@
 //! probes, which had neither to connect nor to wait behind anybody. What is near is said to be at no
 //! distance at all: there the noise of a busy machine would tell replicas apart that are alike.
 
-use std::sync::Mutex;
-
 use meridian_base::Duration;
+
+use crate::lock::Mutex;
 
 /// Shorter ways are none.
 const FAR: Duration = Duration::from_millis(10);
@@ -33,7 +33,7 @@ struct Seen {
 impl Way {
     /// Takes a probe that took so long; true when the way is another one than was told.
     pub(crate) fn probed(&self, took: Duration) -> bool {
-        let mut seen = self.0.lock().expect("no panic while held");
+        let mut seen = self.0.lock();
         seen.take(took);
         let Some(now) = seen.now() else { return false };
         let told = seen.told;
@@ -47,7 +47,7 @@ impl Way {
 
     /// The round trip as it was told last; zero where it is near.
     pub(crate) fn rtt(&self) -> Duration {
-        self.0.lock().expect("no panic while held").told
+        self.0.lock().told
     }
 }
 

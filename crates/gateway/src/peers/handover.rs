@@ -9,7 +9,6 @@
 //! Only peers whose prefix hashes compare take it in.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::uri::Authority;
@@ -17,6 +16,7 @@ use meridian_routing::{Holdings, Input};
 use meridian_wire::peer::{Identity, Tell, parts};
 use tokio::time::Instant;
 
+use crate::lock::{Mutex, MutexGuard};
 use crate::shared::Shared;
 
 /// For so long it is remembered what a replica held that has left.
@@ -37,7 +37,7 @@ struct Kept {
 
 impl Handover {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        let mut kept = self.0.lock().expect("no panic while held");
+        let mut kept = self.0.lock();
         while kept.front().is_some_and(|kept| kept.at.elapsed() > REMEMBERED) {
             kept.pop_front();
         }

@@ -8,7 +8,7 @@
 //! mean nothing (`peers.warm`). The kernel closes the window again on an idle connection unless
 //! `net.ipv4.tcp_slow_start_after_idle` is 0 (docs/regions.md).
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +25,7 @@ use super::link::Link;
 use super::session::{PAUSES, whole};
 use super::{PATIENCE, Peers};
 use crate::body::Parts;
+use crate::lock::{Mutex, MutexGuard};
 
 /// Bytes of one answer that may be under way before its client takes them.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -66,7 +67,7 @@ pub(super) enum LineError {
 
 impl Line {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no panic while held")
+        self.0.lock()
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -5,8 +5,8 @@
 //! again with its first answer. `session.rs` keeps the stream up on which it tells of itself,
 //! `line.rs` the connection over which requests go.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -25,6 +25,7 @@ use super::models::Models;
 use super::traffic::Tally;
 use super::{Peers, Tls, TlsError};
 use crate::driver::Driver;
+use crate::lock::{Mutex, MutexGuard};
 use crate::shared::Shared;
 
 /// One peer that is followed.
@@ -105,7 +106,7 @@ impl Link {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic while held")
+        self.state.lock()
     }
 
     /// Where its usable replicas stand, as it last told.
@@ -125,7 +126,7 @@ impl Link {
 
     /// Asks it what it knows of a replica, now or when it is connected.
     pub(super) fn ask(&self, replica: &Authority) {
-        let mut given = self.given.lock().expect("no panic while held");
+        let mut given = self.given.lock();
         if !given.contains(replica) {
             given.push(replica.clone());
         }
@@ -135,7 +136,7 @@ impl Link {
 
     /// Replicas that it was not asked about yet.
     pub(super) fn given(&self) -> Vec<Authority> {
-        std::mem::take(&mut *self.given.lock().expect("no panic while held"))
+        std::mem::take(&mut *self.given.lock())
     }
 
     /// Waits before it is dialled again, or until it dials here. Many gateways that lost one peer do

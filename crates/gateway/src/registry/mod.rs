@@ -20,7 +20,7 @@ mod wanted;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_base::{ReplicaId, Rng, keyed};
@@ -36,6 +36,7 @@ use self::apply::Ours;
 use self::ask::Lost;
 use self::kept::{Begun, ViewFile};
 use self::secured::Secured;
+use crate::lock::{Mutex, MutexGuard};
 use crate::peers::Peers;
 use crate::serve::Ready;
 use crate::shared::Shared;
@@ -134,7 +135,7 @@ impl Following {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic while held")
+        self.state.lock()
     }
 
     /// The replicas that the registry has a record of, by host and port.

@@ -348,7 +348,7 @@ async fn state_elsewhere_is_no_way_round() {
     let id = std::process::id();
     let file = std::env::temp_dir().join(format!("meridian-residency-state-{id}.yaml"));
     std::fs::write(&file, world.configs[0].print().unwrap()).unwrap();
-    let given = Given { config: world.configs[0].clone(), file: Some(file.clone()) };
+    let given = Given { file: Some(file.clone()), ..Given::from(world.configs[0].clone()) };
     let regions = [Region::start(given).await, Region::start(world.configs[1].clone()).await];
     regions[0].until("eu is known", |s| s.peers[0].state == "up" && s.peers[0].eligible > 0).await;
     world.replicas[0].then(Script::sse().event("data: {}\n\n").hang());

@@ -1,0 +1,137 @@
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use meridian_base::{ModelId, RequestId};
+use meridian_routing::{Config, Request, Routing, policy};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::driver::Driver;
+
+/// Says to a test that it is the child, and what it has to do.
+const CHILD: &str = "MERIDIAN_TEST_PANIC";
+/// This test's name, for a process that runs nothing else.
+const TEST: &str = "lock::tests::a_panic_while_held_ends_the_process";
+
+fn driver() -> Arc<Driver> {
+    let spec = policy::ALL.iter().find(|spec| spec.name == "round_robin").unwrap();
+    let (probes, _) = mpsc::unbounded_channel();
+    Arc::new(Driver::new(Routing::new(Config::new(spec), 1), probes, None))
+}
+
+fn request(id: u64) -> Request {
+    Request {
+        id: RequestId(id),
+        model: ModelId(0),
+        tenant: 0,
+        key: 0,
+        head: 0,
+        blocks: Vec::new(),
+        prompt_tokens: 1,
+        block_tokens: 16.0,
+        deadline: None,
+        pinned: None,
+        streams: false,
+        hops: 0,
+        peers: 0,
+        places: u64::MAX,
+        dry_run: false,
+    }
+}
+
+/// What the child does: a thread panics with a lock in its hands, and the process tells if it lives.
+fn misbehave(held: &str) {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let held = held.to_owned();
+    let thread = std::thread::spawn(move || match held.as_str() {
+        "machine" => {
+            let driver = driver();
+            let _inner = driver.lock();
+            panic!("in the machine");
+        }
+        "mutex" => {
+            let mutex = Mutex::new(7);
+            let _held = mutex.lock();
+            panic!("in a mutex");
+        }
+        "write" => {
+            let table = RwLock::new(7);
+            let _held = table.write();
+            panic!("in a table");
+        }
+        "read" => {
+            let table = RwLock::new(7);
+            let _held = table.read();
+            panic!("while reading");
+        }
+        "task" => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let mut background = JoinSet::new();
+                background.spawn(async {});
+                background.spawn(async { panic!("in a task") });
+                abort_on_panic(&mut background).await;
+            });
+        }
+        _ => {
+            let mutex = Mutex::new(7);
+            drop(mutex.lock());
+            panic!("with nothing held");
+        }
+    });
+    assert!(thread.join().is_err());
+    println!("the process lives on");
+}
+
+fn child(held: &str) -> Output {
+    let program = std::env::current_exe().expect("a test has a file");
+    let args = ["--exact", TEST, "--nocapture"];
+    Command::new(program).args(args).env(CHILD, held).output().expect("a child starts")
+}
+
+// A panic while the routing machine is locked ends the process at once, with a last line in its log
+// that says why; the same for every other lock of shared state, and for a panic in a task that the
+// gateway can't serve without. With nothing held, or while reading, it ends its thread alone. Shown by processes of their own, which are this very test.
+#[test]
+fn a_panic_while_held_ends_the_process() {
+    if let Ok(held) = std::env::var(CHILD) {
+        return misbehave(&held);
+    }
+    const ABORTED: Option<i32> = Some(6);
+    for (held, signal) in [
+        ("machine", ABORTED),
+        ("mutex", ABORTED),
+        ("write", ABORTED),
+        ("task", ABORTED),
+        ("read", None),
+        ("", None),
+    ] {
+        let ended = child(held);
+        let log = String::from_utf8_lossy(&ended.stderr);
+        let lives = String::from_utf8_lossy(&ended.stdout).contains("the process lives on");
+        assert_eq!((ended.status.signal(), lives), (signal, signal.is_none()), "{held}: {log}");
+        let last = log.lines().last().unwrap_or_default();
+        let says = last.contains("ERROR") && last.contains("the process ends");
+        assert_eq!(says, signal.is_some(), "{held}: {log}");
+    }
+}
+
+// A panic in the task of one request ends that request alone: it counts as cancelled, the machine
+// goes on, and the next request is decided as ever.
+#[tokio::test]
+async fn a_panic_in_a_request_ends_that_request() {
+    let driver = driver();
+    let one = driver.clone();
+    let panicked = tokio::spawn(async move {
+        let (_ticket, _verdict) = one.arrive(request(1));
+        panic!("in a handler");
+    });
+    assert!(panicked.await.is_err_and(|e| e.is_panic()));
+    let counts = driver.lock().requests;
+    assert_eq!((counts.accepted, counts.cancelled, counts.in_flight), (1, 1, 0));
+    let (ticket, _verdict) = driver.arrive(request(2));
+    assert_eq!(driver.lock().requests.in_flight, 1);
+    drop(ticket);
+    assert_eq!(driver.lock().requests.in_flight, 0);
+}
