@@ -15,6 +15,7 @@ use crate::access::Written;
 use crate::body::Body;
 use crate::discover;
 use crate::fleet::Member;
+use crate::front;
 use crate::refuse::{Refusal, json};
 use crate::shared::Shared;
 
@@ -40,7 +41,7 @@ async fn answered(
     // What probes ask tells nothing and changes nothing, whatever name they know this port by.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => return Ok(ready(shared)),
+        (&Method::GET, "/ready") => return Ok(front::ready(shared)),
         _ => {}
     }
     shared.access.now().guard.check(&method, request.headers(), false)?;
@@ -130,27 +131,6 @@ fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body
     discover::leave(shared, &member);
     tracing::info!(replica = %member.id, "replica removed");
     Ok(text(StatusCode::OK, "removed"))
-}
-
-fn ready(shared: &Shared) -> Response<Body> {
-    if shared.is_draining() {
-        return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
-    }
-    let now = shared.driver.clock.now();
-    let inner = shared.driver.lock();
-    let table = inner.routing.replicas();
-    let takes = |id: &ReplicaId| {
-        table.row(*id).closed.is_none()
-            && table.spec(*id).is_some_and(|spec| !spec.models.is_empty())
-            && table.status(*id, now).is_some_and(|s| s.state == State::Up)
-    };
-    match table.ids().iter().any(takes) {
-        true => text(StatusCode::OK, "ready"),
-        false => text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "no replica takes requests; GET /admin/replicas tells why",
-        ),
-    }
 }
 
 /// The status page.
@@ -255,7 +235,8 @@ fn to_json(value: &impl serde::Serialize) -> bytes::Bytes {
     serde_json::to_vec_pretty(value).expect("status types always serialize").into()
 }
 
-fn text(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
+/// A line of text.
+pub(crate) fn text(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::whole(body.into()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");

@@ -1,5 +1,7 @@
 //! Reads a request's body whole, within bounds: its size, the bytes of all bodies, and time.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -26,11 +28,7 @@ pub(crate) async fn collect(
     let patience: Duration = shared.config.timeouts.client.0;
     match tokio::time::timeout(patience, read(shared, headers, body)).await {
         Ok(result) => result,
-        Err(_) => Err(Refusal::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "client_too_slow",
-            format!("the body did not arrive within {} ms", patience.as_millis()),
-        )),
+        Err(_) => Err(Refusal::too_slow("body", patience)),
     }
 }
 
@@ -62,7 +60,7 @@ async fn read(
     let mut whole: Option<Bytes> = None;
     let mut buffer = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| gone())?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|e| unreadable(&e))?.into_data() else { continue };
         let so_far = whole.as_ref().map_or(buffer.len(), Bytes::len);
         if (so_far + data.len()) as u64 > limit {
             return Err(Refusal::too_large(limit));
@@ -83,10 +81,16 @@ async fn read(
     Ok(Collected { bytes: whole.unwrap_or_else(|| buffer.freeze()), permits })
 }
 
-fn gone() -> Refusal {
-    Refusal::new(
-        StatusCode::BAD_REQUEST,
-        "body_cut_short",
-        "the body ended before its announced length",
-    )
+/// A body that ended early, or whose chunks are none. What hyper says of it is not quoted: it may
+/// hold bytes of the request.
+fn unreadable(error: &hyper::Error) -> Refusal {
+    let kind = error.source().and_then(|e| e.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let (code, message) = match kind {
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => (
+            "malformed_chunks",
+            "the body's chunks are not as HTTP/1.1 has them: each is its size in hex digits, CRLF, as many bytes and CRLF, and after the last come 0, CRLF and CRLF",
+        ),
+        _ => ("body_cut_short", "the body ended before its announced length"),
+    };
+    Refusal::new(StatusCode::BAD_REQUEST, code, message)
 }

@@ -18,6 +18,7 @@ mod engine_fields;
 mod error;
 mod explain;
 mod fleet;
+mod front;
 mod headers;
 mod limits;
 mod lock;

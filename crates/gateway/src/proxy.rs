@@ -19,6 +19,7 @@ use crate::access::Access;
 use crate::body::Body;
 use crate::collect::{Collected, collect};
 use crate::engine_fields;
+use crate::front;
 use crate::headers;
 use crate::peers::Report;
 use crate::pins::{Home, ResponseKey};
@@ -66,15 +67,18 @@ async fn serve(
     endpoint: Endpoint,
     origin: Origin,
 ) -> Result<Response<Body>, Refusal> {
+    if matches!(origin, Origin::Client(_)) {
+        front::check(&request)?;
+    }
     let access = shared.access.now();
     let tenant = identify(shared, &access, &mut request, endpoint, &origin)?;
     let path = request.uri().path();
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
     match (endpoint, request.method()) {
         _ if !passes => Err(Refusal::unknown_path()),
-        (Endpoint::Models, &Method::GET) => Ok(models(shared, path)),
+        (Endpoint::Models, &Method::GET | &Method::HEAD) => Ok(models(shared, path)),
         (Endpoint::Other, _) => generate(shared, &access, request, endpoint, origin, tenant).await,
-        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET")),
+        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET, HEAD")),
         (_, &Method::POST) => generate(shared, &access, request, endpoint, origin, tenant).await,
         _ => Err(Refusal::wrong_method("POST")),
     }
@@ -167,7 +171,7 @@ async fn generate(
     let (ticket, verdict) = shared.driver.arrive(request);
     let mut job = Job {
         endpoint,
-        path: path_of(&parts),
+        path: path_of(&parts, endpoint),
         method: parts.method,
         headers: parts.headers,
         body: bytes,
@@ -194,8 +198,14 @@ async fn generate(
     Ok(route(shared, job, ticket, verdict).await)
 }
 
-fn path_of(parts: &request::Parts) -> String {
-    parts.uri.path_and_query().map_or("/", |p| p.as_str()).to_owned()
+/// The path and the query, as a replica gets them. A slash at the end of a path of the API stays
+/// behind: engines answer it with redirects to themselves.
+fn path_of(parts: &request::Parts, endpoint: Endpoint) -> String {
+    let whole = parts.uri.path_and_query().map_or("/", |p| p.as_str());
+    match parts.uri.path().strip_suffix('/') {
+        Some(path) if endpoint != Endpoint::Other => path.to_owned() + &whole[path.len() + 1..],
+        _ => whole.to_owned(),
+    }
 }
 
 fn asks_dry_run(headers: &HeaderMap) -> bool {
@@ -330,7 +340,7 @@ fn model(
     if let Some(id) = shared.fleet.model(said.unwrap_or(&info.model)) {
         return Ok(id);
     }
-    let named = endpoint != Endpoint::Other || !info.model.is_empty();
+    let named = !endpoint.passes_unread() || !info.model.is_empty();
     match shared.fleet.any_model() {
         Some(any) if !named => Ok(any),
         Some(_) if !shared.fleet.is_unknown() => Err(Refusal::unknown_model()),

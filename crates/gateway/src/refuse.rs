@@ -69,6 +69,18 @@ impl Refusal {
         )
     }
 
+    /// `what` of a request did not arrive in time.
+    pub(crate) fn too_slow(what: &'static str, limit: Duration) -> Refusal {
+        Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "client_too_slow",
+            format!(
+                "the request's {what} did not arrive within {} ms; send it faster, or raise timeouts.client in the gateway's configuration",
+                limit.as_millis()
+            ),
+        )
+    }
+
     pub(crate) fn too_large(limit: u64) -> Refusal {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -212,6 +224,11 @@ impl Refusal {
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        // RFC 9110 section 12.5.3: how a body may come instead.
+        if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            let plain = HeaderValue::from_static("identity");
+            response.headers_mut().insert(header::ACCEPT_ENCODING, plain);
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);

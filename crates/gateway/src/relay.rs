@@ -190,7 +190,7 @@ impl Relay {
         // A body of known length may never be asked for its end.
         let whole = self.upstream.as_ref().is_none_or(Flow::is_end_stream);
         // A foreign path's answer may be more than the one object that its beginning looks like.
-        let ended = feed.ended && self.follow.endpoint != Endpoint::Other;
+        let ended = feed.ended && !self.follow.endpoint.passes_unread();
         if ended && self.follow.streams && self.follow.source.away.is_some() {
             self.saw_end = true;
         } else if ended || (whole && !self.follow.streams) {

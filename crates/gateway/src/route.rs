@@ -248,7 +248,7 @@ fn relay(
     let streams = job.info.stream && ok && events;
     let undo = undoes(shared, &job, &sending.target) && streams;
     let until_close = matches!(sending.target, Target::Replica(_))
-        && job.endpoint != Endpoint::Other
+        && !job.endpoint.passes_unread()
         && headers::is_until_close(&head.headers);
     let source = source(&sending.target, &head, leg, sent);
     let told = audit(shared, &job.residence, &sending, &head.headers);

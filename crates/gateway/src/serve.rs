@@ -26,6 +26,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::explain::Explained;
 use crate::fleet::Fleet;
+use crate::front::Cors;
 use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
@@ -151,6 +152,13 @@ fn build(
             "tenants' keys come in plain HTTP; name a certificate in tls, or let something in front of this gateway end TLS"
         );
     }
+    if config.tenants.is_empty()
+        && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
+    {
+        tracing::warn!(
+            "cors.origins is `*` and no tenants are named: every page that a browser in this network opens can use the gateway; name the origins, or tenants"
+        );
+    }
     let header = |name: &String| name.parse().ok();
     let access = AccessNow::new(&config, file)?;
     let driver = Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone()));
@@ -176,6 +184,7 @@ fn build(
         access,
         salts: Salts::new(&config, seed),
         residency,
+        cors: config.cors.as_ref().map(Cors::new),
         tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
         ids: Ids::new(random_seed()),
         explained: Explained::default(),

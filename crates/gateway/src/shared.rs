@@ -13,6 +13,7 @@ use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::explain::Explained;
 use crate::fleet::{Fleet, Member};
+use crate::front::Cors;
 use crate::limits::Bound;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     /// Of the engines' prefix caches.
     pub(crate) salts: Salts,
     pub(crate) residency: Residency,
+    /// Whose pages may read answers; none's without.
+    pub(crate) cors: Option<Cors>,
     /// On the clients' port; plain without.
     pub(crate) tls: Option<ClientTls>,
     pub(crate) ids: Ids,

@@ -111,7 +111,7 @@ fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
         return scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii());
     }
     match endpoint {
-        Endpoint::Messages => only(&API_KEY),
+        Endpoint::Messages | Endpoint::CountTokens => only(&API_KEY),
         _ => None,
     }
 }

@@ -7,26 +7,23 @@
 use std::net::TcpStream as StdStream;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
-use crate::body::Body;
 use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::fleet::Member;
+use crate::front;
+use crate::front::connection::{Serving, converse};
 use crate::limits::{Bound, Permit};
-use crate::proxy::{self, Origin};
 use crate::shared::Shared;
 use crate::upstream::Upstream;
 
@@ -87,43 +84,26 @@ impl Desk {
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
         let ip = stream.peer_addr().map(|a| a.ip().to_string()).unwrap_or_default();
-        let client = self.worker.hash(Some(ip.as_bytes()));
-        let spoke = Arc::new(AtomicBool::new(false));
-        let late = silent(self.worker.config.timeouts.client.0, spoke.clone());
+        let serving = Serving {
+            worker: self.worker.clone(),
+            builder: self.builder.clone(),
+            watcher: self.graceful.watcher(),
+            client: self.worker.hash(Some(ip.as_bytes())),
+            first_by: Instant::now() + self.worker.config.timeouts.client.0,
+        };
         let over = self.worker.over.clone();
-        let worker = self.worker.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            spoke.store(true, Ordering::Relaxed);
-            let worker = worker.clone();
-            async move {
-                let response = proxy::answer(worker, request, Origin::Client(client)).await;
-                Ok::<Response<Body>, std::convert::Infallible>(response)
-            }
-        });
-        let (builder, watcher) = (self.builder.clone(), self.graceful.watcher());
         let tls = self.worker.tls.as_ref().map(ClientTls::acceptor);
-        let converse = async move {
-            match tls {
-                None => {
-                    let http = builder.serve_connection(TokioIo::new(stream), service);
-                    watcher.watch(http.into_owned()).await
-                }
-                Some(tls) => {
-                    let stream = tls.accept(stream).await?;
-                    let http = builder.serve_connection(TokioIo::new(stream), service);
-                    watcher.watch(http.into_owned()).await
-                }
+        let served = async move {
+            let Some(tls) = tls else { return converse(stream, serving).await };
+            match timeout_at(serving.first_by, tls.accept(stream)).await {
+                Ok(Ok(stream)) => converse(stream, serving).await,
+                Ok(Err(error)) => tracing::debug!(error = %error, "no TLS"),
+                Err(_) => tracing::debug!("no TLS within timeouts.client"),
             }
         };
         tokio::spawn(async move {
             tokio::select! {
-                ended = converse => {
-                    // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
-                    if let Err(error) = ended {
-                        tracing::debug!(error = %error, "connection ended");
-                    }
-                }
-                () = late => tracing::debug!("no request within timeouts.client"),
+                () = served => {}
                 () = over.cancelled() => {}
             }
             drop(permit);
@@ -140,15 +120,6 @@ impl Desk {
     }
 }
 
-/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
-/// but not the bytes before it that tell HTTP/1 from HTTP/2.
-async fn silent(patience: Duration, spoke: Arc<AtomicBool>) {
-    tokio::time::sleep(patience).await;
-    if spoke.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
-    }
-}
-
 fn builder(shared: &Shared) -> Builder<TokioExecutor> {
     let headers = shared.config.limits.headers.bytes();
     let mut builder = Builder::new(TokioExecutor::new());
@@ -156,7 +127,8 @@ fn builder(shared: &Shared) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(shared.config.timeouts.client.0)
-        .max_buf_size(headers.max(8192));
+        .max_buf_size(headers)
+        .max_headers(front::most_fields(&shared.config));
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -107,6 +107,7 @@ async fn headers() {
     };
     let said = raw(&region, with(40 << 10).as_bytes()).await;
     assert!(said.starts_with("HTTP/1.1 431 "), "{said}");
+    assert!(said.contains("limits.headers") && said.contains("16384 bytes"), "{said}");
     assert!(raw(&region, with(10 << 10).as_bytes()).await.starts_with("HTTP/1.1 200 "));
 }
 
@@ -199,8 +200,8 @@ async fn wrong_methods() {
         ("GET", CHAT, "POST"),
         ("DELETE", "/v1/embeddings", "POST"),
         ("PUT", "/v1/responses", "POST"),
-        ("POST", "/v1/models", "GET"),
-        ("DELETE", "/v1/models/m", "GET"),
+        ("POST", "/v1/models", "GET, HEAD"),
+        ("DELETE", "/v1/models/m", "GET, HEAD"),
     ] {
         let answer = call(region.listen, request(method, path, "")).await;
         assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"), "{path}");

@@ -71,8 +71,8 @@ async fn silence_after(region: &Region, sent: &str) -> (String, Duration) {
     (String::from_utf8(said).unwrap(), began.elapsed())
 }
 
-// A client that is too slow with its body gets 408; one that is too slow with its head, or says
-// nothing at all, or half of HTTP/2's preface, is hung up on.
+// A client that is too slow with its body or its head gets 408; one that says nothing at all, or only
+// HTTP/2's preface, is hung up on.
 #[tokio::test(start_paused = true)]
 async fn slow_clients() {
     let replica = Replica::start().await;

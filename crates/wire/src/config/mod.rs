@@ -5,6 +5,7 @@
 
 mod admin_access;
 mod control;
+mod cors;
 pub(crate) mod file;
 mod peers;
 mod policy;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use admin_access::AdminAccess;
 pub use control::{Control, Registry};
+pub use cors::Cors;
 pub use file::changed_sections;
 pub use peers::{MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
@@ -59,6 +61,9 @@ pub struct Gateway {
     /// Clients come over TLS; in plain HTTP without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Which web pages may send requests and read answers; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cors: Option<Cors>,
     /// The policy.
     #[serde(default)]
     pub policy: Policy,
@@ -71,7 +76,7 @@ pub struct Gateway {
     /// Where replicas are found beside those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub discovery: Vec<Source>,
-    /// Engine paths passed through beside the OpenAI ones, as exact paths (`/tokenize`).
+    /// Engine paths passed through beside the OpenAI ones, as exact paths (`/generate`).
     #[serde(default)]
     pub paths: Vec<String>,
     /// Affinity and tenants.
@@ -463,6 +468,9 @@ impl Gateway {
         self.topology.check(self.peers.as_ref(), &mut check);
         if let Some(tls) = &self.tls {
             tls.check("tls", &mut check);
+        }
+        if let Some(cors) = &self.cors {
+            cors.check(&mut check);
         }
         tenants::check(&self.tenants, &mut check);
         self.residency.check(&self.tenants, &mut check);

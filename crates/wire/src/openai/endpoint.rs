@@ -13,6 +13,10 @@ pub enum Endpoint {
     Embeddings,
     /// `/v1/messages`, Anthropic's form
     Messages,
+    /// `/v1/messages/count_tokens`, Anthropic's form; the body is not read but for its model
+    CountTokens,
+    /// `/tokenize` and `/detokenize`, as engines have them; the body is not read but for its model
+    Tokenize,
     /// `/v1/models` and `/v1/models/{id}`
     Models,
     /// Any other path, an engine's own: of its body only what is not the client's is taken out.
@@ -31,10 +35,24 @@ impl Endpoint {
             "/v1/responses" => Endpoint::Responses,
             "/v1/embeddings" => Endpoint::Embeddings,
             "/v1/messages" => Endpoint::Messages,
+            "/v1/messages/count_tokens" => Endpoint::CountTokens,
+            "/tokenize" | "/detokenize" => Endpoint::Tokenize,
             "/v1/models" => Endpoint::Models,
             other if other.starts_with("/v1/models/") => Endpoint::Models,
             _ => Endpoint::Other,
         }
+    }
+
+    /// Whether bodies are no prompts and answers are not followed: only the engine knows what is in
+    /// them.
+    #[must_use]
+    pub fn passes_unread(self) -> bool {
+        matches!(self, Endpoint::CountTokens | Endpoint::Tokenize | Endpoint::Other)
+    }
+
+    /// Whether errors have Anthropic's form.
+    pub(crate) fn is_anthropic(self) -> bool {
+        matches!(self, Endpoint::Messages | Endpoint::CountTokens)
     }
 
     /// Whether the answer is generated token by token.
@@ -44,9 +62,9 @@ impl Endpoint {
         matches!(self, ChatCompletions | Completions | Responses | Messages)
     }
 
-    /// Whether the path is not of the API, so that its body may be anything.
+    /// Whether the body is no prompt, so that it may be anything.
     pub(crate) fn is_foreign(self) -> bool {
-        matches!(self, Endpoint::Models | Endpoint::Other)
+        self == Endpoint::Models || self.passes_unread()
     }
 
     /// Whether a stream reports usage only when `stream_options.include_usage` asks for it.
@@ -79,7 +97,12 @@ mod tests {
             ("/v1/responses/resp_1", Endpoint::Other),
             ("/v1/embeddings", Endpoint::Embeddings),
             ("/v1/messages", Endpoint::Messages),
-            ("/v1/messages/count_tokens", Endpoint::Other),
+            ("/v1/messages/count_tokens", Endpoint::CountTokens),
+            ("/v1/messages/count_tokens/", Endpoint::CountTokens),
+            ("/v1/messages/batches", Endpoint::Other),
+            ("/tokenize", Endpoint::Tokenize),
+            ("/detokenize?x", Endpoint::Tokenize),
+            ("/tokenizer", Endpoint::Other),
             ("/v1/models", Endpoint::Models),
             ("/v1/models/meta/llama", Endpoint::Models),
             ("/v1/modelsx", Endpoint::Other),

@@ -71,9 +71,9 @@ pub fn error_body(
     message: &str,
     param: Option<&str>,
 ) -> Bytes {
-    match endpoint {
-        Endpoint::Messages => anthropic_error_json(status, message),
-        _ => error_json(status, code, message, param),
+    match endpoint.is_anthropic() {
+        true => anthropic_error_json(status, message),
+        false => error_json(status, code, message, param),
     }
 }
 

@@ -63,7 +63,8 @@ pub struct RequestInfo {
     pub counts: bool,
 }
 
-/// Reads the body of a request to `endpoint`. On [`Endpoint::Other`] it is refused only where an
+/// Reads the body of a request to `endpoint`. On paths whose [bodies are
+/// not prompts](Endpoint::passes_unread) it is refused only where an
 /// engine might read as JSON what cannot be read here; any other thing that cannot be read there
 /// stays empty.
 ///

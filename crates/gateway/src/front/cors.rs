@@ -1,0 +1,111 @@
+//! Cross-origin requests of browsers (Fetch Standard, section 3.2): pages of the origins that
+//! `cors` names may read answers, no others.
+//!
+//! The gateway alone says which. Engines have opinions of their own (vLLM permits every origin by
+//! default, llama.cpp whichever asks), and those would open this port to every page that a browser
+//! in the network shows, so they are taken off.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use meridian_wire::config;
+
+use crate::body::Body;
+use crate::refuse::Refusal;
+
+/// Methods that some path takes.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
+
+/// Headers of answers that pages may read, beyond the few that all may. The star stands for those
+/// of engines.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "x-request-id, retry-after, x-meridian-replica, x-meridian-peer, x-meridian-region, x-meridian-residency, x-meridian-reason, x-meridian-refused, x-meridian-prefix-match, *",
+);
+
+/// What a server says about cross-origin requests.
+static SAID: [HeaderName; 6] = [
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_ALLOW_HEADERS,
+    header::ACCESS_CONTROL_ALLOW_METHODS,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
+    header::ACCESS_CONTROL_MAX_AGE,
+];
+
+/// The section `cors` of the configuration.
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origins: Vec<HeaderValue>,
+    max_age: HeaderValue,
+}
+
+impl Cors {
+    pub(crate) fn new(config: &config::Cors) -> Cors {
+        // The configuration was checked: origins are header values.
+        let origins = config.origins.iter().filter_map(|o| HeaderValue::from_str(o).ok());
+        let max_age = HeaderValue::from(config.max_age.0.as_secs());
+        Cors { origins: origins.collect(), max_age }
+    }
+
+    fn is_any(&self) -> bool {
+        self.origins.iter().any(|o| o == "*")
+    }
+
+    /// What `Access-Control-Allow-Origin` says to a page of `origin`; none where it may not read.
+    fn allowed(&self, origin: &HeaderValue) -> Option<HeaderValue> {
+        if self.is_any() {
+            return Some(HeaderValue::from_static("*"));
+        }
+        self.origins.iter().find(|o| *o == origin).cloned()
+    }
+}
+
+/// The answer to a preflight; none where the request is none.
+pub(super) fn preflight<B>(
+    cors: Option<&Cors>,
+    request: &Request<B>,
+) -> Option<Result<Response<Body>, Refusal>> {
+    let headers = request.headers();
+    if request.method() != Method::OPTIONS
+        || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return None;
+    }
+    let origin = headers.get(header::ORIGIN)?;
+    let Some(cors) = cors.filter(|cors| cors.allowed(origin).is_some()) else {
+        return Some(Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "origin_not_allowed",
+            "pages of this origin may not send requests here; name it in cors.origins of the gateway's configuration",
+        )));
+    };
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let said = response.headers_mut();
+    said.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    said.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.clone());
+    // A star would leave out Authorization, so what is asked for is what is allowed.
+    if let Some(asked) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        said.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    Some(Ok(response))
+}
+
+/// Takes off what an engine says about cross-origin requests.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    for name in &SAID {
+        headers.remove(name);
+    }
+}
+
+/// Says on the answer to a page of `origin` whether it may be read.
+pub(super) fn mark(cors: Option<&Cors>, origin: &HeaderValue, headers: &mut HeaderMap) {
+    let Some(cors) = cors else { return };
+    if !cors.is_any() {
+        // A cache must not give one origin's answer to another.
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(allowed) = cors.allowed(origin) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}

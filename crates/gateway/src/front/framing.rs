@@ -1,0 +1,215 @@
+//! A client's socket, which knows whether a request is being served.
+//!
+//! hyper answers a head that it cannot parse by itself: a status and no body, so that its sender
+//! learns nothing. Here such an answer is recognised by when it is written, never by its bytes:
+//! while no request is being served, hyper has nothing else to say in HTTP/1. It is held back, and
+//! the socket is handed on when hyper is done, for [`super::malformed`] to answer on.
+//!
+//! A request's turn begins when the service is called. It ends when its answer's body is dropped
+//! and hyper flushes, which it does with an empty buffer only, so no byte of an answer is ever held
+//! back. HTTP/2 passes untouched. Each read and write costs a load of a flag.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+use crate::body::{Body, CutShort};
+
+/// Whether a request is being served on a connection.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    state: AtomicU8,
+    /// A request has come.
+    spoke: AtomicBool,
+}
+
+/// No request is being served.
+const IDLE: u8 = 0;
+/// One is.
+const SERVING: u8 = 1;
+/// Its answer is given to hyper, and perhaps not written yet.
+const ANSWERED: u8 = 2;
+
+impl Turn {
+    /// A request has come.
+    pub(super) fn begin(&self) {
+        self.spoke.store(true, Relaxed);
+        self.state.store(SERVING, Relaxed);
+    }
+
+    pub(super) fn spoke(&self) -> bool {
+        self.spoke.load(Relaxed)
+    }
+
+    fn is(&self, state: u8) -> bool {
+        self.state.load(Relaxed) == state
+    }
+}
+
+/// An answer whose end is the end of its turn.
+pub(super) struct Answer {
+    pub(super) body: Body,
+    pub(super) turn: Arc<Turn>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.turn.state.store(ANSWERED, Relaxed);
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = CutShort;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What is left when hyper is done with a connection.
+pub(super) struct Left<S> {
+    pub(super) io: S,
+    /// hyper's own answer was held back.
+    pub(super) held_back: bool,
+    /// A head has begun and not ended: its bytes may be answered.
+    pub(super) in_head: bool,
+}
+
+/// The socket as hyper has it.
+pub(super) struct Framing<S> {
+    /// There until it is handed on.
+    io: Option<S>,
+    turn: Arc<Turn>,
+    back: Option<oneshot::Sender<Left<S>>>,
+    /// How much of [`PREFACE`] has come; none once it is clear that this is HTTP/1.
+    preface: Option<usize>,
+    /// Bytes have come since the last answer.
+    heard: bool,
+    held_back: bool,
+}
+
+/// The beginning of HTTP/2's preface, which is no method's.
+const PREFACE: &[u8] = b"PRI";
+
+impl<S: Unpin> Framing<S> {
+    pub(super) fn new(io: S, turn: Arc<Turn>) -> (Framing<S>, oneshot::Receiver<Left<S>>) {
+        let (back, left) = oneshot::channel();
+        let (io, back, preface) = (Some(io), Some(back), Some(0));
+        (Framing { io, turn, back, preface, heard: false, held_back: false }, left)
+    }
+
+    fn io(&mut self) -> Pin<&mut S> {
+        Pin::new(self.io.as_mut().expect("the socket is there until this is dropped"))
+    }
+
+    fn is_http2(&self) -> bool {
+        self.preface == Some(PREFACE.len())
+    }
+
+    /// Looks at what has come: at most at the first three bytes of a connection.
+    fn hear(&mut self, bytes: &[u8]) {
+        self.heard |= !bytes.is_empty();
+        for byte in bytes {
+            match self.preface {
+                Some(at) if at == PREFACE.len() => return,
+                Some(at) if PREFACE[at] == *byte => self.preface = Some(at + 1),
+                _ => {
+                    self.preface = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether what hyper writes now is its own.
+    fn holds_back(&mut self) -> bool {
+        self.held_back |= self.turn.is(IDLE) && !self.is_http2();
+        self.held_back
+    }
+}
+
+impl<S> Drop for Framing<S> {
+    fn drop(&mut self) {
+        if let (Some(io), Some(back)) = (self.io.take(), self.back.take()) {
+            let http1 = self.preface != Some(PREFACE.len());
+            let in_head = http1 && self.heard && self.turn.is(IDLE);
+            // The receiver is gone when the gateway shuts down.
+            let _ = back.send(Left { io, held_back: self.held_back, in_head });
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Framing<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = self.io().poll_read(cx, buf);
+        self.hear(&buf.filled()[before..]);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Framing<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.holds_back() {
+            true => Poll::Ready(Ok(buf.len())),
+            false => self.io().poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.holds_back() {
+            true => Poll::Ready(Ok(bufs.iter().map(|b| b.len()).sum())),
+            false => self.io().poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.turn.is(ANSWERED) {
+            self.turn.state.store(IDLE, Relaxed);
+            self.heard = false;
+        }
+        self.io().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.held_back {
+            true => Poll::Ready(Ok(())),
+            false => self.io().poll_shutdown(cx),
+        }
+    }
+}

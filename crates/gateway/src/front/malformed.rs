@@ -1,0 +1,148 @@
+//! Answers to request heads that the HTTP library cannot parse: a status, what is wrong, the limit
+//! that was met and the remedy, as JSON like every other refusal. And how a connection is closed so
+//! that its client can still read the answer.
+
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use meridian_wire::config::Gateway as Config;
+use meridian_wire::openai::Endpoint;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::framing::Left;
+use crate::body::Body;
+use crate::refuse::Refusal;
+use crate::shared::Shared;
+
+/// How a connection ended for hyper.
+pub(super) enum End {
+    /// As HTTP has it, or with an error of hyper's.
+    Http(Result<(), Box<dyn std::error::Error + Send + Sync>>),
+    /// Its first request did not come within `timeouts.client`.
+    Silent,
+}
+
+/// Bytes of `limits.headers` for each header field that a request may have: parsing a head reserves
+/// 64 bytes for each.
+const PER_FIELD: usize = 256;
+
+/// Longest wait for a client to read its answer and hang up, and most bytes of its that are read
+/// meanwhile. A socket that is closed with bytes unread is reset, and the answer may be lost.
+const LINGER: Duration = Duration::from_secs(1);
+const MOST_LINGER: usize = 1 << 20;
+
+/// How many header fields an HTTP/1 request may have.
+pub(crate) fn most_fields(config: &Config) -> usize {
+    (config.limits.headers.bytes() / PER_FIELD).clamp(100, 4096)
+}
+
+/// Ends a connection: says what was wrong where the client can still be told, lets it read, and
+/// closes.
+pub(super) async fn last_words<S>(shared: &Shared, left: Left<S>, end: &End)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Left { mut io, held_back, in_head } = left;
+    let refusal = (held_back || in_head).then(|| refusal(&shared.config, end)).flatten();
+    if let Some(refusal) = refusal {
+        shared.metrics.refused(&refusal);
+        let answer = written(refusal.response(Endpoint::Other)).await;
+        // It may be gone; then there is nothing to tell.
+        let _ = timeout(LINGER, io.write_all(&answer)).await;
+        let _ = timeout(LINGER, io.shutdown()).await;
+    }
+    let _ = timeout(LINGER, read_on(io)).await;
+}
+
+/// Reads until the client hangs up.
+async fn read_on(mut io: impl AsyncRead + Unpin) {
+    let mut read = 0;
+    // Not on the stack: it would be part of every connection's task.
+    let mut sink = vec![0; 8192];
+    while read < MOST_LINGER {
+        match io.read(&mut sink).await {
+            Ok(n) if n > 0 => read += n,
+            _ => return,
+        }
+    }
+}
+
+/// What to say, if anything.
+fn refusal(config: &Config, end: &End) -> Option<Refusal> {
+    let error = match end {
+        End::Silent => return Some(Refusal::too_slow("head", config.timeouts.client.0)),
+        End::Http(Ok(())) => return None,
+        End::Http(Err(error)) => error.downcast_ref::<hyper::Error>()?,
+    };
+    if error.is_timeout() {
+        return Some(Refusal::too_slow("head", config.timeouts.client.0));
+    }
+    if error.is_parse_too_large() {
+        return Some(too_large(config));
+    }
+    if error.is_incomplete_message() {
+        let message =
+            "the connection ended before the request's head did; end it with an empty line";
+        return Some(Refusal::new(StatusCode::BAD_REQUEST, "head_cut_short", message));
+    }
+    error.is_parse().then(|| malformed(&error.to_string()))
+}
+
+fn too_large(config: &Config) -> Refusal {
+    let (bytes, fields) = (config.limits.headers.bytes(), most_fields(config));
+    Refusal::new(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "headers_too_large",
+        format!(
+            "the request's head has more than {bytes} bytes or {fields} header fields, or a Content-Length beyond all bounds; send less, or raise limits.headers in the gateway's configuration (a field for each {PER_FIELD} bytes)"
+        ),
+    )
+}
+
+/// By hyper's description, which is all that tells the cases apart.
+fn malformed(description: &str) -> Refusal {
+    let bad =
+        |message: &'static str| Refusal::new(StatusCode::BAD_REQUEST, "malformed_request", message);
+    match description {
+        "invalid HTTP method parsed" => bad(
+            "the request does not begin with a method: send `POST /v1/chat/completions HTTP/1.1`, and plain HTTP where this port has no TLS",
+        ),
+        "invalid URI" => bad(
+            "the request's target is no path: send printable ASCII, with everything else percent-encoded",
+        ),
+        "invalid HTTP version parsed" => Refusal::new(
+            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            "unknown_http_version",
+            "the request line is not `METHOD /path VERSION` with a version that is spoken here: send HTTP/1.1, HTTP/1.0, or HTTP/2 by prior knowledge or ALPN, and a target without spaces",
+        ),
+        "invalid content-length parsed" => bad(
+            "Content-Length is no number of bytes, or there are two that differ: send one, in digits",
+        ),
+        "invalid transfer-encoding parsed" => bad(
+            "Transfer-Encoding does not end with `chunked`: send that alone, or a Content-Length",
+        ),
+        "unexpected transfer-encoding parsed" => {
+            bad("HTTP/1.0 knows no Transfer-Encoding: send HTTP/1.1, or a Content-Length")
+        }
+        "invalid HTTP header parsed" => bad(
+            "a header is no `name: value`: no space before the colon, no line that goes on in the next one, no control characters, each line ended by CRLF",
+        ),
+        _ => bad("the request's head is not HTTP: send HTTP/1.1 as RFC 9112 has it"),
+    }
+}
+
+/// A refusal as bytes of HTTP/1.1.
+async fn written(response: Response<Body>) -> Vec<u8> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let mut answer = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
+    for (name, value) in &head.headers {
+        answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    let rest = format!("content-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    answer.extend_from_slice(rest.as_bytes());
+    answer.extend_from_slice(&body);
+    answer
+}
