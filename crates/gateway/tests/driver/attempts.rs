@@ -273,7 +273,7 @@ impl Labelled {
             .join(format!("meridian-residency-labels-{}.yaml", std::process::id()));
         label(&mut config, "eu");
         std::fs::write(&file, config.print().unwrap()).unwrap();
-        let given = Given { config: config.clone(), file: Some(file.clone()) };
+        let given = Given { file: Some(file.clone()), ..config.clone().into() };
         let region = Region::start(given).await;
         region.until("both are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
         Labelled { file, config, region, us, de }
