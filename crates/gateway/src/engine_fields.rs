@@ -60,16 +60,22 @@ pub(crate) fn judge(
     if mode == EngineFields::Strip {
         return Ok(());
     }
-    if let Some(name) = headers.first() {
-        return Err(refusal(name, "the header"));
+    if let Some(&name) = headers.first() {
+        let what = match name == REQUEST_ID {
+            true => format!("the header `{name}` names the addresses of engines"),
+            false => format!("only engines send each other the header `{name}`"),
+        };
+        return Err(refusal(name, &what));
     }
-    body.engine_fields().next().map_or(Ok(()), |field| Err(refusal(field.name(), "the field")))
+    let Some(field) = body.engine_fields().next() else { return Ok(()) };
+    let what = format!("only engines send each other the field `{}`", field.name());
+    Err(refusal(field.name(), &what))
 }
 
 fn refusal(name: &'static str, what: &str) -> Refusal {
     let message = format!(
-        "{what} `{name}` is for engines alone and could end one; leave it out, or set \
-         engine_fields: strip in the gateway's configuration to have it taken out"
+        "{what}; leave it out, or set engine_fields: strip in the gateway's configuration to have \
+         it removed"
     );
     Refusal { param: Some(name), ..Refusal::new(StatusCode::BAD_REQUEST, "engine_field", message) }
 }

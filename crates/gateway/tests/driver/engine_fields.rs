@@ -215,8 +215,8 @@ async fn strict_refuses_by_name() {
     assert_eq!(
         answer.json(),
         serde_json::json!({"error": {
-            "message": "the field `bootstrap_*` is for engines alone and could end one; leave it out, \
-                        or set engine_fields: strip in the gateway's configuration to have it taken out",
+            "message": "only engines send each other the field `bootstrap_*`; leave it out, or set \
+                        engine_fields: strip in the gateway's configuration to have it removed",
             "type": "invalid_request_error",
             "param": "bootstrap_*",
             "code": "engine_field",
@@ -231,6 +231,11 @@ async fn strict_refuses_by_name() {
     }
     let answer = call(region.listen, with_headers()).await;
     assert_eq!(answer.json()["error"]["param"], "x-prefiller-host-port");
+    let mut addresses = chat("hi");
+    addresses.headers_mut().insert("x-request-id", "___decode_addr_10.0.0.8:2_x".parse().unwrap());
+    let answer = call(region.listen, addresses).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "engine_field"));
+    assert!(answer.text().contains("`x-request-id` names the addresses"), "{}", answer.text());
     assert_eq!(replica.count(), 0);
     assert_eq!(counted(&region, "kv_transfer_params").await, PATHS.len() as u64);
     let own = r#"{"model":"m","messages":[],"metadata":{"bootstrap_room":1},"tools":[{"bootstrap_host":1}]}"#;

@@ -185,7 +185,7 @@ fn quote(name: &str, style: u8, out: &mut String) {
             '"' | '\\' => out.extend(['\\', c]),
             c if style >= 128 && (i + usize::from(style)) % 3 == 0 => {
                 let code = u32::from(c);
-                out.push_str(&if style % 2 == 0 {
+                out.push_str(&if style.is_multiple_of(2) {
                     format!("\\u{code:04x}")
                 } else {
                     format!("\\u{code:04X}")
