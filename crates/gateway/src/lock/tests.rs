@@ -35,7 +35,8 @@ fn request(id: u64) -> Request {
         streams: false,
         hops: 0,
         peers: 0,
-        places: u64::MAX,
+        here: true,
+        residence: Default::default(),
         dry_run: false,
     }
 }
