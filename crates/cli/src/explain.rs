@@ -1,26 +1,21 @@
 //! `meridian explain ID`
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use meridian_wire::admin::{Candidate, Explanation};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The request's id, from its x-request-id header
     id: String,
-    /// The gateway's admin address
-    #[arg(long, default_value = "http://127.0.0.1:8081", value_name = "URL")]
-    admin: String,
+    #[command(flatten)]
+    admin: crate::admin::Admin,
     /// Prints the answer as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let url = format!("{}/admin/explain/{}", args.admin.trim_end_matches('/'), args.id);
-    let (status, body) = crate::http::get(&url).with_context(|| format!("cannot ask {url}"))?;
-    if status != 200 {
-        bail!("{}", crate::http::message(&body));
-    }
+    let body = args.admin.get(&format!("/admin/explain/{}", args.id))?;
     if args.json {
         println!("{body}");
         return Ok(());

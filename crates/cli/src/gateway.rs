@@ -45,8 +45,9 @@ fn announce(ready: Ready) {
     let mut out = std::io::stdout().lock();
     // Nobody may be reading any more; serving goes on.
     let scheme = if ready.tls { "https" } else { "http" };
+    let admin_scheme = if ready.admin_tls { "https" } else { "http" };
     let Ready { listen, admin, .. } = ready;
-    let _ = writeln!(out, "listening on {scheme}://{listen}\nadmin on http://{admin}");
+    let _ = writeln!(out, "listening on {scheme}://{listen}\nadmin on {admin_scheme}://{admin}");
     if let Some(peers) = ready.peers {
         let _ = writeln!(out, "peers on https://{peers}");
     }

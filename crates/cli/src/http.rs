@@ -1,5 +1,6 @@
 //! One small request, for commands that ask a gateway or a control plane something.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -16,9 +17,12 @@ use rustls::pki_types::ServerName;
 /// The longest wait for an answer that costs nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The status and the text of `GET url`.
-pub(crate) fn get(url: &str) -> anyhow::Result<(u16, String)> {
-    ask("GET", url, None, None, String::new())
+/// How an https address is asked.
+pub(crate) enum Secured<'a> {
+    /// The control plane of the fleet that the own certificate names, whatever the address.
+    Control(&'a Files),
+    /// A gateway, whose certificate names the host of the address.
+    Gateway { ca: &'a Path, own: Option<&'a Files> },
 }
 
 /// The status and the text of what `url` answers to a request with JSON.
@@ -26,7 +30,7 @@ pub(crate) fn ask(
     method: &str,
     url: &str,
     token: Option<&str>,
-    tls: Option<&Files>,
+    secured: Option<Secured<'_>>,
     body: String,
 ) -> anyhow::Result<(u16, String)> {
     let uri: http::Uri =
@@ -44,9 +48,9 @@ pub(crate) fn ask(
         let builder = Client::builder(TokioExecutor::new());
         let limit = || format!("no answer within {PATIENCE:?}");
         let asked = async {
-            match tls {
+            match secured {
                 None => answer(builder.build_http(), request).await,
-                Some(files) => answer(builder.build(connector(files)?), request).await,
+                Some(secured) => answer(builder.build(connector(&secured)?), request).await,
             }
         };
         tokio::time::timeout(PATIENCE, asked).await.with_context(limit)?
@@ -66,8 +70,18 @@ where
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// https to the control plane of the fleet that the own certificate names, and to nobody else.
-fn connector(files: &Files) -> anyhow::Result<HttpsConnector<HttpConnector>> {
+fn connector(secured: &Secured<'_>) -> anyhow::Result<HttpsConnector<HttpConnector>> {
+    let files = match secured {
+        Secured::Control(files) => files,
+        Secured::Gateway { ca, own } => {
+            let config = match own {
+                Some(files) => meridian_tls::client(files, files.read()?, &[])?,
+                None => meridian_tls::open_client(ca)?,
+            };
+            let builder = HttpsConnectorBuilder::new().with_tls_config(config);
+            return Ok(builder.https_only().enable_http1().build());
+        }
+    };
     let named = files.read()?;
     let own = meridian_tls::party(named.certificate());
     let own = own.map_err(|error| files.error("certificate", error))?;

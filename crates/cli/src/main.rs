@@ -1,5 +1,6 @@
 //! `meridian`: the one binary.
 
+mod admin;
 mod bench;
 mod calibrate;
 mod certs;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{Look, Reread, Unread};
-use meridian_wire::admin::Guard;
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
+use crate::admin::Door;
 use crate::residency::Rules;
 use crate::shared::Shared;
 use crate::tenants::Tenants;
@@ -44,8 +44,8 @@ pub(crate) struct Access {
     /// Answers tell clients of prefix matches and of the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
-    /// Keeps pages of other sites away from the admin port.
-    pub(crate) guard: Guard,
+    /// Callers that the admin port lets in.
+    pub(crate) door: Door,
     /// As they were written.
     pub(crate) written: Written,
     others: Vec<String>,
@@ -65,7 +65,7 @@ impl Access {
             tenants: Tenants::new(&config.tenants),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,
-            guard: Guard::new("admin_access.hosts", &config.admin_access.hosts),
+            door: Door::new(&config.admin_access),
             written: Written {
                 tenants: config.tenants.clone(),
                 residency: config.residency.clone(),
@@ -81,12 +81,12 @@ impl Access {
     }
 
     /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
-    /// and rules.
-    fn again(file: &Path, started: &Config, had: &[AtomicBool; 2]) -> Result<Access, Unread> {
+    /// rules and tokens.
+    fn again(file: &Path, started: &Config, had: &[AtomicBool; 3]) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
         let config = Config::read(&yaml).map_err(|e| unread(&e))?;
-        let sections = ["tenants", "residency.rules"];
+        let sections = ["tenants", "residency.rules", "admin_access.tokens"];
         for ((section, had), has) in sections.into_iter().zip(had).zip(has(&config)) {
             if had.fetch_or(has, Ordering::Relaxed) && !has {
                 let remedy = "leave one, or restart the gateway without any";
@@ -98,9 +98,10 @@ impl Access {
     }
 }
 
-/// Whether there are tenants, and rules.
-fn has(config: &Config) -> [bool; 2] {
-    [!config.tenants.is_empty(), !config.residency.rules.is_empty()]
+/// Whether there are tenants, rules and tokens.
+fn has(config: &Config) -> [bool; 3] {
+    let tokens = &config.admin_access.tokens;
+    [!config.tenants.is_empty(), !config.residency.rules.is_empty(), !tokens.is_empty()]
 }
 
 /// The sections besides those that are reloaded in which two configurations differ.
@@ -109,6 +110,9 @@ fn others(a: &Config, b: &Config) -> Vec<String> {
     sections.retain(|name| {
         !["tenants", "tell_clients", "residency", "admin_access"].contains(&name.as_str())
     });
+    if a.admin_access.tls != b.admin_access.tls {
+        sections.push("admin_access.tls".to_owned());
+    }
     sections
 }
 

@@ -1,5 +1,10 @@
 //! The admin port: status, metrics, replicas, explanations.
 
+mod door;
+mod login;
+mod sessions;
+mod tls;
+
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -7,10 +12,14 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
 use meridian_base::ReplicaId;
 use meridian_routing::{Input, State};
-use meridian_wire::admin::{AddReplica, Query, Replica, Status, check_json};
+use meridian_wire::admin::{AddReplica, Added, Query, Replica, Status, check_json};
 use meridian_wire::config::TellClients;
+use meridian_wire::config::authority;
 use meridian_wire::openai::Endpoint;
 
+pub(crate) use self::door::Door;
+pub(crate) use self::sessions::Sessions;
+pub(crate) use self::tls::{AdminTls, Caller};
 use crate::access::Written;
 use crate::body::Body;
 use crate::discover;
@@ -28,12 +37,19 @@ const MOST_DECISIONS: usize = 1000;
 const DECISIONS: usize = 20;
 
 /// Answers one request to the admin port.
-pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
-    answered(&shared, request).await.unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    caller: &Caller,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    answered(&shared, caller, request)
+        .await
+        .unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
 }
 
 async fn answered(
     shared: &Arc<Shared>,
+    caller: &Caller,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let path = request.uri().path().to_owned();
@@ -44,10 +60,15 @@ async fn answered(
         (&Method::GET, "/ready") => return Ok(front::ready(shared)),
         _ => {}
     }
-    shared.access.now().guard.check(&method, request.headers(), false)?;
+    let access = shared.access.now();
+    access.door.guard(&method, request.headers(), caller)?;
     if method != Method::GET && !request.body().is_end_stream() {
         check_json(request.headers())?;
     }
+    if login::serves(&path) {
+        return login::answer(&access.door, &shared.sessions, caller, request).await;
+    }
+    let who = access.door.admit(&method, request.headers(), caller, &shared.sessions)?;
     // Scrapers add parameters of their own.
     if (&method, path.as_str()) == (&Method::GET, "/metrics") {
         return Ok(metrics(shared));
@@ -58,6 +79,7 @@ async fn answered(
         (&Method::GET, "/admin/replicas") => Ok(page(&status(shared).replicas)),
         (&Method::POST, "/admin/replicas") => add(shared, request).await,
         (&Method::GET, "/admin/config") => Ok(config(shared)),
+        (&Method::GET, "/admin/session") => Ok(login::session(&who)),
         (&Method::GET, "/admin/decisions") => {
             let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
             Ok(page(&crate::explain::newest(shared, last)))
@@ -95,7 +117,7 @@ fn by_id(
     }
     Err(missing(
         "unknown_path",
-        "served here: GET /metrics /health /ready /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID, POST /admin/replicas, DELETE /admin/replicas/ID",
+        "served here: GET /metrics /health /ready /login /admin/status /admin/replicas /admin/config /admin/decisions /admin/explain/ID /admin/session, POST /login /logout /admin/replicas, DELETE /admin/replicas/ID",
     ))
 }
 
@@ -111,8 +133,22 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
         .map_err(|e| bad(format!("{e}; send {{\"url\": \"http://host:port\"}}, with engine, models, kv_tokens, slots or weight where wanted")))?;
     let member = discover::join(shared, spec).map_err(|e| bad(e.to_string()))?;
     tracing::info!(replica = %member.id, url = %member.spec.url, "replica added");
+    let kept = if is_listed(shared, &member) { KEPT } else { NOT_KEPT };
     let added = status(shared).replicas.into_iter().find(|r| r.id == member.id.0);
+    let added = added.map(|replica| Added { replica, kept: kept.to_owned() });
     Ok(json(StatusCode::CREATED, to_json(&added)))
+}
+
+/// How long a change at this port lasts.
+const KEPT: &str = "`replicas` of this gateway's file lists it";
+const NOT_KEPT: &str = "until this gateway restarts; to keep it, list it under `replicas` in its file, or add it to the control plane";
+const BACK: &str =
+    "; `replicas` of this gateway's file lists it, so it is back when the gateway restarts";
+
+/// Whether the configuration file lists a replica.
+fn is_listed(shared: &Shared, member: &Member) -> bool {
+    let listed = shared.config.replicas.iter().filter_map(|spec| authority(&spec.url));
+    listed.into_iter().any(|address| address == member.authority.as_str())
 }
 
 fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body>, Refusal> {
@@ -122,15 +158,16 @@ fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body
     let member = member.ok_or_else(|| {
         missing("unknown_replica", "no such replica; GET /admin/replicas lists them")
     })?;
+    let back = if is_listed(shared, &member) { BACK } else { "" };
     if drain {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.id, "replica drains");
         tokio::spawn(discover::leave_when_done(shared.clone(), member));
-        return Ok(text(StatusCode::ACCEPTED, "draining"));
+        return Ok(text(StatusCode::ACCEPTED, format!("draining{back}")));
     }
     discover::leave(shared, &member);
     tracing::info!(replica = %member.id, "replica removed");
-    Ok(text(StatusCode::OK, "removed"))
+    Ok(text(StatusCode::OK, format!("removed{back}")))
 }
 
 /// The status page.

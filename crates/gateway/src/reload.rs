@@ -1,4 +1,4 @@
-//! Reload while the gateway serves: the sections `tenants` and `residency` of its file, all
+//! Reload while the gateway serves: the sections `tenants`, `residency` and `admin_access` of its file, all
 //! certificates and the files of `discovery`.
 //!
 //! There are two triggers. A poll every 2 seconds compares the files and logs what changed. SIGHUP
@@ -64,6 +64,9 @@ fn parts(shared: &Shared, now: bool) -> Vec<Part> {
     }
     if let Some(tls) = &shared.tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));
+    }
+    if let Some(tls) = &shared.admin_tls {
+        parts.push(Part::new("certificate of the admin port", tls.look(now)));
     }
     if let Some(peers) = &shared.peers {
         parts.push(Part::new("certificates for peers", peers.look(now)));

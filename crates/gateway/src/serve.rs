@@ -14,12 +14,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::keyed;
 use meridian_routing::Routing;
 use meridian_wire::config::Gateway as Config;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{AccessNow, Given};
+use crate::admin::{AdminTls, Caller, Sessions};
 use crate::body::Body;
 use crate::certificates::ClientTls;
 use crate::driver::Driver;
@@ -52,6 +54,8 @@ pub struct Ready {
     pub peers: Option<SocketAddr>,
     /// Clients come over TLS.
     pub tls: bool,
+    /// Operators come over TLS.
+    pub admin_tls: bool,
 }
 
 /// Serves until `shutdown` completes, then lets the requests in flight end. Where the configuration
@@ -94,6 +98,7 @@ pub async fn serve(
         admin: address(&admin_listener)?,
         peers: peer_listener.as_ref().map(address).transpose()?,
         tls: shared.tls.is_some(),
+        admin_tls: shared.admin_tls.is_some(),
     };
     let driver = shared.driver.clone();
     let mut background = JoinSet::new();
@@ -178,7 +183,6 @@ fn build(
         connections: Bound::new(config.limits.connections),
         draining: AtomicBool::new(false),
         reading,
-        block_bytes,
         key_headers: config.keys.headers.iter().filter_map(header).collect(),
         tenant_header: header(&config.keys.tenant_header),
         access,
@@ -186,6 +190,8 @@ fn build(
         residency,
         cors: config.cors.as_ref().map(Cors::new),
         tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
+        admin_tls: config.admin_access.tls.as_ref().map(AdminTls::load).transpose()?,
+        sessions: Sessions::default(),
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
         registry: Following::new(&config, peers.as_deref())?.map(Arc::new),
@@ -242,26 +248,61 @@ fn shut(shared: &Shared) {
     tracing::info!(in_flight = shared.driver.lock().requests.in_flight, "draining");
 }
 
+/// For a client of the admin port to shake hands, or to send a head.
+const HEAD: Duration = Duration::from_secs(10);
+/// Most connections to the admin port.
+const ADMIN_CONNECTIONS: usize = 256;
+
 async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
+    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, address)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!(limit = ADMIN_CONNECTIONS, "too many connections to the admin port");
+            continue;
+        };
         let (shared, over) = (shared.clone(), shared.over.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
-            let shared = shared.clone();
-            async move {
-                Ok::<Response<Body>, std::convert::Infallible>(admin::answer(shared, request).await)
-            }
-        });
+        let port = stream.local_addr().map_or(0, |own| own.port());
         tokio::spawn(async move {
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(10));
+            let talk = async {
+                let caller = Caller { address, port, tls: false, party: None };
+                match &shared.admin_tls {
+                    None => answer_admin(&shared, stream, caller).await,
+                    Some(tls) => {
+                        if let Some((stream, party)) = tls.meet(stream, HEAD).await {
+                            let caller = Caller { tls: true, party, ..caller };
+                            answer_admin(&shared, stream, caller).await;
+                        }
+                    }
+                }
+            };
             tokio::select! {
-                _ = http.serve_connection(TokioIo::new(stream), service) => {}
+                () = talk => {}
                 () = over.cancelled() => {}
             }
+            drop(place);
         });
     }
+}
+
+/// Answers one connection to the admin port.
+async fn answer_admin<S>(shared: &Arc<Shared>, stream: S, caller: Caller)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let caller = Arc::new(caller);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (shared, caller) = (shared.clone(), caller.clone());
+        async move {
+            let answer = admin::answer(shared, &caller, request).await;
+            Ok::<Response<Body>, std::convert::Infallible>(answer)
+        }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // An error is the end of the connection.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -9,6 +9,7 @@ use meridian_wire::config::{Gateway as Config, Isolation};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessNow;
+use crate::admin::{AdminTls, Sessions};
 use crate::certificates::ClientTls;
 use crate::driver::Driver;
 use crate::explain::Explained;
@@ -44,8 +45,6 @@ pub(crate) struct Shared {
     pub(crate) over: CancellationToken,
     /// How prompts are fingerprinted.
     pub(crate) reading: ReadingNow,
-    /// Bytes of a block as the file's policy asks for, which peers are told of.
-    pub(crate) block_bytes: Option<usize>,
     pub(crate) key_headers: Vec<HeaderName>,
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) access: AccessNow,
@@ -56,6 +55,10 @@ pub(crate) struct Shared {
     pub(crate) cors: Option<Cors>,
     /// On the clients' port; plain without.
     pub(crate) tls: Option<ClientTls>,
+    /// On the admin port; plain without.
+    pub(crate) admin_tls: Option<AdminTls>,
+    /// Browsers that logged in there.
+    pub(crate) sessions: Sessions,
     pub(crate) ids: Ids,
     pub(crate) explained: Explained,
     pub(crate) peers: Option<Arc<Peers>>,

@@ -54,7 +54,8 @@ pub fn new_key() -> Result<String, NoChance> {
     Ok(bytes.iter().fold("mk-".to_owned(), |key, byte| format!("{key}{byte:02x}")))
 }
 
-fn hashed(key: &[u8]) -> [u8; 32] {
+/// The SHA-256 of a key.
+pub(crate) fn hashed(key: &[u8]) -> [u8; 32] {
     digest(&SHA256, key).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 

@@ -106,7 +106,7 @@ impl Material {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let all = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
     let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     if all.is_empty() { Err("holds no certificate".to_owned()) } else { Ok(all) }

@@ -1,7 +1,8 @@
 //! Certificates at work: files become TLS configurations, and become them anew when they change.
 //!
-//! Three ports are served with what is here: the peers' and the control plane's, where both sides
-//! show a certificate of the fleet, and the clients', where the gateway alone shows one. All of them
+//! Four ports are served with what is here: the peers' and the control plane's, where both sides
+//! show a certificate of the fleet, the clients', where the gateway alone shows one, and the gateway's
+//! admin port, where the other side may. All of them
 //! read their files again while they serve ([`Reread`]), so certificates are exchanged without a
 //! restart. [`identity()`] is who a peer's certificate names.
 //!
@@ -9,10 +10,12 @@
 
 mod files;
 mod identity;
+mod open;
 mod reread;
 mod sides;
 
 pub use files::{FileError, Files, Material};
 pub use identity::{NameError, identity, party};
+pub use open::{open_client, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
 pub use sides::{client, mutual_server, server};

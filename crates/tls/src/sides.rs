@@ -14,11 +14,11 @@ use crate::files::{FileError, Files, Material};
 
 type Protocols<'a> = &'a [&'a [u8]];
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn owned(protocols: Protocols<'_>) -> Vec<Vec<u8>> {
+pub(crate) fn owned(protocols: Protocols<'_>) -> Vec<Vec<u8>> {
     protocols.iter().map(|name| name.to_vec()).collect()
 }
 

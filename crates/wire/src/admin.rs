@@ -46,6 +46,16 @@ pub struct Status {
     pub control: Option<Control>,
 }
 
+/// `POST /admin/replicas`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Added {
+    /// The replica.
+    #[serde(flatten)]
+    pub replica: Replica,
+    /// How long it stays.
+    pub kept: String,
+}
+
 /// Requests that residency rules name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {

@@ -8,7 +8,7 @@ use meridian_wire::registry::Snapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::http;
+use crate::http::{self, Secured};
 
 /// Where the control plane is.
 #[derive(clap::Args)]
@@ -80,7 +80,8 @@ impl Control {
     fn ask(&self, method: &str, path: &str, body: String) -> anyhow::Result<String> {
         let url = self.url(path);
         let tls = self.tls(&url)?;
-        let asked = http::ask(method, &url, self.token.as_deref(), tls.as_ref(), body);
+        let secured = tls.as_ref().map(Secured::Control);
+        let asked = http::ask(method, &url, self.token.as_deref(), secured, body);
         let (status, body) = asked.with_context(|| {
             let remedy = "start `meridian control`, or name another with --control";
             format!("no control plane answers at {url}; {remedy}")

@@ -73,6 +73,7 @@ async fn begin(
     }
     let follower = Follower {
         telling: Telling::new(now, agreed.prefixes, Budget::default()),
+        prefixes: agreed.prefixes,
         id: link.map(|link| link.id),
         send,
     };
@@ -107,6 +108,8 @@ fn gone<T>(_: T) -> Status {
 
 struct Follower {
     telling: Telling,
+    /// Whether its prefix hashes compare with those of this gateway's hello.
+    prefixes: bool,
     /// Its row, where this gateway follows it too.
     id: Option<PeerId>,
     send: mpsc::Sender<Told>,
@@ -137,6 +140,7 @@ impl Follower {
                             shared.driver.tell(Input::StealAsked { by, count });
                         }
                     }
+                    Some(Ask::Holdings(_)) if !peers.compares() => {}
                     Some(Ask::Holdings(replica)) => {
                         for told in peers.handover.tell(&shared, &replica) {
                             self.send.send(Ok(told)).await.map_err(gone)?;
@@ -156,6 +160,7 @@ impl Follower {
                     let newest = page.borrow_and_update().clone();
                     let newest = first.take().map_or(newest, |digest| Arc::new(digest.into()));
                     is_new = false;
+                    self.telling.share(self.prefixes && peers.compares());
                     let news = self.telling.news(shared.driver.clock.now(), &newest);
                     room.send(Ok(Tell::News(news)));
                 },

@@ -27,6 +27,7 @@ mod tls;
 mod traffic;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::uri::Authority;
@@ -57,6 +58,8 @@ pub(crate) use traffic::{Leg, LegEnd, Tally};
 pub(crate) struct Peers {
     pub(crate) config: config::Peers,
     hello: Hello,
+    /// Whether the policy in force reads prompts in the blocks of the hello.
+    compares: AtomicBool,
     tls: Tls,
     bulletin: Bulletin,
     links: Vec<Arc<Link>>,
@@ -86,6 +89,7 @@ impl Peers {
         Ok(Some(Peers {
             config: peers,
             hello,
+            compares: AtomicBool::new(true),
             tls,
             bulletin: Bulletin::default(),
             links,
@@ -94,6 +98,19 @@ impl Peers {
             others: Arc::default(),
             inbound: TaskTracker::new(),
         }))
+    }
+
+    /// Another policy decides, which reads prompts in these blocks, or in none. Prefix hashes of
+    /// other blocks than the hello said mean nothing to peers, nor theirs to this gateway: while it
+    /// decides, none are told and none are taken in.
+    pub(crate) fn read_in(&self, block_bytes: Option<usize>) {
+        let told = usize::try_from(self.hello.block_bytes).ok();
+        let compares = block_bytes.is_some() && block_bytes == told;
+        self.compares.store(compares, Ordering::Relaxed);
+    }
+
+    fn compares(&self) -> bool {
+        self.compares.load(Ordering::Relaxed)
     }
 
     /// This gateway's name, as its certificate says it.
@@ -120,7 +137,9 @@ impl Peers {
 
     /// A replica leaves; who gets it may ask.
     pub(crate) fn leaves(&self, replica: &Authority, holdings: Holdings) {
-        self.handover.keep(replica, holdings);
+        if self.compares() {
+            self.handover.keep(replica, holdings);
+        }
     }
 
     /// Reads the certificates' files again where they changed, or `now` in any case.
@@ -154,6 +173,7 @@ impl Peers {
     pub(crate) fn status(&self, driver: &Driver) -> Vec<admin::Peer> {
         let mut rows: Vec<_> =
             self.links.iter().map(|link| link.status(driver, &self.models)).collect();
+        rows.iter_mut().for_each(|row| row.prefixes &= self.compares());
         let taken = self.others.read();
         if taken.begun > 0 {
             let name = "others".to_owned();

@@ -215,7 +215,7 @@ impl<'a> Session<'a> {
                 self.peers.models.tell(self.link.id, names, &self.shared.fleet);
             }
             Tell::Holdings(replica, holdings) => {
-                if self.link.state().prefixes {
+                if self.peers.compares() && self.link.state().prefixes {
                     handover::take(self.shared, &self.link.identity, &replica, holdings);
                 }
             }
@@ -225,7 +225,10 @@ impl<'a> Session<'a> {
     }
 
     fn news(&mut self, news: News) -> Result<(), Broken> {
-        let digest = self.hearing.take(news)?;
+        let mut digest = self.hearing.take(news)?;
+        if !self.peers.compares() && !digest.prefixes.is_empty() {
+            Arc::make_mut(&mut digest).prefixes.clear();
+        }
         let sent = {
             let mut state = self.link.state();
             // Before the first echo it is not known how far away the peer is.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_routing::{Config as Routing, IndexSpec, Input};
+use meridian_routing::{Config as Routing, Input};
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
@@ -210,11 +210,8 @@ fn decide(shared: &Shared, view: &Snapshot, state: &mut State) -> Option<String>
         // Of a later version, perhaps.
         Err(error) => return Some(format!("{error}; {now} decides on")),
     };
-    let blocks = |spec: Option<IndexSpec>| spec.map(|spec| spec.block_bytes);
-    if shared.peers.is_some() && blocks((policy.index)(&params)) != shared.block_bytes {
-        return Some(format!(
-            "policy: {name} reads prompts in other blocks than peers were told of; {now} decides on; start this gateway anew with {name} in its file"
-        ));
+    if let Some(peers) = &shared.peers {
+        peers.read_in((policy.index)(&params).map(|spec| spec.block_bytes));
     }
     shared.reading.change(policy, &params);
     shared.driver.tell(Input::Configured { policy, params, admission });

@@ -7,7 +7,9 @@
 
 mod access;
 mod admin;
+mod admin_access;
 mod admin_browser;
+mod admin_kept;
 mod attempts;
 mod cancel;
 mod client_tls;
@@ -27,6 +29,7 @@ mod passthrough;
 mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]
 mod plane;
+mod policy_peers;
 mod registry;
 mod residency;
 mod resume;

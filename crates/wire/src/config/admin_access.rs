@@ -1,18 +1,48 @@
 //! Access to a gateway's admin port.
+//!
+//! On a loopback address the port is open to every process of the machine, and to no web page. On any
+//! other address whoever reaches it could take the gateway over, so a token or certificates of the
+//! fleet are needed there.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use super::KeyHash;
+use super::tls::named;
 
 /// Most names of an admin port, and the longest.
 const MOST_HOSTS: usize = 64;
 const MOST_NAME: usize = 253;
+/// Most tokens: each request's is compared with all of them.
+const MOST_TOKENS: usize = 16;
 
-/// Under which names the admin port is asked.
+/// What a request to the admin port has to bring, and under which names the port is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminAccess {
+    /// Tokens, as `meridian tenant-key` prints them; several while one is exchanged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<KeyHash>,
+    /// The port speaks TLS; plain HTTP without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<AdminTls>,
     /// Names under which it is asked, besides IP addresses and localhost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+}
+
+/// Certificates of the admin port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminTls {
+    /// Certificates of the fleet's authority: operators' certificates of it are let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The certificate that the port shows, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
 }
 
 impl AdminAccess {
@@ -22,7 +52,33 @@ impl AdminAccess {
         *self == AdminAccess::default()
     }
 
-    pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
+    /// Whether a request has to bring a token or a certificate.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        !self.tokens.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.ca.is_some())
+    }
+
+    pub(super) fn check(&self, admin: std::net::SocketAddr, check: &mut impl FnMut(bool, String)) {
+        check(
+            admin.ip().is_loopback() || self.is_closed(),
+            format!(
+                "admin_access: neither tokens nor tls.ca is set, and admin is {admin}; set one (`meridian tenant-key --new` makes a token), or keep admin on 127.0.0.1"
+            ),
+        );
+        let count = self.tokens.len();
+        check(
+            count <= MOST_TOKENS,
+            format!("admin_access.tokens: {count} tokens; use at most {MOST_TOKENS}"),
+        );
+        check(
+            self.tokens.iter().all(|token| token.0.is_some()),
+            "admin_access.tokens: one is no hash of a token; write what `meridian tenant-key` prints, sha256: and 64 hex digits".to_owned(),
+        );
+        if let Some(tls) = &self.tls {
+            let mut files = vec![("certificate", &tls.certificate), ("key", &tls.key)];
+            files.extend(tls.ca.iter().map(|ca| ("ca", ca)));
+            named("admin_access.tls", &files, check);
+        }
         check_hosts("admin_access.hosts", &self.hosts, check);
     }
 }
@@ -49,24 +105,52 @@ pub(super) fn check_hosts(at: &str, hosts: &[String], check: &mut impl FnMut(boo
 mod tests {
     use crate::config::{Control, Gateway};
 
+    fn gateway(lines: &str) -> Result<Gateway, String> {
+        Gateway::read(&format!("version: 1\n{lines}\n")).map_err(|error| error.to_string())
+    }
+
     // Names of the admin port are host names, in both files; another text is told with its place.
     #[test]
     fn hosts_are_names() {
-        let gateway = |hosts: &str| {
-            let yaml = format!("version: 1\nadmin_access: {{hosts: {hosts}}}\n");
-            Gateway::read(&yaml).map_err(|error| error.to_string())
-        };
-        let good = gateway("[gw.example.org, 'gw:8081']").expect("are names");
+        let hosts = |hosts: &str| gateway(&format!("admin_access: {{hosts: {hosts}}}"));
+        let good = hosts("[gw.example.org, 'gw:8081']").expect("are names");
         assert_eq!(Gateway::read(&good.print().expect("prints")).expect("reads back"), good);
         for bad in ["", "http://x", "*.example.org", "a b"] {
-            let error = gateway(&format!("['{bad}']")).expect_err(bad);
-            assert!(
-                error.starts_with(&format!("admin_access.hosts[0]: `{bad}` is no name")),
-                "{error}"
-            );
+            let error = hosts(&format!("['{bad}']")).expect_err(bad);
+            let part = format!("admin_access.hosts[0]: `{bad}` is no name");
+            assert!(error.starts_with(&part), "{error}");
             let yaml = format!("version: 1\nstore: a\nadmin_hosts: ['{bad}']\n");
             let error = Control::read(&yaml).expect_err(bad).to_string();
             assert!(error.starts_with("admin_hosts[0]: "), "{error}");
         }
+    }
+
+    // Beyond this machine the port needs tokens or the fleet's certificates; a server's certificate
+    // alone tells nothing of who asks.
+    #[test]
+    fn a_port_beyond_this_machine_is_closed() {
+        let token = format!("sha256:{}", "0a".repeat(32));
+        let closed = format!("admin_access: {{tokens: ['{token}']}}");
+        let server = "admin_access: {tls: {certificate: a, key: b}}";
+        let fleet = "admin_access: {tls: {ca: c, certificate: a, key: b}}";
+        let at = |admin: &str, more: &str| gateway(&format!("admin: {admin}:8081\n{more}"));
+        for admin in ["0.0.0.0", "10.0.0.7", "'[::]'"] {
+            let admin = admin.trim_matches('\'');
+            let quoted = |more: &str| gateway(&format!("admin: '{admin}:8081'\n{more}"));
+            for open in ["", server, "admin_access: {hosts: [a]}"] {
+                let error = quoted(open).expect_err(open);
+                assert!(error.starts_with("admin_access: neither tokens nor tls.ca"), "{error}");
+                assert!(error.contains(&format!("admin is {admin}:8081")), "{error}");
+            }
+            for good in [closed.as_str(), fleet] {
+                let read = quoted(good).expect(good);
+                assert_eq!(Gateway::read(&read.print().expect("prints")).expect("reads"), read);
+            }
+        }
+        for open in ["", server] {
+            assert!(at("127.0.0.1", open).is_ok(), "{open}");
+        }
+        let error = at("127.0.0.1", "admin_access: {tokens: [my-secret]}").expect_err("no hash");
+        assert!(error.contains("one is no hash") && !error.contains("my-secret"), "{error}");
     }
 }

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use meridian_routing::{Admission, BreakerConfig, Config, HeldConfig, ProbeConfig};
 use serde::{Deserialize, Serialize};
 
-pub use admin_access::AdminAccess;
+pub use admin_access::{AdminAccess, AdminTls};
 pub use control::{Control, Registry};
 pub use cors::Cors;
 pub use file::changed_sections;
@@ -454,7 +454,7 @@ impl Gateway {
                 format!("paths[{i}]: `{path}` is no path; begin it with /"),
             );
         }
-        self.admin_access.check(&mut check);
+        self.admin_access.check(self.admin, &mut check);
         self.check_bounds(&mut check);
         let limit = usize::from(self.limits.replicas);
         sources::check_list("replicas", &self.replicas, limit, &mut check);

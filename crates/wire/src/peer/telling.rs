@@ -67,6 +67,11 @@ impl Telling {
         }
     }
 
+    /// Whether prefixes are told from now on.
+    pub fn share(&mut self, shares: bool) {
+        self.shares = shares;
+    }
+
     /// What is to be sent so that the peer knows what a page says.
     pub fn news(&mut self, now: Time, page: &Page) -> News {
         let digest = page.digest();

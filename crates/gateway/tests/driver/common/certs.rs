@@ -4,8 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use meridian_tls::Files;
 use meridian_wire::config::{Gateway as Config, Peer, Peers};
-use meridian_wire::peer::Identity;
+use meridian_wire::peer::{Identity, Party};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
@@ -50,26 +51,44 @@ impl Fleet {
         (self.host, port).into()
     }
 
-    /// The configuration of a region's gateway, which follows nobody yet.
-    pub(crate) fn gateway(&self, region: &str, port: u16, replicas: &[&Replica]) -> Config {
-        let identity = self.identity(region);
+    /// The authority's certificate.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    /// Somebody's certificate of this fleet, under a name of files.
+    pub(crate) fn issue(&self, party: &Party, name: &str) -> Files {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![identity.dns_name()]).unwrap();
-        params.subject_alt_names.push(SanType::URI(identity.uri().try_into().unwrap()));
+        let names: Vec<String> = party.dns_name().into_iter().collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.subject_alt_names.push(SanType::URI(party.uri().try_into().unwrap()));
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let crt = params.signed_by(&key, &self.issuer).unwrap();
-        let file = |kind: &str| self.dir.join(format!("{region}.{kind}"));
-        std::fs::write(file("crt"), crt.pem()).unwrap();
-        std::fs::write(file("key"), key.serialize_pem()).unwrap();
+        let files = self.files(name);
+        std::fs::write(&files.certificate, crt.pem()).unwrap();
+        std::fs::write(&files.key, key.serialize_pem()).unwrap();
+        files
+    }
+
+    /// The files of a certificate that was issued.
+    pub(crate) fn files(&self, name: &str) -> Files {
+        let file = |kind: &str| self.dir.join(format!("{name}.{kind}"));
+        let (certificate, key) = (file("crt"), file("key"));
+        Files { section: "test", ca: Some(self.ca()), certificate, key }
+    }
+
+    /// The configuration of a region's gateway, which follows nobody yet.
+    pub(crate) fn gateway(&self, region: &str, port: u16, replicas: &[&Replica]) -> Config {
+        let files = self.issue(&Party::Gateway(self.identity(region)), region);
         let mut config = config(replicas);
         config.region = region.to_owned();
         let yaml = format!(
             "version: 1\nregion: us\npeers:\n  listen: {}\n  ca: {}\n  certificate: {}\n  key: {}\n",
             self.address(port),
-            self.dir.join("ca.crt").display(),
-            file("crt").display(),
-            file("key").display()
+            self.ca().display(),
+            files.certificate.display(),
+            files.key.display()
         );
         config.peers = Config::read(&yaml).unwrap().peers;
         config

@@ -1,0 +1,55 @@
+//! One question to a gateway's admin port.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use meridian_tls::Files;
+
+use crate::http::{self, Secured};
+
+/// Where the gateway is, and what it is asked with.
+#[derive(clap::Args)]
+pub(crate) struct Admin {
+    /// The gateway's admin address
+    #[arg(long, default_value = "http://127.0.0.1:8081", value_name = "URL")]
+    admin: String,
+    /// A token of its admin port, where that asks for one
+    #[arg(long, env = "MERIDIAN_ADMIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Certificates of the authority that issued the port's certificate, where the address is https
+    #[arg(long, env = "MERIDIAN_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The certificate that is shown there
+    #[arg(long, env = "MERIDIAN_CERTIFICATE", value_name = "FILE", requires_all = ["ca", "key"])]
+    certificate: Option<PathBuf>,
+    /// Its key
+    #[arg(long, env = "MERIDIAN_KEY", value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+}
+
+impl Admin {
+    /// The text of `GET path`; a refusal is an error in the gateway's words.
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
+        let url = format!("{}{path}", self.admin.trim_end_matches('/'));
+        let files = self.ca.as_ref().zip(self.certificate.clone()).zip(self.key.clone());
+        let own = files.map(|((ca, certificate), key)| Files {
+            section: "-",
+            ca: Some(ca.clone()),
+            certificate,
+            key,
+        });
+        let secured = match (url.starts_with("https://"), &self.ca) {
+            (false, _) => None,
+            (true, Some(ca)) => Some(Secured::Gateway { ca, own: own.as_ref() }),
+            (true, None) => {
+                bail!("{url} is asked over TLS; name the authority of its certificate with --ca")
+            }
+        };
+        let asked = http::ask("GET", &url, self.token.as_deref(), secured, String::new());
+        let (status, body) = asked.with_context(|| format!("cannot ask {url}"))?;
+        match status {
+            200 => Ok(body),
+            _ => bail!("{}", http::message(&body)),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Logging in with a browser: a page that asks for a token and gets a session for it.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::door::{Door, Who, cookies, wrong_token};
+use super::sessions::{LASTS, Sessions};
+use super::tls::Caller;
+use crate::body::Body;
+use crate::refuse::{Refusal, json};
+
+/// Largest log-in, bytes.
+const MOST_BODY: usize = 4096;
+/// What pages may load: their own script, and nothing from elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogIn {
+    token: String,
+}
+
+/// Whether a path is answered here.
+pub(super) fn serves(path: &str) -> bool {
+    ["/login", "/login.js", "/logout"].contains(&path)
+}
+
+/// Answers what a browser asks before it has a session, and its log-out.
+pub(super) async fn answer(
+    door: &Door,
+    sessions: &Sessions,
+    caller: &Caller,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/login") => Ok(static_page(PAGE, "text/html; charset=utf-8")),
+        (&Method::GET, "/login.js") => Ok(static_page(SCRIPT, "text/javascript; charset=utf-8")),
+        (&Method::POST, "/login") => log_in(door, sessions, caller, request).await,
+        (&Method::POST, "/logout") => {
+            for id in cookies(request.headers(), &caller.cookie()) {
+                sessions.end(id);
+            }
+            let mut response = json(StatusCode::OK, Bytes::from_static(b"{}"));
+            set_cookie(&mut response, caller, "", 0);
+            Ok(response)
+        }
+        (_, "/logout") => Err(Refusal::wrong_method("POST")),
+        (_, "/login.js") => Err(Refusal::wrong_method("GET")),
+        _ => Err(Refusal::wrong_method("GET, POST")),
+    }
+}
+
+const PAGE: &str = include_str!("login.html");
+const SCRIPT: &str = include_str!("login.js");
+
+fn static_page(text: &'static str, kind: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::whole(Bytes::from_static(text.as_bytes())));
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let put = |(name, value): (HeaderName, &'static str)| {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    };
+    headers.into_iter().for_each(put);
+    response
+}
+
+async fn log_in(
+    door: &Door,
+    sessions: &Sessions,
+    caller: &Caller,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    if door.tokens.is_empty() {
+        let message =
+            "this port has no tokens to log in with; add one's hash to `admin_access.tokens`";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "no_login", message));
+    }
+    let address = caller.address.ip();
+    sessions.may_try(address).map_err(|wait| {
+        let message = "too many failed log-ins from this address; wait a minute";
+        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_log_ins", message);
+        refusal.retry_after(wait)
+    })?;
+    // Nothing of the body is shown: it may be the token.
+    let bad = || {
+        let message = "the body is no log-in; send {\"token\": \"...\"}";
+        Refusal::new(StatusCode::BAD_REQUEST, "invalid_login", message)
+    };
+    let body = Limited::new(request.into_body(), MOST_BODY).collect().await.map_err(|_| bad())?;
+    let given: LogIn = serde_json::from_slice(&body.to_bytes()).map_err(|_| bad())?;
+    let Some(token) = door.knows(given.token.trim().as_bytes()) else {
+        sessions.failed(address);
+        tracing::warn!(%address, "a log-in at the admin port failed");
+        return Err(wrong_token());
+    };
+    let begun = sessions.begin(token).ok_or_else(|| {
+        let message = "the system gives no randomness; send the token with each request instead";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no_randomness", message)
+    });
+    let (id, session) = begun?;
+    tracing::info!(%address, "a browser logged in at the admin port");
+    let mut response = json(StatusCode::OK, said(&Who::Browser(id.clone(), session)));
+    set_cookie(&mut response, caller, &id, LASTS.as_secs());
+    Ok(response)
+}
+
+fn set_cookie(response: &mut Response<Body>, caller: &Caller, id: &str, seconds: u64) {
+    let secure = if caller.tls { "; Secure" } else { "" };
+    let cookie = caller.cookie();
+    let text =
+        format!("{cookie}={id}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let value = HeaderValue::try_from(text).expect("hex digits and fixed words are a header");
+    response.headers_mut().insert(header::SET_COOKIE, value);
+    let never = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, never);
+}
+
+/// `GET /admin/session`: who asks, and what a browser's changes have to bring.
+pub(super) fn session(who: &Who) -> Response<Body> {
+    let mut response = json(StatusCode::OK, said(who));
+    let never = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, never);
+    response
+}
+
+fn said(who: &Who) -> Bytes {
+    let said = match who {
+        Who::Anyone => serde_json::json!({"by": "anyone"}),
+        Who::Token => serde_json::json!({"by": "token"}),
+        Who::Party(party) => serde_json::json!({"by": "certificate", "name": party.name()}),
+        Who::Browser(_, session) => {
+            let left = session.ends.saturating_duration_since(tokio::time::Instant::now());
+            serde_json::json!({
+                "by": "browser", "csrf": session.csrf, "ends_in_s": left.as_secs()
+            })
+        }
+    };
+    said.to_string().into()
+}

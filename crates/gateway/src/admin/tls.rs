@@ -1,0 +1,76 @@
+//! The admin port's connections: over TLS where certificates are named, and from whom they are.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_tls::{FileError, Files, Look, Reread, Unread, open_server, party};
+use meridian_wire::config;
+use meridian_wire::peer::Party;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// One connection, as far as the answers depend on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) address: SocketAddr,
+    /// The port that was dialled.
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+    /// By the certificate that was shown, if any.
+    pub(crate) party: Option<Party>,
+}
+
+impl Caller {
+    /// The name of the session's cookie. Cookies are a host's, whatever the port: gateways of one
+    /// machine must not overwrite each other's.
+    pub(super) fn cookie(&self) -> String {
+        format!("meridian_admin_{}", self.port)
+    }
+}
+
+/// TLS on the admin port.
+pub(crate) struct AdminTls(Reread<TlsAcceptor>);
+
+impl AdminTls {
+    pub(crate) fn load(tls: &config::AdminTls) -> Result<AdminTls, FileError> {
+        let files = Files {
+            section: "admin_access.tls",
+            ca: tls.ca.clone(),
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+        };
+        let make = |files: &Files| {
+            let server = open_server(files, files.read()?, &[b"http/1.1"])?;
+            Ok::<_, FileError>(TlsAcceptor::from(Arc::new(server)))
+        };
+        let first = make(&files)?;
+        let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
+        let again = move || make(&files).map_err(|error| Unread(error.to_string()));
+        Ok(AdminTls(Reread::new(paths, first, again)))
+    }
+
+    /// Reads the files again where they changed, or `now` whatever was seen before.
+    pub(crate) fn look(&self, now: bool) -> Look {
+        if now { self.0.reload() } else { self.0.look() }
+    }
+
+    /// Shakes hands; a certificate that was shown has to be the fleet's.
+    pub(crate) async fn meet(
+        &self,
+        stream: TcpStream,
+        patience: Duration,
+    ) -> Option<(TlsStream<TcpStream>, Option<Party>)> {
+        let acceptor = self.0.now();
+        let refused = |error: &dyn std::fmt::Display| {
+            tracing::debug!(%error, "a connection to the admin port was refused");
+        };
+        let shaken = tokio::time::timeout(patience, acceptor.accept(stream)).await.ok()?;
+        let stream = shaken.map_err(|error| refused(&error)).ok()?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let party = shown.map(|shown| party(Some(shown))).transpose();
+        let party = party.map_err(|error| refused(&error)).ok()?;
+        Some((stream, party))
+    }
+}

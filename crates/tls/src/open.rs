@@ -1,0 +1,58 @@
+//! A port that anybody may dial, where those who show a certificate of the fleet are known by it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::files::{FileError, Files, Material};
+use crate::sides::{owned, provider, server};
+
+/// The side that is dialled by anybody, and by those who show a certificate of the fleet where an
+/// authority is named.
+///
+/// # Errors
+/// When the certificate and the key don't belong together.
+pub fn open_server(
+    files: &Files,
+    mut material: Material,
+    protocols: &[&[u8]],
+) -> Result<ServerConfig, FileError> {
+    let Some(roots) = material.roots.take() else { return server(files, material, protocols) };
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+        .allow_unauthenticated()
+        .build();
+    let in_key = |error: rustls::Error| files.error("key", error);
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(in_key)?
+        .with_client_cert_verifier(clients.map_err(|error| files.error("ca", error))?)
+        .with_single_cert(material.chain, material.key)
+        .map_err(in_key)?;
+    server.alpn_protocols = owned(protocols);
+    Ok(server)
+}
+
+/// The side that dials such a port by the name in its address, with no certificate of its own.
+///
+/// # Errors
+/// When the authority's file can't be used.
+pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
+    let error = |problem: String| FileError {
+        section: "-",
+        field: "ca",
+        path: ca.to_owned(),
+        problem,
+        remedy: "name the ca.crt of the authority that issued the port's certificate",
+    };
+    let mut roots = RootCertStore::empty();
+    for root in crate::files::certificates(ca).map_err(error)? {
+        roots.add(root).map_err(|problem| error(problem.to_string()))?;
+    }
+    let client = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|problem| error(problem.to_string()))?
+        .with_root_certificates(roots);
+    Ok(client.with_no_client_auth())
+}
