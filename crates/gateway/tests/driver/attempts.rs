@@ -119,6 +119,7 @@ fn by_content() -> Vec<Attempt> {
         served("one without a body", request("GET", "/v1/extra", "")),
         served("a stream", stream_chat("hi")),
         served("another API", post("/v1/completions", r#"{"model":"m","prompt":"hi"}"#)),
+        served("a slash at the end", post(&format!("{CHAT}/"), r#"{"model":"m","messages":[]}"#)),
         refused(
             "a path that is not served",
             post("//v1/chat/completions", "{}"),
