@@ -6,7 +6,7 @@ use super::metric::{self, Metric};
 use super::plan::Plan;
 use super::spec::Kind;
 use super::table::Table;
-use super::{Context, Findings, figures, params, results, runner};
+use super::{Context, Findings, figures, overload, params, results, runner};
 
 /// Columns of tables where an experiment names none.
 const SHOW: [&str; 9] = [
@@ -60,6 +60,9 @@ pub fn findings(context: &Context<'_>, grid: &Grid<'_>) -> anyhow::Result<Findin
         claims: spec.published.iter().map(|figure| claim::hold(figure, grid)).collect(),
         figures: figures::all(spec, grid)?,
         violations: grid.violations(),
+        overloads: overload::lines(grid),
+        windows: grid.plan.windows(),
+        legend: metric::legend(&show),
         params: params::hash(grid.plan)?,
         ..Findings::default()
     })

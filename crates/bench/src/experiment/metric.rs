@@ -213,6 +213,13 @@ pub fn find(name: &str) -> Option<(usize, &'static Metric)> {
     all().enumerate().find(|(_, m)| m.name == name)
 }
 
+/// What the columns of these names are, with their units, a line each.
+#[must_use]
+pub fn legend(names: &[&str]) -> Vec<String> {
+    let of = names.iter().chain(&["lost"]).filter_map(|name| find(name));
+    of.map(|(_, metric)| format!("{}: {}", metric.name, metric.doc)).collect()
+}
+
 /// Something of the times in ms that forwarded requests were held in regions without clients of
 /// their own; `None` where each has some.
 fn at_idle(r: &Run<'_>, of: impl Fn(std::slice::Iter<'_, f64>) -> f64) -> Option<f64> {

@@ -25,6 +25,7 @@ pub mod live;
 mod llm_cache_router;
 pub mod metric;
 mod mfs;
+pub mod overload;
 pub mod params;
 pub mod plan;
 pub mod plot;
@@ -52,7 +53,7 @@ use claim::Claim;
 use plot::Figure;
 pub use registry::{ALL, Code, Entry, find};
 use runner::{Progress, Simulate};
-use spec::Spec;
+use spec::{Measure, Spec};
 use table::Table;
 
 /// How to run an experiment.
@@ -112,6 +113,12 @@ pub struct Findings {
     pub files: Vec<(String, String)>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
+    /// Systems that were sent more than they could answer, in words.
+    pub overloads: Vec<String>,
+    /// Which part of a run counts, by workload; the file's `measure` where none are given.
+    pub windows: Vec<(String, Measure)>,
+    /// What the columns of tables are, with their units.
+    pub legend: Vec<String>,
     /// The hash of what calibration froze.
     pub params: String,
 }
@@ -129,6 +136,8 @@ pub struct Outcome {
     pub quick: bool,
     /// Whether it ran on real processes.
     pub live: bool,
+    /// What was asked for.
+    pub given: Options,
     /// What it found.
     pub findings: Findings,
 }
@@ -159,14 +168,22 @@ pub fn run(
             bail!("--live: {} has no part on real processes; leave it out", entry.name)
         }
     };
-    let Options { quick, live, out, .. } = options;
-    if let Some(dir) = out {
-        std::fs::create_dir_all(&dir)
+    let Options { quick, live, .. } = options;
+    if let Some(dir) = &options.out {
+        std::fs::create_dir_all(dir)
             .with_context(|| format!("--out {}: cannot make this folder", dir.display()))?;
     }
     let context = Context { spec, seeds, quick, simulate, progress };
     let findings = code(&context).with_context(|| from)?;
-    Ok(Outcome { name: entry.name, spec: context.spec, seeds, quick, live, findings })
+    Ok(Outcome {
+        name: entry.name,
+        spec: context.spec,
+        seeds,
+        quick,
+        live,
+        given: options,
+        findings,
+    })
 }
 
 #[cfg(test)]

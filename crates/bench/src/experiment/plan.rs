@@ -28,6 +28,15 @@ pub struct Plan {
     pub measure: Measure,
 }
 
+impl Plan {
+    /// Which part of a run counts, by workload.
+    #[must_use]
+    pub fn windows(&self) -> Vec<(String, Measure)> {
+        let own = |w: &Workload| (w.name.clone(), w.measure.unwrap_or(self.measure));
+        self.workloads.iter().map(|(workload, _)| own(workload)).collect()
+    }
+}
+
 /// What makes a load's requests.
 #[derive(Clone)]
 pub enum Feed {

@@ -4,28 +4,57 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use meridian_wire::config::Span;
+
+use super::spec::Measure;
 use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
+
+/// What a reader must know of an overloaded system.
+const OVERLOAD: &str = "These systems were sent more than they could answer. Their times grow with \
+                        the length of the run, so they compare with nothing.";
+
+fn list(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
 
 impl Outcome {
     /// The tables and the published figures, for the terminal.
     #[must_use]
     pub fn text(&self) -> String {
-        let Findings { tables, claims, violations, .. } = &self.findings;
+        let Findings { tables, claims, violations, overloads, legend, .. } = &self.findings;
         let mut parts: Vec<String> = tables.iter().map(super::table::Table::text).collect();
+        if !legend.is_empty() {
+            parts.push(format!("{}\n", legend.join("\n")));
+        }
         if !claims.is_empty() {
             parts.push(claim::table(claims).text());
+        }
+        if !overloads.is_empty() {
+            parts.push(format!("OVERLOADED: {OVERLOAD}\n{}\n", overloads.join("\n")));
         }
         if !violations.is_empty() {
             parts.push(format!("BROKEN INVARIANTS\n{}\n", violations.join("\n")));
         }
+        parts.push(format!("Repeat it with: {}\n", self.command()));
         parts.join("\n")
     }
 
     /// The page.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let Findings { tables, claims, figures, violations, params, .. } = &self.findings;
+        let Findings { tables, claims, figures, violations, params, overloads, legend, .. } =
+            &self.findings;
         let spec = &self.spec;
         let mut parts = vec![
             format!("# {}", spec.title),
@@ -49,6 +78,12 @@ impl Outcome {
             parts.push("## Results".to_owned());
             parts.extend(tables.iter().map(super::table::Table::markdown));
         }
+        if !legend.is_empty() {
+            parts.push(format!("Columns:\n\n{}", list(legend)));
+        }
+        if !overloads.is_empty() {
+            parts.push(format!("## Overloaded systems\n\n{OVERLOAD}\n\n{}", list(overloads)));
+        }
         if !figures.is_empty() {
             parts.push("## Plots".to_owned());
             parts.extend(figures.iter().map(|f| format!("![{}]({}.svg)", f.title, f.name)));
@@ -64,7 +99,13 @@ impl Outcome {
     fn command(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let live = if self.live { " --live" } else { "" };
-        format!("meridian experiment {} --seeds {}{quick}{live}", self.name, self.seeds)
+        let path = |flag: &str, path: &Path| format!(" {flag} {}", quoted(path));
+        let file = self.given.file.as_deref().map(|file| path("--file", file)).unwrap_or_default();
+        let usual = Path::new("target/experiments").join(self.name);
+        let out = self.given.out.as_deref().filter(|out| *out != usual);
+        let out = out.map(|out| path("--out", out)).unwrap_or_default();
+        let (name, seeds) = (self.name, self.seeds);
+        format!("meridian experiment {name} --seeds {seeds}{quick}{live}{file}{out}")
     }
 
     fn how(&self) -> String {
@@ -74,17 +115,30 @@ impl Outcome {
         if self.spec.regions.is_none() && !self.spec.comparison {
             return String::new();
         }
-        let measure = self.spec.measure;
-        let measure = if self.quick { self.spec.quick.measure } else { measure };
-        let show = |span: meridian_wire::config::Span| format!("{} s", span.0.as_secs_f64());
         let small = if self.quick { "**Small variant: its figures say nothing.** " } else { "" };
         format!(
-            "{small}All figures are simulated: {} of a run count, after {} of warm-up; values are \
-             means over {} with bootstrap 95 % intervals in brackets. ",
-            show(measure.window),
-            show(measure.warmup),
+            "{small}All figures are simulated: {}; values are means over {} with bootstrap 95 % \
+             intervals in brackets. ",
+            self.windows(),
             self.which_seeds(),
         )
+    }
+
+    /// Which part of a run counts: once where it is the same for all workloads.
+    fn windows(&self) -> String {
+        let usual = if self.quick { self.spec.quick.measure } else { self.spec.measure };
+        let show = |m: Measure| {
+            let seconds = |span: Span| span.0.as_secs_f64();
+            let (window, warmup) = (seconds(m.window), seconds(m.warmup));
+            format!("{window} s of a run count, after {warmup} s of warm-up")
+        };
+        let windows = &self.findings.windows;
+        let first = windows.first().map_or(usual, |(_, measure)| *measure);
+        if windows.iter().all(|(_, measure)| *measure == first) {
+            return show(first);
+        }
+        let each = windows.iter().map(|(name, measure)| format!("of {name} {}", show(*measure)));
+        each.collect::<Vec<_>>().join(", ")
     }
 
     fn which_seeds(&self) -> String {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use meridian_sim::{Report, Sample, Scenario};
+use meridian_sim::{Fate, Report, Sample, Scenario};
 
 use super::build;
 use super::dist::Dist;
@@ -42,6 +42,9 @@ pub struct Observed {
     pub samples: Vec<Sample>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
+    /// Requests that were sent in the window, beyond those answered or refused in it: by so many the
+    /// queues grew.
+    pub growth: f64,
 }
 
 impl Observed {
@@ -50,9 +53,12 @@ impl Observed {
     pub fn of(report: Report, replica_price: Option<f64>, keep_samples: bool) -> Observed {
         let run = Run::new(&report, replica_price);
         let values = metric::all().map(|m| (m.of)(&run)).collect();
+        let refused = |fate| matches!(fate, Fate::Rejected | Fate::Invalid | Fate::Lost);
+        let ended = report.requests.iter().filter(|r| refused(r.fate)).count() as f64;
+        let growth = report.requests.len() as f64 - ended - report.done_in_window as f64;
         let Run { ttft, e2e, tpot, .. } = run;
         let samples = if keep_samples { report.samples } else { Vec::new() };
-        Observed { values, ttft, e2e, tpot, samples, violations: report.violations }
+        Observed { values, ttft, e2e, tpot, samples, violations: report.violations, growth }
     }
 
     /// The distribution of this name.

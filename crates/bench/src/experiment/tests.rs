@@ -184,3 +184,52 @@ fn results_are_written_down() {
     assert_eq!(file["params"].as_str().map(str::len), Some(16));
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+// The report says how to repeat the run with all that was given, which part of each run counts where
+// a workload has a window of its own, and what unit each column has.
+#[test]
+fn a_report_repeats() {
+    let dir = std::env::temp_dir().join(format!("meridian repeats {}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("own.yaml");
+    let own = "rate: [4, 0, 0]}], measure: {warmup: 3s, window: 30s}}";
+    std::fs::write(&file, YAML.replace("rate: [4, 0, 0]}]}", own)).unwrap();
+    let options = Options { seeds: Some(2), file: Some(file.clone()), ..Options::default() };
+    let outcome = outcome(options).unwrap();
+    let command = format!("meridian experiment test --seeds 2 --file '{}'", file.display());
+    let (page, text) = (outcome.markdown(), outcome.text());
+    assert!(page.contains(&format!("`{command}`")) && text.contains(&command), "{page}\n{text}");
+    let windows = "of trees 60 s of a run count, after 10 s of warm-up, of open 30 s of a run count, after 3 s of warm-up";
+    assert!(page.contains(windows), "{page}");
+    for said in [&page, &text] {
+        assert!(said.contains("ttft_ms.p90: P90 time to first token, ms"), "{said}");
+        assert!(said.contains("throughput_rps: requests answered a second"), "{said}");
+        assert!(!said.to_lowercase().contains("overloaded"), "{said}");
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+// A system that is sent more than it answers is named, with its numbers: where its queues grow, and
+// where it refuses.
+#[test]
+fn overload_is_said() {
+    let short = |scenario: Scenario| {
+        let is_slow = scenario.system.name == "slow";
+        let mut report = stand_in(scenario)?;
+        let more = report.requests.clone();
+        (0..3).for_each(|_| report.requests.extend(more.clone()));
+        report.done_in_window = 40;
+        match is_slow {
+            true => report.done_in_window = 25,
+            false => report.requests[0].fate = Fate::Rejected,
+        }
+        Ok(report)
+    };
+    let outcome = run(&ENTRY, Options::default(), &short, &|_, _, _| ()).unwrap();
+    for said in [outcome.markdown(), outcome.text()] {
+        let grew = "slow, trees on small: its queues grew by 15 of 40 requests within the window";
+        assert!(said.contains(grew), "{said}");
+        let refused = "fast, trees on small: 1 of 40 requests a run were refused or broken off";
+        assert!(said.contains(refused), "{said}");
+    }
+}
