@@ -102,7 +102,9 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let peers = |region: &str, listen: &str, gateways| {
         let (certificate, key) = certificates.of(region);
         let files = [certificates.ca(), certificate, key];
-        PeersSpec { listen: listen.to_owned(), files, gateways, digests: None }
+        // The far gateway forwards nothing, so it follows none.
+        let accept = vec!["near/near".to_owned()];
+        PeersSpec { listen: listen.to_owned(), files, gateways, accept, digests: None }
     };
 
     fleet.enter(Some(&spaces.names[1]));

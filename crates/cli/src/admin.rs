@@ -35,6 +35,7 @@ impl Admin {
         let own = files.map(|((ca, certificate), key)| Files {
             section: "-",
             ca: Some(ca.clone()),
+            crl: None,
             certificate,
             key,
         });

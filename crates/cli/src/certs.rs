@@ -1,7 +1,7 @@
 //! `meridian certs`: a fleet's certificate authority, and the certificates of those it knows.
 //!
-//! A folder holds everything: `ca.crt` is what everybody trusts, `ca-N.crt` and `ca-N.key` are the
-//! authorities, `gateways/NAME.crt` and `.key` the gateways', and likewise under `control` and
+//! A folder holds everything: `ca.crt` is what everybody trusts and `ca.crl` what is revoked,
+//! `ca-N.crt`, `ca-N.key` and `ca-N.crl` are the authorities, `gateways/NAME.crt` and `.key` the gateways', and likewise under `control` and
 //! `operators`. Each needs `ca.crt` and its own two files. Nothing is replaced unless `--force` says so; `rotate` replaces what it renews.
 //!
 //! Deliberately not here: how files reach the gateways.
@@ -10,10 +10,11 @@ mod authority;
 mod facts;
 mod folder;
 mod gateway;
+mod revoked;
 mod rotate;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Issue(Issue),
     /// Renews certificates that run out soon, or exchanges the authority step by step
     Rotate(rotate::Rotate),
+    /// Revokes every certificate of gateways, control planes and operators, by their names
+    Revoke(revoked::Revoke),
     /// Says what a file's certificates are and until when
     Show(Show),
 }
@@ -104,6 +107,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Init(args) => init(args, now)?,
         Command::Issue(args) => issue(args, now)?,
         Command::Rotate(args) => rotate::rotate(args, now)?,
+        Command::Revoke(args) => revoked::revoke(args, now)?,
         Command::Show(args) => show(args, now)?,
     };
     print!("{said}");
@@ -129,7 +133,7 @@ fn issue(args: &Issue, now: SystemTime) -> anyhow::Result<String> {
     let seat = Seat::of(&party);
     let wish = Wish { party, dns: args.dns.clone(), ips: args.ip.clone(), lasts: days(args.days) };
     let pair = wish.issue(&authority, now)?;
-    let (crt, key) = folder.put(&seat, &pair, Replace::when(args.force))?;
+    let (crt, key) = folder.put(&authority, &seat, &pair, Replace::when(args.force), now)?;
     let mut said = format!("{}\n{}\n", crt.display(), key.display());
     if wish.until(&authority, now) < now + wish.lasts {
         said.push_str("note: it ends with the authority, sooner than asked; `meridian certs rotate --ca add` begins a new one\n");
@@ -161,11 +165,25 @@ fn show(args: &Show, now: SystemTime) -> anyhow::Result<String> {
     for file in &args.files {
         let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         let all = Facts::all(&pem).with_context(|| file.display().to_string())?;
+        let lists = lists_beside(file)?;
         for facts in all {
             said.push_str(&facts.text(now));
+            if let Some(since) = revoked::since(&lists, &facts) {
+                let since = humantime::format_rfc3339_seconds(since);
+                said.push_str(&format!("  revoked  since {since}\n"));
+            }
         }
     }
     Ok(said)
+}
+
+/// The revocation lists of the folder that a certificate's file lies in, or of the folder above.
+fn lists_beside(file: &Path) -> anyhow::Result<Vec<revoked::List>> {
+    let folders = file.ancestors().skip(1).take(2);
+    let lists = folders.map(|dir| dir.join("ca.crl")).find(|path| path.exists());
+    let Some(path) = lists else { return Ok(Vec::new()) };
+    let pem = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    revoked::List::all(&pem).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

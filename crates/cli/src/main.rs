@@ -51,7 +51,7 @@ enum Command {
     Gateways(registry::Gateways),
     /// Shows and changes the policies of a fleet's regions
     Policy(registry::Policies),
-    /// Checks a gateway's configuration and names everything wrong with it
+    /// Checks a gateway's or a control plane's configuration and the files that it names
     Check(check::Args),
     /// Issues and renews the certificates with which gateways know each other
     #[command(subcommand)]

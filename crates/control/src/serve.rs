@@ -10,6 +10,7 @@
 
 mod answer;
 mod api;
+mod check;
 mod gateways;
 mod metrics;
 mod names;
@@ -22,6 +23,7 @@ mod watch;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -40,6 +42,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::check::check;
 pub use self::reload::Given;
 use self::reports::Reports;
 use self::secured::Secured;
@@ -60,6 +63,17 @@ pub enum ServeError {
     /// The registry can't be begun.
     #[error("store: {0}")]
     Registry(#[from] Refused),
+    /// The store cannot be opened or made there.
+    #[error(
+        "store: {}: {source}; name a file in a folder that is there and that this process may write to",
+        path.display()
+    )]
+    StoreFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
@@ -129,6 +143,10 @@ pub async fn serve(
     let given = given.into();
     let config = given.config.clone();
     let listener = listen("admin", config.admin).await?;
+    check::store(&config.store)?;
+    for problem in check::doubts(&config) {
+        tracing::error!(problem, "the control plane starts nevertheless");
+    }
     let start = Instant::now();
     let store = Embedded::open(&config.store, Limits::default(), Arc::new(move || since(start)))?;
     let time = store.clone();
@@ -200,8 +218,14 @@ async fn one(shared: Arc<Shared>, stream: TcpStream) {
         match &shared.tls {
             None => talk(&shared, stream, None).await,
             Some(tls) => {
-                if let Some((stream, party)) = tls.meet(stream, HEAD).await {
-                    talk(&shared, stream, Some(party)).await;
+                let Some(met) = tls.meet(stream, HEAD).await else { return };
+                let revoked = tls.revoked(&met);
+                let party = met.party.clone();
+                tokio::select! {
+                    () = talk(&shared, met.stream, Some(met.party)) => {}
+                    () = revoked => {
+                        tracing::warn!(%party, "a certificate is revoked; its connection is closed");
+                    }
                 }
             }
         }

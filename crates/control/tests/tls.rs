@@ -15,8 +15,9 @@ use meridian_tls::{Files, client};
 use meridian_wire::config::Control;
 use meridian_wire::peer::{Identity, Party, control_name};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    date_time_ymd,
 };
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ impl Fleet {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         std::fs::write(dir.join("ca.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
         Fleet { dir, issuer: Issuer::new(params, key) }
     }
@@ -51,20 +52,43 @@ impl Fleet {
         params.subject_alt_names.push(SanType::URI(party.uri().try_into().unwrap()));
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.serial_number = Some(serial(file));
         let crt = params.signed_by(&key, &self.issuer).unwrap();
         let path = |kind: &str| self.dir.join(format!("{file}.{kind}"));
         std::fs::write(path("crt"), crt.pem()).unwrap();
         std::fs::write(path("key"), key.serialize_pem()).unwrap();
         let ca = Some(self.dir.join("ca.crt"));
-        Files { section: "test", ca, certificate: path("crt"), key: path("key") }
+        Files { section: "test", ca, crl: None, certificate: path("crt"), key: path("key") }
+    }
+
+    /// Writes a list that revokes the certificates in these files.
+    fn revoke(&self, files: &[&str]) {
+        let revoked = |file: &&str| RevokedCertParams {
+            serial_number: serial(file),
+            revocation_time: date_time_ymd(2025, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2025, 1, 1),
+            next_update: date_time_ymd(2125, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: files.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        std::fs::write(self.dir.join("ca.crl"), list.pem().unwrap()).unwrap();
     }
 
     /// A control plane with the files of `control`.
     async fn start(&self) -> (SocketAddr, oneshot::Sender<()>) {
         let dir = self.dir.display();
+        let has_list = self.dir.join("ca.crl").exists();
+        let crl = if has_list { format!(", crl: {dir}/ca.crl") } else { String::new() };
         let yaml = format!(
             "version: 1\nstore: {dir}/store.redb\nadmin: 127.0.0.1:0\n\
-             tls: {{ca: {dir}/ca.crt, certificate: {dir}/control.crt, key: {dir}/control.key}}\n"
+             tls: {{ca: {dir}/ca.crt, certificate: {dir}/control.crt, key: {dir}/control.key{crl}}}\n"
         );
         let config = Control::read(&yaml).unwrap();
         let (ready, is_ready) = oneshot::channel();
@@ -76,6 +100,10 @@ impl Fleet {
         assert!(ready.tls);
         (ready.admin, stop)
     }
+}
+
+fn serial(file: &str) -> SerialNumber {
+    SerialNumber::from(file.as_bytes().to_vec())
 }
 
 impl Drop for Fleet {
@@ -187,4 +215,34 @@ async fn certificates_are_exchanged_while_serving() {
     assert!(ask(at, &bob, get, Value::Null).await.is_some());
     let alice = Files { ca: bob.ca.clone(), ..alice };
     assert_eq!(ask(at, &alice, get, Value::Null).await, None);
+}
+
+// An operator whose certificate is revoked is refused from the next look on, and the connection that
+// is open ends, a watch without an end too; others go on.
+#[tokio::test(start_paused = true)]
+async fn a_revoked_operator_is_cut_off() {
+    let fleet = Fleet::new("revoked");
+    fleet.revoke(&[]);
+    fleet.issue(&Party::control("prod", "c-1").unwrap(), "control");
+    let [alice, bob] =
+        ["alice", "bob"].map(|name| fleet.issue(&Party::operator("prod", name).unwrap(), name));
+    let (at, _stop) = fleet.start().await;
+    let get = ("GET", "/admin/status");
+    for files in [&alice, &bob] {
+        assert!(ask(at, files, get, Value::Null).await.is_some());
+    }
+    // The answer of a watch has no end, so it comes whole once its connection is closed.
+    let watch = async |files: Files| {
+        tokio::spawn(
+            async move { ask(at, &files, ("GET", "/admin/watch?from=1"), Value::Null).await },
+        )
+    };
+    let (of_alice, of_bob) = (watch(alice.clone()).await, watch(bob.clone()).await);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert!(!of_alice.is_finished() && !of_bob.is_finished());
+    fleet.revoke(&["alice"]);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert!(of_alice.is_finished() && !of_bob.is_finished());
+    assert_eq!(ask(at, &alice, get, Value::Null).await, None);
+    assert!(ask(at, &bob, get, Value::Null).await.is_some());
 }

@@ -19,7 +19,7 @@ use meridian_wire::openai::Endpoint;
 
 pub(crate) use self::door::Door;
 pub(crate) use self::sessions::Sessions;
-pub(crate) use self::tls::{AdminTls, Caller};
+pub(crate) use self::tls::{AdminTls, Caller, files};
 use crate::access::Written;
 use crate::body::Body;
 use crate::discover;

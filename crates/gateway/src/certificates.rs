@@ -9,17 +9,23 @@ use tokio_rustls::TlsAcceptor;
 /// What clients may speak.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
+/// The files that `tls` names.
+pub(crate) fn files(tls: &config::Tls) -> Files {
+    Files {
+        section: "tls",
+        ca: None,
+        crl: None,
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+    }
+}
+
 /// TLS on the clients' port.
 pub(crate) struct ClientTls(Reread<TlsAcceptor>);
 
 impl ClientTls {
     pub(crate) fn load(tls: &config::Tls) -> Result<ClientTls, FileError> {
-        let files = Files {
-            section: "tls",
-            ca: None,
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-        };
+        let files = files(tls);
         let make = |files: &Files| {
             let server = server(files, files.read()?, PROTOCOLS)?;
             Ok::<_, FileError>(TlsAcceptor::from(Arc::new(server)))

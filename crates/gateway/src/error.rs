@@ -44,6 +44,9 @@ pub enum Error {
     /// The certificate for clients cannot be used.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
+    /// Several of them.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<Error>),
     /// The operating system refused something else.
     #[error("{what}: {source}")]
     Io {

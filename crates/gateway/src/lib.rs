@@ -10,6 +10,7 @@ mod admin;
 mod attempt;
 mod body;
 mod certificates;
+mod check;
 mod clock;
 mod collect;
 mod discover;
@@ -46,6 +47,7 @@ mod way;
 mod worker;
 
 pub use access::Given;
+pub use check::check;
 pub use error::Error;
 pub use peers::TlsError;
 pub use serve::{Ready, serve};

@@ -21,9 +21,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{AccessNow, Given};
-use crate::admin::{AdminTls, Caller, Sessions};
+use crate::admin::{Caller, Sessions};
 use crate::body::Body;
-use crate::certificates::ClientTls;
+use crate::check::{self, Parts};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::explain::Explained;
@@ -31,10 +31,8 @@ use crate::fleet::Fleet;
 use crate::front::Cors;
 use crate::limits::{Bound, check_descriptors};
 use crate::metrics::Metrics;
-use crate::peers::Peers;
 use crate::pins::Pins;
 use crate::reading::ReadingNow;
-use crate::registry::Following;
 use crate::residency::Residency;
 use crate::salts::Salts;
 use crate::shared::{Ids, Ratios, Shared};
@@ -148,7 +146,11 @@ fn build(
     };
     let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, &routing.params);
     let block_bytes = spec.map(|s| s.block_bytes);
-    let peers = Peers::load(&config, seed, block_bytes, routing.policy.name)?.map(Arc::new);
+    let Parts { peers, tls, admin_tls, registry } =
+        Parts::make(&config, seed, block_bytes, routing.policy.name)?;
+    for problem in check::doubts(&config) {
+        tracing::error!(problem, "the gateway starts nevertheless");
+    }
     if peers.is_some() && config.secret.is_none() {
         tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
     }
@@ -189,12 +191,12 @@ fn build(
         salts: Salts::new(&config, seed),
         residency,
         cors: config.cors.as_ref().map(Cors::new),
-        tls: config.tls.as_ref().map(ClientTls::load).transpose()?,
-        admin_tls: config.admin_access.tls.as_ref().map(AdminTls::load).transpose()?,
+        tls,
+        admin_tls,
         sessions: Sessions::default(),
         ids: Ids::new(random_seed()),
         explained: Explained::default(),
-        registry: Following::new(&config, peers.as_deref())?.map(Arc::new),
+        registry,
         peers,
         sources: config.discovery.iter().map(|s| Arc::new(Source::new(s))).collect(),
         config,
@@ -272,9 +274,14 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
                 match &shared.admin_tls {
                     None => answer_admin(&shared, stream, caller).await,
                     Some(tls) => {
-                        if let Some((stream, party)) = tls.meet(stream, HEAD).await {
-                            let caller = Caller { tls: true, party, ..caller };
-                            answer_admin(&shared, stream, caller).await;
+                        let Some(met) = tls.meet(stream, HEAD).await else { return };
+                        let revoked = tls.revoked(&met);
+                        let caller = Caller { tls: true, party: met.party, ..caller };
+                        tokio::select! {
+                            () = answer_admin(&shared, met.stream, caller) => {}
+                            () = revoked => {
+                                tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
+                            }
                         }
                     }
                 }

@@ -221,6 +221,17 @@ impl Source {
     }
 }
 
+/// Files of `discovery` that are no lists of replicas now. A start goes on without them.
+pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
+    let limit = usize::from(config.limits.replicas);
+    let sources = config.discovery.iter().enumerate();
+    let of = |(at, source): (usize, &config::Source)| {
+        let problem = file::list(file::read(source.file.as_ref()?), limit).err()?;
+        Some(format!("discovery[{at}].file: {problem}; write the list of replicas there"))
+    };
+    sources.filter_map(of).collect()
+}
+
 /// Looks at every source, for ever.
 pub(crate) fn start(shared: &Arc<Shared>, background: &mut JoinSet<()>) {
     for source in &shared.sources {

@@ -45,6 +45,8 @@ pub struct PeersSpec {
     pub files: [PathBuf; 3],
     /// Name, region, and where it is from here.
     pub gateways: Vec<(String, String, SocketAddr)>,
+    /// Those that may connect though they are not followed, as `REGION/NAME`.
+    pub accept: Vec<String>,
     /// Between two digests, where that is not the usual.
     pub digests: Option<Duration>,
 }
@@ -123,6 +125,9 @@ impl PeersSpec {
         if let Some(every) = &self.digests {
             let ms = every.as_millis();
             let _ = writeln!(yaml, "  push: {ms}ms\n  beat: {ms}ms");
+        }
+        if !self.accept.is_empty() {
+            let _ = writeln!(yaml, "  accept: [{}]", self.accept.join(", "));
         }
         yaml.push_str("  gateways:\n");
         for (name, region, address) in &self.gateways {

@@ -1,4 +1,4 @@
-//! The files of one side: whom it trusts, its certificate, its key.
+//! The files of one side: the authorities it trusts, their revocation lists, its certificate, its key.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::revoked::{self, Lists, Revoked};
+
 /// Where the files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
@@ -14,6 +16,8 @@ pub struct Files {
     pub section: &'static str,
     /// Certificates of the authorities that are trusted; none where nobody has to show one.
     pub ca: Option<PathBuf>,
+    /// Revocation lists of those authorities, where there are some.
+    pub crl: Option<PathBuf>,
     /// The certificate, and those between it and its authority.
     pub certificate: PathBuf,
     /// Its key.
@@ -23,6 +27,8 @@ pub struct Files {
 /// What stands in them.
 pub struct Material {
     pub(crate) roots: Option<RootCertStore>,
+    pub(crate) authorities: Vec<CertificateDer<'static>>,
+    pub(crate) lists: Lists,
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
 }
@@ -54,16 +60,17 @@ impl Files {
     /// All of them.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
-        let ca = self.ca.iter().map(PathBuf::as_path);
-        ca.chain([self.certificate.as_path(), self.key.as_path()]).collect()
+        let trusted = self.ca.iter().chain(&self.crl).map(PathBuf::as_path);
+        trusted.chain([self.certificate.as_path(), self.key.as_path()]).collect()
     }
 
     /// An error about one of them.
     #[must_use]
     pub fn error(&self, field: &'static str, problem: impl fmt::Display) -> FileError {
-        let path = match (field, &self.ca) {
-            ("ca", Some(ca)) => ca,
-            ("key", _) => &self.key,
+        let path = match (field, &self.ca, &self.crl) {
+            ("ca", Some(ca), _) => ca,
+            ("crl", _, Some(crl)) => crl,
+            ("key", ..) => &self.key,
             _ => &self.certificate,
         };
         FileError {
@@ -80,21 +87,21 @@ impl Files {
     /// # Errors
     /// Which file is not what it should be.
     pub fn read(&self) -> Result<Material, FileError> {
-        let roots = match &self.ca {
-            None => None,
-            Some(ca) => {
-                let mut roots = RootCertStore::empty();
-                for root in certificates(ca).map_err(|problem| self.error("ca", problem))? {
-                    roots.add(root).map_err(|error| self.error("ca", error))?;
-                }
-                Some(roots)
+        let (mut roots, mut authorities) = (None, Vec::new());
+        if let Some(ca) = &self.ca {
+            authorities = certificates(ca).map_err(|problem| self.error("ca", problem))?;
+            let roots = roots.insert(RootCertStore::empty());
+            for root in &authorities {
+                roots.add(root.clone()).map_err(|error| self.error("ca", error))?;
             }
-        };
+        }
+        let lists = self.crl.as_ref().map(|crl| revoked::read(crl, &authorities)).transpose();
+        let lists = lists.map_err(|problem| self.error("crl", problem))?.unwrap_or_default();
         let chain = certificates(&self.certificate);
         let chain = chain.map_err(|problem| self.error("certificate", problem))?;
         let key = PrivateKeyDer::from_pem_file(&self.key);
         let key = key.map_err(|error| self.error("key", error))?;
-        Ok(Material { roots, chain, key })
+        Ok(Material { roots, authorities, lists, chain, key })
     }
 }
 
@@ -103,6 +110,12 @@ impl Material {
     #[must_use]
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.chain.first()
+    }
+
+    /// What the revocation lists say.
+    #[must_use]
+    pub fn revoked(&self) -> &Revoked {
+        &self.lists.revoked
     }
 }
 

@@ -16,6 +16,11 @@ pub enum NameError {
     /// It names none, or several.
     #[error("the certificate names {0} gateways; `meridian certs issue` makes one that names one")]
     Names(usize),
+    /// It is of the fleet, and not a gateway's.
+    #[error(
+        "the certificate is of {0}, and a gateway's is needed; use one of `meridian certs issue --gateway`"
+    )]
+    Other(Party),
 }
 
 /// The gateway that a certificate names: it names exactly one, and nobody else.
@@ -25,7 +30,7 @@ pub enum NameError {
 pub fn identity(certificate: Option<&CertificateDer<'_>>) -> Result<Identity, NameError> {
     match party(certificate)? {
         Party::Gateway(identity) => Ok(identity),
-        Party::Control { .. } | Party::Operator { .. } => Err(NameError::Names(0)),
+        other => Err(NameError::Other(other)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Certificates at work: files become TLS configurations, and become them anew when they change.
+//! Certificates at work: files become TLS configurations, and are read again when they change.
 //!
 //! Four ports are served with what is here: the peers' and the control plane's, where both sides
 //! show a certificate of the fleet, the clients', where the gateway alone shows one, and the gateway's
@@ -9,13 +9,16 @@
 //! Deliberately not here: sockets, and the making of certificates.
 
 mod files;
+mod health;
 mod identity;
 mod open;
 mod reread;
+mod revoked;
 mod sides;
 
 pub use files::{FileError, Files, Material};
 pub use identity::{NameError, identity, party};
 pub use open::{open_client, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
+pub use revoked::Revoked;
 pub use sides::{client, mutual_server, server};

@@ -7,7 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::files::{FileError, Files, Material};
-use crate::sides::{owned, provider, server};
+use crate::sides::{in_trust, owned, provider, server};
 
 /// The side that is dialled by anybody, and by those who show a certificate of the fleet where an
 /// authority is named.
@@ -21,13 +21,16 @@ pub fn open_server(
 ) -> Result<ServerConfig, FileError> {
     let Some(roots) = material.roots.take() else { return server(files, material, protocols) };
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+        .with_crls(std::mem::take(&mut material.lists.ders))
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
         .allow_unauthenticated()
         .build();
     let in_key = |error: rustls::Error| files.error("key", error);
     let mut server = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(in_key)?
-        .with_client_cert_verifier(clients.map_err(|error| files.error("ca", error))?)
+        .with_client_cert_verifier(clients.map_err(|error| in_trust(files, &error))?)
         .with_single_cert(material.chain, material.key)
         .map_err(in_key)?;
     server.alpn_protocols = owned(protocols);

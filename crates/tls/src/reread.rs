@@ -6,8 +6,10 @@
 //! its certificate's yet, leaves what is in force as it is; the next look tries again.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_secs(2);
@@ -23,7 +25,7 @@ type Make<T> = Box<dyn Fn() -> Result<T, Unread> + Send + Sync>;
 pub struct Reread<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
-    now: RwLock<Arc<T>>,
+    now: watch::Sender<Arc<T>>,
     looked: Mutex<Looked>,
     /// Whether a change counts only once two looks have seen it.
     settles: bool,
@@ -61,7 +63,7 @@ impl<T> Reread<T> {
         Reread {
             paths,
             make: Box::new(make),
-            now: RwLock::new(Arc::new(first)),
+            now: watch::Sender::new(Arc::new(first)),
             looked: Mutex::new(Looked { bytes, unsettled: None, problem: None }),
             settles: false,
         }
@@ -77,7 +79,24 @@ impl<T> Reread<T> {
     /// What is in force.
     #[must_use]
     pub fn now(&self) -> Arc<T> {
-        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now.borrow().clone()
+    }
+
+    /// Completes once what is in force passes `test`, which may be at once.
+    pub fn until(
+        &self,
+        test: impl Fn(&T) -> bool + Send + Sync + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static
+    where
+        T: Send + Sync + 'static,
+    {
+        let mut now = self.now.subscribe();
+        async move {
+            // Without its sender nothing changes any more.
+            if now.wait_for(|now| test(now)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Looks at the files, and makes it anew where they changed.
@@ -111,7 +130,7 @@ impl<T> Reread<T> {
         let told = looked.problem.take();
         match made {
             Ok(made) => {
-                *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
+                self.now.send_replace(Arc::new(made));
                 looked.bytes = bytes;
                 Look::New
             }

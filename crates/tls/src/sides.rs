@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::files::{FileError, Files, Material};
@@ -25,6 +25,15 @@ pub(crate) fn owned(protocols: Protocols<'_>) -> Vec<Vec<u8>> {
 fn roots(files: &Files, material: &mut Material) -> Result<Arc<RootCertStore>, FileError> {
     let roots = material.roots.take();
     roots.map(Arc::new).ok_or_else(|| files.error("ca", "is not named; name the fleet's ca.crt"))
+}
+
+/// An error about the authorities or their revocation lists.
+pub(crate) fn in_trust(files: &Files, error: &VerifierBuilderError) -> FileError {
+    let field = match error {
+        VerifierBuilderError::InvalidCrl(_) => "crl",
+        _ => "ca",
+    };
+    files.error(field, error)
 }
 
 /// The side that is dialled, by anybody.
@@ -58,11 +67,15 @@ pub fn mutual_server(
 ) -> Result<ServerConfig, FileError> {
     let in_key = |error: rustls::Error| files.error("key", error);
     let roots = roots(files, &mut material)?;
-    let clients = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+    let clients = WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .with_crls(std::mem::take(&mut material.lists.ders))
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
+        .build();
     let mut server = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(in_key)?
-        .with_client_cert_verifier(clients.map_err(|error| files.error("ca", error))?)
+        .with_client_cert_verifier(clients.map_err(|error| in_trust(files, &error))?)
         .with_single_cert(material.chain, material.key)
         .map_err(in_key)?;
     server.alpn_protocols = owned(protocols);
@@ -80,11 +93,15 @@ pub fn client(
 ) -> Result<ClientConfig, FileError> {
     let in_key = |error: rustls::Error| files.error("key", error);
     let roots = roots(files, &mut material)?;
-    let servers = WebPkiServerVerifier::builder_with_provider(roots, provider()).build();
+    let servers = WebPkiServerVerifier::builder_with_provider(roots, provider())
+        .with_crls(std::mem::take(&mut material.lists.ders))
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
+        .build();
     let mut client = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(in_key)?
-        .with_webpki_verifier(servers.map_err(|error| files.error("ca", error))?)
+        .with_webpki_verifier(servers.map_err(|error| in_trust(files, &error))?)
         .with_client_auth_cert(material.chain, material.key)
         .map_err(in_key)?;
     client.alpn_protocols = owned(protocols);

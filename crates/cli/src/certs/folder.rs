@@ -1,13 +1,15 @@
 //! The folder: which file holds what, and how one is written.
 //!
-//! `ca.crt` holds the authorities that gateways trust, the one that issues first. Every file is
+//! `ca.crt` holds the authorities that gateways trust, the one that issues first, and `ca.crl` their
+//! revocation lists. `issued` lists the certificates that have not run out. Every file is
 //! readable by its owner only and appears whole: it is written beside its place and then renamed.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use rcgen::{KeyPair, PublicKeyData};
@@ -16,6 +18,7 @@ use meridian_wire::peer::Party;
 
 use super::authority::{Authority, Pair};
 use super::facts::Facts;
+use super::revoked::{self, Issued, List};
 
 /// Whether a file that is there may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,19 @@ impl Seat {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    /// One as it is written, `gateways/us-1`.
+    pub(super) fn read(text: &str) -> Option<Seat> {
+        let (dir, name) = text.split_once('/')?;
+        let dir = SEATS.into_iter().find(|known| *known == dir)?;
+        Some(Seat { dir, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.dir, self.name)
+    }
 }
 
 impl Folder {
@@ -85,6 +101,10 @@ impl Folder {
     pub(super) fn begin(&self, authority: &Pair, replace: Replace) -> anyhow::Result<()> {
         may_write(&self.bundle_path(), replace)?;
         self.put_authority(1, authority, replace)?;
+        for old in [self.authority_path(1, "crl"), self.dir.join("issued")] {
+            // Of an authority that was there before; mostly there was none.
+            let _ = fs::remove_file(old);
+        }
         self.trust(&[1])
     }
 
@@ -101,11 +121,99 @@ impl Folder {
 
     /// Writes the bundle anew from these authorities, the issuing one first.
     pub(super) fn trust(&self, numbers: &[u32]) -> anyhow::Result<()> {
+        // A list of an authority that is not trusted yet is ignored, so the lists go first.
+        self.publish(numbers)?;
         let mut bundle = String::new();
         for number in numbers {
             bundle.push_str(&text(&self.authority_path(*number, "crt"))?);
         }
         write(&self.bundle_path(), &bundle)
+    }
+
+    /// Where the revocation lists of the trusted authorities are.
+    pub(super) fn lists_path(&self) -> PathBuf {
+        self.dir.join("ca.crl")
+    }
+
+    /// Writes `ca.crl` from the lists of these authorities, with an empty one where there is none.
+    pub(super) fn publish(&self, numbers: &[u32]) -> anyhow::Result<()> {
+        let mut all = String::new();
+        for number in numbers {
+            let path = self.authority_path(*number, "crl");
+            if !path.exists() {
+                write(&path, &revoked::empty(&self.numbered(*number)?)?)?;
+            }
+            all.push_str(&text(&path)?);
+        }
+        write(&self.lists_path(), &all)
+    }
+
+    pub(super) fn put_list(&self, number: u32, list: &str) -> anyhow::Result<()> {
+        write(&self.authority_path(number, "crl"), list)
+    }
+
+    /// An authority's revocation list; an empty one where there is none.
+    pub(super) fn list(&self, number: u32) -> anyhow::Result<List> {
+        let path = self.authority_path(number, "crl");
+        if !path.exists() {
+            return Ok(List::default());
+        }
+        let lists = List::all(text(&path)?.as_bytes()).with_context(|| path.display().to_string());
+        Ok(lists?.into_iter().next().unwrap_or_default())
+    }
+
+    /// All revocation lists of the trusted authorities.
+    pub(super) fn lists(&self) -> anyhow::Result<Vec<List>> {
+        let path = self.lists_path();
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        List::all(text(&path)?.as_bytes()).with_context(|| path.display().to_string())
+    }
+
+    /// The authority of this number.
+    pub(super) fn numbered(&self, number: u32) -> anyhow::Result<Authority> {
+        let crt = self.authority_path(number, "crt");
+        let facts = Facts::all(text(&crt)?.as_bytes()).with_context(|| crt.display().to_string());
+        let key = self.authority_path(number, "key");
+        Authority::load(facts?.swap_remove(0), &text(&key)?)
+            .with_context(|| key.display().to_string())
+    }
+
+    /// Certificates that have not run out: those on record, and those that lie here, which may be
+    /// older than the record.
+    pub(super) fn issued(&self, now: SystemTime) -> anyhow::Result<Vec<Issued>> {
+        let record = fs::read_to_string(self.dir.join("issued")).unwrap_or_default();
+        let mut all: Vec<Issued> = record.lines().filter_map(Issued::read).collect();
+        let bundle = self.bundle()?;
+        for seat in self.seats()? {
+            let Ok((facts, _)) = self.certificate(&seat) else { continue };
+            let authority = bundle.iter().find(|authority| facts.is_of(authority));
+            let Some(ours) = authority.and_then(|facts| facts.authority.as_ref()) else { continue };
+            let (serial, until) = (facts.serial.clone(), facts.until);
+            all.push(Issued { seat, authority: ours.number, serial, until });
+        }
+        all.retain(|one| one.until > now);
+        all.sort_unstable();
+        all.dedup_by(|a, b| (a.authority, &a.serial) == (b.authority, &b.serial));
+        Ok(all)
+    }
+
+    /// Puts a certificate on record.
+    fn record(
+        &self,
+        authority: &Authority,
+        seat: &Seat,
+        pair: &Pair,
+        now: SystemTime,
+    ) -> anyhow::Result<()> {
+        let facts = Facts::all(pair.crt.as_bytes())?.swap_remove(0);
+        let mut all = self.issued(now)?;
+        let number = authority.facts.authority.as_ref().map_or(0, |ours| ours.number);
+        let (seat, serial, until) = (seat.clone(), facts.serial, facts.until);
+        all.push(Issued { seat, authority: number, serial, until });
+        let lines: String = all.iter().map(Issued::line).collect();
+        write(&self.dir.join("issued"), &lines)
     }
 
     /// The trusted authorities, the issuing one first.
@@ -134,15 +242,20 @@ impl Folder {
         Authority::load(first, &key).with_context(|| path.display().to_string())
     }
 
-    /// Writes somebody's certificate and key; returns where they are.
+    /// Writes a certificate and its key, and puts it on record; returns where they are.
     pub(super) fn put(
         &self,
+        authority: &Authority,
         seat: &Seat,
         pair: &Pair,
         replace: Replace,
+        now: SystemTime,
     ) -> anyhow::Result<(PathBuf, PathBuf)> {
         let (crt, key) = (self.path(seat, "crt"), self.path(seat, "key"));
         make_dir(&self.dir.join(seat.dir))?;
+        may_write(&crt, replace)?;
+        // On record first: one that is not there can be revoked too.
+        self.record(authority, seat, pair, now)?;
         put(&crt, &key, pair, replace)?;
         Ok((crt, key))
     }

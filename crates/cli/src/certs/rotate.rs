@@ -14,6 +14,7 @@ use super::authority::Authority;
 use super::facts::Facts;
 use super::folder::{Folder, Replace, Seat, days};
 use super::gateway::Wish;
+use super::revoked;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rotate {
@@ -53,12 +54,19 @@ pub(super) fn rotate(args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
 /// Renews what runs out soon, what the issuing authority did not issue, and what lost its key.
 fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<String> {
     let authority = folder.authority()?;
+    let lists = folder.lists()?;
     let mut said = String::new();
     for seat in folder.seats()? {
         let (old, fits) = folder.certificate(&seat)?;
         let soon = old.left(now).is_none_or(|left| left <= days(args.within));
         let foreign = !old.is_of(&authority.facts);
         if !(soon || foreign || !fits) {
+            continue;
+        }
+        if revoked::since(&lists, &old).is_some() {
+            said.push_str(&format!(
+                "{seat} is revoked and not renewed; `meridian certs issue --force` lets it in again\n"
+            ));
             continue;
         }
         let Some(wish) = Wish::again(&old, args.days.map(days)) else {
@@ -75,7 +83,7 @@ fn renew(folder: &Folder, args: &Rotate, now: SystemTime) -> anyhow::Result<Stri
                 seat.name()
             );
         }
-        folder.put(&seat, &wish.issue(&authority, now)?, Replace::Yes)?;
+        folder.put(&authority, &seat, &wish.issue(&authority, now)?, Replace::Yes, now)?;
         let until = humantime::format_rfc3339_seconds(wish.until(&authority, now));
         said.push_str(&format!("renewed {} until {until}\n", wish.party));
     }
@@ -133,9 +141,10 @@ fn retire(folder: &Folder) -> anyhow::Result<String> {
     if numbers[0] < numbers[1] {
         bail!("--ca drop: the old authority still issues; go on with --ca switch first");
     }
+    let lists = folder.lists()?;
     for seat in folder.seats()? {
         let (facts, _) = folder.certificate(&seat)?;
-        if !facts.is_of(&bundle[0]) {
+        if !facts.is_of(&bundle[0]) && revoked::since(&lists, &facts).is_none() {
             bail!(
                 "--ca drop: {} still has a certificate of the old authority; run --ca switch",
                 seat.name()

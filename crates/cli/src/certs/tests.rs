@@ -354,3 +354,47 @@ fn the_authority_is_exchanged_without_a_gap() {
     let error = dir.rotate(Some(Step::Drop), now()).expect_err("is too early").to_string();
     assert!(error.contains("--ca switch first"), "{error}");
 }
+
+// What is revoked is every certificate that a name has, renewed ones too, in a list whose number
+// grows; it is not renewed, and is shown as revoked. Lists go with their authority.
+#[test]
+fn revokes_all_that_a_name_has() {
+    let dir = Dir::new("revoke");
+    dir.init("prod");
+    dir.issue("us-1", "us");
+    dir.issue("eu-1", "eu");
+    let first = Facts::all(&dir.party("us-1").crt).expect("is readable").swap_remove(0);
+    let later = now() + days(61);
+    dir.rotate(None, later).expect("renews");
+    let second = Facts::all(&dir.party("us-1").crt).expect("is readable").swap_remove(0);
+    let other = Facts::all(&dir.party("eu-1").crt).expect("is readable").swap_remove(0);
+    assert_ne!(first.serial, second.serial);
+    let folder = Folder::at(&dir.0);
+    assert_eq!(folder.lists().expect("is there")[0].entries.len(), 0);
+    let revoke = |name: &str| {
+        let args = revoked::Revoke { dir: dir.0.clone(), names: vec![name.to_owned()] };
+        revoked::revoke(&args, later)
+    };
+    let said = revoke("us-1").expect("revokes");
+    assert!(said.contains("gateways/us-1: its 2 certificates are revoked"), "{said}");
+    let lists = folder.lists().expect("is there");
+    for (facts, is_revoked) in [(&first, true), (&second, true), (&other, false)] {
+        assert_eq!(revoked::since(&lists, facts), is_revoked.then_some(later));
+    }
+    let said = revoke("gateways/us-1").expect("is known");
+    assert!(said.contains("was revoked before"), "{said}");
+    assert!(revoke("eu-1").expect("revokes").contains("eu-1"));
+    let error = revoke("asia-1").expect_err("is not known").to_string();
+    assert!(error.contains("gateways/eu-1, gateways/us-1"), "{error}");
+    let shown = |file: PathBuf| show(&Show { files: vec![file] }, later).expect("is readable");
+    assert!(shown(folder.path(&seat("us-1"), "crt")).contains("revoked  since 2027-"));
+    let said = dir.rotate(None, later + days(80)).expect("looks");
+    assert!(said.contains("gateways/us-1 is revoked and not renewed"), "{said}");
+
+    // Another authority comes and goes: the revoked do not hold it up, and the old list goes with it.
+    for (step, lists) in [(Step::Add, 2), (Step::Switch, 2), (Step::Drop, 1)] {
+        dir.rotate(Some(step), later).expect("goes on");
+        assert_eq!(folder.lists().expect("is there").len(), lists, "{step:?}");
+    }
+    assert!(folder.lists().expect("is there")[0].entries.is_empty());
+}

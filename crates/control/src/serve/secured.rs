@@ -6,34 +6,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use meridian_tls::{FileError, Files, Look, Reread, Unread, mutual_server, party};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, Unread, mutual_server, party};
 use meridian_wire::config::MutualTls;
 use meridian_wire::peer::Party;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::server::TlsStream;
 
 use super::answer::Refusal;
 
 /// The certificates, as they are now.
-pub(super) struct Secured(Reread<TlsAcceptor>);
+pub(super) struct Secured(Reread<Side>);
+
+struct Side {
+    acceptor: TlsAcceptor,
+    revoked: Revoked,
+}
+
+/// A connection whose other side is known.
+pub(super) struct Met {
+    pub(super) stream: TlsStream<TcpStream>,
+    pub(super) party: Party,
+    certificate: CertificateDer<'static>,
+}
 
 impl Secured {
     pub(super) fn load(tls: &MutualTls) -> Result<Secured, FileError> {
-        let files = Files {
-            section: "tls",
-            ca: Some(tls.ca.clone()),
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-        };
+        let files = files(tls);
         let make = |files: &Files| {
             let named = files.read()?;
             if !matches!(party(named.certificate()), Ok(Party::Control { .. })) {
                 let problem = "is not a control plane's, so nobody who dials would accept it";
                 return Err(files.error("certificate", problem));
             }
+            let revoked = named.revoked().clone();
             let server = mutual_server(files, named, &[b"http/1.1"])?;
-            Ok(TlsAcceptor::from(Arc::new(server)))
+            Ok(Side { acceptor: TlsAcceptor::from(Arc::new(server)), revoked })
         };
         let first = make(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
@@ -47,21 +56,35 @@ impl Secured {
     }
 
     /// Shakes hands with whoever came; none where that is a stranger, or takes too long.
-    pub(super) async fn meet(
-        &self,
-        stream: TcpStream,
-        patience: Duration,
-    ) -> Option<(TlsStream<TcpStream>, Party)> {
+    pub(super) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
         let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
         let refused = |error: &dyn std::fmt::Display| {
             tracing::warn!(%address, %error, "a stranger was refused at the admin port");
         };
-        let acceptor = self.0.now();
+        let acceptor = self.0.now().acceptor.clone();
         let shaken = tokio::time::timeout(patience, acceptor.accept(stream)).await.ok()?;
         let stream = shaken.map_err(|error| refused(&error)).ok()?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let party = party(shown).map_err(|error| refused(&error)).ok()?;
-        Some((stream, party))
+        let certificate = shown?.clone().into_owned();
+        Some(Met { stream, party, certificate })
+    }
+
+    /// Completes once the other side's certificate is revoked.
+    pub(super) fn revoked(&self, met: &Met) -> impl Future<Output = ()> + Send + 'static {
+        let certificate = met.certificate.clone();
+        self.0.until(move |side| side.revoked.has(&certificate))
+    }
+}
+
+/// The files that `tls` names.
+pub(super) fn files(tls: &MutualTls) -> Files {
+    Files {
+        section: "tls",
+        ca: Some(tls.ca.clone()),
+        crl: tls.crl.clone(),
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
     }
 }
 

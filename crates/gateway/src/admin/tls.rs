@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_tls::{FileError, Files, Look, Reread, Unread, open_server, party};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, Unread, open_server, party};
 use meridian_wire::config;
 use meridian_wire::peer::Party;
+use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -31,19 +32,39 @@ impl Caller {
 }
 
 /// TLS on the admin port.
-pub(crate) struct AdminTls(Reread<TlsAcceptor>);
+pub(crate) struct AdminTls(Reread<Side>);
+
+struct Side {
+    acceptor: TlsAcceptor,
+    revoked: Revoked,
+}
+
+/// A connection, and the other side where it showed a certificate.
+pub(crate) struct Met {
+    pub(crate) stream: TlsStream<TcpStream>,
+    pub(crate) party: Option<Party>,
+    certificate: Option<CertificateDer<'static>>,
+}
+
+/// The files that `admin_access.tls` names.
+pub(crate) fn files(tls: &config::AdminTls) -> Files {
+    Files {
+        section: "admin_access.tls",
+        ca: tls.ca.clone(),
+        crl: tls.crl.clone(),
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+    }
+}
 
 impl AdminTls {
     pub(crate) fn load(tls: &config::AdminTls) -> Result<AdminTls, FileError> {
-        let files = Files {
-            section: "admin_access.tls",
-            ca: tls.ca.clone(),
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-        };
+        let files = files(tls);
         let make = |files: &Files| {
-            let server = open_server(files, files.read()?, &[b"http/1.1"])?;
-            Ok::<_, FileError>(TlsAcceptor::from(Arc::new(server)))
+            let named = files.read()?;
+            let revoked = named.revoked().clone();
+            let server = open_server(files, named, &[b"http/1.1"])?;
+            Ok::<_, FileError>(Side { acceptor: TlsAcceptor::from(Arc::new(server)), revoked })
         };
         let first = make(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
@@ -57,12 +78,8 @@ impl AdminTls {
     }
 
     /// Shakes hands; a certificate that was shown has to be the fleet's.
-    pub(crate) async fn meet(
-        &self,
-        stream: TcpStream,
-        patience: Duration,
-    ) -> Option<(TlsStream<TcpStream>, Option<Party>)> {
-        let acceptor = self.0.now();
+    pub(crate) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
+        let acceptor = self.0.now().acceptor.clone();
         let refused = |error: &dyn std::fmt::Display| {
             tracing::debug!(%error, "a connection to the admin port was refused");
         };
@@ -71,6 +88,13 @@ impl AdminTls {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let party = shown.map(|shown| party(Some(shown))).transpose();
         let party = party.map_err(|error| refused(&error)).ok()?;
-        Some((stream, party))
+        let certificate = shown.map(|shown| shown.clone().into_owned());
+        Some(Met { stream, party, certificate })
+    }
+
+    /// Completes once the certificate that was shown is revoked.
+    pub(crate) fn revoked(&self, met: &Met) -> impl Future<Output = ()> + Send + 'static {
+        let certificate = met.certificate.clone();
+        self.0.until(move |side| certificate.as_ref().is_some_and(|c| side.revoked.has(c)))
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use meridian_wire::peer::Identity;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
@@ -20,12 +20,18 @@ pub(super) enum DialError {
     Other(Identity),
 }
 
+/// A connection to a peer, and the certificate that it showed.
+pub(super) struct Dialled {
+    pub(super) stream: TlsStream<TcpStream>,
+    pub(super) certificate: CertificateDer<'static>,
+}
+
 /// Connects to the gateway `identity` at `address`.
 pub(super) async fn dial(
     own: &Tls,
     identity: &Identity,
     address: &str,
-) -> Result<TlsStream<TcpStream>, DialError> {
+) -> Result<Dialled, DialError> {
     let unreachable = |error| DialError::Connect(address.to_owned(), error);
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
@@ -33,6 +39,11 @@ pub(super) async fn dial(
     let name = name.expect("labels and dots are a DNS name");
     let stream = own.connector().connect(name, stream).await.map_err(unreachable)?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let shown = meridian_tls::identity(shown)?;
-    if &shown == identity { Ok(stream) } else { Err(DialError::Other(shown)) }
+    let named = meridian_tls::identity(shown)?;
+    let certificate = shown.ok_or(meridian_tls::NameError::None)?.clone().into_owned();
+    if &named == identity {
+        Ok(Dialled { stream, certificate })
+    } else {
+        Err(DialError::Other(named))
+    }
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,7 +21,7 @@ use meridian_base::Rng;
 use meridian_wire::peer::WARM;
 use tokio::time::{Instant, timeout};
 
-use super::dial::{DialError, dial};
+use super::dial::{DialError, Dialled, dial};
 use super::link::Link;
 use super::session::{PAUSES, whole};
 use super::{PATIENCE, Peers};
@@ -105,7 +106,14 @@ enum Broken {
     Http(#[from] hyper::Error),
     #[error("it does not answer within 5 s")]
     Silent,
+    #[error("its certificate is revoked")]
+    Revoked,
+    #[error("{0}")]
+    Refused(String),
 }
+
+/// Characters that are kept of a refusal.
+const MOST_SAID: usize = 400;
 
 /// Keeps the connection up, for ever.
 pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
@@ -135,7 +143,9 @@ pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
 /// One connection, from dialling to its end.
 async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
     let opening = async {
-        let stream = dial(&peers.tls, &link.identity, &link.address).await?;
+        let Dialled { stream, certificate } =
+            dial(&peers.tls, &link.identity, &link.address).await?;
+        let revoked = peers.tls.revoked(certificate);
         let gone = peers.config.gone.0;
         let opened = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -148,19 +158,23 @@ async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
             .keep_alive_while_idle(true)
             .handshake(TokioIo::new(stream))
             .await?;
-        Ok::<_, Broken>(opened)
+        Ok::<_, Broken>((opened, revoked))
     };
-    let (sender, connection) = timeout(PATIENCE, opening).await.map_err(|_| Broken::Silent)??;
+    let ((sender, connection), revoked) =
+        timeout(PATIENCE, opening).await.map_err(|_| Broken::Silent)??;
     let warming = warm(sender.clone(), link, peers.config.warm.bytes());
     link.line.set(Some(sender));
     let _down = Down(&link.line);
-    tracing::info!(peer = %link.identity, "requests can be sent to a peer");
-    let mut connection = std::pin::pin!(connection);
+    let (mut connection, mut revoked) = (std::pin::pin!(connection), std::pin::pin!(revoked));
     tokio::select! {
         ended = &mut connection => return Ok(ended?),
-        () = warming => {}
+        () = &mut revoked => return Err(Broken::Revoked),
+        warm = warming => warm?,
     }
-    Ok(connection.await?)
+    tokio::select! {
+        ended = &mut connection => Ok(ended?),
+        () = &mut revoked => Err(Broken::Revoked),
+    }
 }
 
 /// However the connection ends, nobody is to send on it.
@@ -175,7 +189,7 @@ impl Drop for Down<'_> {
 /// Sends bytes that mean nothing, each time about as many as the window has room for, so that a
 /// request that comes meanwhile waits behind few of them. An older peer says that it does not know
 /// the path, and has taken what came until then.
-async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) {
+async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Result<(), Broken> {
     let zeros = Bytes::from(vec![0; bytes]);
     let (mut sent, mut step) = (0, WARM_FIRST);
     while sent < bytes {
@@ -183,10 +197,25 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) {
         let body = Parts::whole(zeros.slice(sent..end));
         let request = Request::post(link.uri(WARM)).body(body);
         let request = request.expect("the parts of a URI are fixed");
-        if sender.send_request(request).await.is_err() {
-            return;
+        // What breaks the connection is its own error.
+        let Ok(answer) = sender.send_request(request).await else { return Ok(()) };
+        if answer.status() == StatusCode::FORBIDDEN {
+            return Err(refused(answer).await);
+        }
+        if sent == 0 {
+            tracing::info!(peer = %link.identity, "requests can be sent to a peer");
         }
         (sent, step) = (end, step * 2);
     }
     tracing::debug!(peer = %link.identity, bytes, "the connection for requests is warm");
+    Ok(())
+}
+
+/// The peer does not let this gateway in, and says why.
+async fn refused(answer: Response<Incoming>) -> Broken {
+    let body = Limited::new(answer.into_body(), 16 << 10).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let said = said["error"]["message"].as_str().unwrap_or("it refuses this gateway");
+    Broken::Refused(said.chars().take(MOST_SAID).collect())
 }

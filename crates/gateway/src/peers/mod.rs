@@ -20,8 +20,10 @@ mod handover;
 mod inbound;
 mod line;
 mod link;
+mod listed;
 mod models;
 mod port;
+mod refused;
 mod session;
 mod tls;
 mod traffic;
@@ -48,10 +50,13 @@ pub(crate) use forward::{Outgoing, REFUSED};
 use handover::Handover;
 pub(crate) use inbound::Report;
 pub(crate) use link::Link;
+use listed::Listed;
 pub(crate) use models::Models;
 pub(crate) use port::CONNECTIONS;
+use refused::Refusals;
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
+pub(crate) use tls::files;
 pub(crate) use traffic::{Leg, LegEnd, Tally};
 
 /// What the gateway has for its peers; made once.
@@ -65,6 +70,9 @@ pub(crate) struct Peers {
     links: Vec<Arc<Link>>,
     pub(crate) models: Models,
     handover: Handover,
+    /// Gateways that may connect.
+    listed: Listed,
+    refusals: Refusals,
     /// What gateways send on that this one does not follow.
     others: Arc<Tally>,
     /// Requests that peers sent on and that have not ended.
@@ -86,7 +94,10 @@ impl Peers {
         let ids = (0..).map(PeerId);
         let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
         let links = ids.zip(&peers.gateways).map(link).collect::<Result<_, _>>()?;
+        let listed = Listed::new(&tls.identity, &peers);
         Ok(Some(Peers {
+            listed,
+            refusals: Refusals::default(),
             config: peers,
             hello,
             compares: AtomicBool::new(true),
@@ -116,6 +127,11 @@ impl Peers {
     /// This gateway's name, as its certificate says it.
     pub(crate) fn own_name(&self) -> &str {
         self.tls.identity.gateway()
+    }
+
+    /// The registry names these gateways, by region and name: they may connect.
+    pub(crate) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
+        self.listed.register(gateways);
     }
 
     /// Something may have changed that peers want to know of.

@@ -13,7 +13,9 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use meridian_tls::NameError;
 use meridian_wire::peer::{Ask, FOLLOW, Identity, MOST_MESSAGE, Tell, WARM};
+use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -21,7 +23,7 @@ use tonic::body::Body;
 
 use super::codec::Messages;
 use super::follow::Follow;
-use super::{PATIENCE, Peers, inbound};
+use super::{PATIENCE, Peers, inbound, refused};
 use crate::limits::{Bound, Permit};
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -69,16 +71,22 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
         let shaken = timeout(PATIENCE, peers.tls.acceptor().accept(stream)).await;
         let stream = match shaken {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                tracing::warn!(%address, error = %error, "a stranger was refused at the peer port");
-                return;
-            }
+            Ok(Err(error)) => return peers.refusals.stranger(&address, &error),
             Err(_) => return,
         };
-        match certified(&stream) {
-            Ok(from) => talk(shared, peers, stream, from).await,
-            Err(error) => {
-                tracing::warn!(%address, error = %error, "a stranger was refused at the peer port");
+        let (from, certificate) = match certified(&stream) {
+            Ok(certified) => certified,
+            Err(error) => return peers.refusals.stranger(&address, &error),
+        };
+        if !peers.listed.has(&from) {
+            let own = &peers.tls.identity;
+            return refused::unlisted(&peers.refusals, stream, &address, own, &from).await;
+        }
+        let revoked = peers.tls.revoked(certificate);
+        tokio::select! {
+            () = talk(shared, peers, stream, from.clone()) => {}
+            () = revoked => {
+                tracing::warn!(peer = %from, "a peer's certificate is revoked; its connection is closed");
             }
         }
     };
@@ -89,10 +97,14 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
     drop(permit);
 }
 
-/// Who the other side's certificate says it is.
-fn certified(stream: &TlsStream<TcpStream>) -> Result<Identity, meridian_tls::NameError> {
+/// Who the other side's certificate says it is, and the certificate.
+fn certified(
+    stream: &TlsStream<TcpStream>,
+) -> Result<(Identity, CertificateDer<'static>), NameError> {
     let (_, session) = stream.get_ref();
-    meridian_tls::identity(session.peer_certificates().and_then(|chain| chain.first()))
+    let shown = session.peer_certificates().and_then(|chain| chain.first());
+    let identity = meridian_tls::identity(shown)?;
+    Ok((identity, shown.ok_or(NameError::None)?.clone().into_owned()))
 }
 
 async fn talk(

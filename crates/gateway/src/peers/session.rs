@@ -29,7 +29,7 @@ use tonic::client::{Grpc, GrpcService};
 use tonic::{Request, Status, Streaming};
 
 use super::codec::Messages;
-use super::dial::{DialError, dial};
+use super::dial::{DialError, Dialled, dial};
 use super::handover;
 use super::link::Link;
 use super::{PATIENCE, Peers};
@@ -188,7 +188,9 @@ impl<'a> Session<'a> {
     }
 
     async fn connect(&self) -> Result<(Channel, Connection), Broken> {
-        let stream = dial(&self.peers.tls, &self.link.identity, &self.link.address).await?;
+        let Dialled { stream, certificate } =
+            dial(&self.peers.tls, &self.link.identity, &self.link.address).await?;
+        let revoked = self.peers.tls.revoked(certificate);
         let gone = self.peers.config.gone.0;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -197,8 +199,11 @@ impl<'a> Session<'a> {
             .handshake(TokioIo::new(stream))
             .await?;
         let task = tokio::spawn(async move {
-            // Its error is that of the stream, which tells it.
-            let _ = connection.await;
+            tokio::select! {
+                // Its error is that of the stream, which tells it.
+                _ = connection => {}
+                () = revoked => {}
+            }
         });
         Ok((Channel(sender), Connection(task)))
     }

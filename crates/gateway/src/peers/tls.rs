@@ -1,4 +1,4 @@
-//! TLS between peers: whom this gateway trusts, and how it says who it is.
+//! TLS between peers: the authorities that this gateway trusts, and how it says who it is.
 //!
 //! Both sides show a certificate of the fleet's authority. The one who dials also holds the other
 //! to a name: it expects the DNS name that is made of the peer's fleet, region and name, so TLS's
@@ -8,9 +8,12 @@
 
 use std::sync::Arc;
 
-use meridian_tls::{FileError, Files, Look, Reread, Unread, client, identity, mutual_server};
+use meridian_tls::{
+    FileError, Files, Look, Reread, Revoked, Unread, client, identity, mutual_server,
+};
 use meridian_wire::config;
 use meridian_wire::peer::{Identity, IdentityError};
+use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// What keeps a gateway from meeting peers.
@@ -31,7 +34,7 @@ pub enum TlsError {
     },
     /// The certificate was exchanged for that of another gateway.
     #[error(
-        "peers.certificate: is of {certified} now, and this gateway is {own}; start it anew to make it another one"
+        "peers.certificate: is of {certified} now, and this gateway is {own}; restart it to make it another one"
     )]
     Exchanged {
         /// By the certificate.
@@ -59,17 +62,13 @@ pub(crate) struct Tls {
 struct Both {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
+    revoked: Revoked,
 }
 
 impl Tls {
     /// Reads the files and makes both sides of TLS from them.
     pub(crate) fn load(peers: &config::Peers, region: &str) -> Result<Tls, TlsError> {
-        let files = Files {
-            section: "peers",
-            ca: Some(peers.ca.clone()),
-            certificate: peers.certificate.clone(),
-            key: peers.key.clone(),
-        };
+        let files = files(peers);
         let (identity, first) = both(&files)?;
         if identity.region() != region {
             let certified = identity.region().to_owned();
@@ -98,9 +97,28 @@ impl Tls {
         self.both.now().connector.clone()
     }
 
+    /// Completes once a certificate is revoked.
+    pub(super) fn revoked(
+        &self,
+        certificate: CertificateDer<'static>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.both.until(move |both| both.revoked.has(&certificate))
+    }
+
     /// Reads the files again where they changed, or `now` in any case.
     pub(crate) fn look(&self, now: bool) -> Look {
         if now { self.both.reload() } else { self.both.look() }
+    }
+}
+
+/// The files that `peers` names.
+pub(crate) fn files(peers: &config::Peers) -> Files {
+    Files {
+        section: "peers",
+        ca: Some(peers.ca.clone()),
+        crl: peers.crl.clone(),
+        certificate: peers.certificate.clone(),
+        key: peers.key.clone(),
     }
 }
 
@@ -108,9 +126,10 @@ fn both(files: &Files) -> Result<(Identity, Both), TlsError> {
     let named = files.read()?;
     let identity =
         identity(named.certificate()).map_err(|error| files.error("certificate", error))?;
+    let revoked = named.revoked().clone();
     let server = mutual_server(files, named, PROTOCOLS)?;
     let client = client(files, files.read()?, PROTOCOLS)?;
     let (acceptor, connector) =
         (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
-    Ok((identity, Both { acceptor, connector }))
+    Ok((identity, Both { acceptor, connector, revoked }))
 }

@@ -70,6 +70,10 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
 /// One step towards what the view asks for.
 fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
     shared.residency.registered(&shared.driver, view);
+    if let Some(peers) = &shared.peers {
+        let living = view.gateways.iter();
+        peers.register(living.map(|(name, gateway)| (gateway.region.clone(), name.clone())));
+    }
     let mut wants = wants(view, &following.name, &following.region);
     wants.problems.extend(decide(shared, view, state));
     let members = shared.fleet.all();

@@ -91,8 +91,11 @@ impl Following {
         let stream = TcpStream::connect(authority.as_str()).await.map_err(Lost::Connect)?;
         stream.set_nodelay(true).map_err(Lost::Connect)?;
         let (mut sender, connection) = match &self.tls {
-            None => begin(stream).await?,
-            Some(tls) => begin(tls.connect(stream).await.map_err(Lost::Connect)?).await?,
+            None => begin(stream, std::future::pending()).await?,
+            Some(tls) => {
+                let (stream, revoked) = tls.connect(stream).await.map_err(Lost::Connect)?;
+                begin(stream, revoked).await?
+            }
         };
         let mut request =
             Request::builder().method(method).uri(path).header(header::HOST, authority.as_str());
@@ -109,15 +112,21 @@ impl Following {
     }
 }
 
-/// Speaks HTTP over a connection.
-async fn begin<S>(stream: S) -> Result<(SendRequest<Full<Bytes>>, Connection), hyper::Error>
+/// Speaks HTTP over a connection, until its certificate is `revoked`.
+async fn begin<S>(
+    stream: S,
+    revoked: impl Future<Output = ()> + Send + 'static,
+) -> Result<(SendRequest<Full<Bytes>>, Connection), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let task = tokio::spawn(async move {
-        // Its error is that of the question, which tells it.
-        let _ = connection.await;
+        tokio::select! {
+            // Its error is that of the question, which tells it.
+            _ = connection => {}
+            () = revoked => {}
+        }
     });
     Ok((sender, Connection(task)))
 }

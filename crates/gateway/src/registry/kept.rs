@@ -56,7 +56,8 @@ impl ViewFile {
     pub(super) fn new(path: &Path, region: &str) -> Result<ViewFile, FileError> {
         let file = ViewFile { path: path.to_owned(), region: region.to_owned() };
         // What can't be written is better said now than when the control plane is gone.
-        let tried = file.beside().and_then(|(new, _)| fs::remove_file(new));
+        // Under a name of its own: `meridian check` may run beside a gateway that writes its view.
+        let tried = file.beside(".try").and_then(|(new, _)| fs::remove_file(new));
         let is_file = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("something else is there")),
             _ => Ok(()),
@@ -94,9 +95,9 @@ impl ViewFile {
     }
 
     /// A new file beside it, that only its owner reads. A crash may have left an earlier one.
-    fn beside(&self) -> io::Result<(PathBuf, File)> {
+    fn beside(&self, suffix: &str) -> io::Result<(PathBuf, File)> {
         let mut new = self.path.clone().into_os_string();
-        new.push(".new");
+        new.push(suffix);
         let new = PathBuf::from(new);
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -108,7 +109,7 @@ impl ViewFile {
 
     /// Puts a view in the place of the one that is there, whole or not at all.
     fn write(&self, kept: &Kept) -> io::Result<()> {
-        let (new, mut file) = self.beside()?;
+        let (new, mut file) = self.beside(".new")?;
         file.write_all(&kept.to_bytes())?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;

@@ -36,6 +36,7 @@ use self::apply::Ours;
 use self::ask::Lost;
 use self::kept::{Begun, ViewFile};
 use self::secured::Secured;
+pub(crate) use self::secured::files;
 use crate::lock::{Mutex, MutexGuard};
 use crate::peers::Peers;
 use crate::serve::Ready;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_tls::{Look, Unread};
+use meridian_wire::admin::AddReplica;
 use meridian_wire::config::replica_list;
 
 use super::Source;
@@ -40,8 +41,7 @@ pub(super) async fn look(shared: &Arc<Shared>, source: &Source, path: &Path) -> 
     let text = tokio::task::spawn_blocking(move || read(&from)).await;
     let text: Read = text.unwrap_or_else(|error| Err(error.to_string()));
     let is_new = source.state().read.replace(text.clone()) != Some(text.clone());
-    let list = text.and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()));
-    match list {
+    match list(text, limit) {
         Ok(replicas) => {
             // Also where nothing has changed: others may have taken replicas out.
             source.found(shared, replicas);
@@ -56,7 +56,12 @@ pub(super) async fn look(shared: &Arc<Shared>, source: &Source, path: &Path) -> 
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The replicas that a file's text lists.
+pub(super) fn list(text: Read, limit: usize) -> Result<Vec<AddReplica>, String> {
+    text.and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()))
+}
+
+pub(super) fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let unread = |error: std::io::Error| format!("{shown} cannot be read: {error}");
     let mut text = String::new();

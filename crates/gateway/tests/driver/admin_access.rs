@@ -272,7 +272,7 @@ async fn certificates_of_the_fleet() {
     config.peers = None;
     config.admin_access.tokens = tokens(&[TOKEN]);
     let (ca, certificate, key) = (files.ca, files.certificate, files.key);
-    config.admin_access.tls = Some(AdminTls { ca, certificate, key });
+    config.admin_access.tls = Some(AdminTls { ca, crl: None, certificate, key });
     let region = Region::start(config).await;
     let alice = fleet.issue(&Party::operator("admin", "alice").unwrap(), "alice");
     let eu = Party::Gateway(Identity::new("admin", "eu", "eu-1").unwrap());

@@ -368,7 +368,7 @@ impl Body for Open {
 }
 
 /// Dials the gateway of `us` with a gateway's files, showing its certificate or none.
-async fn tls(fleet: &Fleet, files: &Peers, shows: bool) -> TlsStream<TcpStream> {
+pub(crate) async fn tls(fleet: &Fleet, files: &Peers, shows: bool) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.ca).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -80,6 +80,7 @@ impl World {
                 listen: "127.0.0.1:0".into(),
                 files: [certificates.ca(), certificate, key],
                 gateways: post.peers.iter().filter_map(peer).collect(),
+                accept: Vec::new(),
                 digests: post.digests,
             }
         });

@@ -103,6 +103,7 @@ fn peers(
         listen: "127.0.0.1:0".into(),
         files: [certificates.ca(), certificate, key],
         gateways: regions.iter().filter(|to| to.name != here).map(one).collect(),
+        accept: Vec::new(),
         digests: None,
     }
 }

@@ -39,6 +39,9 @@ pub struct AdminTls {
     /// Certificates of the fleet's authority: operators' certificates of it are let in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
+    /// Their revocation lists, as PEM; none are asked without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
     /// The certificate that the port shows, as PEM.
     pub certificate: PathBuf,
     /// Its key, as PEM.
@@ -77,6 +80,7 @@ impl AdminAccess {
         if let Some(tls) = &self.tls {
             let mut files = vec![("certificate", &tls.certificate), ("key", &tls.key)];
             files.extend(tls.ca.iter().map(|ca| ("ca", ca)));
+            files.extend(tls.crl.iter().map(|crl| ("crl", crl)));
             named("admin_access.tls", &files, check);
         }
         check_hosts("admin_access.hosts", &self.hosts, check);

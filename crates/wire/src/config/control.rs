@@ -74,6 +74,20 @@ fn lease() -> Span {
 }
 
 impl Control {
+    /// Whether a file is a control plane's configuration rather than a gateway's: it names a store.
+    #[must_use]
+    pub fn is_in(yaml: &str) -> bool {
+        file::parse::<serde_json::Value>(yaml).is_ok_and(|value| value.get("store").is_some())
+    }
+
+    /// Reads a configuration without checking it: [`Control::problems`] does.
+    ///
+    /// # Errors
+    /// Where it is none: syntax, an unknown key, a wrong type.
+    pub fn parse(yaml: &str) -> Result<Control, ConfigError> {
+        file::parse(yaml)
+    }
+
     /// Reads and checks a configuration.
     ///
     /// # Errors

@@ -11,12 +11,17 @@ pub(crate) fn read<T: DeserializeOwned>(
     yaml: &str,
     problems: impl FnOnce(&T) -> Vec<String>,
 ) -> Result<T, ConfigError> {
-    // An error goes to a log, and the lines around it may hold a secret.
-    let options = serde_saphyr::options! { with_snippet: false };
-    let config = serde_saphyr::from_str_with_options(yaml, options)
-        .map_err(|e| ConfigError::Unreadable(e.to_string()))?;
+    let config = parse(yaml)?;
     let problems = problems(&config);
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+}
+
+/// Reads a configuration, unchecked.
+pub(crate) fn parse<T: DeserializeOwned>(yaml: &str) -> Result<T, ConfigError> {
+    // An error goes to a log, and the lines around it may hold a secret.
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(yaml, options)
+        .map_err(|e| ConfigError::Unreadable(e.to_string()))
 }
 
 /// A configuration as a file.

@@ -25,7 +25,7 @@ pub use admin_access::{AdminAccess, AdminTls};
 pub use control::{Control, Registry};
 pub use cors::Cors;
 pub use file::changed_sections;
-pub use peers::{MOST_PEERS, Peer, Peers};
+pub use peers::{Accept, MOST_PEERS, Peer, Peers};
 pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
@@ -412,6 +412,14 @@ pub enum ConfigError {
 }
 
 impl Gateway {
+    /// Reads a configuration without checking it: [`Gateway::problems`] does.
+    ///
+    /// # Errors
+    /// Where it is none: syntax, an unknown key, a wrong type.
+    pub fn parse(yaml: &str) -> Result<Gateway, ConfigError> {
+        file::parse(yaml)
+    }
+
     /// Reads and checks a configuration.
     ///
     /// # Errors

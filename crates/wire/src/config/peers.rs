@@ -22,6 +22,9 @@ pub struct Peers {
     pub listen: SocketAddr,
     /// Certificates of the fleet's authority, as PEM.
     pub ca: PathBuf,
+    /// Their revocation lists, as PEM; none are asked without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
     /// This gateway's certificate, as PEM. It says this gateway's name, and the region.
     pub certificate: PathBuf,
     /// Its key, as PEM.
@@ -32,6 +35,9 @@ pub struct Peers {
     /// Those whose digests this gateway follows.
     #[serde(default)]
     pub gateways: Vec<Peer>,
+    /// Further gateways that may connect here, though this one does not follow them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<Accept>,
     /// Between two digests while something changes; each is sent when it is due.
     #[serde(default = "push")]
     pub push: Span,
@@ -54,6 +60,28 @@ pub struct Peers {
     /// none.
     #[serde(default = "warm")]
     pub warm: Size,
+}
+
+/// `REGION/NAME`, or `REGION/*` for every gateway of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Accept(pub String);
+
+impl Accept {
+    /// Whether it names the gateway `name` of `region`.
+    #[must_use]
+    pub fn covers(&self, region: &str, name: &str) -> bool {
+        let parts = self.0.split_once('/');
+        parts.is_some_and(|(r, n)| r == region && (n == "*" || n == name))
+    }
+
+    fn problem(&self) -> Option<String> {
+        let Some((region, name)) = self.0.split_once('/') else {
+            return Some(format!("`{}` is no gateway; write it as eu/eu-1, or eu/*", self.0));
+        };
+        let name = if name == "*" { Ok(()) } else { label("name", name) };
+        label("region", region).and(name).err().map(|error| error.to_string())
+    }
 }
 
 /// One peer.
@@ -109,8 +137,12 @@ impl Peers {
     /// The files that say who this gateway is, and whom it trusts.
     #[must_use]
     pub fn files(&self) -> MutualTls {
-        let (ca, certificate, key) = (&self.ca, &self.certificate, &self.key);
-        MutualTls { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() }
+        MutualTls {
+            ca: self.ca.clone(),
+            crl: self.crl.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
     }
 
     /// How the machine judges peers.
@@ -155,6 +187,11 @@ impl Peers {
             format!("peers.gateways: {} are named; at most {MOST_PEERS}", self.gateways.len()),
         );
         self.check_gateways(check);
+        for (i, accept) in self.accept.iter().enumerate() {
+            if let Some(problem) = accept.problem() {
+                check(false, format!("peers.accept[{i}]: {problem}"));
+            }
+        }
     }
 
     fn check_gateways(&self, check: &mut impl FnMut(bool, String)) {

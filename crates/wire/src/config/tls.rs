@@ -20,6 +20,9 @@ pub struct Tls {
 pub struct MutualTls {
     /// Certificates of the fleet's authority, as PEM.
     pub ca: PathBuf,
+    /// Their revocation lists, as PEM; none are asked without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
     /// The own certificate, as PEM.
     pub certificate: PathBuf,
     /// Its key, as PEM.
@@ -30,6 +33,8 @@ impl MutualTls {
     pub(super) fn check(&self, at: &str, check: &mut impl FnMut(bool, String)) {
         let files = [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)];
         named(at, &files, check);
+        let lists = self.crl.as_ref().map(|crl| ("crl", crl));
+        named(at, lists.as_slice(), check);
     }
 }
 

@@ -8,8 +8,9 @@ use meridian_tls::Files;
 use meridian_wire::config::{Gateway as Config, Peer, Peers};
 use meridian_wire::peer::{Identity, Party};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    date_time_ymd,
 };
 
 use super::{Replica, config};
@@ -35,7 +36,7 @@ impl Fleet {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let ca = params.self_signed(&key).unwrap();
         std::fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
         let issuer = Issuer::new(params, key);
@@ -64,6 +65,7 @@ impl Fleet {
         params.subject_alt_names.push(SanType::URI(party.uri().try_into().unwrap()));
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.serial_number = Some(serial(name));
         let crt = params.signed_by(&key, &self.issuer).unwrap();
         let files = self.files(name);
         std::fs::write(&files.certificate, crt.pem()).unwrap();
@@ -75,7 +77,7 @@ impl Fleet {
     pub(crate) fn files(&self, name: &str) -> Files {
         let file = |kind: &str| self.dir.join(format!("{name}.{kind}"));
         let (certificate, key) = (file("crt"), file("key"));
-        Files { section: "test", ca: Some(self.ca()), certificate, key }
+        Files { section: "test", ca: Some(self.ca()), crl: None, certificate, key }
     }
 
     /// The configuration of a region's gateway, which follows nobody yet.
@@ -84,7 +86,7 @@ impl Fleet {
         let mut config = config(replicas);
         config.region = region.to_owned();
         let yaml = format!(
-            "version: 1\nregion: us\npeers:\n  listen: {}\n  ca: {}\n  certificate: {}\n  key: {}\n",
+            "version: 1\nregion: us\npeers:\n  accept: [us/*, eu/*, asia/*, uk/*]\n  listen: {}\n  ca: {}\n  certificate: {}\n  key: {}\n",
             self.address(port),
             self.ca().display(),
             files.certificate.display(),
@@ -93,6 +95,49 @@ impl Fleet {
         config.peers = Config::read(&yaml).unwrap().peers;
         config
     }
+
+    /// Where the authority's revocation list is.
+    pub(crate) fn crl(&self) -> PathBuf {
+        self.dir.join("ca.crl")
+    }
+
+    /// Writes a list that revokes the certificates of these regions' gateways.
+    pub(crate) fn revoke(&self, regions: &[&str]) {
+        let revoked = |region: &&str| RevokedCertParams {
+            serial_number: serial(region),
+            revocation_time: date_time_ymd(2025, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2025, 1, 1),
+            next_update: date_time_ymd(2125, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: regions.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        std::fs::write(self.crl(), list.pem().unwrap()).unwrap();
+    }
+
+    /// A certificate of an operator in the place of the gateway's that `config` names.
+    pub(crate) fn operate(&self, config: &mut Config) {
+        let (crt, key) = (self.dir.join("operator.crt"), self.dir.join("operator.key"));
+        let own = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        let uri = Party::operator(self.name, "alice").unwrap().uri();
+        params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        std::fs::write(&crt, params.signed_by(&own, &self.issuer).unwrap().pem()).unwrap();
+        std::fs::write(&key, own.serialize_pem()).unwrap();
+        (peers(config).certificate, peers(config).key) = (crt, key);
+    }
+}
+
+/// Of a gateway's certificate, by its region.
+fn serial(region: &str) -> SerialNumber {
+    SerialNumber::from(region.bytes().map(|byte| byte & 0x7f).collect::<Vec<u8>>())
 }
 
 impl Drop for Fleet {

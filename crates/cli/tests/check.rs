@@ -1,0 +1,130 @@
+//! `meridian check` finds what a start would find, and names all of it at once.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes with its test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir =
+            std::env::temp_dir().join(format!("meridian-check-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).expect("makes a folder");
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn meridian(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_meridian")).args(args).output();
+    output.expect("the binary runs")
+}
+
+fn certs(dir: &Path, args: &[&str]) {
+    let folder = dir.join("fleet");
+    let mut all = vec!["certs", args[0], folder.to_str().expect("is text")];
+    all.extend(&args[1..]);
+    let output = meridian(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn check(dir: &Path, yaml: &str) -> Result<String, String> {
+    let file = dir.join("config.yaml");
+    std::fs::write(&file, yaml.replace("DIR", dir.to_str().expect("is text"))).expect("writes");
+    let output = meridian(&["check", "-c", file.to_str().expect("is text")]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+const PEERS: &str = "version: 1\nregion: us\npeers:\n  ca: DIR/fleet/ca.crt\n  crl: DIR/fleet/ca.crl\n  \
+     certificate: DIR/fleet/gateways/us-1.crt\n  key: DIR/fleet/gateways/us-1.key\n  \
+     gateways: [{name: eu-1, region: eu, address: 'eu:1'}]\n";
+
+// Files that are missing are all named, each with its field and remedy, with what is wrong in the
+// file itself; with the files there it is valid.
+#[test]
+fn missing_files() {
+    let dir = Dir::new("missing");
+    let yaml = format!(
+        "{PEERS}attempts: 0\ntls: {{certificate: DIR/none.crt, key: DIR/none.key}}\n\
+         discovery: [{{file: DIR/replicas.yaml}}]\n\
+         control: {{url: 'http://c:1', view: DIR/none/us.view}}\n"
+    );
+    let error = check(&dir.0, &yaml).expect_err("cannot work");
+    for part in [
+        "attempts: 0 would send nothing",
+        "peers.ca: ",
+        "tls.certificate: ",
+        "none.crt: ",
+        "make it with `meridian certs`",
+        "replicas.yaml cannot be read",
+    ] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+    certs(&dir.0, &["init", "--fleet", "prod"]);
+    certs(&dir.0, &["issue", "--gateway", "us-1", "--region", "us"]);
+    let said = check(&dir.0, PEERS).unwrap_or_else(|error| panic!("{error}"));
+    assert!(said.contains("is valid: region us") && said.contains("at the start"), "{said}");
+    let view = format!("{PEERS}control: {{url: 'http://c:1', view: DIR/none/us.view}}\n");
+    let error = check(&dir.0, &view).expect_err("cannot work");
+    assert!(
+        error.contains("control.view: ") && error.contains("no file can be written"),
+        "{error}"
+    );
+}
+
+// Certificates that can be read and would not do: of another region, of another authority, with
+// another's key, revoked, and run out.
+#[test]
+fn certificates_that_would_be_refused() {
+    let dir = Dir::new("refused");
+    certs(&dir.0, &["init", "--fleet", "prod"]);
+    certs(&dir.0, &["issue", "--gateway", "us-1", "--region", "us"]);
+    certs(&dir.0, &["issue", "--gateway", "eu-1", "--region", "eu"]);
+    let says = |yaml: String, part: &str| {
+        let error = check(&dir.0, &yaml).expect_err("cannot work");
+        assert!(error.contains(part), "{part} is missing in {error}");
+    };
+    says(PEERS.replace("us-1", "eu-1"), "peers.certificate: is of region `eu`");
+    says(PEERS.replace("us-1.key", "eu-1.key"), "peers.key: ");
+    says(PEERS.replace("region: us", "region: uk"), "peers.certificate: is of region `us`");
+    says(PEERS.replace("fleet/ca.crl", "fleet/ca.crt"), "peers.crl: ");
+    let dropped = "gateways: [{name: eu-1, region: eu, address: 'eu:1'}]";
+    says(PEERS.replace(dropped, "gateways: []"), "peers: no gateway is listed");
+    certs(&dir.0, &["revoke", "us-1"]);
+    says(PEERS.to_owned(), "peers.certificate: ");
+    says(PEERS.to_owned(), "is revoked");
+    certs(&dir.0, &["init", "--fleet", "prod", "--force"]);
+    says(PEERS.to_owned(), "is not issued by an authority in `ca`");
+}
+
+// A control plane's file is checked as one: its certificate, and the folder of its store.
+#[test]
+fn control_planes() {
+    let dir = Dir::new("control");
+    certs(&dir.0, &["init", "--fleet", "prod"]);
+    certs(&dir.0, &["issue", "--gateway", "us-1", "--region", "us"]);
+    certs(&dir.0, &["issue", "--control", "c-1"]);
+    let yaml = |store: &str, name: &str| {
+        format!(
+            "version: 1\nstore: DIR/{store}\ntls: {{ca: DIR/fleet/ca.crt, crl: DIR/fleet/ca.crl, \
+             certificate: DIR/fleet/{name}.crt, key: DIR/fleet/{name}.key}}\n"
+        )
+    };
+    let error = check(&dir.0, &yaml("none/c.redb", "gateways/us-1")).expect_err("cannot work");
+    assert!(error.contains("tls.certificate: ") && error.contains("is not a control plane's"));
+    assert!(error.contains("store: ") && error.contains("none/c.redb"), "{error}");
+    let said = check(&dir.0, &yaml("c.redb", "control/c-1")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(said.contains("is valid: control plane"), "{said}");
+    assert!(!dir.0.join("c.redb").exists(), "a check makes no store");
+}

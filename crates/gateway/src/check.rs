@@ -1,0 +1,153 @@
+//! `meridian check`: what a start would make of the files that the configuration names, without
+//! listening and without serving.
+//!
+//! Errors come from the very functions that a start calls ([`Parts::make`]). Doubts are what a start
+//! logs and goes on with: a certificate that ran out, for one, since the gateway still serves its own
+//! clients. To an operator who asks, both are problems.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use meridian_tls::Files;
+use meridian_wire::config::Gateway as Config;
+use meridian_wire::peer::Party;
+
+use crate::admin::{self, AdminTls};
+use crate::certificates::{self, ClientTls};
+use crate::error::Error;
+use crate::limits::check_descriptors;
+use crate::peers::{self, Peers};
+use crate::registry::{self, Following};
+use crate::sources;
+
+/// What is made of the files that a configuration names.
+pub(crate) struct Parts {
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) tls: Option<ClientTls>,
+    pub(crate) admin_tls: Option<AdminTls>,
+    pub(crate) registry: Option<Arc<Following>>,
+}
+
+impl Parts {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub(crate) fn make(
+        config: &Config,
+        seed: u64,
+        block_bytes: Option<usize>,
+        policy: &str,
+    ) -> Result<Parts, Error> {
+        let mut wrong = Vec::new();
+        let peers = match Peers::load(config, seed, block_bytes, policy) {
+            Ok(peers) => peers.map(Arc::new),
+            Err(error) => {
+                wrong.push(Error::from(error));
+                None
+            }
+        };
+        let tls = match config.tls.as_ref().map(ClientTls::load).transpose() {
+            Ok(tls) => tls,
+            Err(error) => {
+                wrong.push(Error::from(error));
+                None
+            }
+        };
+        let admin = config.admin_access.tls.as_ref();
+        let admin_tls = match admin.map(AdminTls::load).transpose() {
+            Ok(tls) => tls,
+            Err(error) => {
+                wrong.push(Error::from(error));
+                None
+            }
+        };
+        let registry = match Following::new(config, peers.as_deref()) {
+            Ok(registry) => registry.map(Arc::new),
+            Err(error) => {
+                wrong.push(Error::from(error));
+                None
+            }
+        };
+        match wrong.len() {
+            0 => Ok(Parts { peers, tls, admin_tls, registry }),
+            1 => Err(wrong.swap_remove(0)),
+            _ => Err(Error::Several(wrong)),
+        }
+    }
+}
+
+/// Everything in `config`, and in the files that it names, that keeps a gateway from starting or
+/// from working. Whether its addresses are free is seen at a start only.
+#[must_use]
+pub fn check(config: &Config) -> Vec<String> {
+    let mut found = config.problems();
+    if let Ok(routing) = config.routing() {
+        match Parts::make(config, 0, None, routing.policy.name) {
+            Ok(_) => {}
+            Err(Error::Several(errors)) => found.extend(errors.iter().map(ToString::to_string)),
+            Err(error) => found.push(error.to_string()),
+        }
+    }
+    found.extend(doubts(config));
+    found.extend(sources::problems(config));
+    let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
+    let replicas = config.limits.replicas.saturating_add(peers);
+    found.extend(
+        check_descriptors(config.limits.connections, replicas).err().map(|e| e.to_string()),
+    );
+    found
+}
+
+/// What is wrong with certificates that a start can use.
+pub(crate) fn doubts(config: &Config) -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
+    let now = SystemTime::now();
+    let mut files: Vec<Files> = Vec::new();
+    files.extend(config.tls.as_ref().map(certificates::files));
+    files.extend(config.admin_access.tls.as_ref().map(admin::files));
+    files.extend(config.peers.as_ref().map(peers::files));
+    let control = config.control.as_ref().and_then(|control| control.tls.as_ref());
+    files.extend(control.map(registry::files));
+    let mut found = Vec::new();
+    for files in &files {
+        // What cannot be read is an error, and was found before.
+        let Ok(material) = files.read() else { continue };
+        found.extend(files.doubts(&material, now).iter().map(ToString::to_string));
+        // Clients and operators may trust other authorities than the fleet's.
+        if ["peers", "control.tls"].contains(&files.section) {
+            found.extend(files.mismatch(&material).map(|error| error.to_string()));
+        }
+        if files.section == "control.tls" {
+            found.extend(misnamed(config, files, meridian_tls::party(material.certificate()).ok()));
+        }
+    }
+    if let Some(peers) = &config.peers
+        && peers.gateways.is_empty()
+        && peers.accept.is_empty()
+        && config.control.is_none()
+    {
+        found.push(
+            "peers: no gateway is listed, so none may connect; name some in peers.gateways or \
+             peers.accept, or follow a control plane"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// A certificate with which the control plane would refuse this gateway.
+fn misnamed(config: &Config, files: &Files, party: Option<Party>) -> Option<String> {
+    let named = config.control.as_ref()?.name.as_deref()?;
+    match party {
+        Some(Party::Gateway(own)) if own.region() == config.region && own.gateway() == named => {
+            None
+        }
+        Some(party) => {
+            let region = &config.region;
+            let problem = format!("is of {party}, and this gateway is {region}/{named}");
+            Some(files.error("certificate", problem).to_string())
+        }
+        None => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! Which gateways may use the peer port: those of `peers.gateways` and `peers.accept`, and those that
+//! the control plane's registry has named.
+//!
+//! A certificate of the fleet says who a gateway is. It does not say that this region wants its
+//! requests, whose tenants are believed. A gateway that the registry named stays listed until a
+//! restart: its lease may end because the way to the control plane broke, and the peers should not
+//! part for that. A stolen key is a matter of revocation lists.
+
+use std::collections::BTreeSet;
+use std::sync::RwLockReadGuard;
+
+use meridian_wire::config;
+use meridian_wire::peer::Identity;
+
+use crate::lock::RwLock;
+
+/// Most gateways that are remembered beside those of the newest view.
+const MOST: usize = 4096;
+
+/// The gateways that are listed.
+pub(super) struct Listed {
+    fleet: String,
+    followed: Vec<(String, String)>,
+    accepted: Vec<config::Accept>,
+    /// By the registry: region and name.
+    registered: RwLock<BTreeSet<(String, String)>>,
+}
+
+impl Listed {
+    pub(super) fn new(own: &Identity, peers: &config::Peers) -> Listed {
+        let followed = peers.gateways.iter();
+        Listed {
+            fleet: own.fleet().to_owned(),
+            followed: followed.map(|peer| (peer.region.clone(), peer.name.clone())).collect(),
+            accepted: peers.accept.clone(),
+            registered: RwLock::default(),
+        }
+    }
+
+    /// Whether a gateway may connect.
+    pub(super) fn has(&self, gateway: &Identity) -> bool {
+        let (region, name) = (gateway.region(), gateway.gateway());
+        gateway.fleet() == self.fleet
+            && (self.followed.iter().any(|(r, n)| r == region && n == name)
+                || self.accepted.iter().any(|accept| accept.covers(region, name))
+                || self.registered().contains(&(region.to_owned(), name.to_owned())))
+    }
+
+    /// The registry names these, by region and name.
+    pub(super) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
+        let newest: BTreeSet<_> = gateways.collect();
+        let mut known = self.registered.write();
+        if known.len() + newest.len() > MOST {
+            known.clear();
+        }
+        known.extend(newest);
+    }
+
+    fn registered(&self) -> RwLockReadGuard<'_, BTreeSet<(String, String)>> {
+        self.registered.read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn listed(section: &str) -> Listed {
+        let yaml = format!(
+            "version: 1\nregion: us\npeers: {{ca: a, certificate: b, key: c, {section}}}\n"
+        );
+        let config = config::Gateway::read(&yaml).unwrap();
+        Listed::new(&gateway("us", "us-1"), &config.peers.unwrap())
+    }
+
+    fn gateway(region: &str, name: &str) -> Identity {
+        Identity::new("prod", region, name).unwrap()
+    }
+
+    // By the file: the followed one under its name and region, one that is accepted by name, any of
+    // an accepted region; no gateway of another fleet.
+    #[test]
+    fn by_the_file() {
+        let listed = listed(
+            "gateways: [{name: eu-1, region: eu, address: 'eu:1'}], accept: [uk/uk-1, asia/*]",
+        );
+        for (region, name) in [("eu", "eu-1"), ("uk", "uk-1"), ("asia", "a"), ("asia", "b")] {
+            assert!(listed.has(&gateway(region, name)), "{region}/{name}");
+        }
+        for (region, name) in [("eu", "eu-2"), ("us", "eu-1"), ("uk", "uk-2"), ("sa", "a")] {
+            assert!(!listed.has(&gateway(region, name)), "{region}/{name}");
+        }
+        assert!(!listed.has(&Identity::new("test", "asia", "a").unwrap()));
+    }
+
+    // By the registry: those that it named, also after their lease has ended, and a bounded number.
+    #[test]
+    fn by_the_registry() {
+        let listed = listed("gateways: []");
+        let named = |name: &str| std::iter::once(("eu".to_owned(), name.to_owned()));
+        assert!(!listed.has(&gateway("eu", "a")));
+        listed.register(named("a"));
+        listed.register(named("b"));
+        assert!(listed.has(&gateway("eu", "a")) && listed.has(&gateway("eu", "b")));
+        listed.register((0..MOST).map(|n| ("eu".to_owned(), format!("g{n}"))));
+        assert!(!listed.has(&gateway("eu", "a")) && listed.has(&gateway("eu", "g7")));
+        assert!(listed.registered().len() <= MOST);
+    }
+}

@@ -1,0 +1,99 @@
+//! The peer port serves gateways that are listed, by the file or by the registry, and no others.
+
+use meridian_wire::admin::Status;
+use meridian_wire::config::{Accept, Gateway as Config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::common::{Fleet, Region, Replica, call, chat, follow, peers};
+use crate::peers::tls;
+use crate::plane::Plane;
+
+/// `us` with a replica, which lists no gateway, and `eu`, which follows it.
+fn one_way(fleet: &Fleet, replica: &Replica) -> (Config, Config) {
+    let mut us = fleet.gateway("us", 1, &[replica]);
+    let mut eu = fleet.gateway("eu", 2, &[]);
+    follow(&mut eu, "us", fleet.address(1));
+    peers(&mut us).accept.clear();
+    (us, eu)
+}
+
+fn is_up(status: &Status) -> bool {
+    status.peers[0].state == "up" && status.peers[0].eligible == 1
+}
+
+/// It is not connected, for this reason.
+fn refused(why: &str) -> impl Fn(&Status) -> bool {
+    move |status| {
+        let problem = status.peers[0].problem.as_deref().unwrap_or_default();
+        problem.contains(why) && status.peers[0].digests == 0
+    }
+}
+
+// A gateway of the fleet that another one does not list learns nothing from it and sends nothing
+// there. Its status has the reason, which names both gateways and the setting.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_is_not_listed_is_refused() {
+    let fleet = Fleet::new("prod");
+    let replica = Replica::start().await;
+    let (us, eu) = one_way(&fleet, &replica);
+    let (us, eu) = (Region::start(us).await, Region::start(eu).await);
+    let why =
+        "gateway us/us-1 does not list eu/eu-1; name it there in peers.gateways or peers.accept";
+    eu.until("eu is refused", refused(why)).await;
+    assert_ne!(call(eu.listen, chat("hi")).await.status, 200);
+    assert_eq!(replica.count(), 0);
+    assert!(us.status().await.peers.is_empty());
+}
+
+// A gateway that is accepted by name, by its region, or because it is followed itself, is served.
+#[tokio::test(start_paused = true)]
+async fn listed_gateways_are_served() {
+    for accept in ["eu/eu-1", "eu/*", ""] {
+        let fleet = Fleet::new("prod");
+        let replica = Replica::start().await;
+        let (mut us, eu) = one_way(&fleet, &replica);
+        match accept {
+            "" => follow(&mut us, "eu", fleet.address(2)),
+            name => peers(&mut us).accept = vec![Accept(name.to_owned())],
+        }
+        let (_us, eu) = (Region::start(us).await, Region::start(eu).await);
+        eu.until("eu follows us", is_up).await;
+        assert_eq!(call(eu.listen, chat("hi")).await.status, 200, "{accept}");
+    }
+}
+
+// With a control plane, a gateway that comes to the fleet is listed by the registry, without a word
+// about it in the files of those that it dials. Its lease may end again.
+#[tokio::test(start_paused = true)]
+async fn the_registry_lists_gateways() {
+    let fleet = Fleet::new("prod");
+    let replica = Replica::start().await;
+    let plane = Plane::start("").await;
+    let (mut us, mut eu) = one_way(&fleet, &replica);
+    let control = format!("version: 1\ncontrol: {{url: '{}', name: x, lease: 3s}}\n", plane.url());
+    let control = Config::read(&control).unwrap().control.unwrap();
+    us.control = Some(meridian_wire::config::Registry { name: None, ..control.clone() });
+    let us = Region::start(us).await;
+    let other = Region::start(eu.clone()).await;
+    other.until("eu is refused", refused("does not list eu/eu-1")).await;
+    drop(other);
+    eu.control = Some(meridian_wire::config::Registry { name: None, ..control });
+    peers(&mut eu).listen = fleet.address(3);
+    let eu = Region::start(eu).await;
+    eu.until("eu follows us", is_up).await;
+    drop(us);
+}
+
+// The certificate of an operator opens no peer port, though it is of the fleet.
+#[tokio::test(start_paused = true)]
+async fn operators_are_no_gateways() {
+    let fleet = Fleet::new("prod");
+    let _us = Region::start(fleet.gateway("us", 1, &[])).await;
+    let mut operator = fleet.gateway("eu", 2, &[]);
+    fleet.operate(&mut operator);
+    let mut stream = tls(&fleet, peers(&mut operator), true).await;
+    let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.is_empty(), "not even settings of HTTP/2 come: {answer:?}");
+}

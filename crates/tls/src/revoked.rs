@@ -1,0 +1,129 @@
+//! Certificate revocation lists: which certificates of the fleet are no longer accepted.
+//!
+//! rustls refuses revoked certificates in handshakes. What is here serves the connections that are
+//! open when a list changes, and finds lists that rustls would trip over only with the next
+//! handshake: a list counts only with the signature of an authority that is trusted. Lists of other
+//! authorities are ignored, since certificates of those are refused anyway; during the exchange of an
+//! authority such lists are normal.
+//!
+//! A list whose next update is overdue stays in force. Refusing every certificate because a list is
+//! old would stop a fleet without an attacker; `meridian check` and the log name such a list.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+
+/// The certificates that lists revoke: issuer and serial number, as they are encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revoked {
+    certificates: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    /// When the first of the lists should have been replaced.
+    due: Option<SystemTime>,
+}
+
+/// The lists of a file, for rustls, and what they say.
+#[derive(Default)]
+pub(crate) struct Lists {
+    pub(crate) ders: Vec<CertificateRevocationListDer<'static>>,
+    pub(crate) revoked: Revoked,
+}
+
+impl Revoked {
+    /// Whether a certificate is revoked. What cannot be read is not: no handshake accepts it.
+    #[must_use]
+    pub fn has(&self, certificate: &CertificateDer<'_>) -> bool {
+        if self.certificates.is_empty() {
+            return false;
+        }
+        let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+        let issuer = certificate.issuer().as_raw().to_vec();
+        self.certificates.contains(&(issuer, serial(certificate.raw_serial())))
+    }
+
+    /// How many certificates are revoked.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.certificates.len()
+    }
+
+    /// Whether no certificate is revoked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.certificates.is_empty()
+    }
+
+    /// Whether a list should have been replaced by now.
+    #[must_use]
+    pub fn is_overdue(&self, now: SystemTime) -> bool {
+        self.due.is_some_and(|due| due < now)
+    }
+}
+
+/// A serial number without the zeros before it.
+fn serial(raw: &[u8]) -> Vec<u8> {
+    raw.iter().copied().skip_while(|byte| *byte == 0).collect()
+}
+
+/// Reads the lists at `path`, for the authorities that are trusted.
+pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Lists, String> {
+    let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(|e| e.to_string())?;
+    let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let mut lists = Lists::default();
+    let all = ders.len();
+    for der in ders {
+        let (_, list) = CertificateRevocationList::from_der(&der)
+            .map_err(|_| "a revocation list in it cannot be read".to_owned())?;
+        if is_of_one(&list, authorities)? {
+            lists.revoked.add(&list);
+            lists.ders.push(der.clone());
+        }
+    }
+    match (all, lists.ders.len()) {
+        (0, _) => Err("holds no revocation list; expected -----BEGIN X509 CRL-----".to_owned()),
+        (_, 0) => Err("holds no revocation list of an authority that `ca` names".to_owned()),
+        _ => Ok(lists),
+    }
+}
+
+/// Whether the list is of a trusted authority, which then signed it.
+fn is_of_one(
+    list: &CertificateRevocationList<'_>,
+    authorities: &[CertificateDer<'static>],
+) -> Result<bool, String> {
+    let mut is_named = false;
+    for authority in authorities {
+        let Ok((_, authority)) = X509Certificate::from_der(authority) else { continue };
+        if authority.subject().as_raw() != list.issuer().as_raw() {
+            continue;
+        }
+        is_named = true;
+        if list.verify_signature(authority.public_key()).is_ok() {
+            return Ok(true);
+        }
+    }
+    match is_named {
+        false => Ok(false),
+        true => {
+            let issuer = list.issuer();
+            Err(format!("the revocation list of `{issuer}` is not signed with the key in `ca`"))
+        }
+    }
+}
+
+impl Revoked {
+    fn add(&mut self, list: &CertificateRevocationList<'_>) {
+        let issuer = list.issuer().as_raw().to_vec();
+        let entries = list.iter_revoked_certificates();
+        let pairs = entries.map(|entry| (issuer.clone(), serial(entry.raw_serial())));
+        self.certificates.extend(pairs);
+        let due = list.next_update().and_then(|at| u64::try_from(at.timestamp()).ok());
+        let due = due.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        self.due = [self.due, due].into_iter().flatten().min();
+    }
+}
