@@ -32,8 +32,8 @@ pub(super) enum Who {
     Anyone,
     Token,
     Party(Party),
-    /// A browser, with the id of its session.
-    Browser(String, Session),
+    /// A browser that logged in.
+    Browser(Session),
 }
 
 impl Door {
@@ -95,9 +95,8 @@ impl Door {
             return known.map(|_| Who::Token).ok_or_else(wrong_token);
         }
         let cookie = caller.cookie();
-        let session =
-            cookies(headers, &cookie).find_map(|id| Some((id, sessions.find(id, &self.tokens)?)));
-        let Some((id, session)) = session else { return Err(self.nothing_came()) };
+        let session = cookies(headers, &cookie).find_map(|id| sessions.find(id, &self.tokens));
+        let Some(session) = session else { return Err(self.nothing_came()) };
         let csrf = headers.get(CSRF).map(http::HeaderValue::as_bytes);
         if !method.is_safe() && !session.allows(csrf) {
             return Err(Refusal::new(
@@ -106,7 +105,7 @@ impl Door {
                 "a browser's change brings `x-meridian-csrf`; read it from GET /admin/session",
             ));
         }
-        Ok(Who::Browser(id.to_owned(), session))
+        Ok(Who::Browser(session))
     }
 
     fn nothing_came(&self) -> Refusal {

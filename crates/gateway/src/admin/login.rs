@@ -108,7 +108,7 @@ async fn log_in(
     });
     let (id, session) = begun?;
     tracing::info!(%address, "a browser logged in at the admin port");
-    let mut response = json(StatusCode::OK, said(&Who::Browser(id.clone(), session)));
+    let mut response = json(StatusCode::OK, said(&Who::Browser(session)));
     set_cookie(&mut response, caller, &id, LASTS.as_secs());
     Ok(response)
 }
@@ -137,7 +137,7 @@ fn said(who: &Who) -> Bytes {
         Who::Anyone => serde_json::json!({"by": "anyone"}),
         Who::Token => serde_json::json!({"by": "token"}),
         Who::Party(party) => serde_json::json!({"by": "certificate", "name": party.name()}),
-        Who::Browser(_, session) => {
+        Who::Browser(session) => {
             let left = session.ends.saturating_duration_since(tokio::time::Instant::now());
             serde_json::json!({
                 "by": "browser", "csrf": session.csrf, "ends_in_s": left.as_secs()
