@@ -10,7 +10,6 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use meridian_base::ReplicaId;
 use meridian_routing::{Input, State};
 use meridian_wire::admin::{AddReplica, Added, Query, Replica, Status, check_json};
 use meridian_wire::config::TellClients;
@@ -132,7 +131,7 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
     let spec: AddReplica = serde_json::from_slice(&body)
         .map_err(|e| bad(format!("{e}; send {{\"url\": \"http://host:port\"}}, with engine, models, kv_tokens, slots or weight where wanted")))?;
     let member = discover::join(shared, spec).map_err(|e| bad(e.to_string()))?;
-    tracing::info!(replica = %member.id, url = %member.spec.url, "replica added");
+    tracing::info!(replica = %member.name, url = %member.spec.url, "replica added");
     let kept = if is_listed(shared, &member) { KEPT } else { NOT_KEPT };
     let added = status(shared).replicas.into_iter().find(|r| r.id == member.id.0);
     let added = added.map(|replica| Added { replica, kept: kept.to_owned() });
@@ -153,20 +152,18 @@ fn is_listed(shared: &Shared, member: &Member) -> bool {
 
 fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body>, Refusal> {
     let drain = query.flag("drain")?;
-    let number = id.strip_prefix('r').unwrap_or(id).parse().ok().map(ReplicaId);
-    let member = number.and_then(|id| shared.fleet.get(id));
-    let member = member.ok_or_else(|| {
+    let member = shared.fleet.named(id).ok_or_else(|| {
         missing("unknown_replica", "no such replica; GET /admin/replicas lists them")
     })?;
     let back = if is_listed(shared, &member) { BACK } else { "" };
     if drain {
         shared.driver.tell(Input::Draining(member.id));
-        tracing::info!(replica = %member.id, "replica drains");
+        tracing::info!(replica = %member.name, "replica drains");
         tokio::spawn(discover::leave_when_done(shared.clone(), member));
         return Ok(text(StatusCode::ACCEPTED, format!("draining{back}")));
     }
     discover::leave(shared, &member);
-    tracing::info!(replica = %member.id, "replica removed");
+    tracing::info!(replica = %member.name, "replica removed");
     Ok(text(StatusCode::OK, format!("removed{back}")))
 }
 
@@ -203,6 +200,9 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
     let engine = found.engine.unwrap_or(member.spec.engine);
     Some(Replica {
         id: member.id.0,
+        name: member.name.to_string(),
+        region: member.region.to_str().unwrap_or_default().to_owned(),
+        trouble: member.trouble(),
         url: member.spec.url.clone(),
         engine: engine.name().to_owned(),
         state: state(status.state, !found.models.is_empty()).to_owned(),

@@ -11,12 +11,15 @@ use meridian_routing::RejectWhy;
 use meridian_wire::openai::Purpose;
 
 use crate::body::Parts;
+use crate::engine_error::{EngineError, Meaning, meaning};
 use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
 use crate::headers;
+use crate::name::ReplicaName;
 use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
+use crate::refuse::ENGINE_DIED;
 use crate::route::{Job, asks_peers};
-use crate::upstream::{Answered, Flow};
+use crate::upstream::{Answered, Flow, is_cut};
 use crate::worker::Worker;
 
 /// Where an attempt goes.
@@ -46,9 +49,16 @@ pub(crate) async fn attempt(
     match target {
         Target::Replica(member) => {
             let body = body(shared, job, target);
-            match tokio::time::timeout(patience, at_replica(shared, job, member, body)).await {
-                Ok(result) => result,
-                Err(_) => Err(AttemptError::replica(late(patience.as_millis()))),
+            let down = member.life.down();
+            tokio::select! {
+                biased;
+                begun = tokio::time::timeout(patience, at_replica(shared, job, member, body)) => {
+                    begun.unwrap_or_else(|_| Err(AttemptError::replica(late(patience.as_millis()))))
+                }
+                () = down.cancelled() => {
+                    let message = "the replica stopped answering its probes";
+                    Err(AttemptError::of(Source::Unreached, message))
+                }
             }
         }
         Target::Peer(link) => {
@@ -67,7 +77,7 @@ pub(crate) async fn attempt(
                 Err(error) => {
                     leg.end(match error.fault {
                         Source::Full | Source::PeerFull | Source::PeerNoRoom => LegEnd::Refused,
-                        Source::Replica | Source::Peer => LegEnd::Failed,
+                        _ => LegEnd::Failed,
                     });
                     Err(error)
                 }
@@ -102,10 +112,22 @@ async fn at_replica(
     let upstream = shared.upstream(member);
     let answered = upstream.send(&member.dial, &job.method, &job.path, &headers, &body);
     let Answered { head, mut body } = answered.await?;
+    member.life.answered();
     // The head may be here long before the first piece: its report is of now.
     crate::probe::piggyback(shared, member, &head.headers);
-    refused_by_engine(head.status)?;
-    let first = first(job, head.status, &mut body).await.map_err(AttemptError::replica)?;
+    let status = head.status;
+    match meaning(status) {
+        Meaning::Passes => {}
+        Meaning::Full => {
+            return Err(AttemptError::of(Source::Full, format!("the engine answered {status}")));
+        }
+        Meaning::Fails => return Err(failed(EngineError::read(head, body).await)),
+        Meaning::Unfinished => {
+            let message = format!("the engine answered {status}, which was not asked for");
+            return Err(AttemptError::replica(message));
+        }
+    }
+    let first = first(job, status, &mut body).await.map_err(|e| e.at(Source::Replica))?;
     Ok(Begun { head, body, first, sent, leg: None })
 }
 
@@ -132,19 +154,49 @@ async fn at_peer(
     let (head, body) = answer.await?.into_parts();
     refused_by_peer(&head)?;
     let mut body = Flow::of_peer(body);
-    let first = first(job, head.status, &mut body).await.map_err(AttemptError::peer)?;
+    let first = first(job, head.status, &mut body).await.map_err(|e| e.at(Source::Peer))?;
     Ok(Begun { head, body, first, sent, leg: None })
 }
 
+/// Why there is no first piece.
+enum NoFirst {
+    Empty,
+    Broke(hyper::Error),
+}
+
+impl NoFirst {
+    fn at(self, whose: Source) -> AttemptError {
+        match (self, whose) {
+            (NoFirst::Empty, _) => AttemptError::of(whose, "the answer is empty"),
+            (NoFirst::Broke(e), Source::Replica) if is_cut(&e) => {
+                AttemptError::of(Source::Died, format!("the answer broke off: {e}"))
+            }
+            (NoFirst::Broke(e), _) => AttemptError::of(whose, format!("the answer broke off: {e}")),
+        }
+    }
+}
+
+/// An engine's failure, as the end of an attempt.
+fn failed(said: EngineError) -> AttemptError {
+    let status = said.head.status;
+    let message = match said.is_redirect() {
+        true => format!(
+            "the engine answered {status}, and redirects are not followed; correct the replica's url or the request's path"
+        ),
+        false => format!("the engine answered {status}"),
+    };
+    AttemptError { said: Some(Arc::new(said)), ..AttemptError::of(Source::Engine, message) }
+}
+
 /// The first piece that is not empty.
-async fn first(job: &Job, status: StatusCode, body: &mut Flow) -> Result<Option<Bytes>, String> {
+async fn first(job: &Job, status: StatusCode, body: &mut Flow) -> Result<Option<Bytes>, NoFirst> {
     // Every endpoint that generates says something, if only that it is done.
     let speaks = job.endpoint.is_generation() && status.is_success();
     loop {
         match body.frame().await {
-            None if speaks => return Err("the answer is empty".to_owned()),
+            None if speaks => return Err(NoFirst::Empty),
             None => return Ok(None),
-            Some(Err(e)) => return Err(format!("the answer broke off: {e}")),
+            Some(Err(e)) => return Err(NoFirst::Broke(e)),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => return Ok(Some(data)),
@@ -154,43 +206,24 @@ async fn first(job: &Job, status: StatusCode, body: &mut Flow) -> Result<Option<
     }
 }
 
-/// An engine's answer that is worth another try elsewhere: full, or failed. Any other 4xx is the
-/// client's mistake and goes back to it as the engine worded it.
-fn refused_by_engine(status: StatusCode) -> Result<(), AttemptError> {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(AttemptError {
-            fault: Source::Full,
-            message: format!("the engine answered {status}"),
-        }),
-        s if s.is_server_error() => {
-            Err(AttemptError::replica(format!("the engine answered {status}")))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// A peer's own refusal is worth another try elsewhere, whatever its status: what that gateway has
 /// no room for, does not serve or may not serve, another one may. Only when its replicas failed has
-/// it failed too. What its engine refused as the client's mistake is passed on.
+/// it failed too. An engine's answer that a peer passes on, a failure among them, is passed on here.
 fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
     let status = head.status;
-    let Some(code) = head.headers.get(&REFUSED) else {
-        return match status.is_server_error() {
-            true => Err(AttemptError::peer(format!("the peer answered {status}"))),
-            false => Ok(()),
-        };
-    };
+    let Some(code) = head.headers.get(&REFUSED) else { return Ok(()) };
     let code = code.to_str().unwrap_or_default();
     let fault = match code {
+        ENGINE_DIED => Source::PeerDied,
         _ if status == StatusCode::BAD_GATEWAY => Source::Peer,
         code if code == RejectWhy::NoRoom.word() => Source::PeerNoRoom,
         _ => Source::PeerFull,
     };
-    Err(AttemptError { fault, message: format!("the peer refused with {status} ({code})") })
+    Err(AttemptError::of(fault, format!("the peer refused with {status} ({code})")))
 }
 
 /// The peer's own id of the replica that answered.
 pub(crate) fn served(head: &response::Parts) -> Option<ReplicaId> {
     let label = head.headers.get(headers::REPLICA)?.to_str().ok()?;
-    label.strip_prefix('r')?.parse().ok().map(ReplicaId)
+    ReplicaName::id(label)
 }

@@ -10,6 +10,7 @@ use http_body::{Frame, SizeHint};
 use meridian_wire::openai::Pieces;
 
 use crate::relay::Relay;
+use crate::silence::Silence;
 use crate::upstream::Flow;
 
 /// What goes to a client.
@@ -18,13 +19,32 @@ pub(crate) enum Body {
     Whole(Option<Bytes>),
     /// A replica's answer, as it comes.
     Relay(Box<Relay>),
-    /// A replica's refusal, which nobody follows.
-    Pass {
-        /// A piece that is here already.
-        first: Option<Bytes>,
-        /// The rest of it.
-        rest: Box<Flow>,
-    },
+    /// A replica's refusal.
+    Pass(Box<Pass>),
+}
+
+/// A replica's answer that is not followed.
+pub(crate) struct Pass {
+    /// A piece that is here already.
+    pub(crate) first: Option<Bytes>,
+    /// The rest of it.
+    pub(crate) rest: Flow,
+    pub(crate) silence: Silence,
+}
+
+impl Pass {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        if let Some(piece) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        match http_body::Body::poll_frame(Pin::new(&mut self.rest), cx) {
+            Poll::Ready(frame) => {
+                self.silence.heard();
+                Poll::Ready(frame.map(|frame| frame.map_err(|_| CutShort)))
+            }
+            Poll::Pending => self.silence.poll(cx).map(|_| Some(Err(CutShort))),
+        }
+    }
 }
 
 impl Body {
@@ -49,10 +69,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Body::Relay(relay) => relay.poll(cx),
-            Body::Pass { first, rest } => match first.take() {
-                Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
-                None => Pin::new(&mut **rest).poll_frame(cx).map_err(|_| CutShort),
-            },
+            Body::Pass(pass) => pass.poll(cx),
         }
     }
 
@@ -60,7 +77,7 @@ impl http_body::Body for Body {
         match self {
             Body::Whole(bytes) => bytes.is_none(),
             Body::Relay(relay) => relay.is_over(),
-            Body::Pass { first, rest } => first.is_none() && rest.is_end_stream(),
+            Body::Pass(pass) => pass.first.is_none() && pass.rest.is_end_stream(),
         }
     }
 
@@ -69,7 +86,7 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            Body::Relay(_) | Body::Pass { .. } => SizeHint::default(),
+            Body::Relay(_) | Body::Pass(_) => SizeHint::default(),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::StatusCode;
 use meridian_base::Duration;
 use meridian_routing::residency::MOST_PLACES;
 use meridian_routing::{Input, ReplicaSpec};
@@ -13,7 +14,7 @@ use meridian_wire::admin::{AddReplica, EngineName};
 use meridian_wire::openai;
 use meridian_wire::signals::{self, Answers};
 
-use crate::error::AttemptError;
+use crate::error::{AttemptError, Source};
 use crate::fleet::{Found, JoinError, Member};
 use crate::probe::engine;
 use crate::shared::Shared;
@@ -66,6 +67,7 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
         peers.leaves(&member.authority, shared.driver.holdings(member.id));
     }
     shared.driver.tell(Input::Left(member.id));
+    shared.fleet.left(member.id);
 }
 
 /// Whether a request of ours is there.
@@ -84,7 +86,7 @@ pub(crate) async fn leave_when_done(shared: Arc<Shared>, member: Arc<Member>) {
         }
     }
     leave(&shared, &member);
-    tracing::info!(replica = %member.id, "replica drained and removed");
+    tracing::info!(replica = %member.name, "replica drained and removed");
 }
 
 /// Tells the machine what a replica serves and holds, and how far it is.
@@ -104,26 +106,26 @@ pub(crate) fn announce(shared: &Shared, member: &Member, found: &Found) {
 }
 
 async fn watch(shared: &Shared, member: &Member) {
-    let mut told = false;
     loop {
         match look(shared, member).await {
             Ok(found) => {
                 let known = member.found();
                 if known.models != found.models || known.engine != found.engine {
                     tracing::info!(
-                        replica = %member.id, url = %member.spec.url,
+                        replica = %member.name, url = %member.spec.url,
                         engine = found.engine.map_or("?", EngineName::name),
                         models = ?found.models, "replica found"
                     );
                 }
+                member.discovered(None);
                 shared.fleet.found(member, found.clone());
                 announce(shared, member, &found);
                 tokio::time::sleep(REFRESH).await;
             }
             Err(error) => {
-                if !std::mem::replace(&mut told, true) {
+                if member.discovered(Some(error.message.clone())) {
                     tracing::warn!(
-                        replica = %member.id, url = %member.spec.url, error = %error,
+                        replica = %member.name, url = %member.spec.url, error = %error,
                         "replica does not answer yet; trying on"
                     );
                 }
@@ -136,14 +138,15 @@ async fn watch(shared: &Shared, member: &Member) {
 /// One look at a replica.
 async fn look(shared: &Shared, member: &Member) -> Result<Found, AttemptError> {
     let page = page(shared, member, "/v1/models").await;
-    let models = match (&page, member.spec.models.is_empty()) {
-        (_, false) => member.spec.models.clone(),
-        (Some(page), true) => openai::model_ids(page)
-            .map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?,
-        (None, true) => {
-            return Err(AttemptError::replica(
-                "GET /v1/models: no list; name the replica's `models` if its server has none",
-            ));
+    let (page, models) = match page {
+        // A port that takes no connection tells nothing, its engine neither.
+        Err(error) if error.fault == Source::Unreached => return Err(error),
+        page if !member.spec.models.is_empty() => (page.ok(), member.spec.models.clone()),
+        Err(error) => return Err(error),
+        Ok(page) => {
+            let models = openai::model_ids(&page)
+                .map_err(|e| AttemptError::replica(format!("GET /v1/models: {e}")))?;
+            (Some(page), models)
         }
     };
     let name = detect(shared, member).await;
@@ -168,9 +171,9 @@ async fn detect(shared: &Shared, member: &Member) -> EngineName {
     if member.spec.engine != EngineName::Auto {
         return member.spec.engine;
     }
-    let metrics = page(shared, member, "/metrics").await;
-    let props = page(shared, member, "/props").await;
-    let info = page(shared, member, "/info").await;
+    let metrics = page(shared, member, "/metrics").await.ok();
+    let props = page(shared, member, "/props").await.ok();
+    let info = page(shared, member, "/info").await.ok();
     let answers = Answers {
         metrics: metrics.as_deref(),
         props: props.as_deref(),
@@ -182,7 +185,8 @@ async fn detect(shared: &Shared, member: &Member) -> EngineName {
         signals::Engine::Sglang => EngineName::Sglang,
         signals::Engine::LlamaCpp => EngineName::Llamacpp,
         signals::Engine::Tgi => EngineName::Tgi,
-        signals::Engine::None => EngineName::None,
+        // Pages that are late or broken for once do not make it another engine.
+        signals::Engine::None => member.engine().unwrap_or(EngineName::None),
     }
 }
 
@@ -190,14 +194,26 @@ async fn capacity(shared: &Shared, member: &Member, name: EngineName) -> signals
     let Some(engine) = engine(name) else { return signals::Load::default() };
     let Some(path) = engine.capacity_path() else { return signals::Load::default() };
     match page(shared, member, path).await {
-        Some(page) => signals::capacity(engine, &page).unwrap_or_default(),
-        None => signals::Load::default(),
+        Ok(page) => signals::capacity(engine, &page).unwrap_or_default(),
+        Err(_) => signals::Load::default(),
     }
 }
 
 /// A page that was answered with success.
-async fn page(shared: &Shared, member: &Member, path: &str) -> Option<Bytes> {
+async fn page(shared: &Shared, member: &Member, path: &str) -> Result<Bytes, AttemptError> {
     let limit = shared.config.timeouts.probe.0;
-    let page = shared.asking(member).get(&member.dial, path, limit).await.ok()?;
-    page.status.is_success().then_some(page.body)
+    let asking = shared.asking(member).get(&member.dial, path, limit).await;
+    let page = asking.map_err(|e| AttemptError::of(e.fault, format!("GET {path}: {e}")))?;
+    let remedy = match page.status {
+        s if s.is_success() => return Ok(page.body),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            "; the replica asks for a key: set engine_key"
+        }
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            "; name the replica's `models` if its server has no list"
+        }
+        s if s.is_redirection() => "; redirects are not followed: correct the replica's url",
+        _ => "",
+    };
+    Err(AttemptError::replica(format!("GET {path}: {}{remedy}", page.status)))
 }

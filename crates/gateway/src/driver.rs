@@ -16,6 +16,7 @@ use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::Clock;
+use crate::fleet::Fleet;
 use crate::lock::{Mutex, MutexGuard};
 use crate::peers::Peers;
 
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) routing: Routing,
     peers: Option<Arc<Peers>>,
     waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
+    /// Told which replicas are down.
+    fleet: Arc<Fleet>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
@@ -57,6 +60,7 @@ impl Driver {
     pub(crate) fn new(
         routing: Routing,
         probes: mpsc::UnboundedSender<ReplicaId>,
+        fleet: Arc<Fleet>,
         peers: Option<Arc<Peers>>,
     ) -> Driver {
         Driver {
@@ -67,6 +71,7 @@ impl Driver {
                 routing,
                 peers,
                 waiters: HashMap::new(),
+                fleet,
                 probes,
                 requests: admin::Requests::default(),
                 prefix: admin::Prefix::default(),
@@ -215,6 +220,20 @@ impl Inner {
                     let _ = self.probes.send(id);
                     continue;
                 }
+                Output::Down(id) => {
+                    if let Some(member) = self.fleet.get(id) {
+                        tracing::warn!(replica = %member.name, url = %member.spec.url, "replica down");
+                        member.life.ends();
+                    }
+                    continue;
+                }
+                Output::Up(id) => {
+                    if let Some(member) = self.fleet.get(id) {
+                        tracing::info!(replica = %member.name, url = %member.spec.url, "replica up again");
+                        member.life.begins();
+                    }
+                    continue;
+                }
             };
             if own == Some(id) {
                 mine = Some(decision);
@@ -294,7 +313,7 @@ impl Ticket {
             Outcome::Done => End::Done,
             Outcome::ClientError => End::ClientError,
             Outcome::Full | Outcome::NoRoom => End::Rejected,
-            Outcome::ReplicaError => End::Failed,
+            _ => End::Failed,
         };
         let Told { usage, extended, served } = told;
         let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended, served };
@@ -319,7 +338,7 @@ impl Ticket {
     /// The machine refused it: it is over there already.
     pub(crate) fn rejected(mut self, why: RejectWhy) {
         let end = match why {
-            RejectWhy::RetriesExhausted { .. } => End::Failed,
+            RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => End::Failed,
             _ => End::Rejected,
         };
         self.close(end, None, None);

@@ -3,8 +3,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use meridian_routing::Outcome;
+
+use crate::engine_error::EngineError;
 
 /// What keeps a gateway from starting or serving.
 #[derive(Debug, thiserror::Error)]
@@ -64,29 +67,52 @@ pub(crate) enum Source {
     Full,
     /// The replica's.
     Replica,
+    /// The engine answered with a failure: the replica's or the request's.
+    Engine,
+    /// The connection ended under the request: the replica's, or the request's that ended it.
+    Died,
+    /// The replica's; it has nothing of the request, or nothing more to say.
+    Unreached,
     /// The peer refuses: full, or it does not serve this.
     PeerFull,
     /// The peer has no room for it now.
     PeerNoRoom,
     /// The peer's, or the way's to it.
     Peer,
+    /// The connections of two engines ended under the request at the peer.
+    PeerDied,
 }
 
 /// A failed attempt at a replica or a peer.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct AttemptError {
     pub(crate) fault: Source,
+    /// For logs and pages.
     pub(crate) message: String,
+    /// The engine's own words, which are for the client alone.
+    pub(crate) said: Option<Arc<EngineError>>,
 }
 
 impl AttemptError {
+    pub(crate) fn of(fault: Source, message: impl Into<String>) -> AttemptError {
+        AttemptError { fault, message: message.into(), said: None }
+    }
+
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
-        AttemptError { fault: Source::Replica, message: message.into() }
+        AttemptError::of(Source::Replica, message)
     }
 
     pub(crate) fn peer(message: impl Into<String>) -> AttemptError {
-        AttemptError { fault: Source::Peer, message: message.into() }
+        AttemptError::of(Source::Peer, message)
+    }
+
+    /// What a client is told of it.
+    pub(crate) fn for_client(&self) -> String {
+        match self.said.as_ref().and_then(|said| said.words()) {
+            Some(words) => format!("{}: {words}", self.message),
+            None => self.message.clone(),
+        }
     }
 
     /// What the machine is told of it.
@@ -95,6 +121,9 @@ impl AttemptError {
             Source::Full | Source::PeerFull => Outcome::Full,
             Source::PeerNoRoom => Outcome::NoRoom,
             Source::Replica | Source::Peer => Outcome::ReplicaError,
+            Source::Engine => Outcome::EngineError,
+            Source::Died | Source::PeerDied => Outcome::Died,
+            Source::Unreached => Outcome::Unreached,
         }
     }
 }

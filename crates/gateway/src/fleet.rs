@@ -15,13 +15,17 @@ use meridian_routing::residency::Place;
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
-use crate::lock::RwLock;
+use crate::life::Life;
+use crate::lock::{Mutex, RwLock};
+use crate::name::ReplicaName;
 use crate::way::Way;
 
 /// One replica.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: ReplicaId,
+    /// What people know it by: unlike its id never another replica's while the gateway lives.
+    pub(crate) name: ReplicaName,
     /// Its host and port, by which everybody knows it.
     pub(crate) authority: Authority,
     /// Where it is reached from here.
@@ -31,14 +35,17 @@ pub(crate) struct Member {
     pub(crate) known_rtt: Duration,
     /// The way to it, as its probes find it.
     pub(crate) way: Way,
+    /// Whether it is alive, for the requests that wait for it.
+    pub(crate) life: Life,
     /// The region that it stands in, as a header value.
     pub(crate) region: HeaderValue,
     /// Its place, for residency rules.
     pub(crate) place: Arc<Place>,
-    /// Its id as a header value.
+    /// Its name as a header value.
     pub(crate) label: HeaderValue,
     /// What it turned out to be.
     pub(crate) found: RwLock<Found>,
+    trouble: Mutex<Trouble>,
     /// Ends its discovery and probes.
     pub(crate) gone: CancellationToken,
 }
@@ -54,7 +61,33 @@ pub(crate) struct Found {
     pub(crate) page: Bytes,
 }
 
+/// Why a replica does not answer the gateway's own questions; none where it does.
+#[derive(Debug, Default)]
+struct Trouble {
+    discovery: Option<String>,
+    probe: Option<String>,
+}
+
 impl Member {
+    /// Notes how its newest discovery went; true when it failed as none before it.
+    pub(crate) fn discovered(&self, failed: Option<String>) -> bool {
+        let mut trouble = self.trouble.lock();
+        let news = failed.is_some() && failed != trouble.discovery;
+        trouble.discovery = failed;
+        news
+    }
+
+    /// Notes how its newest probe went.
+    pub(crate) fn probed(&self, failed: Option<String>) {
+        self.trouble.lock().probe = failed;
+    }
+
+    /// What to show of it.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock();
+        trouble.discovery.as_ref().or(trouble.probe.as_ref()).cloned()
+    }
+
     /// Round trip to it: zero within the region.
     pub(crate) fn rtt(&self) -> Duration {
         if self.known_rtt.is_zero() { self.way.rtt() } else { self.known_rtt }
@@ -98,8 +131,24 @@ pub(crate) struct Fleet {
 
 #[derive(Debug, Default)]
 struct Inner {
-    members: Vec<Option<Arc<Member>>>,
+    slots: Vec<Slot>,
     models: HashMap<String, ModelId>,
+}
+
+/// The place of one id.
+#[derive(Debug, Default)]
+struct Slot {
+    member: Option<Arc<Member>>,
+    /// Replicas that had the id.
+    had: u32,
+    /// The last one is gone, and the machine may not have been told yet.
+    leaving: bool,
+}
+
+impl Inner {
+    fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.slots.iter().filter_map(|slot| slot.member.as_ref())
+    }
 }
 
 /// Why a replica cannot join.
@@ -134,52 +183,67 @@ impl Fleet {
         let dial = authority(spec.url_from(&self.region))?;
         let authority = authority(&spec.url)?;
         let mut inner = self.inner.write();
-        if inner.members.iter().flatten().any(|m| m.authority == authority) {
+        if inner.members().any(|m| m.authority == authority) {
             return Err(JoinError::Twin(spec.url));
         }
         if spec.weight == 0 {
             return Err(JoinError::Weight);
         }
-        let free = inner.members.iter().position(Option::is_none);
-        let at = free.unwrap_or(inner.members.len());
+        let is_free = |slot: &Slot| slot.member.is_none() && !slot.leaving;
+        let at = inner.slots.iter().position(is_free).unwrap_or(inner.slots.len());
         if at >= usize::from(most) {
             return Err(JoinError::Full(usize::from(most)));
         }
+        if at == inner.slots.len() {
+            inner.slots.push(Slot::default());
+        }
         let id = ReplicaId(at as u16);
+        let name = ReplicaName::new(id, inner.slots[at].had);
         let label =
-            HeaderValue::from_str(&id.to_string()).expect("`r` and digits are a header value");
+            HeaderValue::from_str(&name.to_string()).expect("`r` and digits are a header value");
         let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
         let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
         let region = HeaderValue::from_str(&region).map_err(|_| JoinError::Region(region))?;
         let found = RwLock::new(Found::default());
         let member = Arc::new(Member {
             id,
+            name,
             authority,
             dial,
             spec,
             known_rtt: rtt,
             way: Way::default(),
+            life: Life::default(),
             region,
             place,
             label,
             found,
+            trouble: Mutex::default(),
             gone: self.over.child_token(),
         });
-        match free {
-            Some(at) => inner.members[at] = Some(member.clone()),
-            None => inner.members.push(Some(member.clone())),
-        }
+        inner.slots[at].had += 1;
+        inner.slots[at].member = Some(member.clone());
         self.changed();
         Ok(member)
     }
 
-    /// Takes a replica out.
+    /// Takes a replica out. Its id is free once the machine has been told ([`Fleet::left`]).
     pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
         let mut inner = self.inner.write();
-        let member = inner.members.get_mut(id.index())?.take()?;
+        let slot = inner.slots.get_mut(id.index())?;
+        let member = slot.member.take()?;
+        slot.leaving = true;
         member.gone.cancel();
         self.changed();
         Some(member)
+    }
+
+    /// The machine has been told that it left.
+    pub(crate) fn left(&self, id: ReplicaId) {
+        let mut inner = self.inner.write();
+        if let Some(slot) = inner.slots.get_mut(id.index()) {
+            slot.leaving = false;
+        }
     }
 
     fn changed(&self) {
@@ -204,13 +268,20 @@ impl Fleet {
     }
 
     pub(crate) fn get(&self, id: ReplicaId) -> Option<Arc<Member>> {
-        self.inner.read().members.get(id.index())?.clone()
+        self.inner.read().slots.get(id.index())?.member.clone()
+    }
+
+    /// The replica of a name, or with an id in digits.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
+        let digits = name.parse().ok().map(ReplicaId);
+        let member = self.get(digits.or_else(|| ReplicaName::id(name))?)?;
+        (digits.is_some() || member.name.to_string() == name).then_some(member)
     }
 
     /// The replica with this host and port.
     pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
         let inner = self.inner.read();
-        inner.members.iter().flatten().find(|m| m.authority == authority).cloned()
+        inner.members().find(|m| m.authority == authority).cloned()
     }
 
     /// Whether some replica has not said yet what it serves, or none is there.
@@ -220,14 +291,14 @@ impl Fleet {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
-        self.inner.read().members.iter().flatten().cloned().collect()
+        self.inner.read().members().cloned().collect()
     }
 
     /// A model that is served now, for requests that name none.
     pub(crate) fn any_model(&self) -> Option<ModelId> {
         let inner = self.inner.read();
         let first = |m: &Arc<Member>| m.found().models.first().cloned();
-        let name = inner.members.iter().flatten().find_map(first)?;
+        let name = inner.members().find_map(first)?;
         inner.models.get(&name).copied()
     }
 
@@ -287,9 +358,30 @@ mod tests {
         );
         assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
         assert!(fleet.leave(ReplicaId(0)).is_none());
-        assert_eq!(
-            fleet.join(spec("http://c:1"), Duration::ZERO, 2).expect("joins").id,
-            ReplicaId(0)
-        );
+        let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
+        assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
+        fleet.left(ReplicaId(0));
+        assert_eq!(join("http://c:1").expect("joins").id, ReplicaId(0));
+    }
+
+    // The name of a replica that left is never another one's, nor does it find another one.
+    #[test]
+    fn names_are_not_given_again() {
+        let fleet = Fleet::default();
+        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
+        let mut names = Vec::new();
+        for url in ["http://a:1", "http://b:1", "http://c:1"] {
+            let member = join(url);
+            let name = member.name.to_string();
+            assert_eq!((member.id, ReplicaName::id(&name)), (ReplicaId(0), Some(ReplicaId(0))));
+            assert_eq!(fleet.named(&name).expect("is found").authority, member.authority);
+            names.push(name);
+            fleet.leave(member.id);
+            fleet.left(member.id);
+        }
+        assert_eq!(names, ["r0", "r0.2", "r0.3"]);
+        let last = join("http://d:1");
+        assert!(names.iter().all(|name| fleet.named(name).is_none()), "they are gone");
+        assert_eq!(fleet.named("0").expect("by its id").authority, last.authority);
     }
 }

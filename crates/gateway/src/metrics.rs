@@ -19,6 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::error::Source;
+use crate::odd::Odd;
 use crate::refuse::Refusal;
 use crate::shared::Shared;
 
@@ -40,8 +41,22 @@ struct EndedAs {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReplicaLabel {
     replica: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReplicaInfo {
+    replica: String,
+    url: String,
+    engine: String,
+    model: String,
+    region: String,
 }
 
 pub(crate) struct Metrics {
@@ -52,6 +67,7 @@ pub(crate) struct Metrics {
     resumes: Family<EndedAs, Counter>,
     engine_fields: Family<FieldLabel, Counter>,
     probe_failures: Counter,
+    odd: Family<Kind, Counter>,
     ttft: Histogram,
     e2e: Histogram,
     upstream: Histogram,
@@ -78,6 +94,7 @@ struct Page {
     matched_tokens: Counter,
     known_prompt_tokens: Counter,
     cached_tokens: Counter,
+    info: Family<ReplicaInfo, Float>,
     up: Family<ReplicaLabel, Float>,
     breaker_open: Family<ReplicaLabel, Float>,
     pending: Family<ReplicaLabel, Float>,
@@ -106,6 +123,7 @@ impl Metrics {
             resumes: Family::default(),
             engine_fields: Family::default(),
             probe_failures: Counter::default(),
+            odd: Family::default(),
             ttft: seconds(),
             e2e: seconds(),
             upstream: seconds(),
@@ -126,6 +144,7 @@ impl Metrics {
         let fields = "Fields and headers of clients that only engines send each other";
         r.register("engine_fields", fields, self.engine_fields.clone());
         r.register("probe_failures", "Probes without a usable answer", self.probe_failures.clone());
+        r.register("odd_answers", "Answers unlike what was asked for", self.odd.clone());
         let s = || Unit::Seconds;
         r.register_with_unit(
             "ttft_gateway",
@@ -163,10 +182,11 @@ impl Metrics {
     pub(crate) fn retried(&self, source: Source) {
         let reason = match source {
             Source::Full => "engine_full",
-            Source::Replica => "replica_failed",
+            Source::Replica | Source::Engine | Source::Died => "replica_failed",
+            Source::Unreached => "replica_unreachable",
             Source::PeerFull => "peer_full",
             Source::PeerNoRoom => "peer_no_room",
-            Source::Peer => "peer_failed",
+            Source::Peer | Source::PeerDied => "peer_failed",
         };
         self.retries.get_or_create(&Reason { reason }).inc();
     }
@@ -183,6 +203,10 @@ impl Metrics {
 
     pub(crate) fn probe_failed(&self) {
         self.probe_failures.inc();
+    }
+
+    pub(crate) fn odd(&self, odd: Odd) {
+        self.odd.get_or_create(&Kind { kind: odd.word() }).inc();
     }
 
     pub(crate) fn first_token(&self, ttft: Duration) {
@@ -235,6 +259,7 @@ impl Page {
             self.known_prompt_tokens.clone(),
         );
         r.register("cached_tokens", "Of those, found in cache", self.cached_tokens.clone());
+        r.register("replica_info", "1 for each replica, with what it is", self.info.clone());
         r.register("replica_up", "1 when the replica answers its probes", self.up.clone());
         r.register(
             "replica_breaker_open",
@@ -310,8 +335,17 @@ impl Page {
         // Replicas that left shall not linger.
         gauges.iter().for_each(|f| f.clear());
         [&self.dispatched, &self.failed].iter().for_each(|f| f.clear());
+        self.info.clear();
         for r in &status.replicas {
-            let label = ReplicaLabel { replica: format!("r{}", r.id) };
+            let label = ReplicaLabel { replica: r.name.clone() };
+            let info = ReplicaInfo {
+                replica: r.name.clone(),
+                url: r.url.clone(),
+                engine: r.engine.clone(),
+                model: r.models.first().cloned().unwrap_or_default(),
+                region: r.region.clone(),
+            };
+            self.info.get_or_create(&info).set(1.0);
             let values = [
                 f64::from(u8::from(r.state == "up")),
                 f64::from(u8::from(r.breaker != "closed")),
@@ -358,6 +392,7 @@ mod tests {
         metrics.refused(&Refusal::draining());
         metrics.retried(Source::Full);
         metrics.engine_field("kv_transfer_params");
+        metrics.odd(Odd::NotJson);
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
         let docs = include_str!("../../../docs/gateway.md");
         let names: Vec<&str> = page

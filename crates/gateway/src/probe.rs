@@ -14,10 +14,18 @@ use meridian_wire::signals::{self, Engine};
 use tokio::sync::mpsc;
 
 use crate::discover::announce;
-use crate::error::AttemptError;
+use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
 use crate::headers;
 use crate::shared::Shared;
+use crate::upstream::{Page, late};
+
+/// What a probe brought.
+enum Probed {
+    Load(Load),
+    /// It is alive, and nothing is known of its load, because of this.
+    Alive(AttemptError),
+}
 
 /// Carries out probes until the gateway ends.
 pub(crate) async fn run(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<ReplicaId>) {
@@ -37,41 +45,103 @@ async fn probe(shared: &Shared, member: &Member) {
     let asked = shared.driver.clock.now();
     let id = member.id;
     let input = match ask(shared, member).await {
-        Ok(load) => {
+        Ok(Probed::Load(load)) => {
             if member.way.probed(shared.driver.clock.now().since(asked)) {
                 announce(shared, member, &member.found());
             }
+            member.probed(None);
             Input::Reported { id, asked, load }
+        }
+        Ok(Probed::Alive(error)) => {
+            shared.metrics.probe_failed();
+            member.probed(Some(error.message));
+            Input::Alive { id, asked }
         }
         Err(error) => {
             shared.metrics.probe_failed();
-            tracing::debug!(replica = %id, error = %error, "probe failed");
-            Input::ProbeFailed(id)
+            let refused = error.fault == Source::Unreached;
+            tracing::debug!(replica = %member.name, error = %error, "probe failed");
+            member.probed(Some(error.message));
+            // One that takes no connections gets no requests, whatever it still sends.
+            match member.life.has_answered() && !refused {
+                true => Input::Alive { id, asked },
+                false => Input::ProbeFailed(id),
+            }
         }
     };
     shared.driver.tell_if(|| !member.gone.is_cancelled(), input);
 }
 
 /// One probe: the engine's metrics page, or a sign of life where it has none.
-async fn ask(shared: &Shared, member: &Member) -> Result<Load, AttemptError> {
+///
+/// A busy engine may take its time with the metrics page: llama.cpp answers it between two batches.
+/// So when half of the time is over, or the page is of no use, it is asked for a sign of life, too.
+async fn ask(shared: &Shared, member: &Member) -> Result<Probed, AttemptError> {
     let limit = shared.config.timeouts.probe.0;
     let found = member.found();
     let engine = found.engine.and_then(engine);
     let Some((engine, path)) = engine.and_then(|e| e.probe_path().map(|p| (e, p))) else {
-        let page = shared.asking(member).get(&member.dial, "/health", limit).await?;
-        // A server without /health that answers is alive all the same.
-        return match page.status.is_server_error() {
-            true => Err(AttemptError::replica(format!("GET /health: {}", page.status))),
-            false => Ok(Load::default()),
-        };
+        return health(shared, member, limit).await.map(|()| Probed::Load(Load::default()));
     };
-    let page = shared.asking(member).get(&member.dial, path, limit).await?;
+    let load = load(shared, member, (engine, path), found.kv_tokens);
+    let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
+    let failed = match tokio::time::timeout(limit / 2, &mut load).await {
+        Ok(Ok(Ok(load))) => return Ok(Probed::Load(load)),
+        Ok(Ok(Err(error))) if error.fault == Source::Unreached => return Err(error),
+        Ok(Ok(Err(error))) => Some(error),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    let alive = health(shared, member, limit / 2);
+    if let Some(error) = failed {
+        return match alive.await {
+            Ok(()) => Ok(Probed::Alive(error)),
+            Err(_) => Err(error),
+        };
+    }
+    let (load, alive) = tokio::join!(load, alive);
+    let late = || AttemptError::replica(format!("GET {path}: {}", late(limit)));
+    match load.unwrap_or_else(|_| Err(late())) {
+        Ok(load) => Ok(Probed::Load(load)),
+        Err(error) if alive.is_ok() => Ok(Probed::Alive(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// A sign of life.
+async fn health(shared: &Shared, member: &Member, limit: Duration) -> Result<(), AttemptError> {
+    let page = get(shared, member, "/health", limit).await?;
+    // A server without /health that answers is alive all the same.
+    match page.status.is_server_error() {
+        true => Err(AttemptError::replica(format!("GET /health: {}", page.status))),
+        false => Ok(()),
+    }
+}
+
+async fn get(
+    shared: &Shared,
+    member: &Member,
+    path: &str,
+    limit: Duration,
+) -> Result<Page, AttemptError> {
+    let page = shared.asking(member).get(&member.dial, path, limit).await;
+    page.map_err(|e| AttemptError::of(e.fault, format!("GET {path}: {e}")))
+}
+
+/// What the engine's own page tells of its load.
+async fn load(
+    shared: &Shared,
+    member: &Member,
+    (engine, path): (Engine, &str),
+    kv_tokens: Option<u64>,
+) -> Result<Load, AttemptError> {
+    let limit = shared.config.timeouts.probe.0;
+    let page = get(shared, member, path, limit).await?;
     if !page.status.is_success() {
         return Err(AttemptError::replica(format!("GET {path}: {}", page.status)));
     }
-    let load =
-        signals::read(engine, &page.body).map_err(|e| AttemptError::replica(e.to_string()))?;
-    Ok(load_of(&load, found.kv_tokens))
+    let read = signals::read(engine, &page.body);
+    let load = read.map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?;
+    Ok(load_of(&load, kv_tokens))
 }
 
 /// What the machine steers by, of what an engine told.

@@ -7,12 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use meridian_routing::RejectWhy;
+use meridian_routing::{Closed, RejectWhy};
 use meridian_wire::admin::{BadQuery, Barred};
 use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::body::Body;
 use crate::peers::REFUSED;
+
+/// The code for a request under which two engines ended: a peer that gets it does not try on.
+pub(crate) const ENGINE_DIED: &str = "engine_died";
 
 /// One refusal, ready to be sent.
 #[derive(Clone, Debug)]
@@ -194,13 +197,10 @@ impl Refusal {
                 code,
                 "every replica is full, and a peer's requests are not held here; hold it, or ask another peer",
             )),
-            RejectWhy::HeldTooLong { limit } => wait(Refusal::new(
+            RejectWhy::HeldTooLong { limit, closed } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
-                format!(
-                    "no replica had room within {} ms; try again later, or add replicas",
-                    limit.as_millis()
-                ),
+                held_too_long(limit, closed),
             )),
             RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
                 StatusCode::BAD_GATEWAY,
@@ -210,7 +210,26 @@ impl Refusal {
                     last.unwrap_or("no replica left to try")
                 ),
             )),
+            RejectWhy::EngineDied { .. } => Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                ENGINE_DIED,
+                format!(
+                    "an engine closed the connection under this request, and one more failed with it, so it is offered to no other: {}; look at the engines' logs before it is sent again",
+                    last.unwrap_or("the connection ended")
+                ),
+            ),
         }
+    }
+
+    /// Two replicas answered with the same redirect.
+    pub(crate) fn redirected(status: StatusCode) -> Refusal {
+        Refusal::new(
+            StatusCode::BAD_GATEWAY,
+            "redirected",
+            format!(
+                "the engine answered {status}, and redirects are not followed; correct the request's path, or the replicas' urls in the gateway's configuration"
+            ),
+        )
     }
 
     pub(crate) fn response(self, endpoint: Endpoint) -> Response<Body> {
@@ -248,6 +267,28 @@ impl From<BadQuery> for Refusal {
     fn from(bad: BadQuery) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, BadQuery::CODE, bad.to_string())
     }
+}
+
+/// Why a held request was not served, by what its replicas are.
+fn held_too_long(limit: Duration, closed: Closed) -> String {
+    let states = [
+        (closed.full, "full"),
+        (closed.down, "down (no answer to probes)"),
+        (closed.breaker, "failing (circuit breaker open)"),
+        (closed.draining, "draining"),
+        (closed.failed, "failed with this request"),
+    ];
+    let mut states: Vec<String> =
+        states.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}")).collect();
+    if closed.peers > 0 {
+        states.push(format!("{} other regions' gateways without room", closed.peers));
+    }
+    let remedy = match closed.is_outage() {
+        true => "see GET /admin/status for the replicas' state",
+        false => "try again later, or add replicas",
+    };
+    let of = if states.is_empty() { "none is left".to_owned() } else { states.join(", ") };
+    format!("no replica took the request within {} ms: {of}; {remedy}", limit.as_millis())
 }
 
 /// A JSON answer of the gateway's own.

@@ -8,7 +8,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -17,16 +17,18 @@ use meridian_base::{Fingerprinter, ModelId, ReplicaId};
 use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{self, Answer, Endpoint, Summary, error_event};
 use meridian_wire::peer::usage_of;
-use tokio::time::Sleep;
 
 use crate::attempt::Begun;
 use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
+use crate::fleet::Member;
 use crate::limits::Permit;
+use crate::odd::{Odd, Oddity};
 use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::{Home, ResponseKey};
 use crate::resume::{Going, Gone, Resume, go_on};
 use crate::route::{Job, Sending, source, undoes};
+use crate::silence::Silence;
 use crate::upstream::Flow;
 use crate::worker::Worker;
 
@@ -57,6 +59,8 @@ pub(crate) struct Follow {
 /// Who answers.
 pub(crate) struct Source {
     pub(crate) home: Home,
+    /// The replica; none of a peer's answer.
+    pub(crate) member: Option<Arc<Member>>,
     /// Of a peer's answer.
     pub(crate) away: Option<Away>,
     /// When this attempt was sent.
@@ -82,9 +86,9 @@ pub(crate) struct Relay {
     /// None once the answer's own end was seen.
     open: Option<(Answer, Ticket)>,
     follow: Follow,
-    idle: Pin<Box<Sleep>>,
-    last: tokio::time::Instant,
+    silence: Silence,
     saw_first: bool,
+    oddity: Oddity,
     /// A peer's answer came to its own end, and what the peer says of it has not come.
     saw_end: bool,
 }
@@ -101,18 +105,18 @@ impl Relay {
         open: (Answer, Ticket),
         follow: Follow,
     ) -> Relay {
-        let last = tokio::time::Instant::now();
-        let idle = Box::pin(tokio::time::sleep_until(last + follow.patience()));
+        let silence = follow.silence();
         let upstream = Some(upstream);
+        let oddity = follow.oddity();
         Relay {
             upstream,
             going: None,
             ready: first,
             open: Some(open),
             follow,
-            idle,
-            last,
+            silence,
             saw_first: false,
+            oddity,
             saw_end: false,
         }
     }
@@ -154,10 +158,10 @@ impl Relay {
                 }
                 Poll::Ready(None) => self.upstream_ended(),
                 Poll::Ready(Some(Err(_))) => self.broken("the replica's answer broke off"),
-                Poll::Pending if self.is_idle_too_long(cx) => {
-                    self.broken("the replica fell silent (timeouts.idle)")
+                Poll::Pending => {
+                    let why = ready!(self.silence.poll(cx));
+                    self.broken(why)
                 }
-                Poll::Pending => return Poll::Pending,
             };
             // Unless somebody is looked for who goes on with it, that was all.
             if self.going.is_none() {
@@ -168,16 +172,23 @@ impl Relay {
 
     /// Looks at a piece on its way through; what is returned goes out.
     fn pass(&mut self, piece: Bytes) -> Bytes {
-        self.last = tokio::time::Instant::now();
+        self.silence.heard();
         if let Some(away) = &self.follow.source.away {
             away.leg.answered(piece.len());
         }
-        let Some((answer, ticket)) = &mut self.open else { return piece };
+        let Some((answer, ticket)) = &mut self.open else {
+            self.follow.count(self.oddity.after_end(&piece));
+            return piece;
+        };
+        self.follow.count(self.oddity.piece(&piece));
         let piece = match &mut self.follow.resume {
             Some(resume) => resume.thread.feed(piece),
             None => piece,
         };
         let feed = answer.feed(piece);
+        if feed.ended {
+            self.follow.count(self.oddity.last_piece(&feed.pass));
+        }
         if feed.first_token || (!self.saw_first && !self.follow.streams) {
             // The client has one first token, each attempt its own.
             let first = !std::mem::replace(&mut self.saw_first, true) && self.follow.streams;
@@ -209,6 +220,9 @@ impl Relay {
             .as_mut()
             .map_or_else(Bytes::new, |resume| answer.feed(resume.thread.rest()).pass);
         let summary = answer.finish();
+        if outcome == Outcome::Done {
+            follow.count(self.oddity.ended(summary.complete));
+        }
         let away = follow.source.away.take();
         let later = resume.as_ref().filter(|resume| resume.is_later());
         let told = summary.usage.or_else(|| {
@@ -313,20 +327,7 @@ impl Relay {
         follow.source = source(&sending.target, &head, leg, sent);
         follow.resume = Some(resume);
         (self.upstream, self.ready, self.going) = (Some(body), first, None);
-        self.last = tokio::time::Instant::now();
-        self.idle.as_mut().reset(self.last + self.follow.patience());
-    }
-
-    /// The sleep is set anew only when it fires, not with every piece.
-    fn is_idle_too_long(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.idle.as_mut().poll(cx).is_ready() {
-            let due = self.last + self.follow.patience();
-            if due <= tokio::time::Instant::now() {
-                return true;
-            }
-            self.idle.as_mut().reset(due);
-        }
-        false
+        self.silence = self.follow.silence();
     }
 }
 
@@ -384,8 +385,19 @@ impl Follow {
         Ok(Frame::data([rest, b"\n\n", &event].concat().into()))
     }
 
-    fn patience(&self) -> Duration {
-        self.shared.config.timeouts.idle.0
+    fn oddity(&self) -> Oddity {
+        let whole = self.endpoint.is_generation() && !self.streams;
+        Oddity::new(whole && self.source.member.is_some())
+    }
+
+    fn count(&self, odd: Option<Odd>) {
+        if let Some(odd) = odd.filter(|_| self.source.member.is_some()) {
+            self.shared.metrics.odd(odd);
+        }
+    }
+
+    fn silence(&self) -> Silence {
+        Silence::new(&self.shared.config.timeouts, self.source.member.clone())
     }
 }
 
@@ -402,7 +414,7 @@ fn leg_end(outcome: Outcome) -> LegEnd {
         Outcome::Done => LegEnd::Done,
         Outcome::ClientError => LegEnd::ClientError,
         Outcome::Full | Outcome::NoRoom => LegEnd::Refused,
-        Outcome::ReplicaError => LegEnd::Failed,
+        _ => LegEnd::Failed,
     }
 }
 

@@ -113,6 +113,9 @@ pub(crate) async fn go_on(
             match ended {
                 // The machine is done with it.
                 Ended::Rejected { .. } => ticket.broke_off(None),
+                Ended::Said(..) => {
+                    ticket.broke_off(Some(Outcome::ClientError));
+                }
                 // Its ticket goes with the gateway.
                 Ended::Draining => {}
             }

@@ -15,17 +15,20 @@ use meridian_routing::{self as routing, Outcome, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
-use crate::body::Body;
+use crate::body::{Body, Pass};
 use crate::driver::{Decision, Ticket, Told, Verdict};
+use crate::engine_error::EngineError;
 use crate::error::{AttemptError, Source as Fault};
 use crate::headers;
 use crate::limits::Permit;
+use crate::odd::Odd;
 use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
 use crate::refuse::Refusal;
 use crate::relay::{Away, Follow, Relay, Source};
 use crate::residency::{self, Kept, Known};
 use crate::shared::Shared;
+use crate::silence::Silence;
 use crate::worker::Worker;
 
 /// Everything about a request that outlives its head.
@@ -73,6 +76,8 @@ pub(crate) struct Sending {
 pub(crate) enum Ended {
     /// The gateway goes down.
     Draining,
+    /// Two replicas failed of the same: it is the request's fault, and these are the engine's words.
+    Said(Box<Sending>, Arc<EngineError>),
     /// The machine refused it; with the last attempt's failure.
     Rejected { why: RejectWhy, retry_after: Duration, last: Option<AttemptError> },
 }
@@ -87,6 +92,7 @@ pub(crate) async fn route(
     match begin(shared, &job, &ticket, verdict).await {
         Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
         Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
+        Err(Ended::Said(sending, said)) => pass_on(shared, &job, ticket, &sending, &said),
         Err(Ended::Rejected { why, retry_after, last }) => {
             rejected(shared, &job, ticket, (why, retry_after), last.as_ref())
         }
@@ -100,6 +106,7 @@ pub(crate) async fn begin(
     ticket: &Ticket,
     mut verdict: Verdict,
 ) -> Result<(Sending, Begun), Ended> {
+    let mut said: Vec<Arc<EngineError>> = Vec::new();
     let mut last: Option<AttemptError> = None;
     loop {
         let decision = match verdict {
@@ -126,8 +133,15 @@ pub(crate) async fn begin(
         match attempt(shared, job, &sending.target).await {
             Ok(begun) => return Ok((sending, begun)),
             Err(error) => {
-                shared.metrics.retried(error.fault);
                 log(shared, ticket.id, &sending.target, &error);
+                if let Some(new) = &error.said {
+                    if said.iter().any(|old| old.is_same(new)) {
+                        return Err(Ended::Said(Box::new(sending), new.clone()));
+                    }
+                    // Each took an attempt, so they are few.
+                    said.push(new.clone());
+                }
+                shared.metrics.retried(error.fault);
                 verdict = ticket.again(error.outcome());
                 last = Some(error);
             }
@@ -178,7 +192,7 @@ fn log(shared: &Shared, id: RequestId, target: &Target, error: &AttemptError) {
     let request = shared.ids.show(id);
     match target {
         Target::Replica(member) => {
-            tracing::warn!(request, replica = %member.id, error = %error, "attempt failed");
+            tracing::warn!(request, replica = %member.name, error = %error, "attempt failed");
         }
         Target::Peer(link) if matches!(error.fault, Fault::PeerFull | Fault::PeerNoRoom) => {
             tracing::debug!(request, peer = ?link.label, error = %error, "a peer has no room");
@@ -210,10 +224,10 @@ fn rejected(
             shared.residency.counts.count(&job.residence, Kept::Refused);
             residency::not_permitted(&job.residence)
         }
-        RejectWhy::HeldTooLong { limit } if restricted => {
+        RejectWhy::HeldTooLong { limit, .. } if restricted => {
             residency::held_too_long(&job.residence, limit, retry_after)
         }
-        why => Refusal::of(why, retry_after, last.map(|e| e.message.as_str())),
+        why => Refusal::of(why, retry_after, last.map(AttemptError::for_client).as_deref()),
     };
     answer_refused(shared, job, refusal)
 }
@@ -225,6 +239,30 @@ fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body
         response.headers_mut().insert(headers::RESIDENCY, names);
     }
     with_id(response, &job.shown_id)
+}
+
+/// Passes the engine's own failure to the client.
+fn pass_on(
+    shared: &Shared,
+    job: &Job,
+    ticket: Ticket,
+    sending: &Sending,
+    said: &EngineError,
+) -> Response<Body> {
+    ticket.finish(Outcome::ClientError, Told::default());
+    let status = said.head.status;
+    if said.is_redirect() {
+        return answer_refused(shared, job, Refusal::redirected(status));
+    }
+    let EngineError { mut head, body, .. } = said.clone();
+    let told = audit(shared, &job.residence, sending, &head.headers);
+    headers::to_client(&mut head.headers, job.headers.contains_key(headers::ORCA_ASK), true);
+    say(&mut head.headers, sending, job.prompt_tokens);
+    told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
+    if !job.tells {
+        headers::hide(&mut head.headers);
+    }
+    with_id(Response::from_parts(head, Body::whole(body)), &job.shown_id)
 }
 
 fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) -> Response<Body> {
@@ -246,13 +284,17 @@ fn relay(
     // Only the generating endpoints have streams whose end is known; the rest passes unread.
     let events = job.endpoint.is_generation() && !headers::is_json(&head.headers);
     let streams = job.info.stream && ok && events;
+    let here = matches!(sending.target, Target::Replica(_));
+    if job.info.stream && ok && !events && here && job.endpoint.is_generation() {
+        shared.metrics.odd(Odd::JsonForStream);
+    }
     let undo = undoes(shared, &job, &sending.target) && streams;
-    let until_close = matches!(sending.target, Target::Replica(_))
-        && !job.endpoint.passes_unread()
-        && headers::is_until_close(&head.headers);
+    let until_close =
+        here && !job.endpoint.passes_unread() && headers::is_until_close(&head.headers);
     let source = source(&sending.target, &head, leg, sent);
     let told = audit(shared, &job.residence, &sending, &head.headers);
-    headers::to_client(&mut head.headers, asked_orca, undo);
+    // What is added at a break would be more than the length.
+    headers::to_client(&mut head.headers, asked_orca, undo || streams);
     say(&mut head.headers, &sending, job.prompt_tokens);
     told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
     if !job.tells {
@@ -265,7 +307,11 @@ fn relay(
         }
         ticket.finish(Outcome::ClientError, Told::default());
         // A client's mistake: the engine's own words go back; nothing is learned from them.
-        return Response::from_parts(head, Body::Pass { first, rest: Box::new(body) });
+        let silence = Silence::new(&shared.config.timeouts, source.member);
+        return Response::from_parts(
+            head,
+            Body::Pass(Box::new(Pass { first, rest: body, silence })),
+        );
     }
     shared.driver.matched(job.prompt_tokens, sending.matched);
     let collect = shared.reading.follows_replies() && job.endpoint.is_generation();
@@ -294,11 +340,11 @@ pub(crate) fn source(
     leg: Option<Leg>,
     sent: Instant,
 ) -> Source {
-    let (home, served) = match target {
-        Target::Replica(member) => (Home::At(member.id), None),
-        Target::Peer(link) => (Home::Away(link.id), served(head)),
+    let (home, member, served) = match target {
+        Target::Replica(member) => (Home::At(member.id), Some(member.clone()), None),
+        Target::Peer(link) => (Home::Away(link.id), None, served(head)),
     };
-    Source { home, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
+    Source { home, member, away: leg.map(|leg| Away { leg, served, usage: None }), sent }
 }
 
 /// Holds an answer, or what goes on with one, against the rules.

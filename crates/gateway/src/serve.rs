@@ -168,12 +168,14 @@ fn build(
     }
     let header = |name: &String| name.parse().ok();
     let access = AccessNow::new(&config, file)?;
-    let driver = Arc::new(Driver::new(Routing::new(routing, seed), wishes, peers.clone()));
-    let residency = Residency::new(&driver, &config, &access.now().rules);
     let over = CancellationToken::new();
+    let fleet = Arc::new(Fleet::new(&config.region, over.clone()));
+    let routing = Routing::new(routing, seed);
+    let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), peers.clone()));
+    let residency = Residency::new(&driver, &config, &access.now().rules);
     Ok(Shared {
         driver,
-        fleet: Arc::new(Fleet::new(&config.region, over.clone())),
+        fleet,
         over,
         near: Upstream::new(&config),
         far: Upstream::far(&config),

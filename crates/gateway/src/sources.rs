@@ -189,7 +189,7 @@ impl Source {
             return Ok(());
         }
         let member = discover::join(shared, spec).map_err(|error| error.to_string())?;
-        tracing::info!(source = self.label, replica = %member.id, url = address, "replica found");
+        tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
         state.ours.insert(address.to_owned(), Ours { member, leaves: false });
         Ok(())
     }

@@ -5,16 +5,23 @@
 //! pieces that arrived together leave together. Measured against a pool with a task for each
 //! connection, this halves the processor time of a streamed answer.
 //!
+//! A connection that is kept has nothing more to say. One that does, an answer that was not asked
+//! for, would be taken for the next request's, so its socket is looked at before it is used again;
+//! those that were not used for a while a task closes.
+//!
 //! To open one takes a round trip. Within a region that is nothing; to a replica of another one it is
 //! as long again as the first token is on its way, so some lie ready there beside those in use, and
 //! all take turns, so that none lies unused until it is closed.
 
+mod errors;
+
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
@@ -27,16 +34,22 @@ use hyper_util::rt::TokioIo;
 use meridian_wire::config::Gateway as Config;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::body::Parts;
-use crate::error::AttemptError;
+use crate::error::{AttemptError, Source};
 use crate::lock::Mutex;
 use crate::tenants::API_KEY;
+use crate::wire::{Look, Wire};
+use errors::{describe, no_head};
+pub(crate) use errors::{is_cut, late};
 
 /// A connection unused for this long is closed: below the 5 s after which uvicorn (vLLM, SGLang)
 /// and cpp-httplib (llama.cpp) close theirs, so that a request seldom meets a connection that is
 /// just going away.
 const KEEP: Duration = Duration::from_secs(4);
+/// How often those are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
 /// Connections that lie ready to each replica of another region.
 const READY: usize = 2;
 /// Largest status page read, bytes: vLLM's metrics with many LoRA labels stay well below.
@@ -50,8 +63,10 @@ pub(crate) struct Upstream {
     /// Where connections to other regions are opened: all threads share them, and a connection ends
     /// with the runtime that opened it, which a thread's own may do in the middle of an answer.
     far: Option<Handle>,
-    lines: Arc<Mutex<HashMap<Authority, Lines>>>,
+    lines: Arc<Pool>,
 }
+
+type Pool = Mutex<HashMap<Authority, Lines>>;
 
 /// Connections to one replica that nobody uses.
 #[derive(Default)]
@@ -70,7 +85,8 @@ struct Idle {
 /// One connection and the handle that sends on it.
 struct Line {
     sender: SendRequest<Parts>,
-    connection: Connection<TokioIo<TcpStream>, Parts>,
+    connection: Connection<Wire, Parts>,
+    look: Arc<Look>,
 }
 
 /// An answer: its head, and the rest as it comes.
@@ -92,6 +108,7 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
+    /// On the runtime of the caller, where it also closes connections.
     pub(crate) fn new(config: &Config) -> Upstream {
         let key = config.engine_key.as_ref().map(|key| {
             // The configuration was checked.
@@ -100,7 +117,9 @@ impl Upstream {
             value.set_sensitive(true);
             value
         });
-        Upstream { connect: config.timeouts.connect.0, key, far: None, lines: Arc::default() }
+        let lines = Arc::default();
+        tokio::spawn(sweep(Arc::downgrade(&lines)));
+        Upstream { connect: config.timeouts.connect.0, key, far: None, lines }
     }
 
     /// To replicas of other regions; for all threads, on the runtime of whoever calls, which outlives
@@ -154,15 +173,13 @@ impl Upstream {
                 self.send(replica, &Method::GET, path, &HeaderMap::new(), &nothing).await?;
             let status = answered.head.status;
             let body = Limited::new(answered.body, MOST_PAGE).collect().await;
-            let body = body.map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?;
+            let body =
+                body.map_err(|e| AttemptError::replica(format!("the answer broke off: {e}")))?;
             Ok(Page { status, body: body.to_bytes() })
         };
         match tokio::time::timeout(limit, whole).await {
             Ok(page) => page,
-            Err(_) => {
-                let ms = limit.as_millis();
-                Err(AttemptError::replica(format!("GET {path}: no answer within {ms} ms")))
-            }
+            Err(_) => Err(AttemptError::replica(late(limit))),
         }
     }
 
@@ -176,7 +193,7 @@ impl Upstream {
         loop {
             let idle = self.of(replica, next)?;
             let mut line = idle.line;
-            if idle.since.elapsed() < KEEP && poll_fn(|cx| Poll::Ready(line.is_open(cx))).await {
+            if idle.since.elapsed() < KEEP && poll_fn(|cx| Poll::Ready(line.is_usable(cx))).await {
                 return Some(line);
             }
         }
@@ -215,7 +232,7 @@ impl Upstream {
         let Some(home) = &self.far else { return self.dial(replica).await };
         let (upstream, to) = (self.clone(), replica.clone());
         let opened = home.spawn(async move { upstream.dial(&to).await }).await;
-        opened.unwrap_or_else(|_| Err(AttemptError::replica("this gateway ends")))
+        opened.unwrap_or_else(|_| Err(AttemptError::of(Source::Unreached, "this gateway ends")))
     }
 
     async fn dial(&self, replica: &Authority) -> Result<Line, AttemptError> {
@@ -223,20 +240,22 @@ impl Upstream {
         let stream = match tokio::time::timeout(self.connect, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                return Err(AttemptError::replica(format!("cannot connect: {error}")));
+                let message = format!("cannot connect: {error}");
+                return Err(AttemptError::of(Source::Unreached, message));
             }
             Err(_) => {
                 let ms = self.connect.as_millis();
-                return Err(AttemptError::replica(format!(
-                    "not connected within {ms} ms (timeouts.connect)"
-                )));
+                let message = format!("not connected within {ms} ms (timeouts.connect)");
+                return Err(AttemptError::of(Source::Unreached, message));
             }
         };
         // Without it a small request waits for the replica's acknowledgement.
         let _ = stream.set_nodelay(true);
-        let opened = handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = opened.map_err(|e| AttemptError::replica(describe(&e)))?;
-        Ok(Line { sender, connection })
+        let look = Arc::new(Look::default());
+        let opened = handshake(Wire { stream: TokioIo::new(stream), look: look.clone() }).await;
+        let (sender, connection) =
+            opened.map_err(|e| AttemptError::of(Source::Unreached, describe(&e)))?;
+        Ok(Line { sender, connection, look })
     }
 
     /// Sends on a connection, turning it until the head of the answer is here.
@@ -261,30 +280,44 @@ impl Upstream {
                 ended = true;
             }
         });
-        let response = response.await.map_err(|mut e| Failed {
-            unsent: e.take_message().is_some(),
-            error: AttemptError::replica(describe(e.error())),
+        let response = response.await.map_err(|mut e| {
+            let unsent = e.take_message().is_some();
+            Failed { unsent, error: no_head(e.error(), unsent) }
         })?;
         let (head, body) = response.into_parts();
         let kept = Kept { line, upstream: self.clone(), replica: replica.clone() };
         Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
     }
 
-    /// Keeps a connection for the next request, and closes those kept too long.
+    /// Keeps a connection for the next request.
     fn keep(&self, replica: &Authority, line: Line) {
-        self.of(replica, |Lines { idle, .. }| {
-            idle.push_back(Idle { line, since: Instant::now() });
-            let old = idle.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
-            idle.drain(..old);
+        self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
+    }
+}
+
+/// Closes connections that were kept too long, until the pool is gone.
+async fn sweep(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut old = Vec::new();
+        pool.lock().retain(|_, lines| {
+            let kept = lines.idle.iter().take_while(|i| i.since.elapsed() >= KEEP).count();
+            old.extend(lines.idle.drain(..kept));
+            !lines.idle.is_empty() || lines.opening > 0
         });
     }
 }
 
 impl Line {
-    /// Whether another request can be sent; a closed connection says so when it is turned.
-    fn is_open(&mut self, cx: &mut Context<'_>) -> bool {
-        Pin::new(&mut self.connection).poll(cx).is_pending()
-            && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())))
+    /// Whether another request can be sent: it is open, and nothing has come on it since its last
+    /// answer. A closed connection says so when it is turned.
+    fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
+        self.look.wanted.store(true, Ordering::Relaxed);
+        let open = Pin::new(&mut self.connection).poll(cx).is_pending()
+            && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
+        let looked = !self.look.wanted.swap(false, Ordering::Relaxed);
+        open && looked && !self.look.came.load(Ordering::Relaxed)
     }
 }
 
@@ -364,116 +397,5 @@ fn request(
     Ok(request)
 }
 
-/// An error with its innermost cause: hyper's outermost says little.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    format!("{error}: {cause}")
-}
-
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    const SOON: Duration = Duration::from_secs(10);
-
-    /// A replica that answers everything, as long as the test runs.
-    async fn replica() -> Authority {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("it is bound").to_string();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let answer = hyper::service::service_fn(|_| async {
-                    let nothing = http_body_util::Empty::<Bytes>::new();
-                    Ok::<_, std::convert::Infallible>(http::Response::new(nothing))
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
-            }
-        });
-        address.parse().expect("an address is an authority")
-    }
-
-    fn config() -> Config {
-        let yaml = "version: 1\nreplicas:\n- url: http://127.0.0.1:1\n";
-        Config::read(yaml).expect("it is a configuration")
-    }
-
-    fn idle(upstream: &Upstream, replica: &Authority) -> usize {
-        upstream.of(replica, |lines| lines.idle.len())
-    }
-
-    // Beside the connection that a request used, as many as were asked for lie ready for the next ones;
-    // each taken is made up for. Near replicas have those alone that were used.
-    #[tokio::test]
-    async fn far_replicas_have_connections_ready() {
-        let replica = replica().await;
-        let far = Upstream::far(&config());
-        far.get(&replica, "/health", SOON).await.expect("it answers");
-        let settled = |many: usize| {
-            let (far, replica) = (&far, &replica);
-            async move {
-                while idle(far, replica) != many {
-                    tokio::task::yield_now().await;
-                }
-            }
-        };
-        tokio::time::timeout(SOON, settled(1 + READY)).await.expect("they are opened");
-        for _ in 0..=READY {
-            assert!(far.kept(&replica).await.is_some(), "nobody has to connect");
-        }
-        far.make_ready(&replica);
-        far.make_ready(&replica);
-        tokio::time::timeout(SOON, settled(READY)).await.expect("they are opened, and once");
-
-        let near = Upstream::new(&config());
-        near.get(&replica, "/health", SOON).await.expect("it answers");
-        assert_eq!(idle(&near, &replica), 1);
-    }
-
-    // A thread of the gateway may be through and gone while another one brings an answer over a
-    // connection that the first one asked for.
-    #[tokio::test]
-    async fn an_answer_from_afar_outlives_the_thread_that_asked() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("it is bound").to_string();
-        let go = Arc::new(tokio::sync::Notify::new());
-        let told = go.clone();
-        tokio::spawn(async move {
-            // Those that lie ready ask nothing.
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let told = told.clone();
-                tokio::spawn(async move {
-                    let asked = stream.read(&mut [0; 1024]).await.expect("it asks");
-                    assert!(asked > 0, "nobody hangs up before");
-                    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab";
-                    stream.write_all(head).await.expect("it is there");
-                    told.notified().await;
-                    stream.write_all(b"cd").await.expect("it is there");
-                    std::future::pending::<()>().await;
-                });
-            }
-        });
-        let far = Upstream::far(&config());
-        let asked = tokio::task::spawn_blocking(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let replica = address.parse().expect("an address is an authority");
-            let nothing = Parts::default();
-            let headers = HeaderMap::new();
-            let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
-            runtime.expect("a runtime").block_on(answer)
-        });
-        let asked = tokio::time::timeout(SOON, asked).await.expect("somebody answers");
-        let answered = match asked.expect("it did not panic") {
-            Ok(answered) => answered,
-            Err(error) => panic!("not answered: {error}"),
-        };
-        go.notify_one();
-        let body = tokio::time::timeout(SOON, answered.body.collect()).await.expect("it goes on");
-        assert_eq!(body.expect("it is whole").to_bytes(), "abcd");
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 use crate::peer::MOST;
 use crate::places::Permitted;
 use crate::recall::Recall;
-use crate::request::Request;
+use crate::request::{Outcome, Request};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,14 @@ pub(crate) struct Active {
     pub(crate) attempt: u32,
     /// Replicas that failed it.
     pub(crate) tried: Vec<ReplicaId>,
+    /// A failure of it was counted against a replica: one request counts one at most, or a request
+    /// that every engine fails of would close a region.
+    pub(crate) blamed: bool,
+    /// The first replica that answered it with a failure of its own. To be blamed if another replica
+    /// does otherwise.
+    pub(crate) suspect: Option<ReplicaId>,
+    /// An engine's connection ended under it.
+    pub(crate) died: bool,
     /// Peers that failed or refused it, a bit each, and when the last of them did.
     pub(crate) tried_peers: u64,
     pub(crate) tried_at: Time,
@@ -91,6 +99,19 @@ impl Active {
         !self.request.residence.is_free()
     }
 
+    /// Notes whose failure an attempt's end is.
+    pub(crate) fn note(&mut self, replica: ReplicaId, outcome: Outcome) {
+        match outcome {
+            Outcome::EngineError if !self.blamed => {
+                self.suspect = self.suspect.or(Some(replica));
+            }
+            Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
+                self.blamed |= self.suspect.is_none();
+            }
+            _ => {}
+        }
+    }
+
     pub(crate) fn new(now: Time, request: Request) -> Active {
         Active {
             permitted: Permitted::at_first(&request),
@@ -99,6 +120,9 @@ impl Active {
             place: Place::Nowhere,
             attempt: 0,
             tried: Vec::new(),
+            blamed: false,
+            suspect: None,
+            died: false,
             tried_peers: 0,
             tried_at: now,
             away: Away::default(),
@@ -190,8 +214,11 @@ impl Actives {
 
     /// The requests at `replica` outlive it.
     pub(crate) fn orphan(&mut self, replica: ReplicaId) {
-        for active in self.map.values_mut().filter(|a| a.place == Place::At(replica)) {
-            active.place = Place::Orphan;
+        for active in self.map.values_mut() {
+            if active.place == Place::At(replica) {
+                active.place = Place::Orphan;
+            }
+            active.suspect = active.suspect.filter(|suspect| *suspect != replica);
         }
     }
 

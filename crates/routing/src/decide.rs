@@ -20,7 +20,7 @@ use crate::recall::Recall;
 use crate::replica::Row;
 use crate::replicas::Replicas;
 use crate::residency::Residence;
-use crate::why::{Ineligible, RejectWhy, Why};
+use crate::why::{Closed, Ineligible, RejectWhy, Why};
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -269,6 +269,33 @@ impl Routing {
         }
         let unmatched = scratch.prompt_tokens - scratch.matched_tokens(id);
         (unmatched > self.config.admission.room(row)).then_some(Ineligible::Full)
+    }
+
+    /// What keeps the replicas that may serve a request from it.
+    pub(crate) fn closed_to(&self, active: &Active) -> Closed {
+        let mut closed = Closed::default();
+        let request = &active.request;
+        for id in self.serves.get(&request.model).map_or(&[][..], |ids| ids).iter().copied() {
+            let pinned_elsewhere = request.pinned.is_some_and(|pin| pin != id);
+            if pinned_elsewhere || self.is_forbidden(active.permitted.places, id) {
+                continue;
+            }
+            match self.replicas.row(id).closed {
+                Some(Ineligible::Down) => closed.down += 1,
+                Some(Ineligible::Breaker) => closed.breaker += 1,
+                Some(Ineligible::Draining) => closed.draining += 1,
+                None if active.tried.contains(&id) => closed.failed += 1,
+                _ => closed.full += 1,
+            }
+        }
+        if self.has_second_layer() && request.hops == 0 {
+            let serves = |id: &&PeerId| {
+                let usable = self.peers.row(**id).is_some_and(|row| row.usable > 0);
+                usable && active.peers() & 1 << id.0 != 0
+            };
+            closed.peers = self.peers.ids().iter().filter(serves).count() as u32;
+        }
+        closed
     }
 
     /// Whether a request that may be served in `places` may not be served by `id`.

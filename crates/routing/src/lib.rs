@@ -64,4 +64,4 @@ pub use ring::Ring;
 pub use shared::SharedPrefix;
 pub use speed::PrefillSpeed;
 pub use topology::{PeerSpec, Peering, Topology};
-pub use why::{Ineligible, RejectWhy, Unavailable, Why};
+pub use why::{Closed, Ineligible, RejectWhy, Unavailable, Why};

@@ -135,6 +135,14 @@ pub enum Input {
     },
     /// A probe was not answered.
     ProbeFailed(ReplicaId),
+    /// A probe was not answered, but answers of the replica flowed meanwhile: it is alive, and its
+    /// load is not known.
+    Alive {
+        /// Which replica.
+        id: ReplicaId,
+        /// When the probe was sent.
+        asked: Time,
+    },
     /// A request arrives.
     Arrived(Request),
     /// The first token of a request's answer came.
@@ -249,8 +257,13 @@ pub enum Output {
         /// When trying again may help.
         retry_after: Duration,
     },
-    /// Ask a replica how it is; answer with [`Input::Reported`] or [`Input::ProbeFailed`].
+    /// Ask a replica how it is; answer with [`Input::Reported`], [`Input::ProbeFailed`] or
+    /// [`Input::Alive`].
     Probe(ReplicaId),
+    /// A replica missed its probes: do not wait for answers of it any longer.
+    Down(ReplicaId),
+    /// A replica that was down is alive again.
+    Up(ReplicaId),
 }
 
 /// One region's decisions. See the crate's documentation for the contract.
@@ -362,6 +375,7 @@ impl Routing {
             Input::Inherited { id, holdings } => self.inherited(now, id, &holdings),
             Input::Reported { id, asked, load } => self.reported(now, id, asked, load),
             Input::ProbeFailed(id) => self.probe_failed(now, id),
+            Input::Alive { id, asked } => self.alive(now, id, asked),
             Input::Arrived(request) => self.arrived(now, request),
             Input::FirstToken(id) => self.first_token(now, id),
             Input::Finished { id, outcome, retry, usage, extended, served } => {
@@ -420,7 +434,10 @@ impl Routing {
         while let Some(id) = self.held.expired(now) {
             let Some(active) = self.actives.take(id) else { break };
             self.held.remove(id, active.request.tenant);
-            self.refuse(id, RejectWhy::HeldTooLong { limit: self.config.held.max_wait });
+            let limit = self.config.held.max_wait;
+            let closed = self.closed_to(&active);
+            self.blame_suspect(now, &active);
+            self.refuse(id, RejectWhy::HeldTooLong { limit, closed });
         }
     }
 

@@ -130,6 +130,8 @@ pub(crate) struct Replica {
     /// When the newest report was asked for: dispatches later than this are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
+    /// It missed so many probes that the driver was told that it is down.
+    pub(crate) silent: bool,
     pub(crate) probing: bool,
     pub(crate) next_probe: Time,
     /// Own dispatches that have not ended, and those of them without a first token.
@@ -203,6 +205,7 @@ impl Replica {
             speed: PrefillSpeed::new(ms_per_token),
             reported: None,
             probe_misses: 0,
+            silent: false,
             probing: false,
             next_probe: Time::MAX,
             outstanding: 0,
@@ -291,13 +294,10 @@ impl Replica {
             ..load
         };
         self.reported = Some(asked);
-        self.probe_misses = 0;
-        self.said_full = false;
+        self.lives();
         let has_room = |p: &Promise| p.by_report && p.at < asked && load.pending == Some(0);
         self.promised = self.promised.filter(|p| !has_room(p));
-        while self.recent.front().is_some_and(|(at, _)| *at < asked) {
-            self.recent.pop_front();
-        }
+        self.forget_before(asked);
         if let (Some(running), Some(pending)) = (load.running, load.pending) {
             let ours = i64::from(self.outstanding) - i64::from(self.unreported());
             let drift = i64::from(running) + i64::from(pending) - ours;
@@ -307,6 +307,23 @@ impl Replica {
         let share = self.prefill_share.get().unwrap_or(0.0);
         let u = f64::from(load.kv_used.unwrap_or(0.0)).max(share).clamp(0.0, 1.0);
         self.utilisation.add(now, u);
+    }
+
+    /// It answered a probe, or a request while a probe went unanswered. An engine that said that it
+    /// is full may have room again.
+    pub(crate) fn lives(&mut self) {
+        self.probe_misses = 0;
+        self.said_full = false;
+        if matches!(self.state, State::Unproven | State::Down) {
+            self.state = State::Up;
+        }
+    }
+
+    /// Forgets own dispatches before `asked`: a report of then has them, or none will.
+    pub(crate) fn forget_before(&mut self, asked: Time) {
+        while self.recent.front().is_some_and(|(at, _)| *at < asked) {
+            self.recent.pop_front();
+        }
     }
 
     /// Forgets a report that became too old to steer by.

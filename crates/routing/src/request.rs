@@ -71,6 +71,15 @@ pub enum Outcome {
     /// The peer has no room for the request now. Elsewhere, or there again once it has told of
     /// itself anew.
     NoRoom,
-    /// The replica failed: connection, 5xx, timeout, or a stream cut short.
+    /// The engine answered with a failure of its own (5xx) before a byte went out. The request may
+    /// be what it fails of: the replica is blamed once the request has ended in another way
+    /// elsewhere, and not when another replica says the same ([`Outcome::ClientError`] then).
+    EngineError,
+    /// The replica failed: a timeout, or a stream cut short.
     ReplicaError,
+    /// The connection ended under the request before a byte of an answer: the engine may have died
+    /// of it, so at most one more engine gets it. Of a forward: this happened to two engines there.
+    Died,
+    /// The replica had no part of the request: no connection, or it went down before it answered.
+    Unreached,
 }

@@ -167,16 +167,49 @@ pub enum RejectWhy {
     },
     /// It came from a peer, no replica has room for it, and the policy holds nothing for peers.
     NoRoom,
-    /// Held for as long as allowed, and still no replica had room.
+    /// Held for as long as allowed, and still no replica took it.
     HeldTooLong {
         /// The bound.
         limit: Duration,
+        /// What kept the replicas from it.
+        closed: Closed,
     },
     /// Every attempt failed by the replica's fault.
     RetriesExhausted {
         /// Attempts made.
         attempts: u32,
     },
+    /// The connections of two engines ended under it: it may be what ends them.
+    EngineDied {
+        /// Attempts made.
+        attempts: u32,
+    },
+}
+
+/// The replicas that may serve a request, by what keeps them from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// No room.
+    pub full: u32,
+    /// Not answering probes.
+    pub down: u32,
+    /// An open circuit breaker.
+    pub breaker: u32,
+    /// Draining.
+    pub draining: u32,
+    /// They failed this very request.
+    pub failed: u32,
+    /// Peers that serve requests and had no room for this one.
+    pub peers: u32,
+}
+
+impl Closed {
+    /// Whether it was not for want of room.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        let Closed { full, down, breaker, draining, failed, peers } = *self;
+        full + peers == 0 && down + breaker + draining + failed > 0
+    }
 }
 
 impl RejectWhy {
@@ -191,8 +224,11 @@ impl RejectWhy {
             RejectWhy::HeldFull { .. } => "held_full",
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
             RejectWhy::NoRoom => "no_room",
+            // Not for want of room: more replicas would not help, these want a look.
+            RejectWhy::HeldTooLong { closed, .. } if closed.is_outage() => "replicas_unavailable",
             RejectWhy::HeldTooLong { .. } => "held_too_long",
             RejectWhy::RetriesExhausted { .. } => "retries_exhausted",
+            RejectWhy::EngineDied { .. } => "engine_died",
         }
     }
 }

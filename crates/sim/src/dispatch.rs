@@ -72,6 +72,8 @@ impl World {
             }
             Output::Reject { id, why, .. } => self.rejected(gateway, id, why),
             Output::Probe(id) => self.send_probe(gateway, id),
+            // Replicas of this world die and fail their requests at once; none hangs.
+            Output::Down(_) | Output::Up(_) => {}
             Output::Steal { from, count } => {
                 let Some(to) = self.peer_at(gateway, from) else { return };
                 let (here, there) = (self.region_of(gateway), self.region_of(to));
@@ -137,7 +139,9 @@ impl World {
         if entry != gateway {
             flight.sent_back += u16::from(why == RejectWhy::NoRoom);
             let outcome = match why {
-                RejectWhy::RetriesExhausted { .. } => Outcome::ReplicaError,
+                RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => {
+                    Outcome::ReplicaError
+                }
                 RejectWhy::NoRoom => Outcome::NoRoom,
                 _ => Outcome::Full,
             };
@@ -148,7 +152,7 @@ impl World {
         }
         self.check_refusal(id, gateway, why);
         let fate = match why {
-            RejectWhy::RetriesExhausted { .. } => Fate::Lost,
+            RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => Fate::Lost,
             _ => Fate::Rejected,
         };
         self.end_at_client(id, here, now, fate);

@@ -165,7 +165,7 @@ impl World {
         let fate = match outcome {
             Outcome::Done => Fate::Done,
             Outcome::ClientError => Fate::Invalid,
-            Outcome::Full | Outcome::NoRoom | Outcome::ReplicaError => Fate::Lost,
+            _ => Fate::Lost,
         };
         self.end_at_client(id, from, at, fate);
         self.place_all(&mut oracle);

@@ -319,7 +319,7 @@ impl World {
         let fate = match outcome {
             Outcome::Done => Fate::Done,
             Outcome::ClientError => Fate::Invalid,
-            Outcome::Full | Outcome::NoRoom | Outcome::ReplicaError => Fate::Lost,
+            _ => Fate::Lost,
         };
         let here = self.gateways[usize::from(gateway)].region;
         self.end_at_client(id, here, self.now, fate);

@@ -124,10 +124,20 @@ pub struct Prefix {
 /// One replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replica {
-    /// Its id in this gateway.
+    /// Its id in this gateway; after it has left, another one's.
     pub id: u16,
+    /// Its name in headers, metrics and logs, which never is another one's: `r` and its id, and
+    /// from the second replica with that id on their number, as `r0.2`.
+    #[serde(default)]
+    pub name: String,
     /// Its base address.
     pub url: String,
+    /// The region that it stands in.
+    #[serde(default)]
+    pub region: String,
+    /// Why it does not answer as it should: at its model list, or the newest probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// The engine, as configured or detected.
     pub engine: String,
     /// `unproven`, `up`, `down` or `draining`.

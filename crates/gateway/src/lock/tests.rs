@@ -17,7 +17,7 @@ const TEST: &str = "lock::tests::a_panic_while_held_ends_the_process";
 fn driver() -> Arc<Driver> {
     let spec = policy::ALL.iter().find(|spec| spec.name == "round_robin").unwrap();
     let (probes, _) = mpsc::unbounded_channel();
-    Arc::new(Driver::new(Routing::new(Config::new(spec), 1), probes, None))
+    Arc::new(Driver::new(Routing::new(Config::new(spec), 1), probes, Arc::default(), None))
 }
 
 fn request(id: u64) -> Request {

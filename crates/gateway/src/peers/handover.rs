@@ -74,7 +74,7 @@ impl Handover {
 pub(super) fn take(shared: &Shared, from: &Identity, replica: &str, holdings: Holdings) {
     let Some(member) = shared.fleet.at(replica) else { return };
     tracing::debug!(
-        replica = %member.id, peer = %from, blocks = holdings.blocks(),
+        replica = %member.name, peer = %from, blocks = holdings.blocks(),
         ms_per_token = holdings.ms_per_token, "a peer tells what a replica holds"
     );
     let there = || !member.gone.is_cancelled();

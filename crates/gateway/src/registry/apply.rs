@@ -181,17 +181,17 @@ fn take(
             let joined = discover::join_from(shared, want.spec, want.rtt);
             let member = joined.map_err(|error| format!("replica {}: {error}", want.name))?;
             let adopted = want.adopted.as_deref();
-            tracing::info!(replica = %member.id, name = want.name, adopted, "replica taken in");
+            tracing::info!(replica = %member.name, name = want.name, adopted, "replica taken in");
             (member, Standing::Serves)
         }
     };
     if want.drains && was == Standing::Serves {
         shared.driver.tell(Input::Draining(member.id));
-        tracing::info!(replica = %member.id, name = want.name, "replica drains");
+        tracing::info!(replica = %member.name, name = want.name, "replica drains");
     }
     if !want.drains && was != Standing::Serves {
         shared.driver.tell(Input::Resumed(member.id));
-        tracing::info!(replica = %member.id, name = want.name, "replica serves again");
+        tracing::info!(replica = %member.name, name = want.name, "replica serves again");
     }
     let standing = if want.drains { Standing::Drains } else { Standing::Serves };
     Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })

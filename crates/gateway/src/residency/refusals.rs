@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use meridian_routing::RejectWhy;
 use meridian_routing::residency::{Residence, Rule};
+use meridian_routing::{Closed, RejectWhy};
 use meridian_wire::peer::shown;
 
 use crate::refuse::Refusal;
@@ -30,7 +30,7 @@ pub(crate) fn held_too_long(
         limit.as_millis(),
         permit(residence)
     );
-    let code = RejectWhy::HeldTooLong { limit }.word();
+    let code = RejectWhy::HeldTooLong { limit, closed: Closed::default() }.word();
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, text).retry_after(retry_after)
 }
 

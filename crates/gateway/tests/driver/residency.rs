@@ -271,8 +271,8 @@ async fn retries_stay_within() {
     }
     let region = Region::start(all).await;
     region.until("all are up", |s| s.replicas.iter().all(|r| r.state == "up")).await;
-    one.always(Script::json(500, "{}"));
-    two.always(Script::json(500, "{}"));
+    one.always(Script::json(500, "{\"error\":1}"));
+    two.always(Script::json(500, "{\"error\":2}"));
     let answer = ask(&region, KEY).await;
     assert_eq!((answer.status, answer.code().as_str()), (502, "retries_exhausted"));
     assert_eq!((here.count(), one.count(), two.count()), (0, 1, 1));

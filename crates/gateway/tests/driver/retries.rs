@@ -119,8 +119,9 @@ async fn all_fail() {
             c.probe.down_after = 1_000_000;
         })
         .await;
-        for replica in &all {
-            replica.always(Script::json(500, "{}"));
+        // Each in its own words: the same from two would be the request's fault.
+        for (n, replica) in all.iter().enumerate() {
+            replica.always(Script::json(500, &format!("{{\"error\":{n}}}")));
         }
         let before: usize = all.iter().map(|r| r.count()).sum();
         let answer = call(region.listen, chat("hi")).await;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
-use super::{IDLE_AFTER, Routing};
+use super::{IDLE_AFTER, Output, Routing};
 use crate::places::Places;
 use crate::replica::{Load, Replica, ReplicaSpec, State};
 
@@ -109,12 +109,10 @@ impl Routing {
         let busy = self.is_busy(now, id);
         let probed = self.replicas.update(now, id, |r| {
             r.report(now, asked, load);
-            if matches!(r.state, State::Unproven | State::Down) {
-                r.state = State::Up;
-            }
             core::mem::take(&mut r.probing)
         });
         let Some(probed) = probed else { return };
+        self.say_up(now, id);
         if self.replicas.kv_tokens(id) != before {
             self.set_cap(id);
         }
@@ -127,15 +125,18 @@ impl Routing {
 
     pub(super) fn probe_failed(&mut self, now: Time, id: ReplicaId) {
         let config = self.config.probe;
-        let mut probed = false;
+        let (mut probed, mut silent) = (false, false);
         let went_down = self.replicas.update(now, id, |r| {
             probed = core::mem::take(&mut r.probing);
-            r.probe_misses += 1;
+            r.probe_misses = r.probe_misses.saturating_add(1);
             if r.reported.is_some_and(|at| now.since(at) > config.stale) {
                 r.forget_report();
             }
-            let down = r.probe_misses >= config.down_after
-                && matches!(r.state, State::Up | State::Unproven);
+            let missed = r.probe_misses >= config.down_after;
+            // Of one that drains, too: its last requests shall not wait for it.
+            silent = missed && !r.silent;
+            r.silent |= missed;
+            let down = missed && matches!(r.state, State::Up | State::Unproven);
             if down {
                 r.state = State::Down;
                 r.forget_report();
@@ -149,8 +150,39 @@ impl Routing {
             index.remove_target(id.0);
             self.set_cap(id);
         }
+        if silent {
+            self.outputs.push_back(Output::Down(id));
+        }
         if probed {
             self.next_probe(now, now, id, true);
+        }
+    }
+
+    /// Its status page is silent and its answers are not.
+    pub(super) fn alive(&mut self, now: Time, id: ReplicaId, asked: Time) {
+        let stale = self.config.probe.stale;
+        let probed = self.replicas.update(now, id, |r| {
+            r.lives();
+            if r.reported.is_some_and(|at| now.since(at) > stale) {
+                r.forget_report();
+            }
+            if r.reported.is_none() {
+                r.forget_before(asked);
+            }
+            core::mem::take(&mut r.probing)
+        });
+        let Some(probed) = probed else { return };
+        self.say_up(now, id);
+        if probed {
+            self.next_probe(now, now, id, true);
+        }
+        self.release(now);
+    }
+
+    /// Tells the driver of a replica that was down and lives.
+    fn say_up(&mut self, now: Time, id: ReplicaId) {
+        if self.replicas.update(now, id, |r| core::mem::take(&mut r.silent)) == Some(true) {
+            self.outputs.push_back(Output::Up(id));
         }
     }
 

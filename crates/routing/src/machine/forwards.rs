@@ -88,11 +88,16 @@ impl Routing {
                 Outcome::Done => known.totals.done += 1,
                 Outcome::ClientError => {}
                 Outcome::Full | Outcome::NoRoom => known.totals.full += 1,
-                Outcome::ReplicaError => known.totals.failed += 1,
+                _ => known.totals.failed += 1,
             }
             // Until it tells of itself again.
-            known.shut |=
-                !matches!(end.outcome, Outcome::Done | Outcome::ClientError) && !elsewhere;
+            let ends = matches!(end.outcome, Outcome::Done | Outcome::ClientError | Outcome::Died);
+            known.shut |= !ends && !elsewhere;
+        }
+        // It tried two engines.
+        active.died |= end.outcome == Outcome::Died;
+        if end.outcome == Outcome::Done {
+            self.blame_suspect(now, &active);
         }
         self.remember_away(now, &active, peer, &end);
         if end.retry && !matches!(end.outcome, Outcome::Done | Outcome::ClientError) {

@@ -37,7 +37,10 @@ impl Routing {
                 self.refuse(id, RejectWhy::NoRoom);
             }
             Choice::Hold => self.hold(now, active),
-            Choice::Refuse(why) => self.refuse(id, why),
+            Choice::Refuse(why) => {
+                self.blame_suspect(now, &active);
+                self.refuse(id, why);
+            }
         }
     }
 
@@ -60,7 +63,10 @@ impl Routing {
                 self.hasten_probes(now, model);
                 self.outputs.push_back(Output::Held(id));
             }
-            Err(why) => self.refuse(id, why),
+            Err(why) => {
+                self.blame_suspect(now, &active);
+                self.refuse(id, why);
+            }
         }
     }
 
@@ -156,10 +162,20 @@ impl Routing {
 
     pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
         let Some(active) = self.actives.get_mut(id) else { return };
-        if let Place::Away(peer) = active.place {
+        // Another one does what the suspect could not.
+        let suspect = active.suspect.take();
+        let place = active.place;
+        if let Place::Away(_) = place {
             active.first_token = true;
+        }
+        if let Some(suspect) = suspect {
+            active.blamed = true;
+            self.blame(now, suspect);
+        }
+        if let Place::Away(peer) = place {
             return self.peers.prefilled(peer, id);
         }
+        let Some(active) = self.actives.get_mut(id) else { return };
         let Place::At(replica) = active.place else { return };
         if active.first_token {
             return;
@@ -207,6 +223,10 @@ impl Routing {
             self.leave_replica(now, &mut active, replica);
             self.settle(now, &active, replica, outcome, usage);
             self.remember(&active, replica, outcome, extended.as_deref());
+            active.note(replica, outcome);
+        }
+        if outcome == Outcome::Done {
+            self.blame_suspect(now, &active);
         }
         if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {
             active.goes_on(now, extended);
@@ -243,6 +263,7 @@ impl Routing {
         usage: Option<Usage>,
     ) {
         let matched = active.matched;
+        let spared = active.blamed || active.suspect.is_some();
         let learned = self.replicas.update(now, replica, |r| {
             let knew = r.speed.is_learned();
             match outcome {
@@ -256,9 +277,13 @@ impl Routing {
                     r.said_full = true;
                     r.totals.full += 1;
                 }
-                Outcome::ReplicaError => {
-                    r.breaker.failure(now);
+                Outcome::EngineError => r.breaker.neutral(),
+                Outcome::ReplicaError | Outcome::Died | Outcome::Unreached => {
                     r.totals.failed += 1;
+                    match spared || r.state == State::Down {
+                        true => r.breaker.neutral(),
+                        false => r.breaker.failure(now),
+                    }
                 }
             }
             if let Some(usage) = usage {
@@ -268,6 +293,21 @@ impl Routing {
         });
         if learned == Some(true) {
             self.replicas.share_speed(now, replica);
+        }
+    }
+
+    /// Counts a failure that a replica answered with, now that it was the replica's own.
+    fn blame(&mut self, now: Time, replica: ReplicaId) {
+        self.replicas.update(now, replica, |r| {
+            r.breaker.failure(now);
+            r.totals.failed += 1;
+        });
+    }
+
+    /// The same at the end of a request, if it has a suspect.
+    pub(super) fn blame_suspect(&mut self, now: Time, active: &Active) {
+        if let Some(suspect) = active.suspect {
+            self.blame(now, suspect);
         }
     }
 
@@ -301,6 +341,7 @@ impl Routing {
 
     /// Tries a failed request elsewhere, within its bounds. A full engine is no failure: the
     /// request waits its turn in the held queue for as long as any other, and no attempt is spent.
+    /// After an engine's connection ended under it, one more engine gets it, whatever comes of that.
     pub(super) fn again(
         &mut self,
         now: Time,
@@ -315,11 +356,16 @@ impl Routing {
         }
         active.tried.extend(replica);
         let attempts = active.attempt;
-        if attempts >= self.config.attempts {
-            self.refuse(active.request.id, RejectWhy::RetriesExhausted { attempts });
+        let why = if active.died && outcome != Outcome::Unreached {
+            RejectWhy::EngineDied { attempts }
+        } else if attempts >= self.config.attempts {
+            RejectWhy::RetriesExhausted { attempts }
         } else {
-            self.route(now, active);
-        }
+            active.died |= outcome == Outcome::Died;
+            return self.route(now, active);
+        };
+        self.blame_suspect(now, &active);
+        self.refuse(active.request.id, why);
     }
 
     pub(super) fn cancelled(&mut self, now: Time, id: RequestId) {

@@ -151,6 +151,7 @@ fn input(t: &TestCase, now: Time) -> Input {
             },
         },
         "miss" => Input::ProbeFailed(replica()),
+        "alive" => Input::Alive { id: replica(), asked: ms(t, "asked").unwrap_or(now) },
         "arrive" => Input::Arrived(request(t)),
         "first" => Input::FirstToken(id()),
         "cancel" => Input::Cancelled(id()),
@@ -161,6 +162,9 @@ fn input(t: &TestCase, now: Time) -> Input {
                 Some("full") => Outcome::Full,
                 Some("no_room") => Outcome::NoRoom,
                 Some("error") => Outcome::ReplicaError,
+                Some("engine") => Outcome::EngineError,
+                Some("died") => Outcome::Died,
+                Some("unreached") => Outcome::Unreached,
                 Some("client") => Outcome::ClientError,
                 Some(other) => panic!("{other} is no outcome"),
             },
@@ -219,6 +223,8 @@ impl Region {
                 }
                 Output::Steal { from, count } => writeln!(out, "steal {count} from {from}"),
                 Output::Probe(id) => writeln!(out, "probe {id}"),
+                Output::Down(id) => writeln!(out, "{id} is down"),
+                Output::Up(id) => writeln!(out, "{id} is up"),
             }
             .expect("strings take writes");
         }

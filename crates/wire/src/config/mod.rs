@@ -225,6 +225,8 @@ pub struct Timeouts {
     pub first_byte: Span,
     /// Between two bytes of an answer.
     pub idle: Span,
+    /// The same, of an answer whose replica is down.
+    pub down: Span,
     /// For a client to send its headers and its body.
     pub client: Span,
     /// For requests in flight to end after SIGTERM.
@@ -341,6 +343,7 @@ impl Default for Timeouts {
             connect: Span::secs(1),
             first_byte: Span::secs(600),
             idle: Span::secs(120),
+            down: Span::secs(3),
             client: Span::secs(30),
             drain: Span::secs(30),
             probe: Span::secs(1),
@@ -498,6 +501,7 @@ impl Gateway {
             ("timeouts.connect", self.timeouts.connect),
             ("timeouts.first_byte", self.timeouts.first_byte),
             ("timeouts.idle", self.timeouts.idle),
+            ("timeouts.down", self.timeouts.down),
             ("timeouts.client", self.timeouts.client),
             ("timeouts.probe", self.timeouts.probe),
             ("held.max_wait", self.held.max_wait),

@@ -3,7 +3,7 @@
 //! It speaks HTTP/1.1 by hand: only so can it stop in the middle of a head, and only so is what it
 //! remembers what was on the wire. Its model list, health and metrics pages answer by themselves.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -40,6 +40,8 @@ struct State {
     kv_used: f32,
     /// Whether the pages that the gateway itself asks for are answered.
     answers_probes: bool,
+    /// What the gateway's own questions get instead of the usual page, by path.
+    pages: BTreeMap<String, Script>,
     next: VecDeque<Script>,
     otherwise: Script,
     seen: Vec<Seen>,
@@ -69,6 +71,7 @@ impl Replica {
             running: 0,
             kv_used: 0.0,
             answers_probes: true,
+            pages: BTreeMap::new(),
             next: VecDeque::new(),
             otherwise: Script::json(200, r#"{"id":"x","choices":[]}"#),
             seen: Vec::new(),
@@ -97,6 +100,16 @@ impl Replica {
 
     pub(crate) fn answers_probes(&self, answers: bool) {
         self.with(|s| s.answers_probes = answers);
+    }
+
+    /// What the gateway gets that asks for a page.
+    pub(crate) fn page(&self, path: &str, script: Script) {
+        self.with(|s| drop(s.pages.insert(path.to_owned(), script)));
+    }
+
+    /// The page is what it was before.
+    pub(crate) fn good_page(&self, path: &str) {
+        self.with(|s| drop(s.pages.remove(path)));
     }
 
     /// Ends its process: its port refuses, its connections are reset.
@@ -152,7 +165,8 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 
 async fn converse(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let mut buffer = Vec::new();
-    while let Some(seen) = read(&mut stream, &mut buffer).await {
+    let early = || state.lock().unwrap().next.front().is_some_and(Script::is_early);
+    while let Some(seen) = read(&mut stream, &mut buffer, early).await {
         let script = answer(&mut state.lock().unwrap(), seen);
         match perform(&mut stream, script).await {
             Ended::Whole => {}
@@ -171,12 +185,16 @@ fn answer(state: &mut State, seen: Seen) -> Script {
         ("GET", "/health") => Some("ok".to_owned()),
         ("GET", "/metrics") => Some(metrics_page(state)),
         ("GET", "/props" | "/info") => None,
+        _ if state.pages.contains_key(&seen.target) => None,
         _ => {
             state.seen.push(seen);
             return state.next.pop_front().unwrap_or_else(|| state.otherwise.clone());
         }
     };
     state.probes += 1;
+    if let Some(script) = state.pages.get(&seen.target) {
+        return script.clone();
+    }
     match (state.answers_probes, page) {
         (false, _) => Script::silence(),
         (true, Some(page)) => Script::answer(200, "", &page),
@@ -207,10 +225,18 @@ enum Ended {
 }
 
 async fn perform(stream: &mut TcpStream, script: Script) -> Ended {
-    let mut byte = [0];
+    let (mut byte, mut early) = ([0], false);
     for step in script.0 {
         let time = match step {
             Step::Close => return Ended::Closed,
+            Step::Reset => {
+                stream.set_zero_linger().unwrap();
+                return Ended::Closed;
+            }
+            Step::Early => {
+                early = true;
+                continue;
+            }
             Step::Send(bytes) => match stream.write_all(&bytes).await {
                 Ok(()) => continue,
                 Err(_) => return Ended::HungUp,
@@ -221,14 +247,18 @@ async fn perform(stream: &mut TcpStream, script: Script) -> Ended {
         tokio::select! {
             () = tokio::time::sleep(time) => {}
             // Requests do not overlap, so what can be read here is the end.
-            _ = stream.read(&mut byte) => return Ended::HungUp,
+            _ = stream.read(&mut byte), if !early => return Ended::HungUp,
         }
     }
     Ended::Whole
 }
 
 /// The next request; none when the connection ends.
-async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+async fn read(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    early: impl Fn() -> bool,
+) -> Option<Seen> {
     let end = loop {
         if let Some(at) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
             break at + 4;
@@ -245,6 +275,9 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
         .map(|(n, v)| (n.to_ascii_lowercase(), v.trim().to_owned()))
         .collect();
     let mut seen = Seen { method, target, headers, body: Vec::new() };
+    if seen.method == "POST" && early() {
+        return Some(seen);
+    }
     assert!(seen.header("transfer-encoding").is_none(), "bodies have a length");
     let length = seen.header("content-length").map_or(0, |n| n.parse().unwrap());
     while buffer.len() < length {

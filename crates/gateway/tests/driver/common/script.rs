@@ -11,6 +11,10 @@ pub(crate) enum Step {
     /// Says nothing more until its client hangs up.
     Hang,
     Close,
+    /// Closes as a process that dies with bytes unread does.
+    Reset,
+    /// As the first step: what follows is said before the request's body is read.
+    Early,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,6 +74,20 @@ impl Script {
     pub(crate) fn hang(mut self) -> Script {
         self.0.push(Step::Hang);
         self
+    }
+
+    pub(crate) fn reset(mut self) -> Script {
+        self.0.push(Step::Reset);
+        self
+    }
+
+    pub(crate) fn early(mut self) -> Script {
+        self.0.insert(0, Step::Early);
+        self
+    }
+
+    pub(crate) fn is_early(&self) -> bool {
+        matches!(self.0.first(), Some(Step::Early))
     }
 
     pub(crate) fn close(mut self) -> Script {

@@ -1,0 +1,174 @@
+//! An engine's answers that fail: which of them go to the client as they are, and what is kept of the
+//! others while the request is tried elsewhere.
+//!
+//! A 5xx may be the replica's fault or the request's. Some say which by their status. Of the others
+//! two replicas are asked: when both say the same, it is the request, and the client gets the engine's
+//! own words. A 502 or 504 is a proxy's word about an engine, so it is never taken for the request's
+//! fault.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{StatusCode, response};
+use http_body_util::BodyExt;
+
+use crate::upstream::Flow;
+
+/// Not implemented (llama.cpp's embeddings, newer vLLM), HTTP version not supported, extension
+/// missing: no replica of the same engine would say otherwise.
+const OF_THE_REQUEST: [StatusCode; 3] =
+    [StatusCode::NOT_IMPLEMENTED, StatusCode::HTTP_VERSION_NOT_SUPPORTED, StatusCode::NOT_EXTENDED];
+
+/// The most that is kept of a failure's body, bytes; engines' errors are far shorter.
+const MOST: usize = 64 << 10;
+/// How long a failure's body may take to come.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most of an engine's message that stands in a refusal, bytes.
+const MOST_WORDS: usize = 512;
+
+/// What an answer's status means for the attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// It goes to the client: an answer, or the client's mistake.
+    Passes,
+    /// The engine is full.
+    Full,
+    /// A failure, or a redirect, which is not followed.
+    Fails,
+    /// No final answer.
+    Unfinished,
+}
+
+pub(crate) fn meaning(status: StatusCode) -> Meaning {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Meaning::Full,
+        s if OF_THE_REQUEST.contains(&s) => Meaning::Passes,
+        s if s.is_server_error() || s.is_redirection() => Meaning::Fails,
+        s if s.is_informational() => Meaning::Unfinished,
+        _ => Meaning::Passes,
+    }
+}
+
+/// An engine's failure as it was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineError {
+    pub(crate) head: response::Parts,
+    pub(crate) body: Bytes,
+    /// All of the body is here.
+    whole: bool,
+}
+
+impl EngineError {
+    /// Reads what is kept of a failure's body.
+    pub(crate) async fn read(head: response::Parts, mut flow: Flow) -> EngineError {
+        let mut body = BytesMut::new();
+        let read = async {
+            while let Some(frame) = flow.frame().await {
+                let Ok(frame) = frame else { return false };
+                let Ok(data) = frame.into_data() else { continue };
+                let room = MOST - body.len();
+                body.extend_from_slice(&data[..data.len().min(room)]);
+                if data.len() > room {
+                    return false;
+                }
+            }
+            true
+        };
+        let whole = tokio::time::timeout(PATIENCE, read).await.unwrap_or(false);
+        EngineError { head, body: body.freeze(), whole }
+    }
+
+    /// Whether it answers a request with a redirect.
+    pub(crate) fn is_redirect(&self) -> bool {
+        self.head.status.is_redirection()
+    }
+
+    /// Whether two replicas failed of the same, so that the request is at fault.
+    pub(crate) fn is_same(&self, other: &EngineError) -> bool {
+        let status = self.head.status;
+        let of_a_proxy = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
+        let both = self.whole && other.whole;
+        both && !of_a_proxy && status == other.head.status && self.body == other.body
+    }
+
+    /// The engine's message, for the client alone: it may quote the request.
+    pub(crate) fn words(&self) -> Option<String> {
+        let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let said = json.as_ref().and_then(|json| {
+            let error = json.get("error").unwrap_or(json);
+            let message = error.get("message").or(json.get("message")).unwrap_or(error);
+            message.as_str()
+        });
+        let plain = || std::str::from_utf8(&self.body).ok().filter(|_| json.is_none());
+        let said = said.or_else(plain).map(str::trim)?;
+        let shown = !said.is_empty() && !said.chars().any(|c| c.is_control() && c != '\n');
+        let end = (0..=said.len().min(MOST_WORDS)).rev().find(|at| said.is_char_boundary(*at))?;
+        shown.then(|| said[..end].to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(status: u16, body: &'static str, whole: bool) -> EngineError {
+        let (mut head, ()) = http::Response::new(()).into_parts();
+        head.status = StatusCode::from_u16(status).expect("a status");
+        EngineError { head, body: Bytes::from_static(body.as_bytes()), whole }
+    }
+
+    // Each status has one meaning: the client's mistakes and what no replica can do pass, the rest of
+    // 5xx and redirects fail.
+    #[test]
+    fn meanings() {
+        for (status, expected) in [
+            (200, Meaning::Passes),
+            (400, Meaning::Passes),
+            (404, Meaning::Passes),
+            (429, Meaning::Full),
+            (503, Meaning::Full),
+            (500, Meaning::Fails),
+            (502, Meaning::Fails),
+            (504, Meaning::Fails),
+            (507, Meaning::Fails),
+            (501, Meaning::Passes),
+            (505, Meaning::Passes),
+            (510, Meaning::Passes),
+            (307, Meaning::Fails),
+            (304, Meaning::Fails),
+            (101, Meaning::Unfinished),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(meaning(status), expected, "{status}");
+        }
+    }
+
+    // Two failures are the same when status and whole body are, unless a proxy says them.
+    #[test]
+    fn sameness() {
+        let one = || error(500, "{\"error\":1}", true);
+        assert!(one().is_same(&one()));
+        assert!(!one().is_same(&error(500, "{\"error\":2}", true)));
+        assert!(!one().is_same(&error(507, "{\"error\":1}", true)));
+        assert!(!one().is_same(&error(500, "{\"error\":1}", false)));
+        assert!(!error(502, "bad", true).is_same(&error(502, "bad", true)));
+    }
+
+    // The message is found in the forms that engines use, is short, and nothing but text.
+    #[test]
+    fn messages() {
+        for (body, words) in [
+            (r#"{"error":{"message":"no KV left","code":500}}"#, Some("no KV left")),
+            (r#"{"error":"no KV left"}"#, Some("no KV left")),
+            (r#"{"object":"error","message":"no KV left"}"#, Some("no KV left")),
+            ("Internal Server Error", Some("Internal Server Error")),
+            ("", None),
+            ("{}", None),
+            ("\u{1b}[31mred", None),
+        ] {
+            assert_eq!(error(500, body, true).words().as_deref(), words, "{body}");
+        }
+        let long: &'static str = "é".repeat(1000).leak();
+        assert_eq!(error(500, long, true).words().map(|w| w.len()), Some(MOST_WORDS));
+    }
+}

@@ -1,0 +1,112 @@
+//! Answers that are not what was asked for. They pass unchanged, since a gateway that judged them would
+//! have to know every engine's habits. They are counted, so that an operator sees them.
+
+/// What is odd about an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Odd {
+    /// A stream was asked for, and one JSON object came.
+    JsonForStream,
+    /// One JSON object was asked for, and what came is none.
+    NotJson,
+    /// More came after the answer's own end.
+    AfterEnd,
+}
+
+impl Odd {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Odd::JsonForStream => "json_for_stream",
+            Odd::NotJson => "not_json",
+            Odd::AfterEnd => "after_end",
+        }
+    }
+}
+
+/// Looks at one answer as it passes. Each kind is told once.
+#[derive(Debug)]
+pub(crate) struct Oddity {
+    /// One JSON object is expected.
+    json: bool,
+    began: bool,
+    not_json: bool,
+    after_end: bool,
+}
+
+impl Oddity {
+    pub(crate) fn new(json: bool) -> Oddity {
+        Oddity { json, began: false, not_json: false, after_end: false }
+    }
+
+    /// A piece before the answer's own end.
+    pub(crate) fn piece(&mut self, piece: &[u8]) -> Option<Odd> {
+        let text = piece.trim_ascii_start();
+        if !self.json || self.began || text.is_empty() {
+            return None;
+        }
+        self.began = true;
+        self.not_json = text[0] != b'{';
+        self.not_json.then_some(Odd::NotJson)
+    }
+
+    /// The piece that holds the answer's own end. Of a stream only OpenAI's mark is looked for, which
+    /// no text can follow.
+    pub(crate) fn last_piece(&mut self, piece: &[u8]) -> Option<Odd> {
+        const MARK: &[u8] = b"data: [DONE]";
+        let at = memchr::memmem::rfind(piece, MARK)?;
+        self.after_end(&piece[at + MARK.len()..])
+    }
+
+    /// A piece after it.
+    pub(crate) fn after_end(&mut self, piece: &[u8]) -> Option<Odd> {
+        let more = !piece.trim_ascii().is_empty();
+        (more && !std::mem::replace(&mut self.after_end, more)).then_some(Odd::AfterEnd)
+    }
+
+    /// The answer is over; `complete` where it came to its own end.
+    pub(crate) fn ended(&self, complete: bool) -> Option<Odd> {
+        (self.json && !self.not_json && !complete).then_some(Odd::NotJson)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // An answer that is no JSON object is told of once: at its first byte, or at its end when that
+    // comes too soon.
+    #[test]
+    fn whole_answers() {
+        let mut html = Oddity::new(true);
+        assert_eq!(html.piece(b" \n<html>"), Some(Odd::NotJson));
+        assert_eq!((html.piece(b"{}"), html.ended(false)), (None, None));
+        let mut half = Oddity::new(true);
+        assert_eq!((half.piece(b" "), half.piece(b"{\"a\":")), (None, None));
+        assert_eq!(half.ended(false), Some(Odd::NotJson));
+        let mut good = Oddity::new(true);
+        assert_eq!(
+            (good.piece(b"{}"), good.ended(true), good.after_end(b"\n")),
+            (None, None, None)
+        );
+    }
+
+    // The same after a JSON object's last brace.
+    #[test]
+    fn after_the_brace() {
+        let mut whole = Oddity::new(true);
+        assert_eq!(whole.last_piece(b"{\"a\":1} \n"), None);
+        assert_eq!(whole.last_piece(b"{\"a\":1}<html>"), Some(Odd::AfterEnd));
+    }
+
+    // Text after the end mark is told of once, in the same piece or in a later one; line ends are none.
+    #[test]
+    fn after_the_end() {
+        let mut stream = Oddity::new(false);
+        assert_eq!(stream.piece(b"<html>"), None);
+        assert_eq!(stream.last_piece(b"data: {}\n\ndata: [DONE]\n\n"), None);
+        assert_eq!(stream.after_end(b"\r\n"), None);
+        assert_eq!(stream.after_end(b"more"), Some(Odd::AfterEnd));
+        assert_eq!(stream.after_end(b"more"), None);
+        let mut joined = Oddity::new(false);
+        assert_eq!(joined.last_piece(b"data: [DONE]\n\ndata: x\n\n"), Some(Odd::AfterEnd));
+    }
+}

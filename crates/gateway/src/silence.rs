@@ -1,0 +1,82 @@
+//! How long an answer that has begun may be silent.
+//!
+//! Ordinarily `timeouts.idle`. Once the replica is down, only `timeouts.down`, counted from then or
+//! from the last piece: a stopped process keeps its connections open and says nothing more, while one
+//! whose status pages alone fail goes on sending. Nothing is set or woken for a piece that comes; the
+//! timer looks at the clock when it fires.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use meridian_wire::config::Timeouts;
+use tokio::time::Instant;
+
+use crate::fleet::Member;
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) struct Silence {
+    /// Who answers; none of a peer's answer.
+    member: Option<Arc<Member>>,
+    idle: Duration,
+    down: Duration,
+    last: Instant,
+    wait: Wait,
+}
+
+impl Silence {
+    /// Of an answer that begins now.
+    pub(crate) fn new(timeouts: &Timeouts, member: Option<Arc<Member>>) -> Silence {
+        let last = Instant::now();
+        let idle = timeouts.idle.0;
+        let wait = wait(member.as_deref(), last + idle);
+        Silence { member, idle, down: timeouts.down.0, last, wait }
+    }
+
+    /// A piece came.
+    pub(crate) fn heard(&mut self) {
+        self.last = Instant::now();
+        if let Some(member) = &self.member {
+            member.life.answered();
+        }
+    }
+
+    /// Ready with the reason when the answer is to be given up.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<&'static str> {
+        loop {
+            ready!(self.wait.as_mut().poll(cx));
+            let now = Instant::now();
+            let idle = self.last + self.idle;
+            if idle <= now {
+                return Poll::Ready("the replica fell silent (timeouts.idle)");
+            }
+            self.wait = match self.member.as_ref().and_then(|member| member.life.down_since()) {
+                None => wait(self.member.as_deref(), idle),
+                Some(since) => {
+                    let due = self.last.max(since) + self.down;
+                    if due <= now {
+                        return Poll::Ready(
+                            "the replica is down, and its answer fell silent (timeouts.down)",
+                        );
+                    }
+                    // It may be up again by then.
+                    wait(None, due.min(idle))
+                }
+            };
+        }
+    }
+}
+
+/// Until then, or until the replica goes down.
+fn wait(member: Option<&Member>, due: Instant) -> Wait {
+    let sleep = tokio::time::sleep_until(due);
+    let Some(down) = member.map(|member| member.life.down()) else { return Box::pin(sleep) };
+    Box::pin(async move {
+        tokio::select! {
+            () = sleep => {}
+            () = down.cancelled_owned() => {}
+        }
+    })
+}

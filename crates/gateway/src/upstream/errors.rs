@@ -1,0 +1,48 @@
+//! What an error of a connection means: whether the request went out, and whether the engine may have
+//! ended with it.
+
+use std::time::Duration;
+
+use crate::error::{AttemptError, Source};
+
+/// Why an exchange brought no head.
+pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
+    if error.is_parse() {
+        let message =
+            format!("the answer is not HTTP ({}); does the port speak TLS?", describe(error));
+        return AttemptError::replica(message);
+    }
+    let fault = match is_cut(error) {
+        _ if unsent => Source::Unreached,
+        true => Source::Died,
+        false => Source::Replica,
+    };
+    AttemptError::of(fault, describe(error))
+}
+
+/// Whether the connection ended, rather than something that could not be read.
+pub(crate) fn is_cut(error: &hyper::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut cause = std::error::Error::source(error);
+    let mut kind = None;
+    while let Some(next) = cause {
+        kind = next.downcast_ref::<std::io::Error>().map(std::io::Error::kind).or(kind);
+        cause = next.source();
+    }
+    let ended = [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof];
+    error.is_incomplete_message() || error.is_canceled() || kind.is_some_and(|k| ended.contains(&k))
+}
+
+/// What is said of a page that did not come.
+pub(crate) fn late(limit: Duration) -> String {
+    format!("no answer within {} ms (timeouts.probe)", limit.as_millis())
+}
+
+/// An error with its innermost cause: hyper's outermost says little.
+pub(super) fn describe(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    format!("{error}: {cause}")
+}

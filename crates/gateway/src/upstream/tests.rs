@@ -1,0 +1,176 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A replica that answers everything, as long as the test runs.
+async fn replica() -> Authority {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = hyper::service::service_fn(|_| async {
+                let nothing = http_body_util::Empty::<Bytes>::new();
+                Ok::<_, std::convert::Infallible>(http::Response::new(nothing))
+            });
+            let server = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    address.parse().expect("an address is an authority")
+}
+
+fn config() -> Config {
+    let yaml = "version: 1\nreplicas:\n- url: http://127.0.0.1:1\n";
+    Config::read(yaml).expect("it is a configuration")
+}
+
+fn idle(upstream: &Upstream, replica: &Authority) -> usize {
+    upstream.of(replica, |lines| lines.idle.len())
+}
+
+// Beside the connection that a request used, as many as were asked for lie ready for the next ones;
+// each taken is made up for. Near replicas have those alone that were used.
+#[tokio::test]
+async fn far_replicas_have_connections_ready() {
+    let replica = replica().await;
+    let far = Upstream::far(&config());
+    far.get(&replica, "/health", SOON).await.expect("it answers");
+    let settled = |many: usize| {
+        let (far, replica) = (&far, &replica);
+        async move {
+            while idle(far, replica) != many {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, settled(1 + READY)).await.expect("they are opened");
+    for _ in 0..=READY {
+        assert!(far.kept(&replica).await.is_some(), "no request has to connect");
+    }
+    far.make_ready(&replica);
+    far.make_ready(&replica);
+    tokio::time::timeout(SOON, settled(READY)).await.expect("they are opened, and once");
+
+    let near = Upstream::new(&config());
+    near.get(&replica, "/health", SOON).await.expect("it answers");
+    assert_eq!(idle(&near, &replica), 1);
+}
+
+// A thread of the gateway may be through and gone while another one brings an answer over a
+// connection that the first one asked for.
+#[tokio::test]
+async fn an_answer_from_afar_outlives_the_thread_that_asked() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let go = Arc::new(tokio::sync::Notify::new());
+    let told = go.clone();
+    tokio::spawn(async move {
+        // Those that lie ready ask nothing.
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let told = told.clone();
+            tokio::spawn(async move {
+                let asked = stream.read(&mut [0; 1024]).await.expect("it asks");
+                assert!(asked > 0, "it waits for the answer");
+                let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab";
+                stream.write_all(head).await.expect("it is there");
+                told.notified().await;
+                stream.write_all(b"cd").await.expect("it is there");
+                std::future::pending::<()>().await;
+            });
+        }
+    });
+    let far = Upstream::far(&config());
+    let asked = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let replica = address.parse().expect("an address is an authority");
+        let nothing = Parts::default();
+        let headers = HeaderMap::new();
+        let answer = far.send(&replica, &Method::GET, "/", &headers, &nothing);
+        runtime.expect("a runtime").block_on(answer)
+    });
+    let asked = tokio::time::timeout(SOON, asked).await.expect("it is answered");
+    let answered = match asked.expect("it did not panic") {
+        Ok(answered) => answered,
+        Err(error) => panic!("not answered: {error}"),
+    };
+    go.notify_one();
+    let body = tokio::time::timeout(SOON, answered.body.collect()).await.expect("it goes on");
+    assert_eq!(body.expect("it is whole").to_bytes(), "abcd");
+}
+
+// A burst leaves as many connections as it had requests; those that are not used again are closed
+// without a further request, and nothing is remembered of the replica then.
+#[tokio::test(start_paused = true)]
+async fn idle_connections_are_closed() {
+    let replica = replica().await;
+    let near = Upstream::new(&config());
+    let burst = (0..40).map(|_| near.get(&replica, "/health", SOON));
+    for page in futures(burst).await {
+        assert_eq!(page.expect("it answers").status, StatusCode::OK);
+    }
+    assert_eq!(idle(&near, &replica), 40);
+    tokio::time::sleep(KEEP / 2).await;
+    near.get(&replica, "/health", SOON).await.expect("it answers");
+    tokio::time::sleep(KEEP / 2 + SWEEP).await;
+    assert_eq!(idle(&near, &replica), 1, "the one that was used is kept");
+    tokio::time::sleep(KEEP + SWEEP).await;
+    assert!(near.lines.lock().is_empty());
+}
+
+/// Runs all at once.
+async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut all: Vec<_> = all.map(|one| (Box::pin(one), None)).collect();
+    poll_fn(|cx| {
+        for (one, done) in &mut all {
+            if done.is_none()
+                && let Poll::Ready(value) = one.as_mut().poll(cx)
+            {
+                *done = Some(value);
+            }
+        }
+        if all.iter().all(|(_, done)| done.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all.into_iter().filter_map(|(_, done)| done).collect()
+}
+
+// An answer that was not asked for lies in the kernel, and the runtime has not heard of it: the
+// connection is not used again all the same. The same goes for one that has just been closed.
+#[tokio::test]
+async fn unasked_bytes_are_seen() {
+    use std::io::{Read, Write};
+    for unasked in ["HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad", ""] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let replica: Authority = address.parse().expect("an address is an authority");
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (said, heard) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let asked = stream.read(&mut [0; 1024]).expect("it asks");
+            assert!(asked > 0);
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngood")
+                .expect("it reads");
+            gone.recv().expect("the test goes on");
+            stream.write_all(unasked.as_bytes()).expect("it is open");
+            if unasked.is_empty() {
+                drop(stream);
+                said.send(None).expect("the test goes on");
+            } else {
+                said.send(Some(stream)).expect("the test goes on");
+            }
+        });
+        let near = Upstream::new(&config());
+        let page = near.get(&replica, "/", SOON).await.expect("it answers");
+        assert_eq!((page.body.as_ref(), idle(&near, &replica)), (&b"good"[..], 1));
+        go.send(()).expect("the server waits");
+        // The thread waits, so the runtime hears of nothing.
+        let _open = heard.recv().expect("it is said");
+        assert!(near.kept(&replica).await.is_none(), "{unasked:?}");
+        assert_eq!(idle(&near, &replica), 0, "it is closed");
+        server.join().expect("it did not panic");
+    }
+}

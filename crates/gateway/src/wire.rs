@@ -1,0 +1,84 @@
+//! The socket of a connection to a replica, which can be looked at between two answers.
+//!
+//! The runtime knows only of bytes that it was told of: those that came a moment ago may lie in the
+//! kernel unseen. Where it matters that nothing has come, the kernel itself is asked, by a read that
+//! leaves the bytes where they are. It costs a system call for each reuse of a connection.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use tokio::net::TcpStream;
+
+/// A look at a socket, asked for from outside of the connection that owns it.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Set to ask; cleared by the next read, which looks.
+    pub(crate) wanted: AtomicBool,
+    /// Something came: bytes, the end, or an error.
+    pub(crate) came: AtomicBool,
+}
+
+pub(crate) struct Wire {
+    pub(crate) stream: TokioIo<TcpStream>,
+    pub(crate) look: Arc<Look>,
+}
+
+impl Read for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if self.look.wanted.load(Ordering::Relaxed) {
+            self.look.wanted.store(false, Ordering::Relaxed);
+            if read.is_ready() || has_come(self.stream.inner()) {
+                self.look.came.store(true, Ordering::Relaxed);
+            }
+        }
+        read
+    }
+}
+
+fn has_come(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    let peeked = recv(stream, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    !matches!(peeked, Err(Errno::WOULDBLOCK | Errno::INTR))
+}
+
+impl Write for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}
