@@ -16,6 +16,7 @@ use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::Door;
+use crate::rate::Kept;
 use crate::residency::Rules;
 use crate::shared::Shared;
 use crate::tenants::Tenants;
@@ -60,11 +61,13 @@ pub(crate) struct Written {
 }
 
 impl Access {
-    pub(crate) fn new(config: &Config) -> Result<Access, ConfigError> {
+    /// `kept` has what tenants have used of their limits.
+    pub(crate) fn new(config: &Config, kept: &Kept) -> Result<Access, ConfigError> {
+        let rules = Rules::new(&config.residency)?;
         Ok(Access {
-            tenants: Tenants::new(&config.tenants),
+            tenants: Tenants::new(&config.tenants, kept),
             tells: config.tells_clients() == TellClients::All,
-            rules: Rules::new(&config.residency)?,
+            rules,
             door: Door::new(&config.admin_access),
             written: Written {
                 tenants: config.tenants.clone(),
@@ -82,7 +85,12 @@ impl Access {
 
     /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
     /// rules and tokens.
-    fn again(file: &Path, started: &Config, had: &[AtomicBool; 3]) -> Result<Access, Unread> {
+    fn again(
+        file: &Path,
+        started: &Config,
+        had: &[AtomicBool; 3],
+        kept: &Kept,
+    ) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
         let config = Config::read(&yaml).map_err(|e| unread(&e))?;
@@ -93,7 +101,7 @@ impl Access {
                 return Err(unread(&format_args!("{section}: none is left; {remedy}")));
             }
         }
-        let access = Access::new(&config).map_err(|e| unread(&e))?;
+        let access = Access::new(&config, kept).map_err(|e| unread(&e))?;
         Ok(Access { others: others(started, &config), ..access })
     }
 }
@@ -124,12 +132,13 @@ pub(crate) struct AccessNow {
 
 impl AccessNow {
     pub(crate) fn new(config: &Config, file: Option<&Path>) -> Result<AccessNow, ConfigError> {
-        let first = Access::new(config)?;
+        let kept = Kept::default();
+        let first = Access::new(config, &kept)?;
         let paths = file.map(Path::to_owned).into_iter().collect();
         let has_file = file.is_some();
         let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
         let had = has(config).map(AtomicBool::new);
-        let again = move || Access::again(&file, &started, &had);
+        let again = move || Access::again(&file, &started, &had, &kept);
         Ok(AccessNow { reread: Reread::new(paths, first, again).settled(), has_file })
     }
 

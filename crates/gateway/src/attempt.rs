@@ -148,6 +148,7 @@ async fn at_peer(
         key: job.key,
         left: job.deadline.map(|at| at.since(shared.driver.clock.now())),
         continues: job.continues,
+        priority: job.priority,
         residence: &job.residence,
         model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
     });

@@ -36,6 +36,11 @@ struct FieldLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct EndedAs {
     outcome: &'static str,
 }
@@ -63,6 +68,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     decisions: Family<Reason, Counter>,
     refusals: Family<Reason, Counter>,
+    limited: Family<Limit, Counter>,
     retries: Family<Reason, Counter>,
     resumes: Family<EndedAs, Counter>,
     engine_fields: Family<FieldLabel, Counter>,
@@ -119,6 +125,7 @@ impl Metrics {
             registry: Registry::with_prefix("meridian"),
             decisions: Family::default(),
             refusals: Family::default(),
+            limited: Family::default(),
             retries: Family::default(),
             resumes: Family::default(),
             engine_fields: Family::default(),
@@ -139,6 +146,8 @@ impl Metrics {
         let r = &mut self.registry;
         r.register("decisions", "Dispatches by the policy's reason", self.decisions.clone());
         r.register("refusals", "Requests the gateway refused, by cause", self.refusals.clone());
+        let help = "Of those, requests over a limit of their tenant, by limit";
+        r.register("rate_limited", help, self.limited.clone());
         r.register("retries", "Attempts repeated elsewhere, by cause", self.retries.clone());
         r.register("resumes", "Streams that broke, by what came of it", self.resumes.clone());
         let fields = "Fields and headers of clients that only engines send each other";
@@ -177,6 +186,9 @@ impl Metrics {
 
     pub(crate) fn refused(&self, refusal: &Refusal) {
         self.refusals.get_or_create(&Reason { reason: refusal.code }).inc();
+        if let Some(limited) = &refusal.limited {
+            self.limited.get_or_create(&Limit { limit: limited.limit }).inc();
+        }
     }
 
     pub(crate) fn retried(&self, source: Source) {
@@ -390,6 +402,7 @@ mod tests {
         metrics.residency.copy(&Status { residency: Some(residency), ..Status::default() });
         metrics.decided(&Why::Only);
         metrics.refused(&Refusal::draining());
+        metrics.limited.get_or_create(&Limit { limit: "requests" }).inc();
         metrics.retried(Source::Full);
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);

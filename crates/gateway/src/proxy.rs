@@ -10,8 +10,8 @@ use std::time::Instant;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
 use hyper::body::Incoming;
 use meridian_base::{Duration, ModelId, Time};
-use meridian_routing::RejectWhy;
 use meridian_routing::residency::{Labels, Residence, Subject};
+use meridian_routing::{Priority, RejectWhy};
 use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use meridian_wire::peer::{Identity, Marks};
 
@@ -23,6 +23,8 @@ use crate::front;
 use crate::headers;
 use crate::peers::Report;
 use crate::pins::{Home, ResponseKey};
+use crate::priority;
+use crate::rate::Rates;
 use crate::refuse::{Refusal, json};
 use crate::residency::{Reach, reach};
 use crate::resume::continue_chats;
@@ -71,15 +73,15 @@ async fn serve(
         front::check(&request)?;
     }
     let access = shared.access.now();
-    let tenant = identify(shared, &access, &mut request, endpoint, &origin)?;
+    let caller = identify(shared, &access, &mut request, endpoint, &origin)?;
     let path = request.uri().path();
     let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
     match (endpoint, request.method()) {
         _ if !passes => Err(Refusal::unknown_path()),
         (Endpoint::Models, &Method::GET | &Method::HEAD) => Ok(models(shared, path)),
-        (Endpoint::Other, _) => generate(shared, &access, request, endpoint, origin, tenant).await,
+        (Endpoint::Other, _) => generate(shared, &access, request, endpoint, origin, caller).await,
         (Endpoint::Models, _) => Err(Refusal::wrong_method("GET, HEAD")),
-        (_, &Method::POST) => generate(shared, &access, request, endpoint, origin, tenant).await,
+        (_, &Method::POST) => generate(shared, &access, request, endpoint, origin, caller).await,
         _ => Err(Refusal::wrong_method("POST")),
     }
 }
@@ -106,8 +108,9 @@ async fn generate(
     request: Request<Incoming>,
     endpoint: Endpoint,
     origin: Origin,
-    tenant_name: Option<HeaderValue>,
+    caller: Caller,
 ) -> Result<Response<Body>, Refusal> {
+    let Caller { tenant: tenant_name, rates, priority } = caller;
     let began = Instant::now();
     if shared.is_draining() {
         return Err(Refusal::draining());
@@ -124,11 +127,7 @@ async fn generate(
     let model = model(shared, endpoint, &info, &origin)?;
     let home = home(shared, &info, tenant, strict(access, &origin))?;
     let tells = access.tells || matches!(origin, Origin::Peer { .. });
-    if matches!(&origin, Origin::Peer { marks, .. } if marks.continues)
-        && !continue_chats(shared, model)
-    {
-        return Err(Refusal::cannot_continue());
-    }
+    may_continue(shared, model, &origin)?;
     let (residence, origin) = residence(shared, access, tenant_name.as_ref(), model, origin);
     let Reach { peers, here, pinned } = reach(shared, model, home, &residence);
     let id = shared.ids.next();
@@ -138,6 +137,7 @@ async fn generate(
         id,
         model,
         tenant,
+        priority,
         key: key(shared, &parts, &info, tenant, &origin),
         head: info.head,
         blocks: info.fingerprint.blocks().to_vec(),
@@ -159,6 +159,8 @@ async fn generate(
         request.dry_run = true;
         return Ok(crate::explain::dry_run(shared, request));
     }
+    let charge = rates.map(|rates| rates.admit(request.prompt_tokens, reply(endpoint, &info)));
+    let charge = charge.transpose()?;
     let name = tenant_name.as_ref().map(HeaderValue::as_bytes);
     let salt = shared.salts.of(name, info.cache_salt.as_deref());
     if let Some(salt) = &salt {
@@ -188,6 +190,8 @@ async fn generate(
         continues: false,
         tells,
         tenant_hash: tenant,
+        priority,
+        charge,
         residence,
         report: match origin {
             Origin::Client(_) => None,
@@ -196,6 +200,16 @@ async fn generate(
     };
     headers::to_replica(&mut job.headers, &shown_id);
     Ok(route(shared, job, ticket, verdict).await)
+}
+
+/// Of a request that goes on with a chat: every replica of its model here must be able to.
+fn may_continue(shared: &Shared, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
+    match origin {
+        Origin::Peer { marks, .. } if marks.continues && !continue_chats(shared, model) => {
+            Err(Refusal::cannot_continue())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The path and the query, as a replica gets them. A slash at the end of a path of the API stays
@@ -212,11 +226,25 @@ fn asks_dry_run(headers: &HeaderMap) -> bool {
     headers.get(headers::DRY_RUN).is_some_and(|v| v == "true" || v == "1")
 }
 
+/// The most tokens of a request's reply; none where nothing bounds it.
+fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
+    if endpoint.is_generation() { info.max_tokens } else { Some(0) }
+}
+
 fn hops(origin: &Origin) -> u8 {
     match origin {
         Origin::Client(_) => 0,
         Origin::Peer { marks, .. } => marks.hops,
     }
+}
+
+/// Of whom a request is.
+struct Caller {
+    /// The tenant's name.
+    tenant: Option<HeaderValue>,
+    /// How much the tenant may ask for. Of a forwarded request the first gateway has seen to that.
+    rates: Option<Arc<Rates>>,
+    priority: Priority,
 }
 
 /// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
@@ -227,20 +255,25 @@ fn identify(
     request: &mut Request<Incoming>,
     endpoint: Endpoint,
     origin: &Origin,
-) -> Result<Option<HeaderValue>, Refusal> {
+) -> Result<Caller, Refusal> {
     let named = access.tenants.are_named();
     let headers = request.headers_mut();
-    let tenant = match origin {
-        Origin::Peer { marks, .. } => marks.tenant.clone(),
+    let (tenant, rates, priority) = match origin {
+        Origin::Peer { marks, .. } => (marks.tenant.clone(), None, marks.priority),
         Origin::Client(_) if named => {
-            Some(access.tenants.identify(headers, endpoint)?.name.clone())
+            let tenant = access.tenants.identify(headers, endpoint)?;
+            let priority = priority::lowered(headers, tenant.priority)?;
+            (Some(tenant.name.clone()), tenant.rates.clone(), priority)
         }
-        Origin::Client(_) => shared.tenant_header.as_ref().and_then(|n| headers.get(n)).cloned(),
+        Origin::Client(_) => {
+            let name = shared.tenant_header.as_ref().and_then(|name| headers.get(name)).cloned();
+            (name, None, priority::lowered(headers, Priority::default())?)
+        }
     };
     if named {
         tenants::strip(headers, shared.tenant_header.as_ref());
     }
-    Ok(tenant)
+    Ok(Caller { tenant, rates, priority })
 }
 
 /// The residency rules that name a request, with those that a peer applied to it.

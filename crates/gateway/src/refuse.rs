@@ -13,6 +13,7 @@ use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::body::Body;
 use crate::peers::REFUSED;
+use crate::rate::Limited;
 
 /// The code for a request under which two engines ended: a peer that gets it does not try on.
 pub(crate) const ENGINE_DIED: &str = "engine_died";
@@ -26,6 +27,8 @@ pub(crate) struct Refusal {
     pub(crate) param: Option<&'static str>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) allow: Option<&'static str>,
+    /// It is over a limit of its tenant.
+    pub(crate) limited: Option<Limited>,
 }
 
 impl Refusal {
@@ -41,6 +44,7 @@ impl Refusal {
             param: None,
             retry_after: None,
             allow: None,
+            limited: None,
         }
     }
 
@@ -192,6 +196,11 @@ impl Refusal {
                     "every replica is full and {limit} requests of this tenant are held already; slow down"
                 ),
             )),
+            RejectWhy::Displaced => wait(Refusal::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                code,
+                "every replica is full, the queue as well, and a request of a higher priority took this one's place; try again later, or add replicas",
+            )),
             RejectWhy::NoRoom => wait(Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 code,
@@ -248,6 +257,9 @@ impl Refusal {
         if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             let plain = HeaderValue::from_static("identity");
             response.headers_mut().insert(header::ACCEPT_ENCODING, plain);
+        }
+        if let Some(limited) = &self.limited {
+            limited.write(&mut response);
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);

@@ -26,6 +26,7 @@ use crate::limits::Permit;
 use crate::odd::{Odd, Oddity};
 use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::{Home, ResponseKey};
+use crate::rate::Charge;
 use crate::resume::{Going, Gone, Resume, go_on};
 use crate::route::{Job, Sending, source, undoes};
 use crate::silence::Silence;
@@ -52,6 +53,8 @@ pub(crate) struct Follow {
     began: Instant,
     /// Given back when the answer is out.
     permits: Vec<Permit>,
+    /// Settled when the answer is out.
+    charge: Option<Charge>,
     /// Where a broken stream may be gone on with.
     resume: Option<Box<Resume>>,
 }
@@ -235,7 +238,11 @@ impl Relay {
         let usage = told.map(usage);
         if let Some(usage) = usage {
             follow.shared.ratios.learn(follow.model, follow.prompt_bytes, usage.prompt_tokens);
+            if let Some(charge) = &mut follow.charge {
+                charge.counted(usage);
+            }
         }
+        follow.charge = None;
         if let Some(id) = &summary.response_id {
             let response = follow.shared.hash(Some(id.as_bytes()));
             follow
@@ -362,6 +369,7 @@ impl Follow {
             prompt_bytes: job.info.prompt_bytes,
             began: job.began,
             permits: std::mem::take(&mut job.permits),
+            charge: job.charge.take(),
             resume: None,
         };
         if streams && shared.config.resume.is_some() {

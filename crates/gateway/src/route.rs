@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
 use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_routing::residency::Residence;
-use meridian_routing::{self as routing, Outcome, RejectWhy, Why};
+use meridian_routing::{self as routing, Outcome, Priority, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
 use crate::attempt::{Begun, Target, attempt, served};
@@ -24,6 +24,7 @@ use crate::limits::Permit;
 use crate::odd::Odd;
 use crate::peers::{Leg, LegEnd, Report};
 use crate::pins::Home;
+use crate::rate::Charge;
 use crate::refuse::Refusal;
 use crate::relay::{Away, Follow, Relay, Source};
 use crate::residency::{self, Kept, Known};
@@ -57,6 +58,9 @@ pub(crate) struct Job {
     pub(crate) tells: bool,
     /// The keyed hash of the tenant's name; 0 for none.
     pub(crate) tenant_hash: u64,
+    pub(crate) priority: Priority,
+    /// What it was charged, where its tenant has limits.
+    pub(crate) charge: Option<Charge>,
     /// The residency rules that name it.
     pub(crate) residence: Residence,
     /// What the peer is told that sent it on.
@@ -85,11 +89,15 @@ pub(crate) enum Ended {
 /// Follows the machine's decisions until an answer begins or the request is refused.
 pub(crate) async fn route(
     shared: &Arc<Worker>,
-    job: Job,
+    mut job: Job,
     ticket: Ticket,
     verdict: Verdict,
 ) -> Response<Body> {
-    match begin(shared, &job, &ticket, verdict).await {
+    let begun = begin(shared, &job, &ticket, verdict).await;
+    if let (Err(_), Some(charge)) = (&begun, &mut job.charge) {
+        charge.nothing();
+    }
+    match begun {
         Ok((sending, begun)) => relay(shared, job, ticket, sending, begun),
         Err(Ended::Draining) => finish_refused(shared, &job, Refusal::draining(), ticket),
         Err(Ended::Said(sending, said)) => pass_on(shared, &job, ticket, &sending, &said),
@@ -238,6 +246,9 @@ fn answer_refused(shared: &Shared, job: &Job, refusal: Refusal) -> Response<Body
     if let Some(names) = residency::names(&job.residence) {
         response.headers_mut().insert(headers::RESIDENCY, names);
     }
+    if let Some(charge) = &job.charge {
+        charge.write(response.headers_mut());
+    }
     with_id(response, &job.shown_id)
 }
 
@@ -273,7 +284,7 @@ fn finish_refused(shared: &Shared, job: &Job, refusal: Refusal, ticket: Ticket) 
 /// Hands the begun answer to the relay, with the gateway's own headers on it.
 fn relay(
     shared: &Arc<Worker>,
-    job: Job,
+    mut job: Job,
     ticket: Ticket,
     sending: Sending,
     begun: Begun,
@@ -299,6 +310,12 @@ fn relay(
     told.into_iter().flatten().for_each(|(name, value)| drop(head.headers.insert(name, value)));
     if !job.tells {
         headers::hide(&mut head.headers);
+    }
+    if let Some(charge) = &mut job.charge {
+        charge.write(&mut head.headers);
+        if !ok {
+            charge.nothing();
+        }
     }
     head.headers.insert(headers::REQUEST_ID, job.shown_id.clone());
     if !ok {

@@ -4,8 +4,11 @@
 //! that the time a refusal takes says nothing of any of them. A key goes nowhere from here: not to
 //! a log, a metric, a peer or a replica.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use meridian_routing::Priority;
 use meridian_routing::residency::Labels;
 use meridian_wire::config;
 use meridian_wire::openai::Endpoint;
@@ -13,6 +16,7 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
+use crate::rate::{Kept, Rates};
 use crate::refuse::Refusal;
 
 /// Anthropic's header for keys.
@@ -23,6 +27,9 @@ pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) struct Tenant {
     pub(crate) name: HeaderValue,
     pub(crate) labels: Labels,
+    /// How much it may ask for.
+    pub(crate) rates: Option<Arc<Rates>>,
+    pub(crate) priority: Priority,
 }
 
 /// All of them.
@@ -60,13 +67,14 @@ pub(crate) fn hashed(key: &[u8]) -> [u8; 32] {
 }
 
 impl Tenants {
-    pub(crate) fn new(tenants: &[config::Tenant]) -> Tenants {
+    pub(crate) fn new(tenants: &[config::Tenant], kept: &Kept) -> Tenants {
         let mut made = Tenants::default();
-        for tenant in tenants {
+        for (tenant, rates) in tenants.iter().zip(kept.of(tenants)) {
             // The configuration was checked: names are header values, and keys are hashes.
             let Ok(name) = HeaderValue::from_str(&tenant.name) else { continue };
             let at = made.all.len();
-            made.all.push(Tenant { name, labels: tenant.labels.clone() });
+            let (labels, priority) = (tenant.labels.clone(), tenant.priority.into());
+            made.all.push(Tenant { name, labels, rates, priority });
             made.keys.extend(tenant.keys.iter().filter_map(|key| Some((key.0?, at))));
         }
         made
@@ -152,9 +160,10 @@ mod tests {
         let tenant = |name: &str, keys: &[&str]| config::Tenant {
             name: name.to_owned(),
             keys: keys.iter().map(|k| key(k)).collect(),
-            labels: Labels::new(),
+            ..config::Tenant::default()
         };
-        Tenants::new(&[tenant("a", &["key-one", "key-two"]), tenant("b", &["key-three"])])
+        let both = [tenant("a", &["key-one", "key-two"]), tenant("b", &["key-three"])];
+        Tenants::new(&both, &Kept::default())
     }
 
     fn whose(

@@ -433,7 +433,7 @@ impl Routing {
         }
         while let Some(id) = self.held.expired(now) {
             let Some(active) = self.actives.take(id) else { break };
-            self.held.remove(id, active.request.tenant);
+            self.held.remove(&active.request);
             let limit = self.config.held.max_wait;
             let closed = self.closed_to(&active);
             self.blame_suspect(now, &active);

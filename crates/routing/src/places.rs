@@ -178,6 +178,7 @@ mod tests {
             id: RequestId(1),
             model: ModelId(0),
             tenant: 0,
+            priority: crate::priority::Priority::Normal,
             key: 0,
             head: 0,
             blocks: Vec::new(),

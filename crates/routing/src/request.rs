@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use meridian_base::{ModelId, RequestId, Time};
 
+use crate::priority::Priority;
 use crate::residency::Residence;
 
 /// One request as it arrives.
@@ -14,6 +15,8 @@ pub struct Request {
     pub model: ModelId,
     /// Hash of the tenant's name; 0 where there is none.
     pub tenant: u64,
+    /// Its class: held requests of a higher one go first.
+    pub priority: Priority,
     /// Hash of the affinity key (session header, body key, tenant or client address, first found).
     pub key: u64,
     /// Hash of the first bytes of the prompt, as many as the policy asks for (CHWBL).

@@ -165,6 +165,8 @@ pub enum RejectWhy {
         /// Its bound.
         limit: u32,
     },
+    /// The held queue was full, and a request of a higher class took its place.
+    Displaced,
     /// It came from a peer, no replica has room for it, and the policy holds nothing for peers.
     NoRoom,
     /// Held for as long as allowed, and still no replica took it.
@@ -223,6 +225,7 @@ impl RejectWhy {
             RejectWhy::NotPermitted => "not_permitted",
             RejectWhy::HeldFull { .. } => "held_full",
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
+            RejectWhy::Displaced => "displaced",
             RejectWhy::NoRoom => "no_room",
             // Not for want of room: more replicas would not help, these want a look.
             RejectWhy::HeldTooLong { closed, .. } if closed.is_outage() => "replicas_unavailable",

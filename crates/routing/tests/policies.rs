@@ -276,6 +276,7 @@ fn request(id: u64, args: &Args) -> Request {
         id: RequestId(id),
         model: ModelId(0),
         tenant: 0,
+        priority: meridian_routing::Priority::Normal,
         key: args.key,
         head: args.head,
         blocks: chain(args.family, args.blocks),

@@ -238,6 +238,7 @@ impl World {
             id: RequestId(id),
             model: ModelId(0),
             tenant: session % 2,
+            priority: meridian_routing::Priority::Normal,
             key: session,
             head: session,
             prompt_tokens: 16 * blocks.len() as u32 + 5,

@@ -188,6 +188,7 @@ impl World {
             id,
             model: MODEL,
             tenant: flight.tenant,
+            priority: meridian_routing::Priority::Normal,
             key: flight.session,
             head: flight.head,
             blocks,

@@ -82,6 +82,7 @@ impl Fleet {
             id: RequestId(blocks.last().copied().unwrap_or(0)),
             model: MODEL,
             tenant: 0,
+            priority: meridian_routing::Priority::Normal,
             key: 0,
             head: 0,
             prompt_tokens: (blocks.len() * BLOCK / 4) as u32,

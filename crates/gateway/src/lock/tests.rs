@@ -25,6 +25,7 @@ fn request(id: u64) -> Request {
         id: RequestId(id),
         model: ModelId(0),
         tenant: 0,
+        priority: meridian_routing::Priority::Normal,
         key: 0,
         head: 0,
         blocks: Vec::new(),

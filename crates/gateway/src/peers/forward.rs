@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use meridian_routing::Priority;
 use meridian_routing::residency::Residence;
 use meridian_wire::peer::Marks;
 
@@ -28,6 +29,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) model: Option<HeaderValue>,
     /// It goes on with a chat that broke off.
     pub(crate) continues: bool,
+    pub(crate) priority: Priority,
     pub(crate) residence: &'a Residence,
 }
 
@@ -45,6 +47,7 @@ impl Link {
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
             continues: out.continues,
+            priority: out.priority,
             rules: out.residence.rules().iter().map(|rule| (**rule).clone()).collect(),
         };
         let mut request = Request::new(out.body);

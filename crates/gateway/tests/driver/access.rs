@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_gateway::Given;
-use meridian_wire::config::Gateway as Config;
+use meridian_wire::config::{Gateway as Config, TenantLimits};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -157,4 +157,20 @@ async fn a_reload_is_at_once() {
         assert_eq!(world.both().await, expected, "{text}");
         assert!(start.elapsed() < Duration::from_secs(1), "the file was polled meanwhile");
     }
+}
+
+// A tenant's limit goes on where it was when the file changes elsewhere, and begins full when it is
+// changed itself.
+#[tokio::test(start_paused = true)]
+async fn limits_keep_their_state() {
+    let mut world = World::new("limits").await;
+    let limits =
+        |requests| TenantLimits { requests_per_minute: Some(requests), ..TenantLimits::default() };
+    world.change(|config| config.tenants[0].limits = limits(1)).await;
+    assert_eq!(world.both().await, [200, 401]);
+    assert_eq!(world.both().await, [429, 401]);
+    world.change(|config| config.tenants.push(tenant("other", OTHER))).await;
+    assert_eq!(world.both().await, [429, 200]);
+    world.change(|config| config.tenants[0].limits = limits(2)).await;
+    assert_eq!(world.both().await, [200, 200]);
 }

@@ -35,6 +35,8 @@ mod peers;
 #[path = "../../../control/tests/plane/mod.rs"]
 mod plane;
 mod policy_peers;
+mod priority;
+mod rates;
 mod registry;
 mod residency;
 mod resume;

@@ -12,7 +12,7 @@ const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
 
 pub(crate) fn tenant(name: &str, key: &str) -> Tenant {
     let keys = vec![KeyHash::from(hash_key(key.as_bytes()))];
-    Tenant { name: name.to_owned(), keys, labels: Default::default() }
+    Tenant { name: name.to_owned(), keys, ..Tenant::default() }
 }
 
 fn two(config: &mut Config) {

@@ -127,7 +127,7 @@ impl Routing {
             return;
         }
         let mut order = core::mem::take(&mut self.released);
-        self.held.front(now, &mut order);
+        self.held.fronts(now, &mut order);
         let mut left = count;
         for id in order.iter().copied() {
             if left == 0 {
@@ -142,7 +142,7 @@ impl Routing {
                 && active.tried_peers & bit == 0;
             if may {
                 self.match_all(now, &active);
-                self.held.release(id, active.request.tenant);
+                self.held.release(&active.request);
                 self.forward(now, &mut active, Forward::to(by, Why::Stolen));
                 left -= 1;
             }

@@ -25,10 +25,10 @@ impl Routing {
         if self.promise_due().is_none_or(|due| due > now) {
             return false;
         }
-        // In serving order, so that a promise is no way round deadlines and fairness; past those
-        // that no promise can help, so that nobody waits behind another model's requests.
+        // In serving order, so that a promise is no way round classes, deadlines and fairness; past
+        // those that no promise can help, so that no request waits behind another model's.
         let mut order = core::mem::take(&mut self.released);
-        self.held.front(now, &mut order);
+        self.held.fronts(now, &mut order);
         let made = order.iter().any(|id| self.promise_to(now, *id));
         self.released = order;
         made
@@ -48,7 +48,7 @@ impl Routing {
         let is_due = self.held.is_due(now, active.arrived);
         let kept_for = is_due.then(|| self.pick_full(now, &mut active)).flatten();
         if let Some(replica) = kept_for {
-            self.held.release(id, active.request.tenant);
+            self.held.release(&active.request);
             let waited = now.since(active.arrived);
             self.dispatch(now, &mut active, replica, Why::Promised { waited });
             let by_report = !active.request.streams;

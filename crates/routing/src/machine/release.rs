@@ -5,6 +5,7 @@ use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 use super::{CLOSED_RETICK, RETICK, Routing};
 use crate::decide::{Choice, Record};
 use crate::forward::Forward;
+use crate::priority::Priority;
 use crate::why::{Ineligible, Why};
 
 impl Routing {
@@ -48,28 +49,32 @@ impl Routing {
         self.peers.row(id).is_some_and(|row| row.eligible > 0)
     }
 
-    /// Sends the best fitting of the first held requests; false when none fits.
+    /// Sends one held request, of the highest class of which one fits; false when none fits.
+    pub(super) fn release_one(&mut self, now: Time) -> bool {
+        self.held.priorities().any(|priority| self.release_of(now, priority))
+    }
+
+    /// Sends the best fitting of the first held requests of a class; false when none fits.
     ///
     /// With a policy that scores, the lowest score goes; with one that does not, the first that
-    /// fits. Whoever waited past patience goes before both.
-    pub(super) fn release_one(&mut self, now: Time) -> bool {
+    /// fits. A request that waited past patience goes before both.
+    fn release_of(&mut self, now: Time, priority: Priority) -> bool {
         let mut order = core::mem::take(&mut self.released);
-        self.held.front(now, &mut order);
-        let impatient = self.held.impatient(now);
+        self.held.front(now, priority, &mut order);
+        let impatient = self.held.impatient(now, priority);
         let best = self.best_of(now, &order, impatient);
         self.released = order;
         let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
         // Decide once more for the one that goes: its matches are the scratch's then, and the
         // journal's last word on it is this decision.
         let choice = self.choose(now, &mut active, Record::Unsent);
-        let (id, tenant) = (active.request.id, active.request.tenant);
         match choice {
             Choice::Send(replica, why) => {
-                self.held.release(id, tenant);
+                self.held.release(&active.request);
                 self.dispatch(now, &mut active, replica, why);
             }
             Choice::Forward(to) => {
-                self.held.release(id, tenant);
+                self.held.release(&active.request);
                 self.forward(now, &mut active, to);
             }
             Choice::Hold | Choice::Refuse(_) => {

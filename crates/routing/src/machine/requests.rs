@@ -48,14 +48,11 @@ impl Routing {
         let (id, request) = (active.request.id, &active.request);
         let model = request.model;
         let until = self.held.may_wait_until(active.arrived, request.deadline);
-        match self.held.push(
-            id,
-            request.tenant,
-            active.arrived,
-            request.deadline,
-            request.prompt_tokens,
-        ) {
-            Ok(()) => {
+        match self.held.push(request, active.arrived) {
+            Ok(displaced) => {
+                if let Some(active) = displaced.and_then(|id| self.actives.take(id)) {
+                    self.refuse(active.request.id, RejectWhy::Displaced);
+                }
                 active.place = Place::Held;
                 self.actives.insert(active);
                 self.look_by(until.max(now));
@@ -372,7 +369,7 @@ impl Routing {
         let Some(mut active) = self.actives.take(id) else { return };
         match active.place {
             Place::Held => {
-                self.held.remove(id, active.request.tenant);
+                self.held.remove(&active.request);
             }
             Place::At(replica) => {
                 self.leave_replica(now, &mut active, replica);

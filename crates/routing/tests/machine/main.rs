@@ -8,7 +8,8 @@
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
-//! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [deadline=MS] [pinned=N]`
+//! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high] [deadline=MS]
+//!   [pinned=N]`
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N cached=N]`,
 //!   `cancel id=N`; `blocks` are those of prompt and reply together
 //! - peers: see `peers.rs`
@@ -23,7 +24,8 @@ use datadriven::TestCase;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time, keyed};
 use meridian_routing::policy::{Given, Params};
 use meridian_routing::{
-    Admission, Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, Usage, policy,
+    Admission, Config, Input, Load, Outcome, Output, Priority, ReplicaSpec, Request, Routing,
+    Usage, policy,
 };
 
 struct Region {
@@ -105,6 +107,8 @@ fn request(t: &TestCase) -> Request {
         id: RequestId(arg(t, "id").expect("a request has an id")),
         model: ModelId(arg(t, "model").unwrap_or(0)),
         tenant: arg(t, "tenant").unwrap_or(0),
+        priority: arg::<String>(t, "priority")
+            .map_or(Priority::Normal, |word| Priority::of(&word).expect("is a priority")),
         key: arg(t, "key").unwrap_or(0),
         head: 0,
         blocks,

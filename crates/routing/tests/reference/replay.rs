@@ -129,6 +129,7 @@ impl Replay {
             id: RequestId(arrival.id),
             model: MODEL,
             tenant: 0,
+            priority: meridian_routing::Priority::Normal,
             key: keyed(SEED, &arrival.session.to_le_bytes()),
             head: keyed(SEED, &prompt[..head]),
             blocks: fingerprint.into_blocks(),

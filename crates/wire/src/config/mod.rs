@@ -30,7 +30,7 @@ pub use policy::{Policy, Scalar};
 pub use residency::{Residency, ResidencyRule};
 pub(crate) use sources::from_problems;
 pub use sources::{Source, name_and_port, replica_list};
-pub use tenants::{KeyHash, Tenant};
+pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;
 pub use units::{Size, Span};

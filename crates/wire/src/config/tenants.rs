@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use meridian_routing::Priority;
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +14,13 @@ use super::residency::check_labels;
 
 /// Most keys of all tenants: each request's is compared with all of them.
 const MOST_KEYS: usize = 1024;
+/// Most units a minute: beyond it single ones could not be told apart in nanoseconds.
+const MOST_A_MINUTE: u32 = 1_000_000_000;
 /// Longest name.
 const MOST_NAME: usize = 64;
 
 /// One tenant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {
     /// Its name, in rules and between gateways.
@@ -29,6 +32,61 @@ pub struct Tenant {
     /// Facts that rules refer to.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// How much it may ask of this gateway.
+    #[serde(default, skip_serializing_if = "TenantLimits::is_empty")]
+    pub limits: TenantLimits,
+    /// The class of its requests in the queue.
+    #[serde(default, skip_serializing_if = "PriorityClass::is_default")]
+    pub priority: PriorityClass,
+}
+
+/// What a tenant may ask for in a minute, all of it at once or spread; no limit where none is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantLimits {
+    /// Requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// Tokens of prompts and replies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u32>,
+}
+
+impl TenantLimits {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == TenantLimits::default()
+    }
+}
+
+/// A priority class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PriorityClass {
+    /// Work that can wait.
+    Low,
+    /// Everything else.
+    #[default]
+    Normal,
+    /// Goes first.
+    High,
+}
+
+impl PriorityClass {
+    fn is_default(&self) -> bool {
+        *self == PriorityClass::default()
+    }
+}
+
+impl From<PriorityClass> for Priority {
+    fn from(class: PriorityClass) -> Priority {
+        match class {
+            PriorityClass::Low => Priority::Low,
+            PriorityClass::Normal => Priority::Normal,
+            PriorityClass::High => Priority::High,
+        }
+    }
 }
 
 /// The SHA-256 of a key, written `sha256:` and 64 hex digits. None where something else was written:
@@ -117,6 +175,22 @@ pub(super) fn check(tenants: &[Tenant], check: &mut impl FnMut(bool, String)) {
             );
         }
         check_labels(&format!("tenants[{i}].labels"), &tenant.labels, check);
+        check_limits(i, &tenant.limits, check);
+    }
+}
+
+fn check_limits(i: usize, limits: &TenantLimits, check: &mut impl FnMut(bool, String)) {
+    let TenantLimits { requests_per_minute: requests, tokens_per_minute: tokens } = limits;
+    for (name, limit) in [("requests_per_minute", requests), ("tokens_per_minute", tokens)] {
+        let Some(limit) = *limit else { continue };
+        let remedy = match limit {
+            0 => "to shut a tenant out take its keys away",
+            _ => "leave it out for no limit",
+        };
+        check(
+            (1..=MOST_A_MINUTE).contains(&limit),
+            format!("tenants[{i}].limits.{name}: {limit}; use 1 to {MOST_A_MINUTE}, and {remedy}"),
+        );
     }
 }
 
@@ -142,6 +216,32 @@ mod tests {
             let error = Gateway::read(&yaml).unwrap_err().to_string();
             assert!(!error.contains(bad), "{error}");
             assert!(error.starts_with("tenants[0].keys: one is no hash of a key"), "{error}");
+        }
+    }
+
+    // Limits and a class are read and printed back; a limit of nothing, or beyond what can be counted,
+    // is refused with its field.
+    #[test]
+    fn limits_and_classes() {
+        let of =
+            |text: &str| Gateway::read(&format!("version: 1\ntenants: [{{name: a, {text}}}]\n"));
+        let read = of("limits: {requests_per_minute: 60, tokens_per_minute: 40000}, priority: low");
+        let read = read.expect("is a configuration");
+        let limits =
+            TenantLimits { requests_per_minute: Some(60), tokens_per_minute: Some(40_000) };
+        assert_eq!(
+            (read.tenants[0].limits, read.tenants[0].priority),
+            (limits, PriorityClass::Low)
+        );
+        assert_eq!(Gateway::read(&read.print().expect("prints")).expect("reads back"), read);
+        for (text, field) in [
+            ("limits: {requests_per_minute: 0}", "tenants[0].limits.requests_per_minute: 0;"),
+            ("limits: {tokens_per_minute: 2000000000}", "tenants[0].limits.tokens_per_minute: 2"),
+            ("priority: urgent", "urgent"),
+            ("limits: {rpm: 1}", "rpm"),
+        ] {
+            let error = of(text).expect_err("is refused").to_string();
+            assert!(error.contains(field), "{error}");
         }
     }
 

@@ -13,7 +13,7 @@ use super::proto;
 /// The version that this program speaks. A change that an older peer can't pass over raises it.
 pub const MAJOR: u32 = 1;
 /// Raised with every field or message that is added.
-pub const MINOR: u32 = 5;
+pub const MINOR: u32 = 6;
 /// The first minor version whose gateways apply the residency rules that come with a request.
 pub const RULES_SINCE: u32 = 2;
 /// The first minor version whose news name the places of replicas.

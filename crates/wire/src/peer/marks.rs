@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use meridian_routing::Priority;
 use meridian_routing::residency::Rule;
 
 use super::hello::MAJOR;
@@ -24,6 +25,8 @@ const BUDGET: HeaderName = HeaderName::from_static("x-meridian-budget-ms");
 const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
 const CONTINUES: HeaderName = HeaderName::from_static("x-meridian-continues");
 const RULES: HeaderName = HeaderName::from_static("x-meridian-rules");
+const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");
+/// What a client may not say. A class it may: it can only lower its own.
 static ALL: [HeaderName; 8] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES, RULES];
 
 /// What all names of ours begin with.
@@ -48,6 +51,9 @@ pub struct Marks {
     pub continues: bool,
     /// The residency rules that name it by the first gateway's configuration.
     pub rules: Vec<Rule>,
+    /// Its class in the queue, as the first gateway knows it. Older gateways say none, and pass one
+    /// over.
+    pub priority: Priority,
 }
 
 /// Why a request on the peer port is no forward.
@@ -87,6 +93,7 @@ impl Marks {
         headers.insert(FORWARD, HeaderValue::from(MAJOR));
         headers.insert(HOPS, HeaderValue::from(u16::from(self.hops)));
         headers.insert(KEY, HeaderValue::from(self.key));
+        let is_special = self.priority != Priority::default();
         let ms = |b: Duration| HeaderValue::from(u64::try_from(b.as_millis()).unwrap_or(u64::MAX));
         let rest = [
             (TENANT, self.tenant.clone()),
@@ -94,6 +101,7 @@ impl Marks {
             (MODEL, self.model.clone()),
             (CONTINUES, self.continues.then(|| HeaderValue::from_static("1"))),
             (RULES, (!self.rules.is_empty()).then(|| self.rules_mark())),
+            (PRIORITY, is_special.then(|| HeaderValue::from_static(self.priority.word()))),
         ];
         for (name, value) in rest {
             if let Some(value) = value {
@@ -124,7 +132,9 @@ impl Marks {
         let key = headers.remove(&KEY).map_or(Ok(0), |v| number("x-meridian-key", &v))?;
         let budget = headers.remove(&BUDGET).map(|v| number("x-meridian-budget-ms", &v));
         let rules = headers.remove(&RULES).map(|v| residency(&v)).transpose()?;
+        let priority = headers.remove(&PRIORITY).map(|v| class(&v)).transpose()?;
         Ok(Marks {
+            priority: priority.unwrap_or_default(),
             rules: rules.unwrap_or_default(),
             hops: 1,
             tenant: headers.remove(&TENANT),
@@ -144,6 +154,11 @@ impl Marks {
             }
         }
     }
+}
+
+fn class(value: &HeaderValue) -> Result<Priority, MarksError> {
+    let known = value.to_str().ok().and_then(Priority::of);
+    known.ok_or_else(|| no("x-meridian-priority", value, "priority class"))
 }
 
 fn residency(value: &HeaderValue) -> Result<Vec<Rule>, MarksError> {
@@ -180,6 +195,7 @@ mod tests {
                 run_in: vec![Term::Region("eu".to_owned())],
                 ..Rule::default()
             }],
+            priority: Priority::Low,
         }
     }
 
@@ -205,6 +221,7 @@ mod tests {
             continues: false,
             hops: 1,
             rules: Vec::new(),
+            priority: Priority::Normal,
         };
         bare.write(&mut headers);
         assert_eq!(Marks::take(&mut headers), Ok(bare));

@@ -1,0 +1,27 @@
+//! The class of a client's request: its tenant's, or a lower one that the client asks for.
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName};
+use meridian_routing::Priority;
+
+use crate::refuse::Refusal;
+
+/// Between gateways the same name carries the class in force.
+const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");
+
+/// The class of a request whose tenant has `own`. The header is taken out: it is the gateway's.
+pub(crate) fn lowered(headers: &mut HeaderMap, own: Priority) -> Result<Priority, Refusal> {
+    let Some(asked) = headers.remove(&PRIORITY) else { return Ok(own) };
+    match asked.to_str().ok().and_then(Priority::of) {
+        Some(asked) => Ok(asked.min(own)),
+        None => Err(unknown()),
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        StatusCode::BAD_REQUEST,
+        "invalid_request",
+        "x-meridian-priority: is no priority; send low, normal or high, or leave it out",
+    )
+}

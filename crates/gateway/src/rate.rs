@@ -1,0 +1,258 @@
+//! How much a tenant may ask for: requests and tokens a minute.
+//!
+//! A request is charged when it arrives: one request, its estimated prompt, and the reply at the length
+//! that it may have. When it ends, the tokens are settled to what the engine counted. The limits hold
+//! for this gateway alone, and a forwarded request is charged by the gateway that its client came to.
+
+mod bucket;
+mod charge;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use meridian_wire::config::{self, TenantLimits};
+
+use self::bucket::{Bucket, Over};
+pub(crate) use self::charge::Charge;
+use crate::body::Body;
+use crate::refuse::Refusal;
+
+/// Tokens of a reply that nothing bounds, until replies teach better.
+const REPLY: f32 = 256.0;
+/// Weight of one reply.
+const GAIN: f32 = 0.05;
+
+/// OpenAI's headers for a limit, what is left of it, and when all of it is there again.
+static REQUESTS: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit-requests"),
+    HeaderName::from_static("x-ratelimit-remaining-requests"),
+    HeaderName::from_static("x-ratelimit-reset-requests"),
+];
+static TOKENS: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit-tokens"),
+    HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    HeaderName::from_static("x-ratelimit-reset-tokens"),
+];
+
+/// The limits of one tenant, and how much of them is used.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    /// Mean tokens of replies that nothing bounds, as bits.
+    reply: AtomicU32,
+}
+
+/// A request that is over a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Limited {
+    /// Which limit: a metric's label.
+    pub(crate) limit: &'static str,
+    rates: Arc<Rates>,
+}
+
+impl Limited {
+    pub(crate) fn write(&self, response: &mut Response<Body>) {
+        self.rates.write(response.headers_mut());
+    }
+}
+
+impl Rates {
+    pub(crate) fn new(limits: &TenantLimits) -> Option<Arc<Rates>> {
+        let rates = Rates {
+            requests: limits.requests_per_minute.map(Bucket::new),
+            tokens: limits.tokens_per_minute.map(Bucket::new),
+            reply: AtomicU32::new(REPLY.to_bits()),
+        };
+        (!limits.is_empty()).then(|| Arc::new(rates))
+    }
+
+    /// Charges a request of so many prompt tokens whose reply has at most `reply` tokens; none where
+    /// nothing bounds it.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        prompt: u32,
+        reply: Option<u32>,
+    ) -> Result<Charge, Refusal> {
+        let tokens = self.tokens_of(prompt, reply);
+        if let Some(bucket) = &self.tokens
+            && tokens > bucket.size()
+        {
+            return Err(self.never(tokens, bucket.size()));
+        }
+        if let Some(Err(over)) = self.requests.as_ref().map(|bucket| bucket.take(1)) {
+            return Err(self.over("requests", 1, &over));
+        }
+        if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(tokens)) {
+            // It was not served, so it does not count as a request either.
+            self.requests.iter().for_each(|bucket| bucket.settle(1, 0));
+            return Err(self.over("tokens", tokens, &over));
+        }
+        Ok(Charge::new(self.clone(), tokens, reply.is_none()))
+    }
+
+    /// What a request is charged. An unbounded reply counts at the mean, and not as more than the limit
+    /// has place for: it may well be shorter.
+    fn tokens_of(&self, prompt: u32, reply: Option<u32>) -> u32 {
+        let most = self.tokens.as_ref().map_or(u32::MAX, Bucket::size);
+        let mean = || self.mean_reply().min(most.saturating_sub(prompt));
+        prompt.saturating_add(reply.unwrap_or_else(mean))
+    }
+
+    fn mean_reply(&self) -> u32 {
+        f32::from_bits(self.reply.load(Ordering::Relaxed)).ceil() as u32
+    }
+
+    /// An unbounded reply had so many tokens.
+    fn learn(&self, tokens: u32) {
+        let mean = f32::from_bits(self.reply.load(Ordering::Relaxed));
+        // Two racing updates lose one sample of many.
+        let mean = mean + GAIN * (tokens as f32 - mean);
+        self.reply.store(mean.to_bits(), Ordering::Relaxed);
+    }
+
+    fn settle(&self, taken: u32, used: u32) {
+        self.tokens.iter().for_each(|bucket| bucket.settle(taken, used));
+    }
+
+    fn over(self: &Arc<Self>, limit: &'static str, asked: u32, over: &Over) -> Refusal {
+        let Over { size, remaining, wait } = over;
+        let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
+        let message = format!(
+            "the limit of {size} {limit} a minute is reached: {remaining} are left and this request takes {asked}; try again in {seconds} s"
+        );
+        Refusal {
+            limited: Some(Limited { limit, rates: self.clone() }),
+            ..Refusal::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message)
+        }
+        .retry_after(Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)))
+    }
+
+    fn never(self: &Arc<Self>, asked: u32, size: u32) -> Refusal {
+        let message = format!(
+            "this request may take {asked} tokens, prompt and reply, and the limit is {size} a minute, so it can never pass; shorten the prompt, or bound the reply with max_tokens"
+        );
+        Refusal {
+            limited: Some(Limited { limit: "request_size", rates: self.clone() }),
+            ..Refusal::new(StatusCode::BAD_REQUEST, "request_exceeds_limit", message)
+        }
+    }
+
+    /// Says in an answer's headers what is left.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        for (names, bucket) in [(&REQUESTS, &self.requests), (&TOKENS, &self.tokens)] {
+            let Some(bucket) = bucket else { continue };
+            let (remaining, reset) = bucket.left();
+            let reset = HeaderValue::from_str(&time(reset)).expect("digits are a header value");
+            let values = [bucket.size().into(), remaining.into(), reset];
+            for (name, value) in names.iter().zip(values) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+/// A time as OpenAI writes it: `120ms`, `7.5s`, `1m12s`.
+fn time(time: Duration) -> String {
+    let ms = time.as_nanos().div_ceil(1_000_000);
+    let seconds = time.as_nanos().div_ceil(1_000_000_000);
+    match ms {
+        0..1_000 => format!("{ms}ms"),
+        1_000..60_000 => format!("{}s", ms as f64 / 1e3),
+        _ => format!("{}m{}s", seconds / 60, seconds % 60),
+    }
+}
+
+/// The limits in force, by tenant: one whose limits stay as they are goes on with what it has used when
+/// the configuration is read again.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>);
+
+impl Kept {
+    /// The limits of these tenants, in their order; what is known of others is forgotten.
+    pub(crate) fn of(&self, tenants: &[config::Tenant]) -> Vec<Option<Arc<Rates>>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *kept);
+        let each = tenants.iter().map(|tenant| {
+            let same = before.get(&tenant.name).filter(|(limits, _)| *limits == tenant.limits);
+            let rates = match same {
+                Some((_, rates)) => rates.clone(),
+                None => Rates::new(&tenant.limits)?,
+            };
+            kept.insert(tenant.name.clone(), (tenant.limits, rates.clone()));
+            Some(rates)
+        });
+        each.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Times are written as OpenAI's clients know them, rounded up.
+    #[test]
+    fn times() {
+        let written = |nanos| time(Duration::from_nanos(nanos));
+        assert_eq!(written(0), "0ms");
+        assert_eq!(written(1), "1ms");
+        assert_eq!(written(7_500_000_000), "7.5s");
+        assert_eq!(written(59_999_000_001), "1m0s");
+        assert_eq!(written(72_000_000_001), "1m13s");
+    }
+
+    fn limit_of(refused: Result<Charge, Refusal>) -> &'static str {
+        refused.expect_err("is over").limited.expect("by a limit").limit
+    }
+
+    fn limits(requests: Option<u32>, tokens: Option<u32>) -> TenantLimits {
+        TenantLimits { requests_per_minute: requests, tokens_per_minute: tokens }
+    }
+
+    // A request that is turned away for its tokens does not count as a request, and one that could
+    // never pass is told so and charges nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_request_is_free() {
+        let rates = Rates::new(&limits(Some(2), Some(100))).expect("there are limits");
+        let _first = rates.admit(60, Some(0)).expect("fits");
+        let refused = rates.admit(50, Some(0)).expect_err("40 are left");
+        assert_eq!((refused.code, refused.status.as_u16()), ("rate_limit_exceeded", 429));
+        let never = rates.admit(50, Some(51)).expect_err("is 101");
+        assert_eq!((never.code, never.status.as_u16()), ("request_exceeds_limit", 400));
+        let _second = rates.admit(40, Some(0)).expect("both limits have place");
+        assert_eq!(limit_of(rates.admit(0, Some(0))), "requests");
+    }
+
+    // An unbounded reply is charged at the mean of those before, never as more than the limit allows.
+    #[tokio::test(start_paused = true)]
+    async fn unbounded_replies_are_learned() {
+        let rates = Rates::new(&limits(None, Some(1000))).expect("there are limits");
+        assert_eq!((rates.tokens_of(10, None), rates.tokens_of(900, None)), (266, 1000));
+        (0..200).for_each(|_| rates.learn(20));
+        assert_eq!(rates.tokens_of(10, None), 31);
+        assert_eq!(rates.tokens_of(1001, None), 1001, "a prompt that is too long stays so");
+    }
+
+    // Limits that stay keep their state when the configuration is read again; others begin full.
+    #[tokio::test(start_paused = true)]
+    async fn unchanged_limits_keep_their_state() {
+        let tenant = |name: &str, requests| config::Tenant {
+            name: name.to_owned(),
+            limits: limits(requests, None),
+            ..config::Tenant::default()
+        };
+        let kept = Kept::default();
+        let used = |rates: &[Option<Arc<Rates>>]| -> Vec<Option<u32>> {
+            let left = |rates: &Arc<Rates>| rates.requests.as_ref().map(|b| b.left().0);
+            rates.iter().map(|rates| rates.as_ref().and_then(left)).collect()
+        };
+        let first = kept.of(&[tenant("a", Some(5)), tenant("b", Some(5)), tenant("c", None)]);
+        first.iter().flatten().for_each(|rates| drop(rates.admit(0, None)));
+        let again = kept.of(&[tenant("c", None), tenant("b", Some(6)), tenant("a", Some(5))]);
+        assert_eq!(used(&again), [None, Some(6), Some(4)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Priority classes: which request goes first when all wait for room.
+
+use std::time::Duration;
+
+use meridian_wire::config::{AdmissionMode, Gateway as Config, PriorityClass};
+use tokio::task::JoinHandle;
+
+use crate::common::{Answer, Region, Replica, call, chat};
+use crate::forwards::occupy_with;
+use crate::tenants::{bearing, tenant};
+
+const HIGH: &str = "mk-0123456789abcdefghij";
+const NORMAL: &str = "mk-zyxwvutsrqponmlkjihg";
+
+fn classes(config: &mut Config) {
+    config.tenants = vec![tenant("chat", HIGH), tenant("tools", NORMAL)];
+    config.tenants[0].priority = PriorityClass::High;
+    config.admission = Some(AdmissionMode::Outstanding(1));
+}
+
+/// Sends a request that is held, the `n`th of them.
+async fn hold(region: &Region, key: &str, says: Option<&str>, n: u32) -> JoinHandle<Answer> {
+    let (listen, request) = (region.listen, says_priority(key, says));
+    let sent = tokio::spawn(async move { call(listen, request).await });
+    region.until("it is held", |s| s.held == n).await;
+    sent
+}
+
+fn says_priority(
+    key: &str,
+    says: Option<&str>,
+) -> http::Request<http_body_util::Full<bytes::Bytes>> {
+    let mut request = bearing(chat(&format!("{key} {}", says.unwrap_or("nothing"))), key);
+    if let Some(says) = says {
+        request.headers_mut().insert("x-meridian-priority", says.parse().unwrap());
+    }
+    request
+}
+
+// One slot: a tenant of a higher class goes first though it came last, and a client may say that a
+// request of its own can wait, but not that it is more urgent than its tenant is. No replica is told.
+#[tokio::test(start_paused = true)]
+async fn higher_classes_go_first() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], classes).await;
+    let busy = occupy_with(&region, &replica, NORMAL).await;
+    let sent = [
+        hold(&region, HIGH, Some("low"), 1).await,
+        hold(&region, NORMAL, Some("high"), 2).await,
+        hold(&region, HIGH, Some("high"), 3).await,
+        hold(&region, NORMAL, None, 4).await,
+    ];
+    drop(busy);
+    for answer in sent {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+    let seen = replica.seen();
+    let order: Vec<bool> = seen[1..].iter().map(|seen| seen.text().contains(HIGH)).collect();
+    assert_eq!(order, [true, false, false, true]);
+    assert!(seen[1].text().contains("high") && seen[4].text().contains("low"));
+    assert!(seen.iter().all(|seen| seen.header("x-meridian-priority").is_none()));
+    let answer = call(region.listen, says_priority(NORMAL, Some("urgent"))).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"));
+    assert!(!answer.text().contains("urgent"), "{}", answer.text());
+}
+
+// When the queue is full, a request of a higher class takes the place of the newest one of the lowest,
+// which is told why and when to come back.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_makes_place() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |config| {
+        classes(config);
+        config.held.max = 2;
+        config.held.max_per_tenant = 2;
+    })
+    .await;
+    let busy = occupy_with(&region, &replica, NORMAL).await;
+    let stays = hold(&region, NORMAL, Some("low"), 1).await;
+    let goes = hold(&region, NORMAL, Some("low"), 2).await;
+    let comes = hold(&region, HIGH, None, 2).await;
+    let answer = goes.await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (429, "displaced"));
+    assert_eq!(answer.header("retry-after"), "1");
+    let full = call(region.listen, says_priority(NORMAL, Some("low"))).await;
+    assert_eq!((full.status, full.code().as_str()), (429, "held_full"));
+    drop(busy);
+    for answer in [stays, comes] {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+    let status = region.settled().await;
+    assert_eq!((status.requests.rejected, status.requests.done), (2, 2));
+    let metrics = region.admin("GET", "/metrics", "").await;
+    assert!(metrics.text().contains("meridian_refusals_total{reason=\"displaced\"} 1"));
+}
+
+// What is strict can starve: while high requests keep the one slot busy, a low one is refused after
+// the longest wait, with the time to come back.
+#[tokio::test(start_paused = true)]
+async fn a_low_class_can_starve() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], classes).await;
+    let busy = occupy_with(&region, &replica, HIGH).await;
+    let low = hold(&region, NORMAL, Some("low"), 1).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let _next = hold(&region, HIGH, None, 2).await;
+    replica.then(crate::common::Script::silence());
+    drop(busy);
+    let answer = low.await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
+    assert!(!answer.header("retry-after").is_empty());
+}

@@ -1,0 +1,144 @@
+//! One priority class of the held queue.
+//!
+//! First come, first served within a tenant. Between tenants, the one that was served the fewest
+//! tokens goes next (a deficit, so that a tenant with long prompts does not take more than its
+//! share); a tenant that was away starts level with the least served one present, so that absence
+//! earns no credit. Requests with a deadline go before those without, the least laxity first.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use meridian_base::{Duration, RequestId, Time};
+
+use super::HeldConfig;
+use crate::request::Request;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) id: RequestId,
+    pub(super) since: Time,
+    pub(super) deadline: Option<Time>,
+    tokens: u32,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    queue: VecDeque<Entry>,
+    served: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Class {
+    tenants: BTreeMap<u64, Tenant>,
+    /// All of them with their tenants, the oldest first: the next one to be refused or promised room
+    /// is asked for at every event, and there may be a thousand tenants.
+    ages: BTreeMap<(Time, RequestId), u64>,
+}
+
+impl Class {
+    pub(super) fn len(&self) -> u32 {
+        self.ages.len() as u32
+    }
+
+    /// How many of a tenant are held.
+    pub(super) fn of_tenant(&self, tenant: u64) -> usize {
+        self.tenants.get(&tenant).map_or(0, |line| line.queue.len())
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.tenants.values().flat_map(|t| t.queue.iter())
+    }
+
+    pub(super) fn oldest(&self) -> Option<(Time, RequestId)> {
+        self.ages.first_key_value().map(|(age, _)| *age)
+    }
+
+    pub(super) fn push(&mut self, request: &Request, since: Time) {
+        let level = self.tenants.values().map(|t| t.served).min().unwrap_or(0);
+        let line = self.tenants.entry(request.tenant).or_default();
+        if line.queue.is_empty() {
+            line.served = line.served.max(level);
+        }
+        let (id, deadline, tokens) = (request.id, request.deadline, request.prompt_tokens);
+        line.queue.push_back(Entry { id, since, deadline, tokens });
+        self.ages.insert((since, id), request.tenant);
+    }
+
+    /// Takes a request out; one that is `served` counts against its tenant.
+    pub(super) fn take(&mut self, id: RequestId, tenant: u64, served: bool) -> bool {
+        let Some(line) = self.tenants.get_mut(&tenant) else { return false };
+        let Some(at) = line.queue.iter().position(|e| e.id == id) else { return false };
+        let Some(entry) = line.queue.remove(at) else { return false };
+        if served {
+            line.served += u64::from(entry.tokens.max(1));
+        }
+        if line.queue.is_empty() {
+            self.tenants.remove(&tenant);
+        }
+        self.ages.remove(&(entry.since, id));
+        true
+    }
+
+    /// Takes out the newest request, or the last one in a tenant's line.
+    pub(super) fn take_newest(&mut self, tenant: Option<u64>) -> Option<RequestId> {
+        let (id, tenant) = match tenant {
+            Some(tenant) => (self.tenants.get(&tenant)?.queue.back()?.id, tenant),
+            None => self.ages.last_key_value().map(|((_, id), tenant)| (*id, *tenant))?,
+        };
+        self.take(id, tenant, false).then_some(id)
+    }
+
+    /// Adds the first requests in serving order to `out`, at most `look_ahead`.
+    pub(super) fn front(&self, now: Time, config: &HeldConfig, out: &mut Vec<RequestId>) {
+        if self.ages.is_empty() {
+            return;
+        }
+        let begin = out.len();
+        let first = self.impatient(now, config.patience);
+        out.extend(first);
+        let limit = config.look_ahead as usize;
+        let mut urgent: Vec<(Time, RequestId)> = self.with_deadline().collect();
+        urgent.sort_unstable();
+        out.extend(
+            urgent.into_iter().map(|(_, id)| id).filter(|id| Some(*id) != first).take(limit),
+        );
+        self.fair_order(limit.saturating_sub(out.len() - begin), |id| {
+            if Some(id) != first {
+                out.push(id);
+            }
+        });
+    }
+
+    /// Of those that waited longer than patience allows, the oldest of the tenant that was served
+    /// least: patience goes before better fits, and not before fairness.
+    pub(super) fn impatient(&self, now: Time, patience: Duration) -> Option<RequestId> {
+        let waited = |e: &Entry| now.since(e.since) >= patience;
+        let heads = self.tenants.values().filter_map(|t| Some((t.served, t.queue.front()?)));
+        let late = heads.filter(|(_, e)| waited(e));
+        late.min_by_key(|(served, e)| (*served, e.since, e.id)).map(|(_, e)| e.id)
+    }
+
+    fn with_deadline(&self) -> impl Iterator<Item = (Time, RequestId)> + '_ {
+        self.entries().filter_map(|e| e.deadline.map(|d| (d, e.id)))
+    }
+
+    /// Walks the requests without deadline as the deficits would serve them.
+    fn fair_order(&self, limit: usize, mut visit: impl FnMut(RequestId)) {
+        let mut heads: Vec<(u64, usize, &Tenant)> =
+            self.tenants.values().map(|t| (t.served, 0, t)).collect();
+        for _ in 0..limit {
+            let next = heads
+                .iter_mut()
+                .filter_map(|h| next_without_deadline(h.2, h.1).map(|at| (h, at)))
+                .min_by_key(|(h, _)| h.0);
+            let Some((head, at)) = next else { return };
+            let entry = &head.2.queue[at];
+            head.0 += u64::from(entry.tokens.max(1));
+            head.1 = at + 1;
+            visit(entry.id);
+        }
+    }
+}
+
+fn next_without_deadline(tenant: &Tenant, from: usize) -> Option<usize> {
+    (from..tenant.queue.len()).find(|at| tenant.queue[*at].deadline.is_none())
+}
