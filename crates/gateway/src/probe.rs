@@ -144,11 +144,15 @@ async fn load(
     Ok(load_of(&load, kv_tokens))
 }
 
+/// The most requests that an engine is believed to have: beyond any engine, and far from where sums
+/// of counts overflow.
+const MOST_REQUESTS: u32 = 1 << 24;
+
 /// What the machine steers by, of what an engine told.
 pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
     Load {
-        pending: load.pending,
-        running: load.running,
+        pending: load.pending.map(|n| n.min(MOST_REQUESTS)),
+        running: load.running.map(|n| n.min(MOST_REQUESTS)),
         kv_used: load.kv_used,
         kv_tokens: load.kv_tokens.or(kv_tokens),
     }
