@@ -16,7 +16,7 @@ use governor::state::{NotKeyed, StateStore};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// The furthest that a limit can be behind: an engine that counts nonsense shuts nobody out for ever.
+/// The furthest that a limit can be behind: a tenant of an engine that counts nonsense gets in again.
 const MOST_BEHIND: u64 = 10 * 60 * 1_000_000_000;
 
 /// More than is left.
