@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::gateway::MODEL;
 use crate::network::CONNECT_TIMEOUT;
 use crate::report::Fate;
+use crate::stopped::PROBE_TIMEOUT;
 use crate::world::World;
 
 impl World {
@@ -56,7 +57,7 @@ impl World {
         self.turned(gateway);
     }
 
-    fn obey(&mut self, gateway: u16, output: Output) {
+    pub(crate) fn obey(&mut self, gateway: u16, output: Output) {
         match output {
             Output::Dispatch { id, replica, matched_tokens, .. } => {
                 self.dispatch(gateway, id, replica, matched_tokens);
@@ -72,7 +73,7 @@ impl World {
             }
             Output::Reject { id, why, .. } => self.rejected(gateway, id, why),
             Output::Probe(id) => self.send_probe(gateway, id),
-            // Replicas of this world die and fail their requests at once; none hangs.
+            // Dead replicas fail their requests at once; for suspended ones see `stopped.rs`.
             Output::Down(_) | Output::Up(_) => {}
             Output::Steal { from, count } => {
                 let Some(to) = self.peer_at(gateway, from) else { return };
@@ -237,10 +238,15 @@ impl World {
     pub(crate) fn probe(&mut self, gateway: u16, id: ReplicaId, asked: Time) {
         let known = self.gateways[usize::from(gateway)].knows.get(id.index()).copied().flatten();
         let Some(replica) = known else { return };
-        if self.replicas[replica as usize].up {
+        if self.replicas[replica as usize].answers() {
             self.turn_at_once(replica);
         }
         let there = &self.replicas[replica as usize];
+        if there.stopped.is_some() {
+            let at = self.now.max(asked + PROBE_TIMEOUT);
+            self.queue.push(at, Event::Report { gateway, id, asked, load: None });
+            return;
+        }
         let load: Option<Load> = there.up.then(|| there.load());
         let (from, to) = (there.hardware.region, self.region_of(gateway));
         let delay = self.network.one_way(from, to, asked.as_nanos() ^ u64::from(replica) << 41);
@@ -252,11 +258,13 @@ impl World {
         if !there.up || there.knows.get(id.index()).copied().flatten().is_none() {
             return;
         }
-        let input = match load {
-            Some(load) => Input::Reported { id, asked, load },
-            None => Input::ProbeFailed(id),
-        };
-        self.tell_machine(gateway, input);
+        match load {
+            Some(load) => self.tell_machine(gateway, Input::Reported { id, asked, load }),
+            None => {
+                self.before_telling(gateway);
+                self.probe_failed(gateway, id);
+            }
+        }
         self.drive(gateway);
     }
 

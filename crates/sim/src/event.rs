@@ -44,6 +44,14 @@ pub(crate) enum Event {
     Fault { at: u32 },
     /// Replicas without a gateway are given one.
     Adopt,
+    /// A client has waited long enough for a gateway that is suspended since then.
+    Impatient { id: RequestId, gateway: u16, since: Time },
+    /// Peers have heard nothing of a gateway that is suspended since then.
+    Gone { gateway: u16, since: Time },
+    /// A gateway looks at what its probes told it.
+    Look { gateway: u16 },
+    /// An attempt at a replica that is down has been silent for too long.
+    Broken { id: RequestId, gateway: u16, replica: u32, attempt: u32 },
     /// What another gateway knows of a replica's cache reaches one that was given the replica.
     Inherited { gateway: u16, replica: u32, holdings: Holdings },
     /// The autoscaler looks.

@@ -11,7 +11,7 @@ use meridian_routing::assign::{Serving, serving};
 
 use crate::event::Event;
 use crate::report::Fate;
-use crate::scenario::Fault;
+use crate::scenario::{Fault, System};
 use crate::world::World;
 
 impl World {
@@ -20,6 +20,17 @@ impl World {
             Fault::ReplicaDown(at) => self.replica_down(at as u32),
             Fault::ReplicaUp(at) => self.replica_up(at as u32),
             Fault::ReplicaSlow(at, factor) => self.replicas[at].engine.slow_down(factor),
+            Fault::ReplicaStopped(at) => self.replica_stopped(at as u32),
+            Fault::ReplicaContinued(at) => self.replica_continued(at as u32),
+            Fault::GatewaysStopped(region) => self.each_gateway(region, World::gateway_stopped),
+            Fault::GatewaysContinued(region) => self.each_gateway(region, World::gateway_continued),
+            Fault::ControlDown => self.uncontrolled = true,
+            Fault::ControlUp => {
+                self.uncontrolled = false;
+                self.adopt();
+            }
+            Fault::Reload(region) => self.each_gateway(region, World::reload),
+            Fault::LinkSlow(from, to, by) => self.network.slow_down(from, to, by),
             Fault::GatewaysDown(region) => self.each_gateway(region, World::gateway_down),
             Fault::GatewaysUp(region) => self.each_gateway(region, World::gateway_up),
             Fault::RegionDown(region) => {
@@ -90,6 +101,7 @@ impl World {
             return;
         }
         self.gateways[usize::from(at)].up = false;
+        self.gateways[usize::from(at)].stopped = None;
         for id in self.flights.ids(|f| f.entry == at || f.peer == Some(at)) {
             self.abandon(id);
             let Some(flight) = self.flights.get(id) else { continue };
@@ -105,17 +117,26 @@ impl World {
 
     /// Nobody waits for the attempt's answer any more: its messages that are on their way count no
     /// more, and the replica and the peer that bring it are told.
-    fn abandon(&mut self, id: RequestId) {
+    pub(crate) fn abandon(&mut self, id: RequestId) {
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.attempt += 1;
         let (replica, peer) = (flight.replica.take(), flight.peer.take());
         if let Some(replica) = replica {
             self.abort(id, replica);
         }
-        if let Some(peer) = peer.filter(|p| self.gateways[usize::from(*p)].up) {
-            self.tell_machine(peer, meridian_routing::Input::Cancelled(id));
-            self.drive(peer);
+        if let Some(peer) = peer {
+            self.hang_up(peer, id);
         }
+    }
+
+    /// The same policy, weights and admission once more.
+    fn reload(&mut self, at: u16) {
+        if self.gateways[usize::from(at)].is_silent() {
+            return;
+        }
+        let System { policy, params, admission, .. } = self.system.clone();
+        self.tell_machine(at, meridian_routing::Input::Configured { policy, params, admission });
+        self.drive(at);
     }
 
     fn gateway_up(&mut self, at: u16) {
@@ -135,10 +156,14 @@ impl World {
     /// Brings the gateways' tables to the assignment that the living gateways make; the rule is
     /// [`meridian_routing::assign`].
     pub(crate) fn adopt(&mut self) {
+        if self.uncontrolled {
+            return;
+        }
         let mut again = false;
         for replica in 0..self.replicas.len() {
             let home = self.replicas[replica].hardware.region;
-            let living = self.gateways.iter().enumerate().filter(|(_, gateway)| gateway.up);
+            let living =
+                self.gateways.iter().enumerate().filter(|(at, _)| !self.lost_its_lease(*at));
             let foster = match serving(
                 &home,
                 living.map(|(at, gateway)| (at, gateway.region)),
@@ -149,14 +174,17 @@ impl World {
                 Serving::Own(_) | Serving::Nobody => None,
             };
             for at in 0..self.gateways.len() {
-                let should = self.gateways[at].up
-                    && (self.knows_by_rule(at as u16, replica) || foster == Some(at));
+                // One that is suspended does nothing, and keeps what it has.
+                if self.gateways[at].is_silent() {
+                    continue;
+                }
+                let should = self.knows_by_rule(at as u16, replica) || foster == Some(at);
                 let knows = self.gateways[at].id_of(replica as u32).is_some();
                 if should && !knows {
                     self.join(at as u16, replica as u32);
                     self.ask_holdings(at as u16, replica as u32);
                     self.drive(at as u16);
-                } else if !should && knows && self.gateways[at].up {
+                } else if !should && knows {
                     again |= !self.hand_back(at as u16, replica as u32);
                 }
             }

@@ -13,6 +13,7 @@ use crate::network::Network;
 use crate::news::Shown;
 use crate::replica::Replica;
 use crate::scenario::{News, System, Topology};
+use crate::stopped::Stopped;
 
 /// The one model of a run.
 pub(crate) const MODEL: ModelId = ModelId(0);
@@ -24,6 +25,8 @@ pub(crate) struct Gateway {
     pub(crate) region: usize,
     pub(crate) machine: Routing,
     pub(crate) up: bool,
+    /// It is suspended.
+    pub(crate) stopped: Option<Stopped>,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
     /// The time of the farthest one that was entered.
@@ -77,6 +80,7 @@ impl Gateway {
             region,
             machine: Routing::new(config(system, entries), seed),
             up: true,
+            stopped: None,
             timer: None,
             farthest: Time::ZERO,
             knows: Vec::new(),
@@ -100,8 +104,14 @@ impl Gateway {
     pub(crate) fn restart(&mut self, system: &System) {
         self.machine = Routing::new(config(system, self.entries), self.seed);
         self.timer = None;
+        self.stopped = None;
         self.knows.clear();
         self.shown = self.shown.restarted();
+    }
+
+    /// Whether it is dead or suspended.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.up || self.stopped.is_some()
     }
 
     /// Its own id of a replica.

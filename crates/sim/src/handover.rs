@@ -16,7 +16,8 @@ impl World {
         }
         let own = own.region;
         for (other, there) in self.gateways.iter().enumerate() {
-            let known = there.id_of(replica).filter(|_| there.up && other != usize::from(at));
+            let known =
+                there.id_of(replica).filter(|_| !there.is_silent() && other != usize::from(at));
             let Some(id) = known.filter(|_| self.network.passes(there.region, own)) else {
                 continue;
             };
@@ -44,7 +45,7 @@ impl World {
         let own = self.gateways[usize::from(to)].region;
         for from in self.gateways[usize::from(to)].peers.clone() {
             let there = &mut self.gateways[usize::from(from)];
-            if !there.up || !self.network.passes(there.region, own) {
+            if there.is_silent() || !self.network.passes(there.region, own) {
                 continue;
             }
             there.told_digests += 1;

@@ -37,6 +37,7 @@ mod rules;
 mod running;
 mod scale;
 mod scenario;
+mod stopped;
 pub mod swarm;
 mod traffic;
 mod twin;

@@ -19,24 +19,27 @@ pub(crate) struct Network {
     /// Cut links, by `from * regions + to`.
     cut: Vec<bool>,
     any_cut: bool,
+    /// What a message takes more on a link that is slow.
+    slow: Vec<Duration>,
 }
 
 impl Network {
     pub(crate) fn new(wan: Wan, seed: u64) -> Network {
-        let cut = vec![false; wan.rtt_ms.len() * wan.rtt_ms.len()];
-        Network { wan, seed: mix(seed, 0x4E45_5457), cut, any_cut: false }
+        let links = wan.rtt_ms.len() * wan.rtt_ms.len();
+        let (cut, slow) = (vec![false; links], vec![Duration::ZERO; links]);
+        Network { wan, seed: mix(seed, 0x4E45_5457), cut, any_cut: false, slow }
     }
 
     /// Round-trip time without jitter.
     pub(crate) fn rtt(&self, from: usize, to: usize) -> Duration {
-        millis(self.wan.rtt_ms[from][to])
+        millis(self.wan.rtt_ms[from][to]) + self.slow_by(from, to) + self.slow_by(to, from)
     }
 
     /// One way for the message called `name`.
     pub(crate) fn one_way(&self, from: usize, to: usize, name: u64) -> Duration {
         let half = self.wan.rtt_ms[from][to] / 2.0;
         if self.wan.jitter == 0.0 && self.wan.loss == 0.0 {
-            return millis(half);
+            return millis(half) + self.slow_by(from, to);
         }
         let mut rng = Rng::new(mix(self.seed, name));
         let jittered = match self.wan.jitter {
@@ -44,7 +47,18 @@ impl Network {
             cv => half * rng.lognormal(1.0, cv),
         };
         let lost = self.wan.loss > 0.0 && rng.unit() < self.wan.loss;
-        millis(jittered + if lost { RETRANSMIT_MS.max(2.0 * half) } else { 0.0 })
+        let wan = millis(jittered + if lost { RETRANSMIT_MS.max(2.0 * half) } else { 0.0 });
+        wan + self.slow_by(from, to)
+    }
+
+    fn slow_by(&self, from: usize, to: usize) -> Duration {
+        self.slow[from * self.wan.rtt_ms.len() + to]
+    }
+
+    /// Makes one direction of a link slower by so much.
+    pub(crate) fn slow_down(&mut self, from: usize, to: usize, by: Duration) {
+        let at = from * self.wan.rtt_ms.len() + to;
+        self.slow[at] = by;
     }
 
     /// Whether messages pass from one region to another.
@@ -89,6 +103,16 @@ mod tests {
         let lossy = network(0.0, 0.1);
         let late = (0..4000).filter(|n| lossy.one_way(0, 1, *n) >= Duration::from_millis(250));
         assert!((300..500).contains(&late.count()));
+    }
+
+    // A slow direction takes longer, and with it the round trip; the other direction does not.
+    #[test]
+    fn slow_links() {
+        let mut network = network(0.0, 0.0);
+        network.slow_down(0, 1, Duration::from_millis(400));
+        assert_eq!(network.one_way(0, 1, 9), Duration::from_millis(450));
+        assert_eq!(network.one_way(1, 0, 9), Duration::from_millis(50));
+        assert_eq!(network.rtt(1, 0), Duration::from_millis(500));
     }
 
     // One direction can be cut alone.

@@ -18,6 +18,7 @@ use crate::event::Event;
 use crate::gateway::Gateway;
 use crate::replica::Replica;
 use crate::scenario::News;
+use crate::stopped::PROBE_TIMEOUT;
 use crate::world::World;
 
 /// Digests kept a gateway: those that may still be on their way to the farthest peer.
@@ -137,6 +138,10 @@ impl World {
         let every = self.system.probe.busy;
         let there = &self.replicas[replica as usize];
         let (from, to) = (self.gateways[at].region, there.hardware.region);
+        if let Some(stopped) = &there.stopped {
+            let since = stopped.since;
+            return self.show_timeout(at, own, since);
+        }
         let (rtt, phase) = (self.network.rtt(from, to), phase(own as u64, every));
         let asked = beat_until(back(self.now, rtt), phase, every);
         let shown = &mut self.gateways[at].shown.replicas[own];
@@ -146,11 +151,26 @@ impl World {
         let reachable = self.network.passes(from, to) && self.network.passes(to, from);
         let load = reachable.then(|| there.recall(asked + rtt / 2)).flatten();
         let id = ReplicaId(own as u16);
-        let input = match load {
-            Some(load) => Input::Reported { id, asked, load },
-            None => Input::ProbeFailed(id),
-        };
-        self.gateways[at].machine.handle(self.now, input);
+        match load {
+            Some(load) => {
+                let input = Input::Reported { id, asked, load };
+                self.gateways[at].machine.handle(self.now, input);
+            }
+            None => self.probe_failed(at as u16, id),
+        }
+    }
+
+    /// A probe of a suspended replica fails when it has waited long enough, and the next one is sent.
+    fn show_timeout(&mut self, at: usize, own: usize, since: Time) {
+        let now = self.now;
+        let shown = &mut self.gateways[at].shown.replicas[own];
+        let fails = shown.asked.max(since) + PROBE_TIMEOUT;
+        if now < fails {
+            shown.next = fails;
+            return;
+        }
+        (shown.asked, shown.next) = (now, now + PROBE_TIMEOUT);
+        self.probe_failed(at as u16, ReplicaId(own as u16));
     }
 
     fn catch_up_on_peer(&mut self, gateway: u16, at: usize) {
@@ -162,7 +182,8 @@ impl World {
             return;
         }
         let (here, there) = (self.gateways[to].region, self.gateways[usize::from(from)].region);
-        if !self.gateways[usize::from(from)].up || !self.network.passes(there, here) {
+        let silent = self.gateways[usize::from(from)].is_silent();
+        if silent || !self.network.passes(there, here) {
             return;
         }
         let rtt = self.network.rtt(there, here);

@@ -7,6 +7,7 @@ use meridian_engine::{Config, ConfigError, Engine, TokenOutputs};
 use meridian_routing::Load;
 
 use crate::scenario::Hardware;
+use crate::stopped::Stopped;
 
 /// Decode steps taken as one event while nothing else is to be done. A KV block each at most is so
 /// taken ahead of its time, which is what a probe in between sees too much.
@@ -16,6 +17,10 @@ pub(crate) struct Replica {
     pub(crate) hardware: Hardware,
     pub(crate) engine: Engine,
     pub(crate) up: bool,
+    /// It is suspended.
+    pub(crate) stopped: Option<Stopped>,
+    /// How long it was suspended in all: its engine's clock is so much behind.
+    pub(crate) lag: Duration,
     /// Paid for since; `None` while it is not.
     pub(crate) since: Option<Time>,
     pub(crate) leaving: bool,
@@ -44,6 +49,8 @@ impl Replica {
             hardware,
             engine,
             up: true,
+            stopped: None,
+            lag: Duration::ZERO,
             since: Some(Time::ZERO),
             leaving: false,
             timer: None,
@@ -59,11 +66,28 @@ impl Replica {
         self.engine =
             Engine::new(self.settings, self.seed).expect("the same settings were good before");
         self.timer = None;
+        self.stopped = None;
+        self.lag = Duration::ZERO;
+    }
+
+    /// The engine's own time.
+    pub(crate) fn clock(&self, now: Time) -> Time {
+        now - self.lag
+    }
+
+    /// The world's time of a time of the engine's.
+    pub(crate) fn wall(&self, at: Time) -> Time {
+        at + self.lag
+    }
+
+    /// Whether it answers.
+    pub(crate) fn answers(&self) -> bool {
+        self.up && self.stopped.is_none()
     }
 
     /// Remembers what a probe is told from `now` on. True when that may open it to requests.
     pub(crate) fn remember(&mut self, now: Time) -> bool {
-        let load = self.up.then(|| self.load());
+        let load = self.answers().then(|| self.load());
         let before = self.history.back().map(|(_, newest)| *newest);
         if before == Some(load) {
             return false;

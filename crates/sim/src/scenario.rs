@@ -219,6 +219,22 @@ pub enum Fault {
     RegionDown(usize),
     /// It is back.
     RegionUp(usize),
+    /// A replica is suspended: it keeps its requests and its connections, and answers nothing.
+    ReplicaStopped(usize),
+    /// It goes on where it was.
+    ReplicaContinued(usize),
+    /// A region's gateways are suspended.
+    GatewaysStopped(usize),
+    /// They go on where they were.
+    GatewaysContinued(usize),
+    /// The control plane is dead or suspended: the replicas of lost gateways stay without one.
+    ControlDown,
+    /// It is back.
+    ControlUp,
+    /// A region's gateways read a file again that says what it said before.
+    Reload(usize),
+    /// A message from one region to another takes this much longer; zero mends it.
+    LinkSlow(usize, usize, Duration),
     /// Nothing passes from one region to another in this direction.
     LinkDown(usize, usize),
     /// It passes again.

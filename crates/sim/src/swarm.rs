@@ -160,8 +160,32 @@ fn faults(rng: &mut Rng, regions: usize, replicas: usize, measure: Measure) -> V
         faults.push((Time::from_millis(from), breaks));
         faults.push((Time::from_millis(until), mends));
     }
+    // By a chance of their own: what came before under a seed stays.
+    let mut stops = rng.fork(0x5354_4F50);
+    for _ in 0..stops.below(4) {
+        let from = stops.below(span) as u64;
+        // From what nothing notices to what everything does.
+        let until = from + [100, 900, 2_100, 4_000, 7_000, 12_000][stops.below(6)];
+        let (breaks, mends) = stop(&mut stops, regions, replicas);
+        faults.push((Time::from_millis(from), breaks));
+        faults.push((Time::from_millis(until), mends));
+    }
     faults.sort_by_key(|f| f.0);
     faults
+}
+
+/// What suspends, slows down or reloads.
+fn stop(rng: &mut Rng, regions: usize, replicas: usize) -> (Fault, Fault) {
+    let (replica, region, other) = (rng.below(replicas), rng.below(regions), rng.below(regions));
+    match rng.below(8) {
+        0..3 => (Fault::ReplicaStopped(replica), Fault::ReplicaContinued(replica)),
+        3..6 => (Fault::GatewaysStopped(region), Fault::GatewaysContinued(region)),
+        6 => (Fault::ControlDown, Fault::ControlUp),
+        _ => {
+            let by = Duration::from_millis(rng.below(600) as u64);
+            (Fault::LinkSlow(region, other, by), Fault::LinkSlow(region, other, Duration::ZERO))
+        }
+    }
 }
 
 fn fault(rng: &mut Rng, regions: usize, replicas: usize) -> (Fault, Fault) {

@@ -55,8 +55,7 @@ impl World {
     /// The nearest living gateway that messages reach; those of one region share its clients.
     fn nearest_gateway(&self, region: usize, session: u64) -> Option<u16> {
         let alive = |g: &usize| {
-            let gateway = &self.gateways[*g];
-            gateway.up && self.network.passes(region, gateway.region)
+            !self.is_avoided(*g) && self.network.passes(region, self.gateways[*g].region)
         };
         let near = (0..self.gateways.len())
             .filter(alive)
@@ -87,8 +86,9 @@ impl World {
             max_tokens: flight.reply_tokens,
             blocks: flight.blocks.clone(),
         };
-        let now = self.now;
-        self.replicas[at].engine.handle(now, engine::Input::Submit(submission));
+        let there = &mut self.replicas[at];
+        let now = there.clock(self.now);
+        there.engine.handle(now, engine::Input::Submit(submission));
         self.turn_at_once(replica);
         self.pump(replica);
         if let Some(gateway) = self.sender(id, attempt) {
@@ -112,10 +112,14 @@ impl World {
     }
 
     /// A replica learns that nobody waits for an answer any more. At once: a request that is tried
-    /// again must not meet itself.
+    /// again must not meet itself. One that is suspended learns it before anything else.
     pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
-        let now = self.now;
-        self.replicas[replica as usize].engine.handle(now, engine::Input::Abort(id));
+        if self.hang_up_later(id, replica) {
+            return;
+        }
+        let there = &mut self.replicas[replica as usize];
+        let now = there.clock(self.now);
+        there.engine.handle(now, engine::Input::Abort(id));
         self.pump(replica);
     }
 
@@ -127,6 +131,7 @@ impl World {
             return;
         }
         there.timer = None;
+        let now = there.clock(now);
         there.engine.handle_timeout(now);
         self.pump(replica);
     }
@@ -141,7 +146,7 @@ impl World {
             self.remember(replica);
         }
         let there = &mut self.replicas[replica as usize];
-        let due = there.engine.poll_timeout();
+        let due = there.engine.poll_timeout().map(|at| there.wall(at));
         let due = due.map(|at| self.engine_fires(at));
         let there = &mut self.replicas[replica as usize];
         if due != there.timer {
@@ -153,20 +158,26 @@ impl World {
     }
 
     fn engine_said(&mut self, replica: u32, output: engine::Output) {
+        let there = &self.replicas[replica as usize];
         match output {
-            engine::Output::Tokens { id, at, .. } => self.stream_first(replica, id, at),
+            engine::Output::Tokens { id, at, .. } => {
+                let at = there.wall(at);
+                self.stream_first(replica, id, at);
+            }
             // What an admission found cached is the engine's to say at the end: one after a
             // preemption finds the request's own blocks.
             engine::Output::Admitted { .. }
             | engine::Output::Finished { why: engine::StopReason::Abort, .. }
             | engine::Output::Preempted { .. } => {}
             engine::Output::Finished { id, at, usage, .. } => {
+                let at = there.wall(at);
                 if let Some(flight) = self.flights.get_mut(id) {
                     flight.cached = usage.cached_tokens;
                 }
                 self.stream_end(replica, id, at, Outcome::Done);
             }
             engine::Output::Refused { id, at, why } => {
+                let at = there.wall(at);
                 let outcome = match why {
                     engine::Refusal::Full { .. } => Outcome::Full,
                     _ => Outcome::ClientError,
@@ -404,7 +415,7 @@ impl World {
     pub(crate) fn send_to_peer(&mut self, id: RequestId, gateway: u16, peer: u16, attempt: u32) {
         let here = self.gateways[usize::from(gateway)].region;
         let there = self.gateways[usize::from(peer)].region;
-        if self.network.passes(here, there) && self.gateways[usize::from(peer)].up {
+        if self.network.passes(here, there) && !self.is_gone(peer) {
             let delay = self.delay(here, there, id, leg::FORWARD);
             self.queue.push(self.now + delay, Event::Arrive { id, gateway: peer, attempt });
         } else {

@@ -49,8 +49,9 @@ impl World {
     /// before it answers, and does not wait for others' arrivals of the same instant.
     pub(crate) fn turn_at_once(&mut self, replica: u32) {
         if self.twin.is_some() {
-            let now = self.now;
-            self.replicas[replica as usize].engine.handle_timeout(now);
+            let there = &mut self.replicas[replica as usize];
+            let now = there.clock(self.now);
+            there.engine.handle_timeout(now);
             self.pump(replica);
         }
     }

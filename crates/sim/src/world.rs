@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) clients: Clients,
     pub(crate) flights: Flights,
     pub(crate) faults: Vec<(Time, Fault)>,
+    /// The control plane is dead or suspended: replicas stay where they are.
+    pub(crate) uncontrolled: bool,
     pub(crate) scaling: Option<Scaling>,
     pub(crate) measure: Measure,
     pub(crate) paranoid: bool,
@@ -122,6 +124,7 @@ impl World {
             clients: Clients::default(),
             flights: Flights::default(),
             faults: scenario.faults,
+            uncontrolled: false,
             scaling: scenario.autoscaler.map(Scaling::new),
             measure: scenario.measure,
             paranoid: scenario.paranoid,
@@ -274,6 +277,7 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        let Some(event) = self.unless_stopped(event) else { return };
         match event {
             Event::Next { load } => self.next_program(load),
             Event::Client { client } => self.next_of_client(client),
@@ -297,6 +301,12 @@ impl World {
             Event::Steal { to, from, count } => self.steal(to, from, count),
             Event::Fault { at } => self.fault(self.faults[at as usize].1),
             Event::Adopt => self.adopt(),
+            Event::Impatient { id, gateway, since } => self.impatient(id, gateway, since),
+            Event::Look { gateway } => self.look(gateway),
+            Event::Gone { gateway, since } => self.gone(gateway, since),
+            Event::Broken { id, gateway, replica, attempt } => {
+                self.broken(id, gateway, replica, attempt);
+            }
             Event::Inherited { gateway, replica, holdings } => {
                 self.inherited(gateway, replica, holdings);
             }
@@ -324,7 +334,10 @@ impl World {
         }
         for at in 0..self.gateways.len() {
             let there = &self.gateways[at];
-            let left = if there.up { there.machine.active_len() } else { 0 };
+            let left = match &there.stopped {
+                None if there.up => there.machine.active_len(),
+                _ => 0,
+            };
             if left > 0 {
                 self.violated(format!("gateway {at} still brings {left} requests that ended"));
             }
