@@ -138,9 +138,12 @@ impl Books {
         let lost = reports.iter().map(|report| report.as_ref().and_then(lost).unwrap_or(1)).sum();
         self.line("clients: requests without an end", 0, lost, 0);
         self.line("clients: whole answers", 1, c.ok, u64::MAX);
+        let kinds = reports.iter().flatten().filter_map(|report| report.errors.get("http_503"));
+        let refused = kinds.sum();
         let (errors, bare) = match promise {
             Promise::NothingLost => (0, 0),
             Promise::OnlyBegun => (u64::MAX, 0),
+            Promise::BegunOrRefused => (u64::MAX, refused),
             Promise::Nothing => (u64::MAX, u64::MAX),
         };
         self.line("clients: requests that went wrong", 0, c.errors, errors);

@@ -33,6 +33,9 @@ pub(super) enum Promise {
     NothingLost,
     /// Only an answer that had begun may break off: what had no byte out goes elsewhere.
     OnlyBegun,
+    /// That, and a request may be refused with 503: it came to a gateway that was suspended, and when
+    /// that read it, it was told to end.
+    BegunOrRefused,
     /// Anything: it is shown what is lost.
     Nothing,
 }

@@ -181,7 +181,7 @@ pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "signals",
         "processes get SIGTERM and SIGHUP while they are suspended, and are suspended while they end",
-        Promise::OnlyBegun,
+        Promise::BegunOrRefused,
         Table::Lines(&[
             (0.0, "stop gateway A"),
             (0.5, "reload gateway A"),

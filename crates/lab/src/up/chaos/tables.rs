@@ -35,6 +35,7 @@ pub(super) fn row(scenario: &Scenario, played: &Played) -> [String; 10] {
     let promise = match scenario.promise {
         Promise::NothingLost => "nothing lost",
         Promise::OnlyBegun => "only begun ones",
+        Promise::BegunOrRefused => "begun ones, 503",
         Promise::Nothing => "-",
     };
     [
