@@ -11,6 +11,7 @@ mod functions;
 mod imports;
 mod links;
 mod lints;
+mod named_tests;
 mod paths;
 pub(crate) mod policies;
 mod purity;
@@ -56,6 +57,7 @@ const RULES: &[Rule] = &[
     size::RULE,
     functions::RULE,
     tests_exist::RULE,
+    named_tests::RULE,
     versions::RULE,
     links::RULE,
     dependencies::RULE,

@@ -48,17 +48,20 @@ impl Oddity {
         self.not_json.then_some(Odd::NotJson)
     }
 
-    /// The piece that holds the answer's own end. Of a stream only OpenAI's mark is looked for, which
-    /// no text can follow.
+    /// The piece that holds the answer's own end: the last brace of an object. Of a stream only
+    /// OpenAI's mark is looked for, which no text can follow.
     pub(crate) fn last_piece(&mut self, piece: &[u8]) -> Option<Odd> {
         const MARK: &[u8] = b"data: [DONE]";
-        let at = memchr::memmem::rfind(piece, MARK)?;
-        self.after_end(&piece[at + MARK.len()..])
+        let end = match self.json {
+            true => memchr::memrchr(b'}', piece)? + 1,
+            false => memchr::memmem::rfind(piece, MARK)? + MARK.len(),
+        };
+        self.after_end(&piece[end..])
     }
 
     /// A piece after it.
     pub(crate) fn after_end(&mut self, piece: &[u8]) -> Option<Odd> {
-        let more = !piece.trim_ascii().is_empty();
+        let more = !self.not_json && !piece.trim_ascii().is_empty();
         (more && !std::mem::replace(&mut self.after_end, more)).then_some(Odd::AfterEnd)
     }
 

@@ -182,12 +182,13 @@ impl Routing {
                 None => scratch.eligible.push(id),
                 Some(Ineligible::Full) => scratch.full.push(id),
                 Some(Ineligible::Pinned) => continue,
-                Some(Ineligible::Tried) => {
-                    tried += 1;
-                    continue;
-                }
                 Some(Ineligible::Forbidden) => {
                     forbidden += 1;
+                    continue;
+                }
+                // What closed it does not matter: it does not get this request again.
+                Some(_) if active.tried.contains(&id) => {
+                    tried += 1;
                     continue;
                 }
                 Some(_) => {}

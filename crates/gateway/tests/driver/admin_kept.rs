@@ -21,6 +21,6 @@ async fn the_answer_says_how_long_a_change_lasts() {
     let said = remove("/admin/replicas/r0").await;
     assert!(said.starts_with("removed; ") && said.ends_with("when the gateway restarts"), "{said}");
     assert_eq!(add(&listed).await, "`replicas` of this gateway's file lists it");
-    let said = remove("/admin/replicas/r0?drain=1").await;
+    let said = remove("/admin/replicas/r0.2?drain=1").await;
     assert!(said.starts_with("draining; "), "{said}");
 }

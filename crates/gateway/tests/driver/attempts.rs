@@ -238,7 +238,7 @@ async fn failures_lead_nowhere_else() {
         ("failures", Script::json(500, "{}"), false, &[502, 503][..]),
         ("a full engine", Script::json(503, "{}"), false, &[503]),
         ("a mistake", Script::json(422, "{}"), false, &[422]),
-        ("a redirect to us", Script::answer(307, &redirect, ""), false, &[307, 502]),
+        ("a redirect to us", Script::answer(307, &redirect, ""), false, &[502, 503]),
         ("a broken stream", broken(), true, &[200]),
     ] {
         eu.always(script);
@@ -287,6 +287,7 @@ impl Labelled {
         change: impl AsyncFnOnce(&mut Labelled),
     ) -> (Answer, (usize, usize)) {
         self.de.then(Script::sse().event("data: {}\n\n").hang());
+        self.de.load(0, 1, 0.1);
         let listen = self.region.listen;
         let mut busy = open(listen, bearing(stream_chat("busy"), KEY)).await;
         busy.read_to("data").await;
@@ -295,6 +296,7 @@ impl Labelled {
         self.region.until("it is held", |s| s.held == 1).await;
         change(self).await;
         drop(busy);
+        self.de.load(0, 0, 0.0);
         let answer = held.await.unwrap();
         (answer, (self.us.count() - before.0, self.de.count() - before.1))
     }

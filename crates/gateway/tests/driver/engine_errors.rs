@@ -173,10 +173,11 @@ async fn one_failure_a_request() {
     for replica in &replicas {
         replica.always(Script::default().send("SSH-2.0\r\n\r\n").close());
     }
-    for _ in 0..5 {
-        assert_eq!(call(region.listen, chat("hi")).await.status, 502);
+    for n in 0..4 {
+        let answer = call(region.listen, chat("hi")).await;
+        assert_eq!(answer.status, 502, "{n}: {}", answer.text());
     }
-    assert_eq!(sent(&replicas), 15, "all three were tried each time");
+    assert_eq!(sent(&replicas), 12, "all three were tried each time");
     let status = region.settled().await;
     assert!(status.replicas.iter().all(|r| r.breaker == "closed"), "{:?}", status.replicas);
 }

@@ -38,7 +38,8 @@ async fn not_begun_goes_elsewhere() {
         assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
         assert!(began.elapsed() < 3000 * MS, "{:?}", began.elapsed());
         let status = region.settled().await;
-        assert_eq!((status.replicas[0].state.as_str(), hung.hangups()), ("down", 1));
+        assert_eq!(status.replicas[0].state, "down");
+        assert!(hung.hangups() > 0, "the request's connection is closed, as those of probes are");
         assert_eq!(status.replicas[0].breaker, "closed", "the probes judge it, not this request");
         assert_eq!((status.requests.done, status.requests.failed), (1, 0));
     }

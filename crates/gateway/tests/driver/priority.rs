@@ -106,6 +106,8 @@ async fn a_low_class_can_starve() {
     let _next = hold(&region, HIGH, None, 2).await;
     replica.then(crate::common::Script::silence());
     drop(busy);
+    region.until("the high one has the slot", |s| s.held == 1).await;
+    replica.load(0, 1, 0.1);
     let answer = low.await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
     assert!(!answer.header("retry-after").is_empty());

@@ -236,7 +236,7 @@ mod tests {
         Marks::strip(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        assert_eq!(left, ["traceparent", "x-meridian-dry-run"]);
+        assert_eq!(left, ["traceparent", "x-meridian-dry-run", "x-meridian-priority"]);
     }
 
     // No forward, one of another version, one that was sent on before, and nonsense are told apart.

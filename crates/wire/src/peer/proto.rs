@@ -164,7 +164,7 @@ pub struct Places {
     pub places: ::prost::alloc::vec::Vec<Place>,
 }
 /// A region with the labels of replicas there, which go before the region's.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Place {
     #[prost(string, tag = "1")]
     pub region: ::prost::alloc::string::String,
