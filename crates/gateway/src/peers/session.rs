@@ -57,6 +57,8 @@ enum Broken {
     Status(#[from] Status),
     #[error("{0}")]
     Silent(&'static str),
+    #[error("its certificate is revoked")]
+    Revoked,
 }
 
 /// Keeps the stream up, for ever.
@@ -120,7 +122,7 @@ impl<'a> Session<'a> {
     async fn stream(&mut self) -> Result<std::convert::Infallible, Broken> {
         let (asks, queue) = mpsc::channel(4);
         let opening = timeout(PATIENCE, self.open(&asks, queue)).await;
-        let (mut tells, _connection, agreed) =
+        let (mut tells, mut connection, agreed) =
             opening.map_err(|_| Broken::Silent("it does not answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         let beat = self.peers.config.beat.0;
@@ -151,6 +153,7 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 () = &mut silent => return Err(Broken::Silent("it is silent")),
+                () = &mut connection.revoked => return Err(Broken::Revoked),
             };
             // A queue that is full holds heartbeats already: the peer is slow, or gone.
             let _ = asks.try_send(ask);
@@ -199,13 +202,10 @@ impl<'a> Session<'a> {
             .handshake(TokioIo::new(stream))
             .await?;
         let task = tokio::spawn(async move {
-            tokio::select! {
-                // Its error is that of the stream, which tells it.
-                _ = connection => {}
-                () = revoked => {}
-            }
+            // Its error is that of the stream, which tells it.
+            let _ = connection.await;
         });
-        Ok((Channel(sender), Connection(task)))
+        Ok((Channel(sender), Connection { task, revoked: Box::pin(revoked) }))
     }
 
     fn told(&mut self, tell: Tell) -> Result<(), Broken> {
@@ -264,12 +264,17 @@ fn assumed(agreed: &Agreement, region: &str) -> Vec<Arc<Place>> {
     }
 }
 
-/// A connection's task, which ends with its stream.
-struct Connection(tokio::task::JoinHandle<()>);
+/// A connection.
+struct Connection {
+    /// Ends with its stream.
+    task: tokio::task::JoinHandle<()>,
+    /// Completes when the peer's certificate is revoked.
+    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
