@@ -232,12 +232,12 @@ async fn a_revoked_operator_is_cut_off() {
         assert!(ask(at, files, get, Value::Null).await.is_some());
     }
     // The answer of a watch has no end, so it comes whole once its connection is closed.
-    let watch = async |files: Files| {
+    let watch = |files: Files| {
         tokio::spawn(
             async move { ask(at, &files, ("GET", "/admin/watch?from=1"), Value::Null).await },
         )
     };
-    let (of_alice, of_bob) = (watch(alice.clone()).await, watch(bob.clone()).await);
+    let (of_alice, of_bob) = (watch(alice.clone()), watch(bob.clone()));
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert!(!of_alice.is_finished() && !of_bob.is_finished());
     fleet.revoke(&["alice"]);

@@ -131,7 +131,7 @@ async fn an_unread_body_reaches_no_engine() {
     let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let marked = format!("\u{FEFF}{text}").into_bytes();
     let nan = text.replace("true", "NaN").into_bytes();
-    let cut = text[..text.len() - 1].as_bytes().to_vec();
+    let cut = text.as_bytes()[..text.len() - 1].to_vec();
     for kind in ["application/json", "text/plain", "multipart/form-data; boundary=x", ""] {
         for body in [&wide, &marked, &nan, &cut] {
             let request = Request::post("/generate").header("host", "gateway");

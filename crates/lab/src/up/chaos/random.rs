@@ -37,7 +37,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
     println!("\n== {RANDOM}: a fault every few seconds, every answer compared\n   again: {again}");
     let (mut halves, mut wrong) = (Vec::new(), Vec::new());
     // Which comes first is the seed's: a short run that is cut short has either.
-    let first = options.seed % 2 == 0;
+    let first = options.seed.is_multiple_of(2);
     for resume in [first, !first] {
         println!("   -- streams that break {}", if resume { "go on" } else { "end" });
         let mut faults = Vec::new();

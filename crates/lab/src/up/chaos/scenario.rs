@@ -150,7 +150,7 @@ fn deed(line: &str, regions: &[&str; 3]) -> Option<Deed> {
         _ => return None,
     };
     let name = words.next().map_or_else(|| "control".to_owned(), |name| named(name, regions));
-    words.next().is_none().then(|| match act {
+    words.next().is_none().then_some(match act {
         Some(act) => Deed::Order(Order { act, what, name }),
         None => Deed::Left { what, name },
     })
