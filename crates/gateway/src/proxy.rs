@@ -238,7 +238,7 @@ fn hops(origin: &Origin) -> u8 {
     }
 }
 
-/// Of whom a request is.
+/// The sender of a request.
 struct Caller {
     /// The tenant's name.
     tenant: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! The admin port's connections: over TLS where certificates are named, and from whom they are.
+//! The admin port's connections: over TLS where certificates are named, and who sends them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

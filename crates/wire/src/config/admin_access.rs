@@ -1,7 +1,7 @@
 //! Access to a gateway's admin port.
 //!
 //! On a loopback address the port is open to every process of the machine, and to no web page. On any
-//! other address whoever reaches it could take the gateway over, so a token or certificates of the
+//! other address anyone who reaches it could take the gateway over, so a token or certificates of the
 //! fleet are needed there.
 
 use std::path::PathBuf;
