@@ -57,7 +57,7 @@ impl Fleet {
         self.dir.join("ca.crt")
     }
 
-    /// Somebody's certificate of this fleet, under a name of files.
+    /// Issues a certificate of this fleet, in files of the given name.
     pub(crate) fn issue(&self, party: &Party, name: &str) -> Files {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = party.dns_name().into_iter().collect();
@@ -80,7 +80,7 @@ impl Fleet {
         Files { section: "test", ca: Some(self.ca()), crl: None, certificate, key }
     }
 
-    /// The configuration of a region's gateway, which follows nobody yet.
+    /// The configuration of a region's gateway that follows no peer yet.
     pub(crate) fn gateway(&self, region: &str, port: u16, replicas: &[&Replica]) -> Config {
         let files = self.issue(&Party::Gateway(self.identity(region)), region);
         let mut config = config(replicas);
