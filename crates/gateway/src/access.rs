@@ -16,10 +16,10 @@ use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
 use crate::admin::Door;
-use crate::rate::Kept;
-use crate::residency::Rules;
+use crate::inputs::rate::Kept;
+use crate::inputs::residency::Rules;
+use crate::inputs::tenants::Tenants;
 use crate::shared::Shared;
-use crate::tenants::Tenants;
 
 /// A configuration, the file that it was read from, and what asks for a reload.
 #[derive(Clone, Debug)]

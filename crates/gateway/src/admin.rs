@@ -20,11 +20,11 @@ pub(crate) use self::door::Door;
 pub(crate) use self::sessions::Sessions;
 pub(crate) use self::tls::{AdminTls, Caller, files};
 use crate::access::Written;
-use crate::body::Body;
 use crate::discover;
 use crate::fleet::Member;
-use crate::front;
-use crate::refuse::{Refusal, json};
+use crate::http::body::Body;
+use crate::http::health;
+use crate::http::refusal::{Refusal, json};
 use crate::shared::Shared;
 
 /// Largest admin request, bytes.
@@ -56,7 +56,7 @@ async fn answered(
     // What probes ask tells nothing and changes nothing, whatever name they know this port by.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => return Ok(front::ready(shared)),
+        (&Method::GET, "/ready") => return Ok(health::ready(shared)),
         _ => {}
     }
     let access = shared.access.now();

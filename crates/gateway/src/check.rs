@@ -15,7 +15,7 @@ use meridian_wire::peer::Party;
 use crate::admin::{self, AdminTls};
 use crate::certificates::{self, ClientTls};
 use crate::error::Error;
-use crate::limits::check_descriptors;
+use crate::http::limits::check_descriptors;
 use crate::peers::{self, Peers};
 use crate::registry::{self, Following};
 use crate::sources;

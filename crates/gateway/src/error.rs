@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meridian_routing::Outcome;
 
-use crate::engine_error::EngineError;
+use crate::request::engine_error::EngineError;
 
 /// What keeps a gateway from starting or serving.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,9 @@ use meridian_routing::residency::Residence;
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
-use crate::body::Body;
+use crate::http::body::Body;
+use crate::http::refusal::json;
 use crate::lock::Mutex;
-use crate::refuse::json;
 use crate::shared::Shared;
 
 /// Ids that clients gave themselves, so that they can ask by them: hashes only, the newest.

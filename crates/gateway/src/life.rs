@@ -2,7 +2,7 @@
 //!
 //! The routing machine decides that a replica is down, and the driver notes it here. A request
 //! without an answer then goes elsewhere at once, and an answer that has begun is broken off after a
-//! grace ([`crate::silence`]). In the other direction answers leave a mark as they flow: an engine
+//! grace ([`crate::request::silence`]). In the other direction answers leave a mark as they flow: an engine
 //! that answers requests is alive, however slow its status page is.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -19,8 +19,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::error::Source;
-use crate::odd::Odd;
-use crate::refuse::Refusal;
+use crate::http::refusal::Refusal;
+use crate::request::odd::Odd;
 use crate::shared::Shared;
 
 type Float = Gauge<f64, std::sync::atomic::AtomicU64>;

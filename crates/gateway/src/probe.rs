@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::discover::announce;
 use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
-use crate::headers;
+use crate::http::headers;
 use crate::shared::Shared;
 use crate::upstream::{Page, late};
 

@@ -36,10 +36,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::body::Parts;
 use crate::error::{AttemptError, Source};
+use crate::http::body::Parts;
+use crate::inputs::tenants::API_KEY;
 use crate::lock::Mutex;
-use crate::tenants::API_KEY;
 use crate::wire::{Look, Wire};
 use errors::{describe, no_head};
 pub(crate) use errors::{is_cut, late};

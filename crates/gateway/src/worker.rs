@@ -21,9 +21,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::certificates::ClientTls;
 use crate::error::Error;
 use crate::fleet::Member;
-use crate::front;
-use crate::front::connection::{Serving, converse};
-use crate::limits::{Bound, Permit};
+use crate::http::connection::{Serving, converse};
+use crate::http::limits::{Bound, Permit};
+use crate::http::malformed::most_fields;
 use crate::shared::Shared;
 use crate::upstream::Upstream;
 
@@ -128,7 +128,7 @@ fn builder(shared: &Shared) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(shared.config.timeouts.client.0)
         .max_buf_size(headers)
-        .max_headers(front::most_fields(&shared.config));
+        .max_headers(most_fields(&shared.config));
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -11,8 +11,8 @@ use subtle::ConstantTimeEq;
 
 use super::sessions::{Session, Sessions};
 use super::tls::Caller;
-use crate::refuse::Refusal;
-use crate::tenants::hashed;
+use crate::http::refusal::Refusal;
+use crate::inputs::tenants::hashed;
 
 /// The header that a browser's changes bring.
 const CSRF: &str = "x-meridian-csrf";

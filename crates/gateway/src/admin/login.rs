@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::door::{Door, Who, cookies, wrong_token};
 use super::sessions::{LASTS, Sessions};
 use super::tls::Caller;
-use crate::body::Body;
-use crate::refuse::{Refusal, json};
+use crate::http::body::Body;
+use crate::http::refusal::{Refusal, json};
 
 /// Largest log-in, bytes.
 const MOST_BODY: usize = 4096;

@@ -13,7 +13,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use crate::tenants::hashed;
+use crate::inputs::tenants::hashed;
 
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(12 * 3600);

@@ -17,7 +17,7 @@ use tonic::server::StreamingService;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{PATIENCE, Peers};
-use crate::limits::Permit;
+use crate::http::limits::Permit;
 use crate::shared::Shared;
 
 /// Messages on their way to a follower; beyond them it waits.

@@ -10,8 +10,8 @@ use meridian_routing::residency::Residence;
 use meridian_wire::peer::Marks;
 
 use super::Link;
-use crate::body::Parts;
 use crate::error::AttemptError;
+use crate::http::body::Parts;
 
 /// On a gateway's own refusals, whose bodies are for clients: the code.
 pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");

@@ -21,9 +21,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::Peers;
 use super::forward::REFUSED;
 use super::traffic::{Leg, LegEnd};
-use crate::body::{Body, CutShort};
-use crate::proxy::{self, Origin};
-use crate::refuse::Refusal;
+use crate::http::body::{Body, CutShort};
+use crate::http::refusal::Refusal;
+use crate::request::admit::{self, Origin};
 use crate::worker::Worker;
 
 /// What is said of an answer beside it.
@@ -52,7 +52,7 @@ pub(super) async fn take(
         Ok(marks) => {
             let marks = Box::new(marks);
             let origin = Origin::Peer { marks, report: report.clone(), from: from.clone() };
-            proxy::answer(worker, request, origin).await
+            admit::answer(worker, request, origin).await
         }
         Err(error) => {
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, "not_a_forward", error.to_string());

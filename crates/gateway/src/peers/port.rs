@@ -24,7 +24,7 @@ use tonic::body::Body;
 use super::codec::Messages;
 use super::follow::Follow;
 use super::{PATIENCE, Peers, inbound, refused};
-use crate::limits::{Bound, Permit};
+use crate::http::limits::{Bound, Permit};
 use crate::shared::Shared;
 use crate::worker::Worker;
 

@@ -19,8 +19,8 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::PATIENCE;
+use crate::http::refusal::Refusal;
 use crate::lock::Mutex;
-use crate::refuse::Refusal;
 
 /// Between two lines in the log about one gateway, and about all strangers together.
 const PAUSE: Duration = Duration::from_secs(60);

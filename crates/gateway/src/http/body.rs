@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use meridian_wire::openai::Pieces;
 
-use crate::relay::Relay;
-use crate::silence::Silence;
+use crate::request::relay::Relay;
+use crate::request::silence::Silence;
 use crate::upstream::Flow;
 
 /// What goes to a client.

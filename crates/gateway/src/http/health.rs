@@ -7,8 +7,8 @@ use meridian_routing::State;
 use meridian_wire::openai::Endpoint;
 
 use crate::admin::text;
-use crate::body::Body;
-use crate::refuse::Refusal;
+use crate::http::body::Body;
+use crate::http::refusal::Refusal;
 use crate::shared::Shared;
 
 /// The answer where `path` is one of the two.

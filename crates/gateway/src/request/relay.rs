@@ -3,7 +3,7 @@
 //! Bytes go out as they come. On the side the relay notices the first token, the end, the usage
 //! and (where the policy learns from it) the reply, and tells the machine. It ends in exactly one
 //! of three ways: whole, cut short by the replica, or dropped by the client. Where a stream that is
-//! cut short may be gone on with, [`crate::resume`] looks for somebody who does.
+//! cut short may be gone on with, [`crate::request::resume`] looks for somebody who does.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{self, Answer, Endpoint, Summary, error_event};
 use meridian_wire::peer::usage_of;
 
-use crate::attempt::Begun;
-use crate::body::CutShort;
 use crate::driver::{Ticket, Told};
 use crate::fleet::Member;
-use crate::limits::Permit;
-use crate::odd::{Odd, Oddity};
+use crate::http::body::CutShort;
+use crate::http::limits::Permit;
+use crate::inputs::pins::{Home, ResponseKey};
+use crate::inputs::rate::Charge;
 use crate::peers::{Leg, LegEnd, Report};
-use crate::pins::{Home, ResponseKey};
-use crate::rate::Charge;
-use crate::resume::{Going, Gone, Resume, go_on};
-use crate::route::{Job, Sending, source, undoes};
-use crate::silence::Silence;
+use crate::request::attempt::Begun;
+use crate::request::lifecycle::{Job, Sending, source, undoes};
+use crate::request::odd::{Odd, Oddity};
+use crate::request::resume::{Going, Gone, Resume, go_on};
+use crate::request::silence::Silence;
 use crate::upstream::Flow;
 use crate::worker::Worker;
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::framing::{Answer, Framing, Turn};
 use super::malformed::{End, last_words};
+use super::service;
 use crate::worker::Worker;
 
 /// How a connection is served.
@@ -39,7 +40,7 @@ where
         service_turn.begin();
         let (worker, turn) = (of_service.clone(), service_turn.clone());
         async move {
-            let response = super::answer(worker, request, client).await;
+            let response = service::answer(worker, request, client).await;
             Ok::<Response<Answer>, std::convert::Infallible>(
                 response.map(|body| Answer { body, turn }),
             )

@@ -1,7 +1,7 @@
 //! Going on elsewhere with a stream that broke after its first byte, where `resume` is set.
 //!
 //! The machine is told that the attempt failed and how long the prompt is now; what it decides is
-//! followed as before the first byte ([`crate::route`]), with a request that begins where the answer
+//! followed as before the first byte ([`crate::request::lifecycle`]), with a request that begins where the answer
 //! broke. The relay waits for it, and the client sees a stream that pauses.
 
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use meridian_routing::Outcome;
 use meridian_wire::admin::EngineName;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
-use crate::attempt::Begun;
 use crate::driver::{Ticket, Verdict};
-use crate::headers;
-use crate::route::{Ended, Job, Sending, begin, check_kept};
+use crate::http::headers;
+use crate::request::attempt::Begun;
+use crate::request::lifecycle::{Ended, Job, Sending, begin, check_kept};
 use crate::shared::Shared;
 use crate::worker::Worker;
 

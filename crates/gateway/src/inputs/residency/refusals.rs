@@ -8,7 +8,7 @@ use meridian_routing::residency::{Residence, Rule};
 use meridian_routing::{Closed, RejectWhy};
 use meridian_wire::peer::shown;
 
-use crate::refuse::Refusal;
+use crate::http::refusal::Refusal;
 
 /// The rules permit no place that the configuration or the registry knows: final.
 pub(crate) fn not_permitted(residence: &Residence) -> Refusal {

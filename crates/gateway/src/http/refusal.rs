@@ -11,9 +11,9 @@ use meridian_routing::{Closed, RejectWhy};
 use meridian_wire::admin::{BadQuery, Barred};
 use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
-use crate::body::Body;
+use crate::http::body::Body;
+use crate::inputs::rate::Limited;
 use crate::peers::REFUSED;
-use crate::rate::Limited;
 
 /// The code for a request under which two engines ended: a peer that gets it does not try on.
 pub(crate) const ENGINE_DIED: &str = "engine_died";

@@ -9,8 +9,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use meridian_wire::config;
 
-use crate::body::Body;
-use crate::refuse::Refusal;
+use crate::http::body::Body;
+use crate::http::refusal::Refusal;
 
 /// Methods that some path takes.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");

@@ -7,9 +7,9 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use meridian_wire::config::EngineFields;
 use meridian_wire::openai::Splices;
 
-use crate::headers::REQUEST_ID;
+use crate::http::headers::REQUEST_ID;
+use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
-use crate::refuse::Refusal;
 
 /// llm-d's, vLLM's (SGLang reads its rank too) and Dynamo's: which engine prefills, encodes or has
 /// the KV, and which rank or worker serves.

@@ -1,6 +1,6 @@
 //! The life of a request: hops 1 to 3.
 //!
-//! Read the body whole, fingerprint it, ask the machine. [`crate::route`] follows what it decides.
+//! Read the body whole, fingerprint it, ask the machine. [`crate::request::lifecycle`] follows what it decides.
 //! A request that a peer sent on comes the same way; what its client is called and how long it may
 //! take is said by the peer then, and not by the client's own headers.
 
@@ -16,21 +16,21 @@ use meridian_wire::openai::{self, Endpoint, RequestInfo};
 use meridian_wire::peer::{Identity, Marks};
 
 use crate::access::Access;
-use crate::body::Body;
-use crate::collect::{Collected, collect};
-use crate::engine_fields;
-use crate::front;
-use crate::headers;
+use crate::http::body::Body;
+use crate::http::collect::{Collected, collect};
+use crate::http::head;
+use crate::http::headers;
+use crate::http::refusal::{Refusal, json};
+use crate::inputs::engine_fields;
+use crate::inputs::pins::{Home, ResponseKey};
+use crate::inputs::priority;
+use crate::inputs::rate::Rates;
+use crate::inputs::residency::{Reach, reach};
+use crate::inputs::tenants;
 use crate::peers::Report;
-use crate::pins::{Home, ResponseKey};
-use crate::priority;
-use crate::rate::Rates;
-use crate::refuse::{Refusal, json};
-use crate::residency::{Reach, reach};
-use crate::resume::continue_chats;
-use crate::route::{Job, route, with_id};
+use crate::request::lifecycle::{Job, route, with_id};
+use crate::request::resume::continue_chats;
 use crate::shared::Shared;
-use crate::tenants;
 use crate::worker::Worker;
 
 /// Who sent a request.
@@ -70,7 +70,7 @@ async fn serve(
     origin: Origin,
 ) -> Result<Response<Body>, Refusal> {
     if matches!(origin, Origin::Client(_)) {
-        front::check(&request)?;
+        head::check(&request)?;
     }
     let access = shared.access.now();
     let caller = identify(shared, &access, &mut request, endpoint, &origin)?;

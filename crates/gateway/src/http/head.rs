@@ -3,7 +3,7 @@
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode, Version};
 
-use crate::refuse::Refusal;
+use crate::http::refusal::Refusal;
 
 /// Refuses a client's request by its head.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {

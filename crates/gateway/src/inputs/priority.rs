@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 use meridian_routing::Priority;
 
-use crate::refuse::Refusal;
+use crate::http::refusal::Refusal;
 
 /// Between gateways the same name carries the class in force.
 const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");

@@ -21,7 +21,7 @@ use meridian_wire::config::{self, ConfigError};
 use meridian_wire::registry::Snapshot;
 
 use crate::driver::Driver;
-use crate::pins::Home;
+use crate::inputs::pins::Home;
 use crate::shared::Shared;
 
 pub(crate) use counts::{Counts, Kept};

@@ -9,8 +9,8 @@ use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::limits::Permit;
-use crate::refuse::Refusal;
+use crate::http::limits::Permit;
+use crate::http::refusal::Refusal;
 use crate::shared::Shared;
 
 /// A body and the permits for its bytes.

@@ -18,8 +18,8 @@ use meridian_wire::config::{self, TenantLimits};
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
-use crate::body::Body;
-use crate::refuse::Refusal;
+use crate::http::body::Body;
+use crate::http::refusal::Refusal;
 
 /// Tokens of a reply that nothing bounds, until replies teach better.
 const REPLY: f32 = 256.0;

@@ -20,7 +20,7 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-use crate::body::{Body, CutShort};
+use crate::http::body::{Body, CutShort};
 
 /// Whether a request is being served on a connection.
 #[derive(Debug, Default)]

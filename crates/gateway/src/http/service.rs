@@ -1,15 +1,5 @@
-//! The clients' port: serving a connection, refusing malformed requests, health checks, and CORS.
-//!
-//! [`connection`] serves one connection through [`framing`]; where the HTTP library cannot parse a
-//! request, [`malformed`] writes the answer in its stead. Requests that it can parse go through
-//! [`answer`].
-
-pub(crate) mod connection;
-mod cors;
-mod framing;
-mod head;
-mod health;
-mod malformed;
+//! Answers one request of a client: preflights, health checks and readiness by the gateway itself, all
+//! others through [`crate::request`].
 
 use std::sync::Arc;
 
@@ -18,17 +8,17 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::body::Body;
-use crate::proxy::{self, Origin};
+use super::{cors, health};
+use crate::http::body::Body;
+use crate::request::admit::{self, Origin};
 use crate::worker::Worker;
 
-pub(crate) use cors::Cors;
-pub(crate) use head::check;
-pub(crate) use health::ready;
-pub(crate) use malformed::most_fields;
-
 /// Answers one request of a client, whose address hashes to `client`.
-async fn answer(worker: Arc<Worker>, request: Request<Incoming>, client: u64) -> Response<Body> {
+pub(super) async fn answer(
+    worker: Arc<Worker>,
+    request: Request<Incoming>,
+    client: u64,
+) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let origin = request.headers().get(header::ORIGIN).cloned();
     let page = origin.map(|origin| (worker.clone(), origin));
@@ -36,7 +26,7 @@ async fn answer(worker: Arc<Worker>, request: Request<Incoming>, client: u64) ->
     let is_own = own.is_some();
     let mut response = match own {
         Some(response) => response,
-        None => proxy::answer(worker, request, Origin::Client(client)).await,
+        None => admit::answer(worker, request, Origin::Client(client)).await,
     };
     if let Some((worker, origin)) = page {
         if !is_own {

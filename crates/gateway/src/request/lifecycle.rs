@@ -2,7 +2,7 @@
 //!
 //! Until the answer's first byte is here nothing has gone to the client, so a failed attempt may be
 //! repeated, at another replica or another peer, as the machine decides. From then on
-//! [`crate::relay`] carries the answer and its end.
+//! [`crate::request::relay`] carries the answer and its end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,22 +14,22 @@ use meridian_routing::residency::Residence;
 use meridian_routing::{self as routing, Outcome, Priority, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
-use crate::attempt::{Begun, Target, attempt, served};
-use crate::body::{Body, Pass};
 use crate::driver::{Decision, Ticket, Told, Verdict};
-use crate::engine_error::EngineError;
 use crate::error::{AttemptError, Source as Fault};
-use crate::headers;
-use crate::limits::Permit;
-use crate::odd::Odd;
+use crate::http::body::{Body, Pass};
+use crate::http::headers;
+use crate::http::limits::Permit;
+use crate::http::refusal::Refusal;
+use crate::inputs::pins::Home;
+use crate::inputs::rate::Charge;
+use crate::inputs::residency::{self, Kept, Known};
 use crate::peers::{Leg, LegEnd, Report};
-use crate::pins::Home;
-use crate::rate::Charge;
-use crate::refuse::Refusal;
-use crate::relay::{Away, Follow, Relay, Source};
-use crate::residency::{self, Kept, Known};
+use crate::request::attempt::{Begun, Target, attempt, served};
+use crate::request::engine_error::EngineError;
+use crate::request::odd::Odd;
+use crate::request::relay::{Away, Follow, Relay, Source};
+use crate::request::silence::Silence;
 use crate::shared::Shared;
-use crate::silence::Silence;
 use crate::worker::Worker;
 
 /// Everything about a request that outlives its head.

@@ -10,15 +10,15 @@ use meridian_base::ReplicaId;
 use meridian_routing::RejectWhy;
 use meridian_wire::openai::Purpose;
 
-use crate::body::Parts;
-use crate::engine_error::{EngineError, Meaning, meaning};
 use crate::error::{AttemptError, Source};
 use crate::fleet::Member;
-use crate::headers;
+use crate::http::body::Parts;
+use crate::http::headers;
+use crate::http::refusal::ENGINE_DIED;
 use crate::name::ReplicaName;
 use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
-use crate::refuse::ENGINE_DIED;
-use crate::route::{Job, asks_peers};
+use crate::request::engine_error::{EngineError, Meaning, meaning};
+use crate::request::lifecycle::{Job, asks_peers};
 use crate::upstream::{Answered, Flow, is_cut};
 use crate::worker::Worker;
 

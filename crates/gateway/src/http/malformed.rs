@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::framing::Left;
-use crate::body::Body;
-use crate::refuse::Refusal;
+use crate::http::body::Body;
+use crate::http::refusal::Refusal;
 use crate::shared::Shared;
 
 /// How a connection ended for hyper.

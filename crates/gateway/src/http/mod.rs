@@ -1,0 +1,18 @@
+//! HTTP as clients speak it: connections, heads, bodies, limits, CORS, health checks and refusals.
+//!
+//! [`connection`] serves one connection through [`framing`]; where the HTTP library cannot parse a
+//! request, [`malformed`] writes the answer in its stead. [`service`] answers the requests that it can
+//! parse.
+
+pub(crate) mod body;
+pub(crate) mod collect;
+pub(crate) mod connection;
+pub(crate) mod cors;
+mod framing;
+pub(crate) mod head;
+pub(crate) mod headers;
+pub(crate) mod health;
+pub(crate) mod limits;
+pub(crate) mod malformed;
+pub(crate) mod refusal;
+mod service;
