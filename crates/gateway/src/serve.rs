@@ -21,12 +21,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{AccessNow, Given};
+use crate::admin::explain::Explained;
 use crate::admin::{Caller, Sessions};
 use crate::check::{self, Parts};
-use crate::driver::Driver;
 use crate::error::Error;
-use crate::explain::Explained;
-use crate::fleet::Fleet;
 use crate::http::body::Body;
 use crate::http::cors::Cors;
 use crate::http::limits::{Bound, check_descriptors};
@@ -34,12 +32,15 @@ use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::pins::Pins;
 use crate::inputs::residency::Residency;
 use crate::inputs::salts::Salts;
+use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
+use crate::replicas::fleet::Fleet;
+use crate::replicas::upstream::Upstream;
+use crate::replicas::{discovery, probes};
 use crate::shared::{Ids, Ratios, Shared};
 use crate::sources::Source;
-use crate::upstream::Upstream;
 use crate::worker::Workers;
-use crate::{admin, discover, lock, opening, peers, probe, registry, reload, sources};
+use crate::{admin, lock, opening, peers, registry, reload, sources};
 
 /// Where a gateway listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub async fn serve(
     let _over = shared.over.clone().drop_guard();
     for spec in shared.config.replicas.clone() {
         // The configuration was checked: no twin, no bad URL.
-        if let Err(error) = discover::join(&shared, spec) {
+        if let Err(error) = discovery::join(&shared, spec) {
             tracing::error!(error = %error, "replica left out");
         }
     }
@@ -101,7 +102,7 @@ pub async fn serve(
     let driver = shared.driver.clone();
     let mut background = JoinSet::new();
     background.spawn(async move { driver.keep_time().await });
-    background.spawn(probe::run(shared.clone(), wished));
+    background.spawn(probes::run(shared.clone(), wished));
     background.spawn(reload::keep(shared.clone(), reload));
     background.spawn(serve_admin(shared.clone(), admin_listener));
     if let Some(listener) = peer_listener {

@@ -9,22 +9,22 @@ use meridian_wire::config::{Gateway as Config, Isolation};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessNow;
+use crate::admin::explain::Explained;
 use crate::admin::{AdminTls, Sessions};
 use crate::certificates::ClientTls;
-use crate::driver::Driver;
-use crate::explain::Explained;
-use crate::fleet::{Fleet, Member};
 use crate::http::cors::Cors;
 use crate::http::limits::Bound;
 use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::pins::Pins;
 use crate::inputs::residency::Residency;
 use crate::inputs::salts::Salts;
+use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::registry::Following;
+use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::upstream::Upstream;
 use crate::sources::Source;
-use crate::upstream::Upstream;
 
 pub(crate) struct Shared {
     pub(crate) config: Config,

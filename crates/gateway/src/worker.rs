@@ -20,12 +20,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::certificates::ClientTls;
 use crate::error::Error;
-use crate::fleet::Member;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::http::malformed::most_fields;
+use crate::replicas::fleet::Member;
+use crate::replicas::upstream::Upstream;
 use crate::shared::Shared;
-use crate::upstream::Upstream;
 
 /// After this long without a byte either way, a client's kernel is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(60);

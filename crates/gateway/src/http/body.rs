@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use meridian_wire::openai::Pieces;
 
+use crate::replicas::upstream::Flow;
 use crate::request::relay::Relay;
 use crate::request::silence::Silence;
-use crate::upstream::Flow;
 
 /// What goes to a client.
 pub(crate) enum Body {

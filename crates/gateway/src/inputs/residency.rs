@@ -20,8 +20,8 @@ use meridian_routing::residency::{Residence, Rule, Subject};
 use meridian_wire::config::{self, ConfigError};
 use meridian_wire::registry::Snapshot;
 
-use crate::driver::Driver;
 use crate::inputs::pins::Home;
+use crate::machine::driver::Driver;
 use crate::shared::Shared;
 
 pub(crate) use counts::{Counts, Kept};

@@ -7,7 +7,7 @@ use meridian_routing::{Config, Request, Routing, policy};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::driver::Driver;
+use crate::machine::driver::Driver;
 
 /// Says to a test that it is the child, and what it has to do.
 const CHILD: &str = "MERIDIAN_TEST_PANIC";

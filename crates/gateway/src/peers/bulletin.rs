@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Peers;
-use crate::driver::Driver;
+use crate::machine::driver::Driver;
 use crate::shared::Shared;
 
 #[derive(Debug)]

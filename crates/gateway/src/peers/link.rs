@@ -24,8 +24,8 @@ use super::line::Line;
 use super::models::Models;
 use super::traffic::Tally;
 use super::{Peers, Tls, TlsError};
-use crate::driver::Driver;
 use crate::lock::{Mutex, MutexGuard};
+use crate::machine::driver::Driver;
 use crate::shared::Shared;
 
 /// One peer that is followed.

@@ -42,7 +42,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::driver::Driver;
+use crate::machine::driver::Driver;
 use crate::shared::Shared;
 
 pub(crate) use bulletin::Bulletin;

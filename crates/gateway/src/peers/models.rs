@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use crate::discover::listed;
+use crate::replicas::discovery::listed;
 use bytes::Bytes;
 use meridian_base::{ModelId, PeerId};
 
-use crate::fleet::Fleet;
+use crate::replicas::fleet::Fleet;
 
 #[derive(Debug, Default)]
 pub(crate) struct Models(RwLock<Inner>);

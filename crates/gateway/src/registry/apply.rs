@@ -18,8 +18,8 @@ use tokio::time::sleep;
 
 use super::wanted::{Away, Want, Wants, wants};
 use super::{Following, State};
-use crate::discover;
-use crate::fleet::Member;
+use crate::replicas::discovery;
+use crate::replicas::fleet::Member;
 use crate::shared::Shared;
 
 /// Between two looks at replicas that are to leave.
@@ -144,7 +144,7 @@ fn tell(state: &mut State, wants: Wants) {
 fn let_go(shared: &Arc<Shared>, mut ours: Ours, how: Away) -> Option<Ours> {
     let id = ours.member.id;
     if how == Away::Removed {
-        discover::leave(shared, &ours.member);
+        discovery::leave(shared, &ours.member);
         tracing::info!(replica = %id, name = ours.name, "replica removed");
         return None;
     }
@@ -153,10 +153,10 @@ fn let_go(shared: &Arc<Shared>, mut ours: Ours, how: Away) -> Option<Ours> {
         tracing::info!(replica = %id, name = ours.name, "replica drains: others serve it");
     }
     ours.standing = Standing::Leaves;
-    if discover::is_busy(shared, &ours.member) {
+    if discovery::is_busy(shared, &ours.member) {
         return Some(ours);
     }
-    discover::leave(shared, &ours.member);
+    discovery::leave(shared, &ours.member);
     tracing::info!(replica = %id, name = ours.name, "replica drained and left to others");
     None
 }
@@ -176,9 +176,9 @@ fn take(
         Some(member) if fits(&member) => (member, standing),
         there => {
             if let Some(member) = there {
-                discover::leave(shared, &member);
+                discovery::leave(shared, &member);
             }
-            let joined = discover::join_from(shared, want.spec, want.rtt);
+            let joined = discovery::join_from(shared, want.spec, want.rtt);
             let member = joined.map_err(|error| format!("replica {}: {error}", want.name))?;
             let adopted = want.adopted.as_deref();
             tracing::info!(replica = %member.name, name = want.name, adopted, "replica taken in");

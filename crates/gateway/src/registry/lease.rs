@@ -114,7 +114,7 @@ fn report(shared: &Shared, following: &Following, lease: String) -> Renew {
     }
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
-    let load = |(name, member, adopted): (String, Arc<crate::fleet::Member>, bool)| {
+    let load = |(name, member, adopted): (String, Arc<crate::replicas::fleet::Member>, bool)| {
         let status = inner.routing.replicas().status(member.id, now)?;
         let state = admin::state(status.state, !member.found().models.is_empty());
         let utilisation = status.row.utilisation;

@@ -157,7 +157,7 @@ async fn generate(
             return Err(Refusal::no_dry_run());
         }
         request.dry_run = true;
-        return Ok(crate::explain::dry_run(shared, request));
+        return Ok(crate::admin::explain::dry_run(shared, request));
     }
     let charge = rates.map(|rates| rates.admit(request.prompt_tokens, reply(endpoint, &info)));
     let charge = charge.transpose()?;

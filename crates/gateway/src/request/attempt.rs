@@ -11,15 +11,15 @@ use meridian_routing::RejectWhy;
 use meridian_wire::openai::Purpose;
 
 use crate::error::{AttemptError, Source};
-use crate::fleet::Member;
 use crate::http::body::Parts;
 use crate::http::headers;
 use crate::http::refusal::ENGINE_DIED;
-use crate::name::ReplicaName;
 use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
+use crate::replicas::fleet::Member;
+use crate::replicas::name::ReplicaName;
+use crate::replicas::upstream::{Answered, Flow, is_cut};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
 use crate::request::lifecycle::{Job, asks_peers};
-use crate::upstream::{Answered, Flow, is_cut};
 use crate::worker::Worker;
 
 /// Where an attempt goes.
@@ -114,7 +114,7 @@ async fn at_replica(
     let Answered { head, mut body } = answered.await?;
     member.life.answered();
     // The head may be here long before the first piece: its report is of now.
-    crate::probe::piggyback(shared, member, &head.headers);
+    crate::replicas::probes::piggyback(shared, member, &head.headers);
     let status = head.status;
     match meaning(status) {
         Meaning::Passes => {}

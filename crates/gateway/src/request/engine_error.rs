@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use http::{StatusCode, response};
 use http_body_util::BodyExt;
 
-use crate::upstream::Flow;
+use crate::replicas::upstream::Flow;
 
 /// Not implemented (llama.cpp's embeddings, newer vLLM), HTTP version not supported, extension
 /// missing: no replica of the same engine would say otherwise.

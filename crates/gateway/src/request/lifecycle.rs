@@ -14,7 +14,6 @@ use meridian_routing::residency::Residence;
 use meridian_routing::{self as routing, Outcome, Priority, RejectWhy, Why};
 use meridian_wire::openai::{Answer, Endpoint, Purpose, RequestInfo};
 
-use crate::driver::{Decision, Ticket, Told, Verdict};
 use crate::error::{AttemptError, Source as Fault};
 use crate::http::body::{Body, Pass};
 use crate::http::headers;
@@ -23,6 +22,7 @@ use crate::http::refusal::Refusal;
 use crate::inputs::pins::Home;
 use crate::inputs::rate::Charge;
 use crate::inputs::residency::{self, Kept, Known};
+use crate::machine::driver::{Decision, Ticket, Told, Verdict};
 use crate::peers::{Leg, LegEnd, Report};
 use crate::request::attempt::{Begun, Target, attempt, served};
 use crate::request::engine_error::EngineError;

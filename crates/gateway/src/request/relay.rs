@@ -18,19 +18,19 @@ use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{self, Answer, Endpoint, Summary, error_event};
 use meridian_wire::peer::usage_of;
 
-use crate::driver::{Ticket, Told};
-use crate::fleet::Member;
 use crate::http::body::CutShort;
 use crate::http::limits::Permit;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::rate::Charge;
+use crate::machine::driver::{Ticket, Told};
 use crate::peers::{Leg, LegEnd, Report};
+use crate::replicas::fleet::Member;
+use crate::replicas::upstream::Flow;
 use crate::request::attempt::Begun;
 use crate::request::lifecycle::{Job, Sending, source, undoes};
 use crate::request::odd::{Odd, Oddity};
 use crate::request::resume::{Going, Gone, Resume, go_on};
 use crate::request::silence::Silence;
-use crate::upstream::Flow;
 use crate::worker::Worker;
 
 /// What the relay needs to know of the request.

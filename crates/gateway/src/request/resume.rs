@@ -13,8 +13,8 @@ use meridian_routing::Outcome;
 use meridian_wire::admin::EngineName;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
-use crate::driver::{Ticket, Verdict};
 use crate::http::headers;
+use crate::machine::driver::{Ticket, Verdict};
 use crate::request::attempt::Begun;
 use crate::request::lifecycle::{Ended, Job, Sending, begin, check_kept};
 use crate::shared::Shared;

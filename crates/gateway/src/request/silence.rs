@@ -13,7 +13,7 @@ use std::time::Duration;
 use meridian_wire::config::Timeouts;
 use tokio::time::Instant;
 
-use crate::fleet::Member;
+use crate::replicas::fleet::Member;
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -1,6 +1,7 @@
 //! The admin port: status, metrics, replicas, explanations.
 
 mod door;
+pub(crate) mod explain;
 mod login;
 mod sessions;
 mod tls;
@@ -20,11 +21,11 @@ pub(crate) use self::door::Door;
 pub(crate) use self::sessions::Sessions;
 pub(crate) use self::tls::{AdminTls, Caller, files};
 use crate::access::Written;
-use crate::discover;
-use crate::fleet::Member;
 use crate::http::body::Body;
 use crate::http::health;
 use crate::http::refusal::{Refusal, json};
+use crate::replicas::discovery;
+use crate::replicas::fleet::Member;
 use crate::shared::Shared;
 
 /// Largest admin request, bytes.
@@ -81,7 +82,7 @@ async fn answered(
         (&Method::GET, "/admin/session") => Ok(login::session(&who)),
         (&Method::GET, "/admin/decisions") => {
             let last = query.number("last", 1..=MOST_DECISIONS)?.unwrap_or(DECISIONS);
-            Ok(page(&crate::explain::newest(shared, last)))
+            Ok(page(&crate::admin::explain::newest(shared, last)))
         }
         _ => by_id(shared, &method, &path, &query),
     }
@@ -103,7 +104,7 @@ fn by_id(
     query: &Query,
 ) -> Result<Response<Body>, Refusal> {
     if let (Some(id), &Method::GET) = (path.strip_prefix("/admin/explain/"), method) {
-        let found = crate::explain::find(shared, id);
+        let found = crate::admin::explain::find(shared, id);
         return found.map(|e| page(&e)).ok_or_else(|| {
             missing(
                 "unknown_request",
@@ -130,7 +131,7 @@ async fn add(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Respons
     let body = body.map_err(|e| bad(format!("the body cannot be read: {e}")))?.to_bytes();
     let spec: AddReplica = serde_json::from_slice(&body)
         .map_err(|e| bad(format!("{e}; send {{\"url\": \"http://host:port\"}}, with engine, models, kv_tokens, slots or weight where wanted")))?;
-    let member = discover::join(shared, spec).map_err(|e| bad(e.to_string()))?;
+    let member = discovery::join(shared, spec).map_err(|e| bad(e.to_string()))?;
     tracing::info!(replica = %member.name, url = %member.spec.url, "replica added");
     let kept = if is_listed(shared, &member) { KEPT } else { NOT_KEPT };
     let added = status(shared).replicas.into_iter().find(|r| r.id == member.id.0);
@@ -159,10 +160,10 @@ fn remove(shared: &Arc<Shared>, id: &str, query: &Query) -> Result<Response<Body
     if drain {
         shared.driver.tell(Input::Draining(member.id));
         tracing::info!(replica = %member.name, "replica drains");
-        tokio::spawn(discover::leave_when_done(shared.clone(), member));
+        tokio::spawn(discovery::leave_when_done(shared.clone(), member));
         return Ok(text(StatusCode::ACCEPTED, format!("draining{back}")));
     }
-    discover::leave(shared, &member);
+    discovery::leave(shared, &member);
     tracing::info!(replica = %member.name, "replica removed");
     Ok(text(StatusCode::OK, format!("removed{back}")))
 }

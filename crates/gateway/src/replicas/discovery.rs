@@ -15,8 +15,8 @@ use meridian_wire::openai;
 use meridian_wire::signals::{self, Answers};
 
 use crate::error::{AttemptError, Source};
-use crate::fleet::{Found, JoinError, Member};
-use crate::probe::engine;
+use crate::replicas::fleet::{Found, JoinError, Member};
+use crate::replicas::probes::engine;
 use crate::shared::Shared;
 
 /// Between two tries at a replica that does not answer yet.

@@ -407,7 +407,7 @@ mod tests {
         metrics.engine_field("kv_transfer_params");
         metrics.odd(Odd::NotJson);
         encode(&mut page, &metrics.registry).expect("writing to a string does not fail");
-        let docs = include_str!("../../../docs/gateway.md");
+        let docs = include_str!("../../../../docs/gateway.md");
         let names: Vec<&str> = page
             .lines()
             .filter_map(|l| l.strip_prefix("# HELP "))

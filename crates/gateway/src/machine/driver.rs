@@ -15,10 +15,10 @@ use meridian_routing::{
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::clock::Clock;
-use crate::fleet::Fleet;
 use crate::lock::{Mutex, MutexGuard};
+use crate::machine::clock::Clock;
 use crate::peers::Peers;
+use crate::replicas::fleet::Fleet;
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]

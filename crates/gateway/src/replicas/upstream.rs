@@ -40,7 +40,7 @@ use crate::error::{AttemptError, Source};
 use crate::http::body::Parts;
 use crate::inputs::tenants::API_KEY;
 use crate::lock::Mutex;
-use crate::wire::{Look, Wire};
+use crate::replicas::socket::{Look, Wire};
 use errors::{describe, no_head};
 pub(crate) use errors::{is_cut, late};
 

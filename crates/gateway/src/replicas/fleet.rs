@@ -15,10 +15,10 @@ use meridian_routing::residency::Place;
 use meridian_wire::admin::{AddReplica, EngineName};
 use tokio_util::sync::CancellationToken;
 
-use crate::life::Life;
 use crate::lock::{Mutex, RwLock};
-use crate::name::ReplicaName;
-use crate::way::Way;
+use crate::replicas::life::Life;
+use crate::replicas::name::ReplicaName;
+use crate::replicas::rtt::Way;
 
 /// One replica.
 #[derive(Debug)]

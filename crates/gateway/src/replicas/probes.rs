@@ -13,12 +13,12 @@ use meridian_wire::admin::EngineName;
 use meridian_wire::signals::{self, Engine};
 use tokio::sync::mpsc;
 
-use crate::discover::announce;
 use crate::error::{AttemptError, Source};
-use crate::fleet::Member;
 use crate::http::headers;
+use crate::replicas::discovery::announce;
+use crate::replicas::fleet::Member;
+use crate::replicas::upstream::{Page, late};
 use crate::shared::Shared;
-use crate::upstream::{Page, late};
 
 /// What a probe brought.
 enum Probed {

@@ -24,9 +24,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::discover;
-use crate::fleet::Member;
 use crate::lock::{Mutex, MutexGuard};
+use crate::replicas::discovery;
+use crate::replicas::fleet::Member;
 use crate::shared::Shared;
 
 /// Between two looks at replicas that are to leave.
@@ -182,13 +182,13 @@ impl Source {
                 return Ok(());
             }
             // One that is described otherwise joins anew.
-            discover::leave(shared, &ours.member);
+            discovery::leave(shared, &ours.member);
             state.ours.remove(address);
         }
         if shared.fleet.all().iter().any(|member| member.authority.as_str() == address) {
             return Ok(());
         }
-        let member = discover::join(shared, spec).map_err(|error| error.to_string())?;
+        let member = discovery::join(shared, spec).map_err(|error| error.to_string())?;
         tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
         state.ours.insert(address.to_owned(), Ours { member, leaves: false });
         Ok(())
@@ -198,10 +198,10 @@ impl Source {
     fn let_go(&self, shared: &Shared) -> bool {
         let mut state = self.state();
         state.ours.retain(|address, ours| {
-            if !ours.leaves || discover::is_busy(shared, &ours.member) {
+            if !ours.leaves || discovery::is_busy(shared, &ours.member) {
                 return true;
             }
-            discover::leave(shared, &ours.member);
+            discovery::leave(shared, &ours.member);
             tracing::info!(source = self.label, replica = %ours.member.id, url = address, "replica drained and removed");
             false
         });

@@ -1,0 +1,5 @@
+//! The routing machine as this gateway drives it: one lock around it, a clock, and the outputs
+//! carried to those that wait for them.
+
+pub(crate) mod clock;
+pub(crate) mod driver;
