@@ -5,6 +5,7 @@
 
 mod commands;
 mod crates;
+mod cycles;
 mod dependencies;
 mod format;
 mod functions;
@@ -52,6 +53,7 @@ pub(crate) struct Broken {
 const RULES: &[Rule] = &[
     imports::RULE,
     crates::RULE,
+    cycles::RULE,
     words::RULE,
     paths::RULE,
     size::RULE,

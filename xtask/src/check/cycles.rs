@@ -1,0 +1,175 @@
+//! Files of a crate do not import each other in a circle of more than two.
+//!
+//! In a circle no file can be read, tested or moved without the others, and every new one is soon
+//! pulled in. Two files that belong together, such as a type and its `impl` in a second file, may
+//! know each other.
+//!
+//! `read` scans the source, without test code, and `resolve` follows each name through re-exports to
+//! the file that defines it. A `mod` line is no import, and neither is a re-export whose name the
+//! file does not use itself, nor what a module takes from its own submodules, which are its parts.
+//! Calls of methods are not seen: the rule is about names.
+
+mod circle;
+mod read;
+mod resolve;
+mod tokens;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Broken, Rule, of};
+use crate::house::File;
+use resolve::Edge;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "cycles",
+    holds: "no import cycle of more than two files inside a crate",
+    run: |house| {
+        let crates = measure(&house.files);
+        println!("       largest import cycle: {}", largest(&crates));
+        Ok(broken(&crates, KNOWN))
+    },
+};
+
+/// Two files may import each other.
+const LIMIT: usize = 2;
+
+/// Crates that have a larger cycle, and how many files it may have. A number here only gets
+/// smaller, and the line goes when the crate keeps the rule.
+const KNOWN: &[(&str, usize)] = &[
+    ("gateway", 56),
+    ("routing", 11),
+    ("sim", 11),
+    ("workload", 10),
+    ("lab", 4),
+    ("fabric", 3),
+    ("flow", 3),
+    ("plan", 3),
+];
+
+/// One crate: the files of each cycle, the largest cycle first, and the imports inside it.
+struct Crate {
+    folder: String,
+    cycles: Vec<Cycle>,
+}
+
+struct Cycle {
+    files: BTreeSet<String>,
+    edges: Vec<Edge>,
+}
+
+fn measure(files: &[File]) -> Vec<Crate> {
+    let sources: BTreeMap<&str, &str> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".rs"))
+        .filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
+        .collect();
+    let manifests = files.iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
+    let folders = manifests.filter(|folder| sources.keys().any(|path| path.starts_with(folder)));
+    folders.map(|folder| of_crate(folder, &sources)).collect()
+}
+
+fn of_crate(folder: &str, sources: &BTreeMap<&str, &str>) -> Crate {
+    let roots = ["lib.rs", "main.rs"].map(|root| format!("{folder}/src/{root}"));
+    let mut edges = Vec::new();
+    for root in roots.iter().filter(|root| sources.contains_key(root.as_str())) {
+        edges.extend(resolve::edges(&read::modules(root, sources)));
+    }
+    let cycles = circle::circles(&edges).into_iter().map(|files| {
+        let inside = |edge: &&Edge| files.contains(&edge.from) && files.contains(&edge.to);
+        let edges = edges.iter().filter(inside).cloned().collect();
+        Cycle { files, edges }
+    });
+    Crate { folder: folder.to_owned(), cycles: cycles.collect() }
+}
+
+/// `gateway 27, routing 10; 2 or none elsewhere`.
+fn largest(crates: &[Crate]) -> String {
+    let name = |one: &Crate| one.folder.rsplit('/').next().unwrap_or_default().to_owned();
+    let sized = |one: &Crate| one.cycles.first().map(|cycle| (cycle.files.len(), name(one)));
+    let mut large: Vec<_> =
+        crates.iter().filter_map(sized).filter(|(size, _)| *size > LIMIT).collect();
+    large.sort_by(|a, b| b.cmp(a));
+    let mut parts: Vec<_> =
+        large.into_iter().map(|(size, name)| format!("{name} {size}")).collect();
+    parts.push(format!("{LIMIT} files or none in the {} others", crates.len() - parts.len()));
+    parts.join(", ")
+}
+
+fn broken(crates: &[Crate], known: &[(&str, usize)]) -> Vec<Broken> {
+    let mut found = Vec::new();
+    for one in crates {
+        let bound = known.iter().find(|(name, _)| one.folder.ends_with(&format!("/{name}")));
+        let bound = bound.map_or(LIMIT, |(_, bound)| *bound);
+        let too_large = one.cycles.iter().filter(|cycle| cycle.files.len() > bound);
+        found.extend(too_large.map(|cycle| of(&one.folder, describe(cycle, bound))));
+        let size = one.cycles.first().map_or(0, |cycle| cycle.files.len());
+        if bound > LIMIT && size <= LIMIT {
+            found.push(of(&one.folder, "has no large cycle any more; take its line out of KNOWN"));
+        }
+    }
+    found
+}
+
+fn describe(Cycle { files, edges }: &Cycle, bound: usize) -> String {
+    let mut text = format!(
+        "{} files import each other in a cycle, over {bound}. Move what several of them need into a \
+         file that imports none of them, or pass it as an argument; break the import that points up",
+        files.len()
+    );
+    for Edge { from, to, line, name } in edges {
+        text += &format!("\n         {from}:{line} imports {name} from {to}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)], known: &[(&str, usize)]) -> Vec<Broken> {
+        let mut house = vec![File::of("crates/a/Cargo.toml", "")];
+        house.extend(
+            files.iter().map(|(path, text)| File::of(&format!("crates/a/src/{path}"), text)),
+        );
+        broken(&measure(&house), known)
+    }
+
+    const THREE: [(&str, &str); 4] = [
+        ("lib.rs", "mod a;\nmod b;\nmod c;\n"),
+        ("a.rs", "use crate::b::B;\npub struct A(B);\n"),
+        ("b.rs", "pub struct B;\nfn f() { crate::c::run() }\n"),
+        ("c.rs", "use super::a;\npub fn run() { a::A::new() }\n"),
+    ];
+
+    // The report names each import of the cycle with its place and says what to do.
+    #[test]
+    fn three_files_in_a_circle_are_found() {
+        let found = found(&THREE, &[]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "crates/a");
+        let lines: Vec<_> = found[0].what.lines().map(str::trim).collect();
+        assert!(lines[0].starts_with("3 files import each other in a cycle, over 2. Move"));
+        assert_eq!(lines[1], "crates/a/src/a.rs:1 imports B from crates/a/src/b.rs");
+        assert_eq!(lines[2], "crates/a/src/b.rs:2 imports run from crates/a/src/c.rs");
+        assert_eq!(lines[3], "crates/a/src/c.rs:2 imports A from crates/a/src/a.rs");
+    }
+
+    // A type and its `impl` in a second file may know each other.
+    #[test]
+    fn two_files_may_import_each_other() {
+        let files = [
+            ("lib.rs", "mod a;\nmod b;\n"),
+            ("a.rs", "pub struct A;\nfn f() { crate::b::f() }\n"),
+            ("b.rs", "use super::a::A;\npub fn f(a: A) {}\n"),
+        ];
+        assert_eq!(found(&files, &[]), []);
+    }
+
+    // A known cycle may not grow, and its line goes with it.
+    #[test]
+    fn a_known_cycle_only_shrinks() {
+        assert_eq!(found(&THREE, &[("a", 3)]), []);
+        let gone = found(&THREE[..3], &[("a", 3)]);
+        assert!(gone[0].what.contains("take its line out of KNOWN"), "{gone:?}");
+    }
+}
