@@ -222,10 +222,12 @@ async fn one(shared: Arc<Shared>, stream: TcpStream) {
                 let revoked = tls.revoked(&met);
                 let party = met.party.clone();
                 tokio::select! {
-                    () = talk(&shared, met.stream, Some(met.party)) => {}
+                    // Looked at first: the list may have changed during the handshake.
+                    biased;
                     () = revoked => {
                         tracing::warn!(%party, "a certificate is revoked; its connection is closed");
                     }
+                    () = talk(&shared, met.stream, Some(met.party)) => {}
                 }
             }
         }

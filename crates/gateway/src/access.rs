@@ -139,7 +139,7 @@ impl AccessNow {
         let (file, started) = (file.map(Path::to_owned).unwrap_or_default(), config.clone());
         let had = has(config).map(AtomicBool::new);
         let again = move || Access::again(&file, &started, &had, &kept);
-        Ok(AccessNow { reread: Reread::new(paths, first, again).settled(), has_file })
+        Ok(AccessNow { reread: Reread::made(paths, first, again).settled(), has_file })
     }
 
     pub(crate) fn now(&self) -> Arc<Access> {
@@ -151,10 +151,11 @@ impl AccessNow {
         self.has_file
     }
 
-    /// Reads the file again where it changed, or `now` without waiting for the change to settle.
+    /// Reads the file again where it changed, or `now` in any case, without waiting for a change to
+    /// settle.
     pub(crate) fn look(&self, shared: &Shared, now: bool) -> Look {
         let look = if now { self.reread.reload() } else { self.reread.look() };
-        if look == Look::New {
+        if now || look == Look::New {
             let access = self.now();
             shared.residency.given(&shared.driver, &access.written.residency, &access.rules);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meridian_tls::{FileError, Files, Look, Reread, Unread, server};
+use meridian_tls::{FileError, Files, Look, Reread, server};
 use meridian_wire::config;
 use tokio_rustls::TlsAcceptor;
 
@@ -30,10 +30,8 @@ impl ClientTls {
             let server = server(files, files.read()?, PROTOCOLS)?;
             Ok::<_, FileError>(TlsAcceptor::from(Arc::new(server)))
         };
-        let first = make(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
-        let again = move || make(&files).map_err(|error| Unread(error.to_string()));
-        Ok(ClientTls(Reread::new(paths, first, again)))
+        Ok(ClientTls(Reread::new(paths, move || make(&files))?))
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {

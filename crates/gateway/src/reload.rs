@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 
 use crate::shared::Shared;
 
+/// The sections of the configuration file that are reloaded, in the log.
+const ACCESS: &str = "tenants and residency";
+
 /// One part of what can be reloaded, and what became of it.
 struct Part {
     name: String,
@@ -28,6 +31,10 @@ impl Part {
 /// Polls the files, and reloads at once when `asked`, for ever. Signals that come while a reload
 /// runs are one further reload.
 pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
+    // The file was read before the gateway was built, and may have changed meanwhile.
+    if shared.access.has_file() {
+        problems(&[Part::new(ACCESS, shared.access.look(&shared, true))]);
+    }
     loop {
         let now = tokio::select! {
             () = tokio::time::sleep(LOOK) => false,
@@ -60,7 +67,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
 fn parts(shared: &Shared, now: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if shared.access.has_file() {
-        parts.push(Part::new("tenants and residency", shared.access.look(shared, now)));
+        parts.push(Part::new(ACCESS, shared.access.look(shared, now)));
     }
     if let Some(tls) = &shared.tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));

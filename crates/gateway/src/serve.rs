@@ -281,10 +281,12 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
                         let revoked = tls.revoked(&met);
                         let caller = Caller { tls: true, party: met.party, ..caller };
                         tokio::select! {
-                            () = answer_admin(&shared, met.stream, caller) => {}
+                            // Looked at first: the list may have changed during the handshake.
+                            biased;
                             () = revoked => {
                                 tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
                             }
+                            () = answer_admin(&shared, met.stream, caller) => {}
                         }
                     }
                 }

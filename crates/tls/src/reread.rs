@@ -5,6 +5,7 @@
 //! shows in what stands in them. What can't be made, because a file is half written or a key is not
 //! its certificate's yet, leaves what is in force as it is; the next look tries again.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub const LOOK: Duration = Duration::from_secs(2);
 pub struct Unread(pub String);
 
 type Make<T> = Box<dyn Fn() -> Result<T, Unread> + Send + Sync>;
+/// What stands in each file; none of one that can't be read.
+type Bytes = Vec<Option<Vec<u8>>>;
 
 /// Something made from files.
 pub struct Reread<T> {
@@ -34,10 +37,10 @@ pub struct Reread<T> {
 /// What the last look saw.
 #[derive(PartialEq, Eq)]
 struct Looked {
-    /// The files' bytes, as they count; none of one that can't be read.
-    bytes: Vec<Option<Vec<u8>>>,
+    /// As they count.
+    bytes: Bytes,
     /// Other bytes that the last look saw, where they have to settle.
-    unsettled: Option<Vec<Option<Vec<u8>>>>,
+    unsettled: Option<Bytes>,
     problem: Option<Unread>,
 }
 
@@ -53,16 +56,36 @@ pub enum Look {
 }
 
 impl<T> Reread<T> {
-    /// `first` was made of the files at `paths`; `make` makes it anew.
-    pub fn new(
+    /// Made from the files at `paths` by `make`, now and whenever they change.
+    ///
+    /// # Errors
+    /// Where `make` fails.
+    pub fn new<E: fmt::Display>(
+        paths: Vec<PathBuf>,
+        make: impl Fn() -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Reread<T>, E> {
+        // Before they are used: a change that comes in between shows at the next look.
+        let bytes = read(&paths);
+        let first = make()?;
+        let make = move || make().map_err(|error| Unread(error.to_string()));
+        Ok(Reread::begun(paths, bytes, first, Box::new(make)))
+    }
+
+    /// The same of something that was made from the files earlier. A change since then is seen by
+    /// [`Reread::reload`] and by no look.
+    pub fn made(
         paths: Vec<PathBuf>,
         first: T,
         make: impl Fn() -> Result<T, Unread> + Send + Sync + 'static,
     ) -> Reread<T> {
         let bytes = read(&paths);
+        Reread::begun(paths, bytes, first, Box::new(make))
+    }
+
+    fn begun(paths: Vec<PathBuf>, bytes: Bytes, first: T, make: Make<T>) -> Reread<T> {
         Reread {
             paths,
-            make: Box::new(make),
+            make,
             now: watch::Sender::new(Arc::new(first)),
             looked: Mutex::new(Looked { bytes, unsettled: None, problem: None }),
             settles: false,
@@ -104,8 +127,8 @@ impl<T> Reread<T> {
         self.compare(false)
     }
 
-    /// Looks at the files because an operator asked: a change need not settle, and a problem is
-    /// told again.
+    /// Makes it again because an operator asked, whether a change was seen or not: a change need not
+    /// settle, and a problem is told again.
     pub fn reload(&self) -> Look {
         self.compare(true)
     }
@@ -113,7 +136,8 @@ impl<T> Reread<T> {
     fn compare(&self, asked: bool) -> Look {
         let bytes = read(&self.paths);
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.bytes == bytes && looked.problem.is_none() {
+        let is_same = looked.bytes == bytes && looked.problem.is_none();
+        if is_same && !asked {
             looked.unsettled = None;
             return Look::Same;
         }
@@ -132,7 +156,7 @@ impl<T> Reread<T> {
             Ok(made) => {
                 self.now.send_replace(Arc::new(made));
                 looked.bytes = bytes;
-                Look::New
+                if is_same { Look::Same } else { Look::New }
             }
             Err(problem) => {
                 looked.bytes = bytes;
@@ -144,7 +168,7 @@ impl<T> Reread<T> {
     }
 }
 
-fn read(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+fn read(paths: &[PathBuf]) -> Bytes {
     paths.iter().map(|path| std::fs::read(path).ok()).collect()
 }
 
@@ -165,7 +189,7 @@ mod tests {
             let text = std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()))?;
             text.parse::<u32>().map_err(|e| Unread(e.to_string()))
         };
-        let reread = Reread::new(vec![path.clone()], make().unwrap(), make);
+        let reread = Reread::new(vec![path.clone()], make).unwrap();
         assert_eq!((reread.look(), *reread.now()), (Look::Same, 1));
         std::fs::write(&path, "half").unwrap();
         assert!(matches!(reread.look(), Look::Bad(_)));
@@ -187,7 +211,7 @@ mod tests {
             let text = std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()))?;
             text.parse::<u32>().map_err(|e| Unread(e.to_string()))
         };
-        let reread = Reread::new(vec![path.clone()], make().unwrap(), make).settled();
+        let reread = Reread::new(vec![path.clone()], make).unwrap().settled();
         assert_eq!(reread.reload(), Look::Same);
         std::fs::write(&path, "2").unwrap();
         assert_eq!((reread.reload(), *reread.now()), (Look::New, 2));
@@ -201,6 +225,28 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
+    // A change that comes while it is first made shows at the next look, and one that came before it was
+    // looked at is used by a reload, although no look sees a difference.
+    #[test]
+    fn changes_at_the_start() {
+        let path = std::env::temp_dir().join(format!("meridian-start-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let from = path.clone();
+        let make = move || {
+            let text = std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()));
+            std::fs::write(&from, "2").unwrap();
+            text
+        };
+        let reread = Reread::new(vec![path.clone()], make).unwrap();
+        assert_eq!((reread.look(), reread.now().as_str()), (Look::New, "2"));
+        let from = path.clone();
+        let make = move || std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()));
+        let reread = Reread::made(vec![path.clone()], "1".to_owned(), make);
+        assert_eq!((reread.look(), reread.now().as_str()), (Look::Same, "1"));
+        assert_eq!((reread.reload(), reread.now().as_str()), (Look::Same, "2"));
+        std::fs::remove_file(&path).unwrap();
+    }
+
     // Where a change has to settle, what one look saw does not count: the file may have been half
     // written, or be as it was again.
     #[test]
@@ -208,8 +254,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("meridian-settled-{}", std::process::id()));
         std::fs::write(&path, "12").unwrap();
         let from = path.clone();
-        let make = move || Ok(std::fs::read_to_string(&from).unwrap_or_default());
-        let reread = Reread::new(vec![path.clone()], make().unwrap(), make).settled();
+        let make = move || Ok::<_, Unread>(std::fs::read_to_string(&from).unwrap_or_default());
+        let reread = Reread::new(vec![path.clone()], make).unwrap().settled();
         let mut looks = Vec::new();
         for text in ["1", "12", "1", "13", "13", "13"] {
             std::fs::write(&path, text).unwrap();

@@ -70,21 +70,33 @@ fn serial(raw: &[u8]) -> Vec<u8> {
     raw.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 
-/// Reads the lists at `path`, for the authorities that are trusted.
+/// Reads the lists at `path`, for the authorities that are trusted. Of several lists of one authority
+/// the one with the highest number counts.
 pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Lists, String> {
     let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(|e| e.to_string())?;
     let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    let mut lists = Lists::default();
-    let all = ders.len();
-    for der in ders {
-        let (_, list) = CertificateRevocationList::from_der(&der)
+    let mut newest: Vec<(CertificateRevocationList<'_>, &CertificateRevocationListDer<'static>)> =
+        Vec::new();
+    for der in &ders {
+        let (_, list) = CertificateRevocationList::from_der(der)
             .map_err(|_| "a revocation list in it cannot be read".to_owned())?;
-        if is_of_one(&list, authorities)? {
-            lists.revoked.add(&list);
-            lists.ders.push(der.clone());
+        if !is_of_one(&list, authorities)? {
+            continue;
+        }
+        match newest.iter_mut().find(|(known, _)| known.issuer().as_raw() == list.issuer().as_raw())
+        {
+            // rustls asks one list of an issuer: the others must not take its place.
+            Some(known) if known.0.crl_number() <= list.crl_number() => *known = (list, der),
+            Some(_) => {}
+            None => newest.push((list, der)),
         }
     }
-    match (all, lists.ders.len()) {
+    let mut lists = Lists::default();
+    for (list, der) in newest {
+        lists.revoked.add(&list);
+        lists.ders.push(der.clone());
+    }
+    match (ders.len(), lists.ders.len()) {
         (0, _) => Err("holds no revocation list; expected -----BEGIN X509 CRL-----".to_owned()),
         (_, 0) => Err("holds no revocation list of an authority that `ca` names".to_owned()),
         _ => Ok(lists),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use meridian_tls::{FileError, Files, Look, Reread, Revoked, Unread, mutual_server, party};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, mutual_server, party};
 use meridian_wire::config::MutualTls;
 use meridian_wire::peer::Party;
 use tokio::net::TcpStream;
@@ -44,10 +44,8 @@ impl Secured {
             let server = mutual_server(files, named, &[b"http/1.1"])?;
             Ok(Side { acceptor: TlsAcceptor::from(Arc::new(server)), revoked })
         };
-        let first = make(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
-        let again = move || make(&files).map_err(|error| Unread(error.to_string()));
-        Ok(Secured(Reread::new(paths, first, again)))
+        Ok(Secured(Reread::new(paths, move || make(&files))?))
     }
 
     /// Reads the files again where they changed, or `now` in any case.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_tls::{FileError, Files, Look, Reread, Revoked, Unread, open_server, party};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, open_server, party};
 use meridian_wire::config;
 use meridian_wire::peer::Party;
 use rustls::pki_types::CertificateDer;
@@ -66,10 +66,8 @@ impl AdminTls {
             let server = open_server(files, named, &[b"http/1.1"])?;
             Ok::<_, FileError>(Side { acceptor: TlsAcceptor::from(Arc::new(server)), revoked })
         };
-        let first = make(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
-        let again = move || make(&files).map_err(|error| Unread(error.to_string()));
-        Ok(AdminTls(Reread::new(paths, first, again)))
+        Ok(AdminTls(Reread::new(paths, move || make(&files))?))
     }
 
     /// Reads the files again where they changed, or `now` whatever was seen before.

@@ -84,10 +84,12 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
         }
         let revoked = peers.tls.revoked(certificate);
         tokio::select! {
-            () = talk(shared, peers, stream, from.clone()) => {}
+            // Looked at first: the list may have changed during the handshake.
+            biased;
             () = revoked => {
                 tracing::warn!(peer = %from, "a peer's certificate is revoked; its connection is closed");
             }
+            () = talk(shared, peers, stream, from.clone()) => {}
         }
     };
     tokio::select! {

@@ -8,9 +8,7 @@
 
 use std::sync::Arc;
 
-use meridian_tls::{
-    FileError, Files, Look, Reread, Revoked, Unread, client, identity, mutual_server,
-};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, identity, mutual_server};
 use meridian_wire::config;
 use meridian_wire::peer::{Identity, IdentityError};
 use rustls::pki_types::CertificateDer;
@@ -69,7 +67,7 @@ impl Tls {
     /// Reads the files and makes both sides of TLS from them.
     pub(crate) fn load(peers: &config::Peers, region: &str) -> Result<Tls, TlsError> {
         let files = files(peers);
-        let (identity, first) = both(&files)?;
+        let (identity, _) = both(&files)?;
         if identity.region() != region {
             let certified = identity.region().to_owned();
             return Err(TlsError::Region { certified, region: region.to_owned() });
@@ -77,16 +75,14 @@ impl Tls {
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
         let own = identity.clone();
         let make = move || {
-            let again = both(&files).and_then(|(certified, both)| match certified == own {
-                true => Ok(both),
-                false => {
-                    let (certified, own) = (certified.to_string(), own.to_string());
-                    Err(TlsError::Exchanged { certified, own })
-                }
-            });
-            again.map_err(|error| Unread(error.to_string()))
+            let (certified, both) = both(&files)?;
+            if certified == own {
+                return Ok(both);
+            }
+            let (certified, own) = (certified.to_string(), own.to_string());
+            Err(TlsError::Exchanged { certified, own })
         };
-        Ok(Tls { identity, both: Reread::new(paths, first, make) })
+        Ok(Tls { identity, both: Reread::new(paths, make)? })
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {

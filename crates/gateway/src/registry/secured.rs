@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use meridian_tls::{FileError, Files, Look, Reread, Revoked, Unread, client, party};
+use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, party};
 use meridian_wire::config::MutualTls;
 use meridian_wire::peer::control_name;
 use rustls::pki_types::ServerName;
@@ -24,10 +24,8 @@ struct Side {
 impl Secured {
     pub(super) fn load(tls: &MutualTls) -> Result<Secured, FileError> {
         let files = files(tls);
-        let first = side(&files)?;
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
-        let again = move || side(&files).map_err(|error| Unread(error.to_string()));
-        Ok(Secured(Reread::new(paths, first, again)))
+        Ok(Secured(Reread::new(paths, move || side(&files))?))
     }
 
     /// Connects; the future that comes along completes once the control plane's certificate is

@@ -94,3 +94,22 @@ async fn a_revoked_gateway_is_cut_off() {
         region.until("all follow each other again", all_up).await;
     }
 }
+
+// Of two lists of one authority in the file the newer one counts, wherever it stands, in handshakes as
+// for open connections: a gateway that only the newer one revokes is not let in at a start either.
+#[tokio::test(start_paused = true)]
+async fn the_newest_list_counts() {
+    for newest_first in [false, true] {
+        let fleet = Fleet::new("prod");
+        let (old, new) = (fleet.list(1, &["asia"]), fleet.list(2, &["eu"]));
+        let lists = if newest_first { new + &old } else { old + &new };
+        std::fs::write(fleet.crl(), lists).unwrap();
+        let (us, _) = start(&fleet, ALL[0], &[]).await;
+        let (_eu, _) = start(&fleet, ALL[1], &[]).await;
+        let (_asia, _) = start(&fleet, ALL[2], &[]).await;
+        us.until("asia is followed, which the newer list lets in", |s| state(s, "asia").0 == "up")
+            .await;
+        let refused = |s: &Status| state(s, "eu").1.to_lowercase().contains("revoked");
+        us.until("eu is refused", refused).await;
+    }
+}

@@ -103,6 +103,11 @@ impl Fleet {
 
     /// Writes a list that revokes the certificates of these regions' gateways.
     pub(crate) fn revoke(&self, regions: &[&str]) {
+        std::fs::write(self.crl(), self.list(1, regions)).unwrap();
+    }
+
+    /// A revocation list with its number.
+    pub(crate) fn list(&self, number: u64, regions: &[&str]) -> String {
         let revoked = |region: &&str| RevokedCertParams {
             serial_number: serial(region),
             revocation_time: date_time_ymd(2025, 1, 1),
@@ -112,13 +117,12 @@ impl Fleet {
         let list = CertificateRevocationListParams {
             this_update: date_time_ymd(2025, 1, 1),
             next_update: date_time_ymd(2125, 1, 1),
-            crl_number: SerialNumber::from(1),
+            crl_number: SerialNumber::from(number),
             issuing_distribution_point: None,
             revoked_certs: regions.iter().map(revoked).collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        let list = list.signed_by(&self.issuer).unwrap();
-        std::fs::write(self.crl(), list.pem().unwrap()).unwrap();
+        list.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     /// A certificate of an operator in the place of the gateway's that `config` names.
