@@ -84,7 +84,8 @@ impl Access {
     }
 
     /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
-    /// rules and tokens.
+    /// rules and tokens. The admin port still listens as it did at the start, so the certificates of
+    /// the start decide with the file's tokens who may use it.
     fn again(
         file: &Path,
         started: &Config,
@@ -93,16 +94,23 @@ impl Access {
     ) -> Result<Access, Unread> {
         let unread = |error: &dyn std::fmt::Display| Unread(format!("{}: {error}", file.display()));
         let yaml = std::fs::read_to_string(file).map_err(|e| unread(&e))?;
-        let config = Config::read(&yaml).map_err(|e| unread(&e))?;
+        let mut config = Config::read(&yaml).map_err(|e| unread(&e))?;
+        let others = others(started, &config);
+        config.admin_access.tls.clone_from(&started.admin_access.tls);
         let sections = ["tenants", "residency.rules", "admin_access.tokens"];
-        for ((section, had), has) in sections.into_iter().zip(had).zip(has(&config)) {
-            if had.fetch_or(has, Ordering::Relaxed) && !has {
+        let has = has(&config);
+        for ((section, had), has) in sections.into_iter().zip(had).zip(has) {
+            if had.load(Ordering::Relaxed) && !has {
                 let remedy = "leave one, or restart the gateway without any";
                 return Err(unread(&format_args!("{section}: none is left; {remedy}")));
             }
         }
         let access = Access::new(&config, kept).map_err(|e| unread(&e))?;
-        Ok(Access { others: others(started, &config), ..access })
+        // A file that is refused gives nothing, so nothing of it has to stay.
+        for (had, has) in had.iter().zip(has).filter(|(_, has)| *has) {
+            had.store(has, Ordering::Relaxed);
+        }
+        Ok(Access { others, ..access })
     }
 }
 

@@ -85,11 +85,6 @@ async fn log_in(
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no_login", message));
     }
     let address = caller.address.ip();
-    sessions.may_try(address).map_err(|wait| {
-        let message = "too many failed log-ins from this address; wait a minute";
-        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_log_ins", message);
-        refusal.retry_after(wait)
-    })?;
     // Nothing of the body is shown: it may be the token.
     let bad = || {
         let message = "the body is no log-in; send {\"token\": \"...\"}";
@@ -97,8 +92,13 @@ async fn log_in(
     };
     let body = Limited::new(request.into_body(), MOST_BODY).collect().await.map_err(|_| bad())?;
     let given: LogIn = serde_json::from_slice(&body.to_bytes()).map_err(|_| bad())?;
-    let Some(token) = door.knows(given.token.trim().as_bytes()) else {
-        sessions.failed(address);
+    let known = sessions.log_in(address, || door.knows(given.token.trim().as_bytes()));
+    let known = known.map_err(|wait| {
+        let message = "too many failed log-ins from this address; wait a minute";
+        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_log_ins", message);
+        refusal.retry_after(wait)
+    })?;
+    let Some(token) = known else {
         tracing::warn!(%address, "a log-in at the admin port failed");
         return Err(wrong_token());
     };

@@ -7,6 +7,7 @@ mod sessions;
 mod tls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -36,15 +37,24 @@ const MOST_DECISIONS: usize = 1000;
 /// Decisions told without `last`.
 const DECISIONS: usize = 20;
 
+/// For a request to arrive whole and be answered. Log-ins are read before it is known who sends them,
+/// so without a bound anyone could keep all connections occupied.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Answers one request to the admin port.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
     caller: &Caller,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    answered(&shared, caller, request)
-        .await
-        .unwrap_or_else(|refusal| refusal.response(Endpoint::Other))
+    let answered = tokio::time::timeout(PATIENCE, answered(&shared, caller, request)).await;
+    answered.unwrap_or_else(|_| Err(too_slow())).unwrap_or_else(|r| r.response(Endpoint::Other))
+}
+
+fn too_slow() -> Refusal {
+    let message =
+        format!("the request did not arrive within {} s; send it again", PATIENCE.as_secs());
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, "client_too_slow", message)
 }
 
 async fn answered(

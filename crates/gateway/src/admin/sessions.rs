@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -60,7 +60,7 @@ impl Session {
 
 impl Sessions {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().expect("no panic while held")
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a session with a token that was right: its id, and the session. None where the system
@@ -89,35 +89,52 @@ impl Sessions {
         self.inner().sessions.remove(&hashed(id.as_bytes()));
     }
 
-    /// Whether an address may try to log in; else how long it has to wait.
-    pub(super) fn may_try(&self, address: IpAddr) -> Result<(), Duration> {
-        let inner = self.inner();
-        match inner.failed.get(&block(address)) {
-            Some(failed) if failed.count >= TRIES && failed.since.elapsed() < WINDOW => {
-                Err(WINDOW - failed.since.elapsed())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A log-in failed.
-    pub(super) fn failed(&self, address: IpAddr) {
+    /// Lets an address try a log-in: what `check` finds, or how long the address has to wait because too
+    /// many failed. Looking at the count, checking and counting are one step, so that log-ins sent side
+    /// by side get no more tries than those sent one after another.
+    pub(super) fn log_in<T>(
+        &self,
+        address: IpAddr,
+        check: impl FnOnce() -> Option<T>,
+    ) -> Result<Option<T>, Duration> {
+        let (now, address) = (Instant::now(), network(address));
         let mut inner = self.inner();
-        let address = block(address);
-        inner.failed.retain(|_, failed| failed.since.elapsed() < WINDOW);
-        if inner.failed.len() >= MOST_ADDRESSES && !inner.failed.contains_key(&address) {
-            let oldest = inner.failed.iter().min_by_key(|(_, one)| one.since).map(|(at, _)| *at);
-            oldest.map(|at| inner.failed.remove(&at));
+        inner.failed.retain(|_, failed| failed.left(now).is_some());
+        let failed = inner.failed.get(&address).filter(|failed| failed.count >= TRIES);
+        if let Some(left) = failed.and_then(|failed| failed.left(now)) {
+            return Err(left);
         }
-        let first = Failed { count: 0, since: Instant::now() };
-        inner.failed.entry(address).or_insert(first).count += 1;
+        let known = check();
+        if known.is_none() {
+            inner.count_failed(address, now);
+        }
+        Ok(known)
     }
 }
 
-/// Who has one IPv6 address has the 2^64 beside it.
-fn block(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
+impl Inner {
+    fn count_failed(&mut self, address: IpAddr, now: Instant) {
+        if self.failed.len() >= MOST_ADDRESSES && !self.failed.contains_key(&address) {
+            let oldest = self.failed.iter().min_by_key(|(_, one)| one.since).map(|(at, _)| *at);
+            oldest.map(|at| self.failed.remove(&at));
+        }
+        self.failed.entry(address).or_insert(Failed { count: 0, since: now }).count += 1;
+    }
+}
+
+impl Failed {
+    /// Time until its window ends; none once it has.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        let left = WINDOW.checked_sub(now.saturating_duration_since(self.since));
+        left.filter(|left| !left.is_zero())
+    }
+}
+
+/// The addresses that are counted as one: an IPv4 address, also one written as IPv6 (`::ffff:a.b.c.d`,
+/// as a socket of both families has it), or 2^64 IPv6 addresses, since the owner of one has the others.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
             [a, b, c, d, 0, 0, 0, 0].into()
@@ -159,26 +176,65 @@ mod tests {
         assert!(later.iter().all(|(id, _)| sessions.find(id, &[TOKEN]).is_none()));
     }
 
-    // An address that failed five times waits for the rest of the minute; others don't, and the
-    // table of them is bounded.
+    /// A log-in with a wrong token.
+    fn wrong(sessions: &Sessions, address: IpAddr) -> Result<Option<()>, Duration> {
+        sessions.log_in(address, || None)
+    }
+
+    // An address that failed five times waits for the rest of the minute, whatever it sends then;
+    // others don't, and the table of them is bounded.
     #[tokio::test(start_paused = true)]
     async fn failed_log_ins_are_bounded() {
         let sessions = Sessions::default();
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         for _ in 0..TRIES {
-            assert_eq!(sessions.may_try(address(1)), Ok(()));
-            sessions.failed(address(1));
+            assert_eq!(
+                sessions.log_in(address(1), || Some(1)),
+                Ok(Some(1)),
+                "these are not counted"
+            );
+            assert_eq!(wrong(&sessions, address(1)), Ok(None));
         }
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert_eq!(sessions.may_try(address(1)), Err(Duration::from_secs(40)));
-        assert_eq!(sessions.may_try(address(2)), Ok(()));
-        (10..10_000).for_each(|n| sessions.failed(address(n)));
+        let wait = Err(Duration::from_secs(40));
+        assert_eq!(
+            sessions.log_in(address(1), || -> Option<()> { panic!("is not checked") }),
+            wait
+        );
+        assert_eq!(wrong(&sessions, address(2)), Ok(None));
+        (10..10_000).for_each(|n| assert_eq!(wrong(&sessions, address(n)), Ok(None)));
         assert!(sessions.inner().failed.len() <= MOST_ADDRESSES);
         tokio::time::advance(WINDOW).await;
-        assert_eq!(sessions.may_try(address(1)), Ok(()));
-        let (a, b): (IpAddr, IpAddr) =
-            ("2001:db8::1".parse().expect("is one"), "2001:db8::2".parse().expect("is one"));
-        (0..TRIES).for_each(|_| sessions.failed(a));
-        assert!(sessions.may_try(b).is_err(), "one network");
+        assert_eq!(wrong(&sessions, address(1)), Ok(None));
+    }
+
+    // At the very end of the window nothing is left to wait for, and no time before it is none.
+    #[tokio::test(start_paused = true)]
+    async fn the_window_ends() {
+        let sessions = Sessions::default();
+        let address = IpAddr::from([10, 0, 0, 1]);
+        (0..TRIES).for_each(|_| assert_eq!(wrong(&sessions, address), Ok(None)));
+        tokio::time::advance(WINDOW - Duration::from_nanos(1)).await;
+        assert_eq!(wrong(&sessions, address), Err(Duration::from_nanos(1)));
+        tokio::time::advance(Duration::from_nanos(1)).await;
+        assert_eq!(wrong(&sessions, address), Ok(None));
+    }
+
+    // Addresses of one IPv6 network are counted together; IPv4 addresses each by itself, also those
+    // that a socket of both families shows as IPv6.
+    #[tokio::test(start_paused = true)]
+    async fn networks_are_told_apart() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("is one");
+        for (failed, other, is_one) in [
+            ("2001:db8::1", "2001:db8::2", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+        ] {
+            let sessions = Sessions::default();
+            (0..TRIES).for_each(|_| assert_eq!(wrong(&sessions, address(failed)), Ok(None)));
+            assert!(wrong(&sessions, address(failed)).is_err());
+            assert_eq!(wrong(&sessions, address(other)).is_err(), is_one, "{failed} {other}");
+        }
     }
 }

@@ -12,11 +12,13 @@ use meridian_tls::{Files, client, open_client};
 use meridian_wire::config::{AdminTls, Gateway as Config, KeyHash};
 use meridian_wire::peer::{Identity, Party};
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::admin_browser::raw;
 use crate::common::{Answer, Fleet, Region, Replica, config};
+use crate::tenants::tenant;
 
 const TOKEN: &str = "mk-0123456789abcdefghij";
 const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
@@ -125,6 +127,28 @@ async fn tokens_are_exchanged_while_it_serves() {
     wait().await;
     assert_eq!(both().await, [401, 200], "the last token goes with a restart only");
     std::fs::remove_file(&file).unwrap();
+}
+
+// A file that is refused leaves nothing behind: tenants that it named for the first time do not have to
+// stay in the files that follow.
+#[tokio::test(start_paused = true)]
+async fn a_refused_file_leaves_nothing_behind() {
+    let replica = Replica::start().await;
+    let mut config = config(&[&replica]);
+    config.admin_access.tokens = tokens(&[TOKEN]);
+    let file = std::env::temp_dir().join(format!("meridian-refused-{}.yaml", std::process::id()));
+    written(&config, &file, &[TOKEN]);
+    let region =
+        Region::start(Given { file: Some(file.clone()), ..Given::from(config.clone()) }).await;
+    let tenants = vec![tenant("acme", OTHER)];
+    written(&Config { tenants, ..config.clone() }, &file, &[]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    written(&config, &file, &[OTHER]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    std::fs::remove_file(&file).unwrap();
+    let bearer = format!("Bearer {OTHER}");
+    let sent = [("host", "127.0.0.1"), ("authorization", bearer.as_str())];
+    assert_eq!(raw(&region, "GET", "/admin/status", "", &sent).await.status, 200);
 }
 
 /// Logs in; the cookie and the CSRF token.
@@ -293,4 +317,96 @@ async fn certificates_of_the_fleet() {
     let stranger = others.issue(&Party::operator("admin", "alice").unwrap(), "alice");
     let stranger = Files { ca: alice.ca.clone(), ..stranger };
     assert_eq!(ask(Some(&stranger), ("GET", "/health"), &[]).await, None);
+}
+
+/// A gateway of a fleet with certificates at its admin port and no tokens, its file, and what makes it
+/// reload.
+async fn reloaded(config: &Config, name: &str, file: &Config) -> Region {
+    let path = std::env::temp_dir().join(format!("meridian-{name}-{}.yaml", std::process::id()));
+    std::fs::write(&path, config.print().unwrap()).unwrap();
+    let given = Given { file: Some(path.clone()), ..Given::from(config.clone()) };
+    let reload = given.reload.clone();
+    let region = Region::start(given).await;
+    std::fs::write(&path, file.print().unwrap()).unwrap();
+    reload.notify_one();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    std::fs::remove_file(&path).unwrap();
+    region
+}
+
+// A file that no longer names the certificates of the admin port, or names some for the first time,
+// changes nothing before a restart: the port that the certificates guard stays closed, and the plain
+// one stays open.
+#[tokio::test(start_paused = true)]
+async fn a_reload_leaves_the_port_as_it_listens() {
+    let fleet = Fleet::new("admin");
+    let replica = Replica::start().await;
+    let mut open = fleet.gateway("us", 1, &[&replica]);
+    open.peers = None;
+    let files = fleet.files("us");
+    let (ca, certificate, key) = (files.ca, files.certificate, files.key);
+    let mut closed = open.clone();
+    closed.admin_access.tls = Some(AdminTls { ca, crl: None, certificate, key });
+
+    let region = reloaded(&closed, "closed-port", &open).await;
+    let status = ("GET", "/admin/status");
+    assert_eq!(over_tls(&region, &fleet, None, status, &[]).await, Some(no(401, "no_token")));
+    let alice = fleet.issue(&Party::operator("admin", "alice").unwrap(), "alice");
+    let ok = Some((200, String::new()));
+    assert_eq!(over_tls(&region, &fleet, Some(&alice), status, &[]).await, ok);
+
+    let region = reloaded(&open, "open-port", &closed).await;
+    assert_eq!(region.admin("GET", "/admin/status", "").await.status, 200);
+    let page = region.admin("GET", "/admin/config", "").await.json();
+    assert!(page["admin_access"]["tls"].is_null(), "what is in force: {page}");
+}
+
+// A body that never comes is waited for ten seconds, before a log-in is checked and after a token was.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_comes() {
+    let replica = Replica::start().await;
+    let region = guarded(&replica).await;
+    for path in ["/login", "/admin/replicas"] {
+        let mut client = TcpStream::connect(region.admin).await.unwrap();
+        let (host, bearer) = (host(&region), BEARER.1);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: {bearer}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{{"
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        let read =
+            tokio::time::timeout(Duration::from_secs(3600), client.read_to_string(&mut said));
+        read.await.expect("the gateway hangs up within an hour").unwrap();
+        assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("client_too_slow"), "{said}");
+    }
+}
+
+// Log-ins that are sent side by side have five tries together.
+#[tokio::test(start_paused = true)]
+async fn log_ins_side_by_side_are_limited() {
+    let replica = Replica::start().await;
+    let region = guarded(&replica).await;
+    let address = host(&region);
+    let body = format!(r#"{{"token":"{OTHER}"}}"#);
+    let mut clients = Vec::new();
+    // Each has sent all but the last byte when the first one is read whole.
+    let (all_but_one, last) = body.split_at(body.len() - 1);
+    for _ in 0..20 {
+        let mut client = TcpStream::connect(region.admin).await.unwrap();
+        let length = body.len();
+        let head = format!(
+            "POST /login HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{all_but_one}"
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        clients.push(client);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut wrong = 0;
+    for mut client in clients {
+        client.write_all(last.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        wrong += usize::from(said.starts_with("HTTP/1.1 401 "));
+    }
+    assert_eq!(wrong, 5);
 }
