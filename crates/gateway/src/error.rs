@@ -3,11 +3,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use meridian_routing::Outcome;
-
-use crate::request::engine_error::EngineError;
 
 /// What keeps a gateway from starting or serving.
 #[derive(Debug, thiserror::Error)]
@@ -90,13 +87,11 @@ pub(crate) struct AttemptError {
     pub(crate) fault: Source,
     /// For logs and pages.
     pub(crate) message: String,
-    /// The engine's own words, which are for the client alone.
-    pub(crate) said: Option<Arc<EngineError>>,
 }
 
 impl AttemptError {
     pub(crate) fn of(fault: Source, message: impl Into<String>) -> AttemptError {
-        AttemptError { fault, message: message.into(), said: None }
+        AttemptError { fault, message: message.into() }
     }
 
     pub(crate) fn replica(message: impl Into<String>) -> AttemptError {
@@ -105,14 +100,6 @@ impl AttemptError {
 
     pub(crate) fn peer(message: impl Into<String>) -> AttemptError {
         AttemptError::of(Source::Peer, message)
-    }
-
-    /// What a client is told of it.
-    pub(crate) fn for_client(&self) -> String {
-        match self.said.as_ref().and_then(|said| said.words()) {
-            Some(words) => format!("{}: {words}", self.message),
-            None => self.message.clone(),
-        }
     }
 
     /// What the machine is told of it.

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use meridian_base::{PeerId, RequestId};
 use meridian_routing::residency::Residence;
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
-use crate::http::body::Body;
 use crate::http::refusal::json;
 use crate::lock::Mutex;
 use crate::shared::Shared;
@@ -128,7 +128,7 @@ fn reason(decision: &Decision) -> &'static str {
 }
 
 /// Decides about a request without sending it.
-pub(crate) fn dry_run(shared: &Shared, request: Request) -> Response<Body> {
+pub(crate) fn dry_run<B: From<Bytes>>(shared: &Shared, request: Request) -> Response<B> {
     let shown = shared.ids.show(request.id);
     let mut inner = shared.driver.lock();
     let now = shared.driver.clock.now();

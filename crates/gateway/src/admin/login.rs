@@ -58,7 +58,7 @@ const PAGE: &str = include_str!("login.html");
 const SCRIPT: &str = include_str!("login.js");
 
 fn static_page(text: &'static str, kind: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::whole(Bytes::from_static(text.as_bytes())));
+    let mut response = Response::new(Body::new(Bytes::from_static(text.as_bytes())));
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),

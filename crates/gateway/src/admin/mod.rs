@@ -24,7 +24,7 @@ pub(crate) use self::tls::{AdminTls, Caller, files};
 use crate::access::Written;
 use crate::http::body::Body;
 use crate::http::health;
-use crate::http::refusal::{Refusal, json};
+use crate::http::refusal::{Refusal, json, text};
 use crate::replicas::discovery;
 use crate::replicas::fleet::Member;
 use crate::shared::Shared;
@@ -281,13 +281,4 @@ fn page(value: &impl serde::Serialize) -> Response<Body> {
 
 fn to_json(value: &impl serde::Serialize) -> bytes::Bytes {
     serde_json::to_vec_pretty(value).expect("status types always serialize").into()
-}
-
-/// A line of text.
-pub(crate) fn text(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(body.into()));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }

@@ -9,9 +9,8 @@ use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::http::limits::Permit;
+use crate::http::limits::{Bound, Permit};
 use crate::http::refusal::Refusal;
-use crate::shared::Shared;
 
 /// A body and the permits for its bytes.
 pub(crate) struct Collected {
@@ -19,25 +18,26 @@ pub(crate) struct Collected {
     pub(crate) permits: Vec<Permit>,
 }
 
-/// Reads `body` whole.
+/// Reads `body` whole: at most `limit` bytes, within `patience`, with permits of `bodies`.
 pub(crate) async fn collect(
-    shared: &Shared,
     headers: &HeaderMap,
     body: Incoming,
+    patience: Duration,
+    limit: u64,
+    bodies: &Bound,
 ) -> Result<Collected, Refusal> {
-    let patience: Duration = shared.config.timeouts.client.0;
-    match tokio::time::timeout(patience, read(shared, headers, body)).await {
+    match tokio::time::timeout(patience, read(headers, body, limit, bodies)).await {
         Ok(result) => result,
         Err(_) => Err(Refusal::too_slow("body", patience)),
     }
 }
 
 async fn read(
-    shared: &Shared,
     headers: &HeaderMap,
     mut body: Incoming,
+    limit: u64,
+    bodies: &Bound,
 ) -> Result<Collected, Refusal> {
-    let limit = shared.config.limits.body.0;
     let announced: Option<u64> = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok())
@@ -46,7 +46,7 @@ async fn read(
         return Err(Refusal::too_large(limit));
     }
     let mut permits = Vec::new();
-    let mut take = |n: usize| match shared.bodies.take(n) {
+    let mut take = |n: usize| match bodies.take(n) {
         Some(permit) => {
             permits.push(permit);
             Ok(())

@@ -9,7 +9,6 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use meridian_wire::config;
 
-use crate::http::body::Body;
 use crate::http::refusal::Refusal;
 
 /// Methods that some path takes.
@@ -63,7 +62,7 @@ impl Cors {
 pub(super) fn preflight<B>(
     cors: Option<&Cors>,
     request: &Request<B>,
-) -> Option<Result<Response<Body>, Refusal>> {
+) -> Option<Result<Response<()>, Refusal>> {
     let headers = request.headers();
     if request.method() != Method::OPTIONS
         || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
@@ -78,7 +77,7 @@ pub(super) fn preflight<B>(
             "pages of this origin may not send requests here; name it in cors.origins of the gateway's configuration",
         )));
     };
-    let mut response = Response::new(Body::Whole(None));
+    let mut response = Response::new(());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let said = response.headers_mut();
     said.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);

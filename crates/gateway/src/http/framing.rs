@@ -20,7 +20,7 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-use crate::http::body::{Body, CutShort};
+use crate::request::body::{AnswerBody, CutShort};
 
 /// Whether a request is being served on a connection.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Turn {
 
 /// An answer whose end is the end of its turn.
 pub(super) struct Answer {
-    pub(super) body: Body,
+    pub(super) body: AnswerBody,
     pub(super) turn: Arc<Turn>,
 }
 

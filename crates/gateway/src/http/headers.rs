@@ -3,9 +3,10 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::RequestId;
 
-use crate::peers::REFUSED;
 use crate::shared::Shared;
 
+/// On a gateway's own refusals, whose bodies are for clients: the code.
+pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
 pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");

@@ -1,18 +1,21 @@
 //! `/health` and `/ready`, for load balancers and clients that look before they send. They need no
 //! tenant's key and say nothing but yes or no.
 
+use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use meridian_base::ReplicaId;
 use meridian_routing::State;
 use meridian_wire::openai::Endpoint;
 
-use crate::admin::text;
-use crate::http::body::Body;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{Refusal, text};
 use crate::shared::Shared;
 
 /// The answer where `path` is one of the two.
-pub(super) fn answer(shared: &Shared, method: &Method, path: &str) -> Option<Response<Body>> {
+pub(super) fn answer<B: From<Bytes>>(
+    shared: &Shared,
+    method: &Method,
+    path: &str,
+) -> Option<Response<B>> {
     let is_health = match path.strip_suffix('/').unwrap_or(path) {
         "/health" => true,
         "/ready" => false,
@@ -30,7 +33,7 @@ pub(super) fn answer(shared: &Shared, method: &Method, path: &str) -> Option<Res
 }
 
 /// Whether some replica takes requests.
-pub(crate) fn ready(shared: &Shared) -> Response<Body> {
+pub(crate) fn ready<B: From<Bytes>>(shared: &Shared) -> Response<B> {
     if shared.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
     }

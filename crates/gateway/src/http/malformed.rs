@@ -4,15 +4,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::Endpoint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::framing::Left;
-use crate::http::body::Body;
 use crate::http::refusal::Refusal;
 use crate::shared::Shared;
 
@@ -48,7 +47,7 @@ where
     let refusal = (held_back || in_head).then(|| refusal(&shared.config, end)).flatten();
     if let Some(refusal) = refusal {
         shared.metrics.refused(&refusal);
-        let answer = written(refusal.response(Endpoint::Other)).await;
+        let answer = written(refusal.response(Endpoint::Other));
         // It may be gone; then there is nothing to tell.
         let _ = timeout(LINGER, io.write_all(&answer)).await;
         let _ = timeout(LINGER, io.shutdown()).await;
@@ -134,9 +133,8 @@ fn malformed(description: &str) -> Refusal {
 }
 
 /// A refusal as bytes of HTTP/1.1.
-async fn written(response: Response<Body>) -> Vec<u8> {
+fn written(response: Response<Bytes>) -> Vec<u8> {
     let (head, body) = response.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let mut answer = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
     for (name, value) in &head.headers {
         answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());

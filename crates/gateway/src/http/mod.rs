@@ -14,5 +14,6 @@ pub(crate) mod headers;
 pub(crate) mod health;
 pub(crate) mod limits;
 pub(crate) mod malformed;
+pub(crate) mod parts;
 pub(crate) mod refusal;
 mod service;

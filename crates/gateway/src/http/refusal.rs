@@ -5,15 +5,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use meridian_routing::{Closed, RejectWhy};
 use meridian_wire::admin::{BadQuery, Barred};
 use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
-use crate::http::body::Body;
-use crate::inputs::rate::Limited;
-use crate::peers::REFUSED;
+use crate::http::headers::REFUSED;
 
 /// The code for a request under which two engines ended: a peer that gets it does not try on.
 pub(crate) const ENGINE_DIED: &str = "engine_died";
@@ -28,7 +26,16 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) allow: Option<&'static str>,
     /// It is over a limit of its tenant.
-    pub(crate) limited: Option<Limited>,
+    pub(crate) limited: Option<Box<Limited>>,
+}
+
+/// A request that is over a limit of its tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct Limited {
+    /// Which limit: a metric's label.
+    pub(crate) limit: &'static str,
+    /// Headers that tell what is left of the tenant's limits.
+    pub(crate) headers: HeaderMap,
 }
 
 impl Refusal {
@@ -241,7 +248,7 @@ impl Refusal {
         )
     }
 
-    pub(crate) fn response(self, endpoint: Endpoint) -> Response<Body> {
+    pub(crate) fn response<B: From<Bytes>>(self, endpoint: Endpoint) -> Response<B> {
         let body = error_body(endpoint, self.status.as_u16(), self.code, &self.message, self.param);
         let mut response = json(self.status, body);
         response.headers_mut().insert(REFUSED, HeaderValue::from_static(self.code));
@@ -258,8 +265,8 @@ impl Refusal {
             let plain = HeaderValue::from_static("identity");
             response.headers_mut().insert(header::ACCEPT_ENCODING, plain);
         }
-        if let Some(limited) = &self.limited {
-            limited.write(&mut response);
+        if let Some(limited) = self.limited {
+            response.headers_mut().extend(limited.headers);
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs().max(1);
@@ -304,11 +311,20 @@ fn held_too_long(limit: Duration, closed: Closed) -> String {
 }
 
 /// A JSON answer of the gateway's own.
-pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::whole(body));
+pub(crate) fn json<B: From<Bytes>>(status: StatusCode, body: Bytes) -> Response<B> {
+    let mut response = Response::new(B::from(body));
     *response.status_mut() = status;
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A line of text.
+pub(crate) fn text<B: From<Bytes>>(status: StatusCode, line: impl Into<Bytes>) -> Response<B> {
+    let mut response = Response::new(B::from(line.into()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }

@@ -9,8 +9,9 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::{cors, health};
-use crate::http::body::Body;
-use crate::request::admit::{self, Origin};
+use crate::request::body::AnswerBody;
+use crate::request::entry;
+use crate::request::origin::Origin;
 use crate::worker::Worker;
 
 /// Answers one request of a client, whose address hashes to `client`.
@@ -18,7 +19,7 @@ pub(super) async fn answer(
     worker: Arc<Worker>,
     request: Request<Incoming>,
     client: u64,
-) -> Response<Body> {
+) -> Response<AnswerBody> {
     let is_head = request.method() == Method::HEAD;
     let origin = request.headers().get(header::ORIGIN).cloned();
     let page = origin.map(|origin| (worker.clone(), origin));
@@ -26,7 +27,7 @@ pub(super) async fn answer(
     let is_own = own.is_some();
     let mut response = match own {
         Some(response) => response,
-        None => admit::answer(worker, request, Origin::Client(client)).await,
+        None => entry::answer(worker, request, Origin::Client(client)).await,
     };
     if let Some((worker, origin)) = page {
         if !is_own {
@@ -41,8 +42,9 @@ pub(super) async fn answer(
 }
 
 /// What the gateway answers itself, without a key: preflights, health and readiness.
-fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<Body>> {
+fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
     if let Some(preflight) = cors::preflight(worker.cors.as_ref(), request) {
+        let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
         return Some(preflight.unwrap_or_else(|refusal| {
             worker.metrics.refused(&refusal);
             refusal.response(meridian_wire::openai::Endpoint::Other)
@@ -53,11 +55,11 @@ fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<Body>> {
 
 /// An answer of the gateway's own to HEAD has the length of the body that it leaves out. A
 /// replica's has none to leave out.
-fn leave_out_body(response: &mut Response<Body>) {
-    if !matches!(response.body(), Body::Whole(_)) {
+fn leave_out_body(response: &mut Response<AnswerBody>) {
+    if !matches!(response.body(), AnswerBody::Whole(_)) {
         return;
     }
     let length = response.body().size_hint().exact().unwrap_or(0);
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    *response.body_mut() = Body::Whole(None);
+    *response.body_mut() = AnswerBody::Whole(None);
 }

@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
 use meridian_wire::config::{self, TenantLimits};
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
-use crate::http::body::Body;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{Limited, Refusal};
 
 /// Tokens of a reply that nothing bounds, until replies teach better.
 const REPLY: f32 = 256.0;
@@ -45,20 +44,6 @@ pub(crate) struct Rates {
     tokens: Option<Bucket>,
     /// Mean tokens of replies that nothing bounds, as bits.
     reply: AtomicU32,
-}
-
-/// A request that is over a limit.
-#[derive(Clone, Debug)]
-pub(crate) struct Limited {
-    /// Which limit: a metric's label.
-    pub(crate) limit: &'static str,
-    rates: Arc<Rates>,
-}
-
-impl Limited {
-    pub(crate) fn write(&self, response: &mut Response<Body>) {
-        self.rates.write(response.headers_mut());
-    }
 }
 
 impl Rates {
@@ -119,25 +104,31 @@ impl Rates {
         self.tokens.iter().for_each(|bucket| bucket.settle(taken, used));
     }
 
-    fn over(self: &Arc<Self>, limit: &'static str, asked: u32, over: &Over) -> Refusal {
+    fn limited(&self, limit: &'static str) -> Box<Limited> {
+        let mut headers = HeaderMap::new();
+        self.write(&mut headers);
+        Box::new(Limited { limit, headers })
+    }
+
+    fn over(&self, limit: &'static str, asked: u32, over: &Over) -> Refusal {
         let Over { size, remaining, wait } = over;
         let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
         let message = format!(
             "the limit of {size} {limit} a minute is reached: {remaining} are left and this request takes {asked}; try again in {seconds} s"
         );
         Refusal {
-            limited: Some(Limited { limit, rates: self.clone() }),
+            limited: Some(self.limited(limit)),
             ..Refusal::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message)
         }
         .retry_after(Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)))
     }
 
-    fn never(self: &Arc<Self>, asked: u32, size: u32) -> Refusal {
+    fn never(&self, asked: u32, size: u32) -> Refusal {
         let message = format!(
             "this request may take {asked} tokens, prompt and reply, and the limit is {size} a minute, so it can never pass; shorten the prompt, or bound the reply with max_tokens"
         );
         Refusal {
-            limited: Some(Limited { limit: "request_size", rates: self.clone() }),
+            limited: Some(self.limited("request_size")),
             ..Refusal::new(StatusCode::BAD_REQUEST, "request_exceeds_limit", message)
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use meridian_routing::Priority;
@@ -11,10 +11,7 @@ use meridian_wire::peer::Marks;
 
 use super::Link;
 use crate::error::AttemptError;
-use crate::http::body::Parts;
-
-/// On a gateway's own refusals, whose bodies are for clients: the code.
-pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
+use crate::http::parts::Parts;
 
 /// What goes to the peer.
 pub(crate) struct Outgoing<'a> {

@@ -19,11 +19,12 @@ use meridian_wire::peer::{Identity, Marks, usage_trailers};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Peers;
-use super::forward::REFUSED;
 use super::traffic::{Leg, LegEnd};
-use crate::http::body::{Body, CutShort};
+use crate::http::headers::REFUSED;
 use crate::http::refusal::Refusal;
-use crate::request::admit::{self, Origin};
+use crate::request::body::{AnswerBody, CutShort};
+use crate::request::entry;
+use crate::request::origin::Origin;
 use crate::worker::Worker;
 
 /// What is said of an answer beside it.
@@ -52,7 +53,7 @@ pub(super) async fn take(
         Ok(marks) => {
             let marks = Box::new(marks);
             let origin = Origin::Peer { marks, report: report.clone(), from: from.clone() };
-            admit::answer(worker, request, origin).await
+            entry::answer(worker, request, origin).await
         }
         Err(error) => {
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, "not_a_forward", error.to_string());
@@ -78,7 +79,7 @@ pub(super) async fn take(
 
 /// An answer on its way to the peer.
 pub(crate) struct Answering {
-    body: Body,
+    body: AnswerBody,
     /// And how it ends when its body does.
     leg: Option<(Leg, LegEnd)>,
     report: Arc<Report>,

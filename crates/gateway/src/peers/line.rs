@@ -25,7 +25,7 @@ use super::dial::{DialError, Dialled, dial};
 use super::link::Link;
 use super::session::{PAUSES, whole};
 use super::{PATIENCE, Peers};
-use crate::http::body::Parts;
+use crate::http::parts::Parts;
 use crate::lock::{Mutex, MutexGuard};
 
 /// Bytes of one answer that may be under way before its client takes them.

@@ -46,7 +46,7 @@ use crate::machine::driver::Driver;
 use crate::shared::Shared;
 
 pub(crate) use bulletin::Bulletin;
-pub(crate) use forward::{Outgoing, REFUSED};
+pub(crate) use forward::Outgoing;
 use handover::Handover;
 pub(crate) use inbound::Report;
 pub(crate) use link::Link;

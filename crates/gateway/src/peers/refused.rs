@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, StatusCode};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -101,7 +103,7 @@ pub(super) async fn unlisted(
                 Status::permission_denied(message).into_http::<Body>()
             } else {
                 let refusal = Refusal::new(StatusCode::FORBIDDEN, "not_listed", message);
-                refusal.response(Endpoint::of(path)).map(Body::new)
+                refusal.response::<Full<Bytes>>(Endpoint::of(path)).map(Body::new)
             })
         }
     });

@@ -37,7 +37,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::error::{AttemptError, Source};
-use crate::http::body::Parts;
+use crate::http::parts::Parts;
 use crate::inputs::tenants::API_KEY;
 use crate::lock::Mutex;
 use crate::replicas::socket::{Look, Wire};

@@ -1,211 +1,176 @@
-//! The life of a request: hops 1 to 3.
-//!
-//! Read the body whole, fingerprint it, ask the machine. [`crate::request::lifecycle`] follows what it decides.
-//! A request that a peer sent on comes the same way; what its client is called and how long it may
-//! take is said by the peer then, and not by the client's own headers.
+//! Lets a request in: reads its body whole, fingerprints the prompt, and settles who sent it, which
+//! model it is for, where it may be served, and when its first token is due.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, request};
 use hyper::body::Incoming;
-use meridian_base::{Duration, ModelId, Time};
+use meridian_base::{Duration, ModelId, RequestId, Time};
 use meridian_routing::residency::{Labels, Residence, Subject};
-use meridian_routing::{Priority, RejectWhy};
+use meridian_routing::{self as routing, RejectWhy};
 use meridian_wire::openai::{self, Endpoint, RequestInfo};
-use meridian_wire::peer::{Identity, Marks};
 
 use crate::access::Access;
-use crate::http::body::Body;
 use crate::http::collect::{Collected, collect};
-use crate::http::head;
 use crate::http::headers;
-use crate::http::refusal::{Refusal, json};
+use crate::http::limits::Permit;
+use crate::http::refusal::Refusal;
 use crate::inputs::engine_fields;
 use crate::inputs::pins::{Home, ResponseKey};
-use crate::inputs::priority;
-use crate::inputs::rate::Rates;
 use crate::inputs::residency::{Reach, reach};
-use crate::inputs::tenants;
 use crate::peers::Report;
-use crate::request::lifecycle::{Job, route, with_id};
+use crate::replicas::fleet::Fleet;
+use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
+use crate::request::origin::{Caller, Origin};
+use crate::request::reserved::Reserved;
 use crate::request::resume::continue_chats;
 use crate::shared::Shared;
-use crate::worker::Worker;
 
-/// Who sent a request.
-pub(crate) enum Origin {
-    /// A client, by a hash of its address.
-    Client(u64),
-    /// A peer, where it came from a client.
-    Peer { marks: Box<Marks>, report: Arc<Report>, from: Identity },
+/// A request that was let in.
+pub(crate) struct Admitted {
+    pub(crate) context: RequestContext,
+    pub(crate) payload: Payload,
+    pub(crate) reserved: Reserved,
+    /// What the machine is asked.
+    pub(crate) question: routing::Request,
 }
 
-/// Answers one request, whatever happens.
-pub(crate) async fn answer(
-    shared: Arc<Worker>,
-    mut request: Request<Incoming>,
-    origin: Origin,
-) -> Response<Body> {
-    if let Origin::Client(_) = origin {
-        Marks::strip(request.headers_mut());
-    }
-    let shown_id = request.headers().get(headers::REQUEST_ID).cloned();
-    let endpoint = Endpoint::of(request.uri().path());
-    let result = serve(&shared, request, endpoint, origin).await;
-    result.unwrap_or_else(|refusal| {
-        shared.metrics.refused(&refusal);
-        let response = refusal.response(endpoint);
-        match &shown_id {
-            Some(id) => with_id(response, id),
-            None => response,
-        }
-    })
-}
-
-async fn serve(
-    shared: &Arc<Worker>,
-    mut request: Request<Incoming>,
-    endpoint: Endpoint,
-    origin: Origin,
-) -> Result<Response<Body>, Refusal> {
-    if matches!(origin, Origin::Client(_)) {
-        head::check(&request)?;
-    }
-    let access = shared.access.now();
-    let caller = identify(shared, &access, &mut request, endpoint, &origin)?;
-    let path = request.uri().path();
-    let passes = endpoint != Endpoint::Other || shared.config.paths.iter().any(|p| p == path);
-    match (endpoint, request.method()) {
-        _ if !passes => Err(Refusal::unknown_path()),
-        (Endpoint::Models, &Method::GET | &Method::HEAD) => Ok(models(shared, path)),
-        (Endpoint::Other, _) => generate(shared, &access, request, endpoint, origin, caller).await,
-        (Endpoint::Models, _) => Err(Refusal::wrong_method("GET, HEAD")),
-        (_, &Method::POST) => generate(shared, &access, request, endpoint, origin, caller).await,
-        _ => Err(Refusal::wrong_method("POST")),
-    }
-}
-
-/// `/v1/models`: every model that some replica serves, here or at a peer, once.
-fn models(shared: &Shared, path: &str) -> Response<Body> {
-    let mut pages: Vec<_> = shared.fleet.all().iter().filter_map(|m| m.models_page()).collect();
-    // Of one that is served both here and there, this region's own words.
-    pages.extend(shared.peers.iter().flat_map(|peers| peers.models.pages()));
-    let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
-    let merged = openai::merge_models(&pages);
-    let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) else {
-        return json(StatusCode::OK, merged);
-    };
-    match openai::find_model(&merged, id) {
-        Some(model) => json(StatusCode::OK, model),
-        None => Refusal::unknown_model().response(Endpoint::Models),
-    }
-}
-
-async fn generate(
-    shared: &Arc<Worker>,
+/// Reads a request of `caller`, or says why it is refused.
+pub(crate) async fn admit(
+    plane: &Shared,
     access: &Access,
     request: Request<Incoming>,
     endpoint: Endpoint,
     origin: Origin,
     caller: Caller,
-) -> Result<Response<Body>, Refusal> {
-    let Caller { tenant: tenant_name, rates, priority } = caller;
+) -> Result<Admitted, Refusal> {
     let began = Instant::now();
-    if shared.is_draining() {
+    let Received { parts, body, permits, engine_headers } = receive(plane, request).await?;
+    let tenant = plane.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
+    let reading = plane.reading.of(plane.isolates().then_some(tenant));
+    let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
+    engine_fields::judge(
+        plane.config.engine_fields,
+        &plane.metrics,
+        &engine_headers,
+        &info.splices,
+    )?;
+    let model = model(&plane.fleet, endpoint, &info, &origin)?;
+    let home = home(plane, access, &info, tenant, &origin)?;
+    may_continue(plane, model, &origin)?;
+    let tells = access.tells || !origin.is_client();
+    let dry_run = is_dry_run(&parts.headers, tells)?;
+    let ratio = plane.ratios.get(model);
+    let tokens = (ratio * info.prompt_bytes as f32) as u32;
+    let charge = match &caller.rates {
+        Some(rates) if !dry_run => Some(rates.admit(tokens, reply(endpoint, &info))?),
+        _ => None,
+    };
+    let id = plane.ids.next();
+    let key = key(plane, &parts.headers, &info, tenant, &origin);
+    let hops = origin.hops();
+    let deadline = deadline(plane, &parts.headers, &origin);
+    let (residence, report) = residence(plane, access, caller.tenant.as_ref(), model, origin);
+    let reach = reach(plane, model, home, &residence);
+    let shown_id = headers::request_id(plane, &parts.headers, id);
+    let (prompt, payload) = salted(plane, model, tokens, info, body, caller.tenant.as_ref());
+    let tenant_name = plane.peers.is_some().then_some(caller.tenant).flatten();
+    let context = RequestContext {
+        began,
+        call: call(parts, endpoint, shown_id),
+        sender: Sender { tenant, tenant_name, key, priority: caller.priority, hops, report },
+        prompt,
+        terms: Terms { residence, deadline, tells },
+    };
+    let block_tokens = ratio * reading.block_bytes as f32;
+    let question = question(&context, id, reach, block_tokens, dry_run);
+    Ok(Admitted { context, payload, reserved: Reserved::new(permits, charge), question })
+}
+
+/// A request whose body is here.
+struct Received {
+    parts: request::Parts,
+    body: Bytes,
+    permits: Vec<Permit>,
+    /// Headers that only engines send each other, which are taken out.
+    engine_headers: Vec<&'static str>,
+}
+
+/// Reads the body whole, within the gateway's limits.
+async fn receive(plane: &Shared, request: Request<Incoming>) -> Result<Received, Refusal> {
+    if plane.is_draining() {
         return Err(Refusal::draining());
     }
-    let room = shared.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
+    let room = plane.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
     let (mut parts, body) = request.into_parts();
-    let taken = engine_fields::take(&mut parts.headers);
-    let Collected { bytes, mut permits } = collect(shared, &parts.headers, body).await?;
+    let engine_headers = engine_fields::take(&mut parts.headers);
+    let patience = plane.config.timeouts.client.0;
+    let limit = plane.config.limits.body.0;
+    let collected = collect(&parts.headers, body, patience, limit, &plane.bodies).await?;
+    let Collected { bytes, mut permits } = collected;
     permits.push(room);
-    let tenant = shared.hash(tenant_name.as_ref().map(HeaderValue::as_bytes));
-    let reading = shared.reading.of(shared.isolates().then_some(tenant));
-    let mut info = openai::read(endpoint, &bytes, &reading).map_err(Refusal::bad_request)?;
-    engine_fields::judge(shared.config.engine_fields, &shared.metrics, &taken, &info.splices)?;
-    let model = model(shared, endpoint, &info, &origin)?;
-    let home = home(shared, &info, tenant, strict(access, &origin))?;
-    let tells = access.tells || matches!(origin, Origin::Peer { .. });
-    may_continue(shared, model, &origin)?;
-    let (residence, origin) = residence(shared, access, tenant_name.as_ref(), model, origin);
-    let Reach { peers, here, pinned } = reach(shared, model, home, &residence);
-    let id = shared.ids.next();
-    let shown_id = headers::request_id(shared, &parts.headers, id);
-    let tokens = shared.ratios.get(model) * info.prompt_bytes as f32;
-    let mut request = meridian_routing::Request {
-        id,
-        model,
-        tenant,
-        priority,
-        key: key(shared, &parts, &info, tenant, &origin),
-        head: info.head,
-        blocks: info.fingerprint.blocks().to_vec(),
-        prompt_tokens: tokens as u32,
-        block_tokens: shared.ratios.get(model) * reading.block_bytes as f32,
-        deadline: deadline(shared, &parts.headers, &origin),
-        pinned,
-        streams: info.stream,
-        hops: hops(&origin),
-        peers,
-        here,
-        residence: residence.clone(),
-        dry_run: false,
-    };
-    if asks_dry_run(&parts.headers) {
-        if !tells {
-            return Err(Refusal::no_dry_run());
-        }
-        request.dry_run = true;
-        return Ok(crate::admin::explain::dry_run(shared, request));
-    }
-    let charge = rates.map(|rates| rates.admit(request.prompt_tokens, reply(endpoint, &info)));
-    let charge = charge.transpose()?;
-    let name = tenant_name.as_ref().map(HeaderValue::as_bytes);
-    let salt = shared.salts.of(name, info.cache_salt.as_deref());
+    Ok(Received { parts, body: bytes, permits, engine_headers })
+}
+
+/// What a request asks for, and what is sent of it; both with a salt where tenants share nothing.
+fn salted(
+    plane: &Shared,
+    model: ModelId,
+    tokens: u32,
+    mut info: RequestInfo,
+    body: Bytes,
+    tenant: Option<&HeaderValue>,
+) -> (Prompt, Payload) {
+    let salt = plane.salts.of(tenant.map(HeaderValue::as_bytes), info.cache_salt.as_deref());
     if let Some(salt) = &salt {
         info.salt(salt);
     }
-    let prompt_tokens = request.prompt_tokens;
-    let (key, deadline) = (request.key, request.deadline);
-    let away = shared.peers.is_some().then_some(tenant_name);
-    shared.explained.note(&shown_id, id, &residence, shared);
-    let (ticket, verdict) = shared.driver.arrive(request);
-    let mut job = Job {
-        endpoint,
-        path: path_of(&parts, endpoint),
-        method: parts.method,
-        headers: parts.headers,
-        body: bytes,
-        info,
-        salt,
-        model,
-        prompt_tokens,
-        shown_id: shown_id.clone(),
-        began,
-        permits,
-        tenant: away.flatten(),
-        key,
-        deadline,
-        continues: false,
-        tells,
-        tenant_hash: tenant,
-        priority,
-        charge,
-        residence,
-        report: match origin {
-            Origin::Client(_) => None,
-            Origin::Peer { report, .. } => Some(report),
-        },
-    };
-    headers::to_replica(&mut job.headers, &shown_id);
-    Ok(route(shared, job, ticket, verdict).await)
+    let splices = std::mem::take(&mut info.splices);
+    (Prompt { model, tokens, info, salt }, Payload { body, splices, continues: false })
 }
 
-/// Of a request that goes on with a chat: every replica of its model here must be able to.
-fn may_continue(shared: &Shared, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
+fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) -> Call {
+    let path = path(&parts, endpoint);
+    headers::to_replica(&mut parts.headers, &shown_id);
+    Call { endpoint, path, method: parts.method, headers: parts.headers, shown_id }
+}
+
+/// What the machine is asked about a request.
+fn question(
+    context: &RequestContext,
+    id: RequestId,
+    reach: Reach,
+    block_tokens: f32,
+    dry_run: bool,
+) -> routing::Request {
+    let RequestContext { sender, prompt, terms, .. } = context;
+    routing::Request {
+        id,
+        model: prompt.model,
+        tenant: sender.tenant,
+        priority: sender.priority,
+        key: sender.key,
+        head: prompt.info.head,
+        blocks: prompt.info.fingerprint.blocks().to_vec(),
+        prompt_tokens: prompt.tokens,
+        block_tokens,
+        deadline: terms.deadline,
+        pinned: reach.pinned,
+        streams: prompt.info.stream,
+        hops: sender.hops,
+        peers: reach.peers,
+        here: reach.here,
+        residence: terms.residence.clone(),
+        dry_run,
+    }
+}
+
+/// Of a request that continues a chat: every replica of its model here must be able to.
+fn may_continue(plane: &Shared, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
     match origin {
-        Origin::Peer { marks, .. } if marks.continues && !continue_chats(shared, model) => {
+        Origin::Peer { marks, .. } if marks.continues && !continue_chats(&plane.fleet, model) => {
             Err(Refusal::cannot_continue())
         }
         _ => Ok(()),
@@ -214,7 +179,7 @@ fn may_continue(shared: &Shared, model: ModelId, origin: &Origin) -> Result<(), 
 
 /// The path and the query, as a replica gets them. A slash at the end of a path of the API stays
 /// behind: engines answer it with redirects to themselves.
-fn path_of(parts: &request::Parts, endpoint: Endpoint) -> String {
+fn path(parts: &request::Parts, endpoint: Endpoint) -> String {
     let whole = parts.uri.path_and_query().map_or("/", |p| p.as_str());
     match parts.uri.path().strip_suffix('/') {
         Some(path) if endpoint != Endpoint::Other => path.to_owned() + &whole[path.len() + 1..],
@@ -222,8 +187,12 @@ fn path_of(parts: &request::Parts, endpoint: Endpoint) -> String {
     }
 }
 
-fn asks_dry_run(headers: &HeaderMap) -> bool {
-    headers.get(headers::DRY_RUN).is_some_and(|v| v == "true" || v == "1")
+/// Whether a request is only to be explained, which is for clients that are told of the fleet.
+fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
+    match headers.get(headers::DRY_RUN).is_some_and(|v| v == "true" || v == "1") {
+        true if !tells => Err(Refusal::no_dry_run()),
+        asked => Ok(asked),
+    }
 }
 
 /// The most tokens of a request's reply; none where nothing bounds it.
@@ -231,81 +200,37 @@ fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }
 
-fn hops(origin: &Origin) -> u8 {
-    match origin {
-        Origin::Client(_) => 0,
-        Origin::Peer { marks, .. } => marks.hops,
-    }
-}
-
-/// The sender of a request.
-struct Caller {
-    /// The tenant's name.
-    tenant: Option<HeaderValue>,
-    /// How much the tenant may ask for. Of a forwarded request the first gateway has seen to that.
-    rates: Option<Arc<Rates>>,
-    priority: Priority,
-}
-
-/// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
-/// client calls itself. Where tenants are named, what told it goes no further.
-fn identify(
-    shared: &Shared,
-    access: &Access,
-    request: &mut Request<Incoming>,
-    endpoint: Endpoint,
-    origin: &Origin,
-) -> Result<Caller, Refusal> {
-    let named = access.tenants.are_named();
-    let headers = request.headers_mut();
-    let (tenant, rates, priority) = match origin {
-        Origin::Peer { marks, .. } => (marks.tenant.clone(), None, marks.priority),
-        Origin::Client(_) if named => {
-            let tenant = access.tenants.identify(headers, endpoint)?;
-            let priority = priority::lowered(headers, tenant.priority)?;
-            (Some(tenant.name.clone()), tenant.rates.clone(), priority)
-        }
-        Origin::Client(_) => {
-            let name = shared.tenant_header.as_ref().and_then(|name| headers.get(name)).cloned();
-            (name, None, priority::lowered(headers, Priority::default())?)
-        }
-    };
-    if named {
-        tenants::strip(headers, shared.tenant_header.as_ref());
-    }
-    Ok(Caller { tenant, rates, priority })
-}
-
-/// The residency rules that name a request, with those that a peer applied to it.
+/// The residency rules that name a request, with those that a peer applied to it; and what that peer is
+/// told of the answer.
 fn residence(
-    shared: &Shared,
+    plane: &Shared,
     access: &Access,
     tenant: Option<&HeaderValue>,
     model: ModelId,
-    mut origin: Origin,
-) -> (Residence, Origin) {
-    let brought = match &mut origin {
-        Origin::Client(_) => Vec::new(),
-        Origin::Peer { marks, .. } => std::mem::take(&mut marks.rules),
-    };
-    let named = access.rules.names_models().then(|| shared.fleet.name(model)).flatten();
+    origin: Origin,
+) -> (Residence, Option<Arc<Report>>) {
+    let named = access.rules.names_models().then(|| plane.fleet.name(model)).flatten();
     let none = Labels::new();
-    let subject = Subject {
+    let subject = |from| Subject {
         tenant: tenant.and_then(|name| name.to_str().ok()),
         labels: access.tenants.labels(tenant).unwrap_or(&none),
         model: named.as_deref().unwrap_or_default(),
-        from: match &origin {
-            Origin::Client(_) => &shared.config.region,
-            Origin::Peer { from, .. } => from.region(),
-        },
+        from,
     };
-    (access.rules.residence(&subject, brought), origin)
+    match origin {
+        Origin::Client(_) => {
+            (access.rules.residence(&subject(&plane.config.region), Vec::new()), None)
+        }
+        Origin::Peer { marks, report, from } => {
+            (access.rules.residence(&subject(from.region()), marks.rules), Some(report))
+        }
+    }
 }
 
 /// The affinity key, first found: a configured header, the body's own, the tenant, the client.
 fn key(
-    shared: &Shared,
-    parts: &request::Parts,
+    plane: &Shared,
+    headers: &HeaderMap,
     info: &RequestInfo,
     tenant: u64,
     origin: &Origin,
@@ -314,9 +239,9 @@ fn key(
         Origin::Client(client) => *client,
         Origin::Peer { marks, .. } => return marks.key,
     };
-    let header = shared.key_headers.iter().find_map(|name| parts.headers.get(name));
+    let header = plane.key_headers.iter().find_map(|name| headers.get(name));
     match (header, info.session) {
-        (Some(value), _) => shared.hash(Some(value.as_bytes())),
+        (Some(value), _) => plane.hash(Some(value.as_bytes())),
         (None, Some(session)) => session,
         (None, None) if tenant != 0 => tenant,
         (None, None) => client,
@@ -324,7 +249,7 @@ fn key(
 }
 
 /// A TTFT objective in the request becomes its deadline; of a peer's request, what is left of it.
-fn deadline(shared: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
+fn deadline(plane: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
     let left = match origin {
         Origin::Client(_) => {
             let ms: u64 = headers.get(headers::TTFT_SLO)?.to_str().ok()?.parse().ok()?;
@@ -332,27 +257,26 @@ fn deadline(shared: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Tim
         }
         Origin::Peer { marks, .. } => marks.budget?,
     };
-    Some(shared.driver.clock.now() + left)
+    Some(plane.driver.clock.now() + left)
 }
 
-/// Whether a client may continue only responses that this gateway knows as its tenant's. Of a
-/// forwarded request the first gateway has seen to that.
-fn strict(access: &Access, origin: &Origin) -> bool {
-    access.tenants.are_named() && matches!(origin, Origin::Client(_))
-}
-
-/// Where the state lives that a request goes on with.
+/// Where the state is that a request continues. Where tenants are named, a client may continue only
+/// responses that this gateway knows as its tenant's; of a forwarded request the first gateway has seen
+/// to that.
 fn home(
-    shared: &Shared,
+    plane: &Shared,
+    access: &Access,
     info: &RequestInfo,
     tenant: u64,
-    strict: bool,
+    origin: &Origin,
 ) -> Result<Option<Home>, Refusal> {
     let Some(previous) = &info.previous_response_id else { return Ok(None) };
-    let pin = ResponseKey { tenant, response: shared.hash(Some(previous.as_bytes())) };
-    match shared.pins.get(pin) {
+    let pin = ResponseKey { tenant, response: plane.hash(Some(previous.as_bytes())) };
+    match plane.pins.get(pin) {
         Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None)),
-        None if strict => Err(Refusal::unknown_response()),
+        None if access.tenants.are_named() && origin.is_client() => {
+            Err(Refusal::unknown_response())
+        }
         home => Ok(home),
     }
 }
@@ -360,7 +284,7 @@ fn home(
 /// The model's id. Paths that need not name one go to what the peer says, or to whatever the region
 /// serves.
 fn model(
-    shared: &Shared,
+    fleet: &Fleet,
     endpoint: Endpoint,
     info: &RequestInfo,
     origin: &Origin,
@@ -370,13 +294,13 @@ fn model(
         _ => None,
     };
     let said = said.and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    if let Some(id) = shared.fleet.model(said.unwrap_or(&info.model)) {
+    if let Some(id) = fleet.model(said.unwrap_or(&info.model)) {
         return Ok(id);
     }
     let named = !endpoint.passes_unread() || !info.model.is_empty();
-    match shared.fleet.any_model() {
+    match fleet.any_model() {
         Some(any) if !named => Ok(any),
-        Some(_) if !shared.fleet.is_unknown() => Err(Refusal::unknown_model()),
+        Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
         // Who has not said yet what it serves may serve it.
         _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None)),
     }

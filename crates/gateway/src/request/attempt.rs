@@ -1,162 +1,259 @@
-//! Hop 6: one attempt, at a replica or at a peer, until the first piece of its answer is here.
+//! One attempt, at a replica or at a peer, until the first piece of its answer is here.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, response};
 use http_body_util::BodyExt;
-use meridian_base::ReplicaId;
-use meridian_routing::RejectWhy;
-use meridian_wire::openai::Purpose;
+use meridian_base::{PeerId, ReplicaId};
+use meridian_routing::{Outcome, RejectWhy};
+use meridian_wire::openai::{Endpoint, Purpose, RequestInfo};
 
 use crate::error::{AttemptError, Source};
-use crate::http::body::Parts;
-use crate::http::headers;
+use crate::http::headers::{self, REFUSED};
+use crate::http::parts::Parts;
 use crate::http::refusal::ENGINE_DIED;
-use crate::peers::{Leg, LegEnd, Link, Outgoing, REFUSED};
+use crate::inputs::pins::Home;
+use crate::peers::{Leg, LegEnd, Link, Outgoing};
 use crate::replicas::fleet::Member;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::upstream::{Answered, Flow, is_cut};
+use crate::request::choice::Target;
+use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::request::lifecycle::{Job, asks_peers};
+use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// Where an attempt goes.
-pub(crate) enum Target {
-    Replica(Arc<Member>),
-    Peer(Arc<Link>),
-}
-
-/// The head of an answer and its first piece.
+/// An answer that has begun.
 pub(crate) struct Begun {
     pub(crate) head: response::Parts,
-    pub(crate) body: Flow,
-    pub(crate) first: Option<Bytes>,
-    pub(crate) sent: Instant,
-    /// Of a peer's answer.
-    pub(crate) leg: Option<Leg>,
+    pub(crate) opened: Opened,
 }
 
-/// One attempt: sends the request and waits for the first piece of the answer.
+/// The same without its head.
+pub(crate) struct Opened {
+    pub(crate) flow: Flow,
+    /// The first piece.
+    pub(crate) first: Option<Bytes>,
+    /// When this attempt was sent.
+    pub(crate) sent: Instant,
+    pub(crate) by: AnsweredBy,
+}
+
+/// Where an answer comes from.
+pub(crate) enum AnsweredBy {
+    Replica(ReplicaId),
+    Peer {
+        peer: PeerId,
+        leg: Leg,
+        /// The peer's own id of the replica that answered.
+        served: Option<ReplicaId>,
+    },
+}
+
+impl AnsweredBy {
+    /// Where a request goes that continues the conversation.
+    pub(crate) fn home(&self) -> Home {
+        match self {
+            AnsweredBy::Replica(replica) => Home::At(*replica),
+            AnsweredBy::Peer { peer, .. } => Home::Away(*peer),
+        }
+    }
+
+    /// The answer is over. Returns the peer's own id of the replica that answered.
+    pub(crate) fn end(self, outcome: Outcome) -> Option<ReplicaId> {
+        let AnsweredBy::Peer { leg, served, .. } = self else { return None };
+        leg.end(match outcome {
+            Outcome::Done => LegEnd::Done,
+            Outcome::ClientError => LegEnd::ClientError,
+            Outcome::Full | Outcome::NoRoom => LegEnd::Refused,
+            _ => LegEnd::Failed,
+        });
+        served
+    }
+}
+
+/// A failed attempt.
+pub(crate) struct Failure {
+    pub(crate) error: AttemptError,
+    /// The engine's own words, which are for the client alone.
+    pub(crate) said: Option<Arc<EngineError>>,
+}
+
+impl From<AttemptError> for Failure {
+    fn from(error: AttemptError) -> Failure {
+        Failure { error, said: None }
+    }
+}
+
+impl Failure {
+    /// What a client is told of it.
+    pub(crate) fn for_client(&self) -> String {
+        match self.said.as_ref().and_then(|said| said.words()) {
+            Some(words) => format!("{}: {words}", self.error),
+            None => self.error.to_string(),
+        }
+    }
+}
+
+/// Sends a request and waits for the first piece of the answer.
 pub(crate) async fn attempt(
-    shared: &Worker,
-    job: &Job,
+    plane: &Worker,
+    context: &RequestContext,
+    payload: &Payload,
     target: &Target,
-) -> Result<Begun, AttemptError> {
-    let patience = shared.config.timeouts.first_byte.0;
-    let late = |ms| format!("no first byte within {ms} ms (timeouts.first_byte)");
+) -> Result<Begun, Failure> {
+    let patience = plane.config.timeouts.first_byte.0;
     match target {
         Target::Replica(member) => {
-            let body = body(shared, job, target);
             let down = member.life.down();
             tokio::select! {
                 biased;
-                begun = tokio::time::timeout(patience, at_replica(shared, job, member, body)) => {
-                    begun.unwrap_or_else(|_| Err(AttemptError::replica(late(patience.as_millis()))))
+                begun = tokio::time::timeout(patience, at_replica(plane, context, payload, member)) => {
+                    begun.unwrap_or_else(|_| Err(AttemptError::replica(late(patience)).into()))
                 }
                 () = down.cancelled() => {
                     let message = "the replica stopped answering its probes";
-                    Err(AttemptError::of(Source::Unreached, message))
+                    Err(AttemptError::of(Source::Unreached, message).into())
                 }
             }
         }
         Target::Peer(link) => {
-            let body = body(shared, job, target);
+            let body = body(payload, |purpose| match purpose {
+                Purpose::Strip(_) => true,
+                Purpose::Usage => asks_peers(plane),
+                Purpose::CacheSalt => false,
+            });
             let leg = link.sent.begin(body.left());
             let lost = link.lost();
             let begun = tokio::select! {
-                begun = tokio::time::timeout(patience, at_peer(shared, job, link, body)) => match begun {
-                    Ok(result) => result,
-                    Err(_) => Err(AttemptError::peer(late(patience.as_millis()))),
-                },
+                begun = tokio::time::timeout(patience, at_peer(plane, context, payload.continues, link, body)) => {
+                    begun.unwrap_or_else(|_| Err(AttemptError::peer(late(patience))))
+                }
                 () = lost.cancelled() => Err(AttemptError::peer("the peer is gone")),
             };
             match begun {
-                Ok(begun) => Ok(Begun { leg: Some(leg), ..begun }),
+                Ok(FromPeer { head, flow, first, sent }) => {
+                    let by = AnsweredBy::Peer { peer: link.id, leg, served: served(&head) };
+                    Ok(Begun { head, opened: Opened { flow, first, sent, by } })
+                }
                 Err(error) => {
                     leg.end(match error.fault {
                         Source::Full | Source::PeerFull | Source::PeerNoRoom => LegEnd::Refused,
                         _ => LegEnd::Failed,
                     });
-                    Err(error)
+                    Err(error.into())
                 }
             }
         }
     }
 }
 
-/// The body as it goes to `target`. A peer gets what the client sent, less what is the engines', and
-/// adds the rest itself.
-fn body(shared: &Worker, job: &Job, target: &Target) -> Parts {
-    let wanted = |purpose| match (purpose, target) {
-        (Purpose::Strip(_), _) | (Purpose::Usage, Target::Replica(_)) => true,
-        (Purpose::Usage, Target::Peer(_)) => asks_peers(shared),
-        (Purpose::CacheSalt, Target::Replica(member)) => member.reads_salts(),
-        (Purpose::CacheSalt, Target::Peer(_)) => false,
-    };
-    Parts::new(job.info.splices.apply(&job.body, wanted))
+fn late(patience: Duration) -> String {
+    format!("no first byte within {} ms (timeouts.first_byte)", patience.as_millis())
+}
+
+/// The body as it goes out, with what is wanted of the splices.
+fn body(payload: &Payload, wanted: impl Fn(Purpose) -> bool) -> Parts {
+    Parts::new(payload.splices.apply(&payload.body, wanted))
+}
+
+/// A peer gets the client's body, less what is the engines', and asks for usage itself, unless a stream
+/// that breaks there is continued from here: then the count in each chunk is wanted here.
+fn asks_peers(plane: &Shared) -> bool {
+    plane.config.resume.is_some()
+}
+
+/// Whether usage was asked for that the client did not ask for.
+pub(crate) fn undoes(
+    plane: &Shared,
+    info: &RequestInfo,
+    payload: &Payload,
+    target: &Target,
+) -> bool {
+    let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
+    asked && (matches!(target, Target::Replica(_)) || asks_peers(plane))
 }
 
 async fn at_replica(
-    shared: &Worker,
-    job: &Job,
+    plane: &Worker,
+    context: &RequestContext,
+    payload: &Payload,
     member: &Member,
-    body: Parts,
-) -> Result<Begun, AttemptError> {
-    let mut headers = job.headers.clone();
+) -> Result<Begun, Failure> {
+    let call = &context.call;
+    let body = body(payload, |purpose| match purpose {
+        Purpose::Strip(_) | Purpose::Usage => true,
+        Purpose::CacheSalt => member.reads_salts(),
+    });
+    let mut headers = call.headers.clone();
     if member.speaks_orca() && !headers.contains_key(headers::ORCA_ASK) {
         headers.insert(headers::ORCA_ASK, HeaderValue::from_static("TEXT"));
     }
     let sent = Instant::now();
-    let upstream = shared.upstream(member);
-    let answered = upstream.send(&member.dial, &job.method, &job.path, &headers, &body);
-    let Answered { head, mut body } = answered.await?;
+    let upstream = plane.upstream(member);
+    let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
+    let Answered { head, body: mut flow } = answered.await?;
     member.life.answered();
     // The head may be here long before the first piece: its report is of now.
-    crate::replicas::probes::piggyback(shared, member, &head.headers);
+    crate::replicas::probes::piggyback(plane, member, &head.headers);
     let status = head.status;
     match meaning(status) {
         Meaning::Passes => {}
         Meaning::Full => {
-            return Err(AttemptError::of(Source::Full, format!("the engine answered {status}")));
+            let message = format!("the engine answered {status}");
+            return Err(AttemptError::of(Source::Full, message).into());
         }
-        Meaning::Fails => return Err(failed(EngineError::read(head, body).await)),
+        Meaning::Fails => return Err(failed(EngineError::read(head, flow).await)),
         Meaning::Unfinished => {
             let message = format!("the engine answered {status}, which was not asked for");
-            return Err(AttemptError::replica(message));
+            return Err(AttemptError::replica(message).into());
         }
     }
-    let first = first(job, status, &mut body).await.map_err(|e| e.at(Source::Replica))?;
-    Ok(Begun { head, body, first, sent, leg: None })
+    let first = first(call.endpoint, status, &mut flow).await;
+    let first = first.map_err(|e| e.at(Source::Replica))?;
+    let by = AnsweredBy::Replica(member.id);
+    Ok(Begun { head, opened: Opened { flow, first, sent, by } })
+}
+
+/// A peer's answer that has begun.
+struct FromPeer {
+    head: response::Parts,
+    flow: Flow,
+    first: Option<Bytes>,
+    sent: Instant,
 }
 
 async fn at_peer(
-    shared: &Worker,
-    job: &Job,
+    plane: &Worker,
+    context: &RequestContext,
+    continues: bool,
     link: &Link,
     body: Parts,
-) -> Result<Begun, AttemptError> {
+) -> Result<FromPeer, AttemptError> {
+    let RequestContext { call, sender, prompt, terms, .. } = context;
     let sent = Instant::now();
-    let model = job.info.model.is_empty().then(|| shared.fleet.name(job.model)).flatten();
+    let model = prompt.info.model.is_empty().then(|| plane.fleet.name(prompt.model)).flatten();
     let answer = link.forward(Outgoing {
-        method: &job.method,
-        path: &job.path,
-        headers: &job.headers,
+        method: &call.method,
+        path: &call.path,
+        headers: &call.headers,
         body,
-        tenant: job.tenant.clone(),
-        key: job.key,
-        left: job.deadline.map(|at| at.since(shared.driver.clock.now())),
-        continues: job.continues,
-        priority: job.priority,
-        residence: &job.residence,
+        tenant: sender.tenant_name.clone(),
+        key: sender.key,
+        left: terms.deadline.map(|at| at.since(plane.driver.clock.now())),
+        continues,
+        priority: sender.priority,
+        residence: &terms.residence,
         model: model.and_then(|name| HeaderValue::from_bytes(name.as_bytes()).ok()),
     });
     let (head, body) = answer.await?.into_parts();
     refused_by_peer(&head)?;
-    let mut body = Flow::of_peer(body);
-    let first = first(job, head.status, &mut body).await.map_err(|e| e.at(Source::Peer))?;
-    Ok(Begun { head, body, first, sent, leg: None })
+    let mut flow = Flow::of_peer(body);
+    let first = first(call.endpoint, head.status, &mut flow).await;
+    let first = first.map_err(|e| e.at(Source::Peer))?;
+    Ok(FromPeer { head, flow, first, sent })
 }
 
 /// Why there is no first piece.
@@ -178,7 +275,7 @@ impl NoFirst {
 }
 
 /// An engine's failure, as the end of an attempt.
-fn failed(said: EngineError) -> AttemptError {
+fn failed(said: EngineError) -> Failure {
     let status = said.head.status;
     let message = match said.is_redirect() {
         true => format!(
@@ -186,13 +283,17 @@ fn failed(said: EngineError) -> AttemptError {
         ),
         false => format!("the engine answered {status}"),
     };
-    AttemptError { said: Some(Arc::new(said)), ..AttemptError::of(Source::Engine, message) }
+    Failure { error: AttemptError::of(Source::Engine, message), said: Some(Arc::new(said)) }
 }
 
 /// The first piece that is not empty.
-async fn first(job: &Job, status: StatusCode, body: &mut Flow) -> Result<Option<Bytes>, NoFirst> {
+async fn first(
+    endpoint: Endpoint,
+    status: StatusCode,
+    body: &mut Flow,
+) -> Result<Option<Bytes>, NoFirst> {
     // Every endpoint that generates says something, if only that it is done.
-    let speaks = job.endpoint.is_generation() && status.is_success();
+    let speaks = endpoint.is_generation() && status.is_success();
     loop {
         match body.frame().await {
             None if speaks => return Err(NoFirst::Empty),
@@ -224,7 +325,7 @@ fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
 }
 
 /// The peer's own id of the replica that answered.
-pub(crate) fn served(head: &response::Parts) -> Option<ReplicaId> {
+fn served(head: &response::Parts) -> Option<ReplicaId> {
     let label = head.headers.get(headers::REPLICA)?.to_str().ok()?;
     ReplicaName::id(label)
 }

@@ -1,12 +1,23 @@
-//! The life of a request: [`admit`] reads it and asks the machine, [`lifecycle`] follows what the machine
-//! decides, [`attempt`] sends it, [`relay`] passes the answer on, and [`resume`] continues a stream that
-//! broke.
+//! The life of a request: [`entry`] answers it, [`admit`] reads it, [`lifecycle`] follows what the machine
+//! decides, [`attempt`] sends it, [`respond`] makes the answer's head, [`relay`] passes the answer on, and
+//! [`resume`] continues a stream that broke.
 
 pub(crate) mod admit;
+mod answering;
 pub(crate) mod attempt;
+mod audit;
+pub(crate) mod body;
+mod choice;
+pub(crate) mod context;
+mod delivery;
 pub(crate) mod engine_error;
+pub(crate) mod entry;
+mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod odd;
+pub(crate) mod origin;
 pub(crate) mod relay;
+mod reserved;
+mod respond;
 pub(crate) mod resume;
 pub(crate) mod silence;

@@ -1,8 +1,8 @@
-//! Going on elsewhere with a stream that broke after its first byte, where `resume` is set.
+//! Continuing a stream elsewhere that broke after its first byte, where `resume` is set.
 //!
 //! The machine is told that the attempt failed and how long the prompt is now; what it decides is
-//! followed as before the first byte ([`crate::request::lifecycle`]), with a request that begins where the answer
-//! broke. The relay waits for it, and the client sees a stream that pauses.
+//! followed as before the first byte ([`crate::request::lifecycle`]), with a payload that begins where
+//! the answer broke. The relay waits for it, and the client sees a stream that pauses.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,72 +11,85 @@ use bytes::Bytes;
 use meridian_base::{ModelId, RequestId};
 use meridian_routing::Outcome;
 use meridian_wire::admin::EngineName;
+use meridian_wire::config;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::http::headers;
 use crate::machine::driver::{Ticket, Verdict};
-use crate::request::attempt::Begun;
-use crate::request::lifecycle::{Ended, Job, Sending, begin, check_kept};
+use crate::replicas::fleet::Fleet;
+use crate::request::attempt::{Begun, Opened};
+use crate::request::audit::check_kept;
+use crate::request::choice::Target;
+use crate::request::context::{Payload, RequestContext};
+use crate::request::lifecycle::{Unanswered, follow};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// What it takes to go on.
+/// What it takes to continue a stream.
 pub(crate) struct Resume {
     pub(crate) thread: Thread,
-    pub(crate) job: Job,
+    pub(crate) context: RequestContext,
+    /// What was sent last.
+    pub(crate) payload: Payload,
     /// The client's body, less what is the engines'.
     body: Bytes,
 }
 
-/// A stream that is being gone on with.
-pub(crate) type Going = Pin<Box<dyn Future<Output = Gone> + Send>>;
+/// The search for an answer that continues a stream; none where the request is over without one.
+pub(crate) type Search = Pin<Box<dyn Future<Output = Option<Box<Resumed>>> + Send>>;
 
-/// How that ended.
-pub(crate) enum Gone {
-    /// Another answer has begun.
-    On { resume: Box<Resume>, ticket: Ticket, sending: Sending, begun: Box<Begun> },
-    /// Nobody took it: the request is over.
-    Nowhere,
+/// An answer that continues a stream.
+pub(crate) struct Resumed {
+    pub(crate) resume: Box<Resume>,
+    pub(crate) ticket: Ticket,
+    pub(crate) target: Target,
+    pub(crate) opened: Opened,
 }
 
 impl Resume {
-    /// For the answer to `job`, where it may be gone on with.
-    pub(crate) fn new(shared: &Shared, job: Job) -> Option<Box<Resume>> {
-        let config = shared.config.resume.as_ref()?;
-        let counts = match (job.info.counts, job.info.include_usage) {
+    /// For the answer to a request, where it may be continued.
+    pub(crate) fn new(
+        config: &config::Resume,
+        context: RequestContext,
+        payload: Payload,
+    ) -> Option<Box<Resume>> {
+        let info = &context.prompt.info;
+        let counts = match (info.counts, info.include_usage) {
             (false, _) => Counts::Asis,
             (true, false) => Counts::Hidden,
             (true, true) => Counts::Null,
         };
-        let thread = Thread::new(job.endpoint, config.text.bytes(), counts)?;
-        let body = job.info.splices.stripped(&job.body);
-        Some(Box::new(Resume { thread, job, body }))
+        let thread = Thread::new(context.call.endpoint, config.text.bytes(), counts)?;
+        let body = payload.splices.stripped(&payload.body);
+        Some(Box::new(Resume { thread, context, payload, body }))
     }
 
-    /// What comes from now on goes on with what came.
+    /// What comes from now on continues what came.
     pub(crate) fn is_later(&self) -> bool {
         self.thread.is_later()
     }
 
-    /// The answer broke: makes the request that goes on with it, and the blocks of its prompt. Else
-    /// a word for why there is none.
-    pub(crate) fn take_up(&mut self, shared: &Shared) -> Result<Vec<u64>, &'static str> {
-        let job = &mut self.job;
-        let said = self.thread.text().is_some_and(|text| !text.is_empty());
-        if said && job.endpoint == Endpoint::ChatCompletions {
-            if !continue_chats(shared, job.model) {
-                return Err("engine");
-            }
-            job.continues = true;
+    /// The answer broke: makes the payload that continues it, and the blocks of its prompt. Else a word
+    /// for why there is none.
+    pub(crate) fn take_up(&mut self, fleet: &Fleet) -> Result<Vec<u64>, &'static str> {
+        let Resume { thread, context, payload, body } = self;
+        let (endpoint, prompt) = (context.call.endpoint, &context.prompt);
+        let said = thread.text().is_some_and(|text| !text.is_empty());
+        let continues_chat = said && endpoint == Endpoint::ChatCompletions;
+        if continues_chat && !continue_chats(fleet, prompt.model) {
+            return Err("engine");
         }
-        let continued = self.thread.take_up(&self.body, job.salt.as_deref()).map_err(Lost::word)?;
-        job.body = continued.body;
-        job.info.splices = continued.splices;
-        let mut prompt = job.info.fingerprint.clone();
-        if let Some(text) = self.thread.text().filter(|_| said) {
-            openai::push_reply(job.endpoint, &mut prompt, text);
+        let continued = thread.take_up(body, prompt.salt.as_deref()).map_err(Lost::word)?;
+        *payload = Payload {
+            body: continued.body,
+            splices: continued.splices,
+            continues: continues_chat || payload.continues,
+        };
+        let mut fingerprint = prompt.info.fingerprint.clone();
+        if let Some(text) = thread.text().filter(|_| said) {
+            openai::push_reply(endpoint, &mut fingerprint, text);
         }
-        Ok(prompt.into_blocks())
+        Ok(fingerprint.into_blocks())
     }
 
     /// The usage of the whole, of what a peer told of its part.
@@ -87,9 +100,9 @@ impl Resume {
 
 /// Whether all replicas of a model can be told to continue an assistant's message: the machine
 /// chooses among them without a look at their engines.
-pub(crate) fn continue_chats(shared: &Shared, model: ModelId) -> bool {
-    let Some(name) = shared.fleet.name(model) else { return false };
-    shared.fleet.all().iter().all(|member| {
+pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
+    let Some(name) = fleet.name(model) else { return false };
+    fleet.all().iter().all(|member| {
         let found = member.found();
         let continues = matches!(
             found.engine,
@@ -100,44 +113,43 @@ pub(crate) fn continue_chats(shared: &Shared, model: ModelId) -> bool {
 }
 
 /// Follows the machine's decisions until another answer has begun.
-pub(crate) async fn go_on(
-    shared: Arc<Worker>,
+pub(crate) async fn search(
+    plane: Arc<Worker>,
     resume: Box<Resume>,
     ticket: Ticket,
     verdict: Verdict,
-) -> Gone {
+) -> Option<Box<Resumed>> {
     let id = ticket.id;
-    let (sending, begun) = match begin(&shared, &resume.job, &ticket, verdict).await {
-        Ok(begun) => begun,
-        Err(ended) => {
-            match ended {
+    let followed = follow(&plane, &resume.context, &resume.payload, &ticket, verdict).await;
+    let (choice, begun) = match followed {
+        Ok(answer) => answer,
+        Err(why) => {
+            match why {
                 // The machine is done with it.
-                Ended::Rejected { .. } => ticket.broke_off(None),
-                Ended::Said(..) => {
-                    ticket.broke_off(Some(Outcome::ClientError));
-                }
+                Unanswered::Refused { .. } => ticket.broke_off(None),
+                Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
                 // Its ticket goes with the gateway.
-                Ended::Draining => {}
+                Unanswered::Draining => drop(ticket),
             }
-            return nowhere(&shared, id);
+            return nowhere(&plane, id);
         }
     };
-    let head = &begun.head;
+    let Begun { head, opened } = begun;
     if !head.status.is_success() || headers::is_json(&head.headers) {
         tracing::warn!(
-            request = shared.ids.show(id), status = %head.status,
-            "a stream was to be gone on with, and the engine does not do it"
+            request = plane.ids.show(id), status = %head.status,
+            "a stream was to be continued, and the engine does not do it"
         );
         ticket.broke_off(Some(Outcome::ClientError));
-        return nowhere(&shared, id);
+        return nowhere(&plane, id);
     }
-    check_kept(&shared, &resume.job.residence, &sending, &begun.head.headers);
-    shared.metrics.resumed("went_on");
-    Gone::On { resume, ticket, sending, begun: Box::new(begun) }
+    check_kept(&plane.residency, &resume.context.terms.residence, &choice, &head.headers);
+    plane.metrics.resumed("went_on");
+    Some(Box::new(Resumed { resume, ticket, target: choice.target, opened }))
 }
 
-fn nowhere(shared: &Shared, id: RequestId) -> Gone {
-    shared.metrics.resumed("nowhere");
-    tracing::warn!(request = shared.ids.show(id), "no replica or peer continues a broken stream");
-    Gone::Nowhere
+fn nowhere(plane: &Shared, id: RequestId) -> Option<Box<Resumed>> {
+    plane.metrics.resumed("nowhere");
+    tracing::warn!(request = plane.ids.show(id), "no replica or peer continues a broken stream");
+    None
 }

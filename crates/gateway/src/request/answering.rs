@@ -1,0 +1,181 @@
+//! One attempt's answer until its own end: it notices the first token, the end, the usage and (where
+//! the policy learns from it) the reply, and tells the machine how the attempt ended.
+
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use meridian_routing::Outcome;
+use meridian_wire::openai::{Answer, Summary, Usage};
+use meridian_wire::peer::usage_of;
+
+use crate::inputs::pins::Home;
+use crate::machine::driver::{Ticket, Told};
+use crate::request::attempt::{AnsweredBy, Opened};
+use crate::request::choice::Target;
+use crate::request::delivery::{Delivery, Form};
+use crate::request::incoming::{Event, Incoming};
+use crate::request::odd::Oddity;
+use crate::request::resume::{Resume, Search, search};
+use crate::request::silence::Silence;
+
+/// An answer that the machine was not told the end of.
+pub(crate) struct Answering {
+    incoming: Incoming,
+    reader: Answer,
+    ticket: Ticket,
+    by: AnsweredBy,
+    sent: Instant,
+    /// The usage that a peer tells in its trailers.
+    told: Option<Usage>,
+    /// What it takes to continue a stream that breaks, where that can be.
+    resume: Option<Box<Resume>>,
+}
+
+/// What comes next of an answer, after a look at it.
+pub(crate) enum Step {
+    /// Bytes to pass on; perhaps none.
+    Pass(Bytes),
+    /// The same, and the answer is whole.
+    Whole(Bytes),
+    /// The same, and a peer's answer is whole but for its trailers.
+    AllButTrailers(Bytes),
+    /// No more bytes come.
+    End,
+    /// It broke off, for this reason.
+    Broken(&'static str),
+}
+
+impl Answering {
+    pub(crate) fn new(
+        delivery: &Delivery,
+        target: &Target,
+        opened: Opened,
+        reader: Answer,
+        ticket: Ticket,
+        resume: Option<Box<Resume>>,
+    ) -> Answering {
+        let Opened { flow, first, sent, by } = opened;
+        let member = target.member();
+        let json = delivery.endpoint.is_generation() && delivery.form != Form::Events;
+        let oddity = member.is_some().then(|| Oddity::new(json));
+        let silence = Silence::new(&delivery.plane.config.timeouts, member);
+        let incoming = Incoming::new(flow, first, silence, oddity);
+        Answering { incoming, reader, ticket, by, sent, told: None, resume }
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.by.home()
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, delivery: &mut Delivery) -> Poll<Step> {
+        loop {
+            return Poll::Ready(match ready!(self.incoming.poll(cx)) {
+                Event::Piece(piece) => self.read(piece, delivery),
+                Event::Trailers(trailers) => {
+                    self.trailers(&trailers);
+                    continue;
+                }
+                Event::End => Step::End,
+                Event::Broken(why) => Step::Broken(why),
+            });
+        }
+    }
+
+    /// Looks at a piece on its way through.
+    fn read(&mut self, piece: Bytes, delivery: &mut Delivery) -> Step {
+        if let AnsweredBy::Peer { leg, .. } = &self.by {
+            leg.answered(piece.len());
+        }
+        delivery.count(self.incoming.odd(|oddity| oddity.piece(&piece)));
+        let piece = match &mut self.resume {
+            Some(resume) => resume.thread.feed(piece),
+            None => piece,
+        };
+        let feed = self.reader.feed(piece);
+        if feed.ended {
+            delivery.count(self.incoming.odd(|oddity| oddity.last_piece(&feed.pass)));
+        }
+        if feed.first_token || delivery.is_unseen() {
+            delivery.first_token(&self.ticket);
+        }
+        // A foreign path's answer may be more than the one object that its beginning looks like.
+        let ended = feed.ended && !delivery.endpoint.passes_unread();
+        let events = delivery.form == Form::Events;
+        match (ended, events, &self.by) {
+            (true, true, AnsweredBy::Peer { .. }) => Step::AllButTrailers(feed.pass),
+            (true, ..) => Step::Whole(feed.pass),
+            (false, false, _) if self.incoming.is_end_stream() => Step::Whole(feed.pass),
+            (false, ..) => Step::Pass(feed.pass),
+        }
+    }
+
+    /// What a peer says of its answer, after the last byte; of the engines none sends any.
+    fn trailers(&mut self, trailers: &HeaderMap) {
+        if let AnsweredBy::Peer { .. } = self.by {
+            self.told = usage_of(trailers);
+        }
+    }
+
+    /// Tells the machine how it ended. Returns what comes after its own end, and bytes that were still
+    /// held back.
+    pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
+        let Answering { mut incoming, mut reader, ticket, by, sent, told, mut resume } = self;
+        let held = resume
+            .as_mut()
+            .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
+        let Summary { usage, complete, response_id, reply, rest, .. } = reader.finish();
+        if outcome == Outcome::Done {
+            delivery.count(incoming.odd(|oddity| oddity.ended(complete)));
+        }
+        let continued = resume.filter(|resume| resume.is_later());
+        let usage = usage.or_else(|| {
+            told.map(|told| continued.as_ref().map_or(told, |resume| resume.whole(told)))
+        });
+        let usage = usage.map(|usage| delivery.counted(usage));
+        delivery.reserved.settle(usage);
+        if let Some(response) = &response_id {
+            delivery.pin(response, by.home());
+        }
+        let reply = match &continued {
+            Some(resume) => resume.thread.text().map(<[u8]>::to_vec),
+            None => reply,
+        };
+        let extended = delivery.extended(reply.as_deref());
+        delivery.over(outcome, sent);
+        let served = by.end(outcome);
+        // What the whole took is not what this replica had to do, so it is not judged by it.
+        let usage = usage.filter(|_| continued.is_none());
+        ticket.finish(outcome, Told { usage, extended, served });
+        (incoming, join(held, rest))
+    }
+
+    /// It broke off: begins to look for a replica or a peer that continues it. Where none can, the
+    /// answer comes back.
+    pub(crate) fn continued(mut self, delivery: &Delivery) -> Result<Search, Answering> {
+        let plane = &delivery.plane;
+        let Some(mut resume) = self.resume.take() else { return Err(self) };
+        let blocks = match resume.take_up(&plane.fleet) {
+            Ok(blocks) => blocks,
+            Err(why) => {
+                plane.metrics.resumed(why);
+                tracing::info!(why, "the broken stream can't be continued");
+                return Err(self);
+            }
+        };
+        let Answering { ticket, by, .. } = self;
+        by.end(Outcome::ReplicaError);
+        let verdict = ticket.go_on(blocks);
+        Ok(Box::pin(search(plane.clone(), resume, ticket, verdict)))
+    }
+}
+
+pub(crate) fn join(a: Bytes, b: Bytes) -> Bytes {
+    match (a.is_empty(), b.is_empty()) {
+        (_, true) => a,
+        (true, _) => b,
+        _ => Bytes::from([a, b].concat()),
+    }
+}

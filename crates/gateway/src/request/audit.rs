@@ -1,0 +1,82 @@
+//! Holds answers against the residency rules of their requests, and says in their headers where they
+//! were given and who gave them.
+
+use http::{HeaderMap, HeaderValue};
+use meridian_routing::residency::Residence;
+
+use crate::http::headers;
+use crate::inputs::residency::{self, Kept, Residency};
+use crate::request::choice::{Choice, Target};
+
+/// Counts a breach where an answer, or what continues one, was given where it may not be.
+pub(crate) fn check_kept(
+    residency: &Residency,
+    residence: &Residence,
+    choice: &Choice,
+    head: &HeaderMap,
+) {
+    let region = head.get(headers::REGION);
+    let kept = match (&choice.known, &choice.target) {
+        (None, _) => true,
+        (Some(known), Target::Replica(member)) => known.permits(residence, &member.place),
+        (Some(known), Target::Peer(_)) => {
+            known.was_kept(residence, region, head.get(headers::RESIDENCY))
+        }
+    };
+    if !kept {
+        residency.counts.breach();
+        let rules = residency::names(residence);
+        tracing::error!(?rules, ?region, "a residency rule was not kept");
+    }
+}
+
+/// What an answer's headers say of its place.
+pub(crate) struct Place {
+    rules: Option<HeaderValue>,
+    region: Option<HeaderValue>,
+}
+
+/// Checks and counts an answer. Of a peer's answer where it was given is the peer's word.
+pub(crate) fn audit(
+    residency: &Residency,
+    residence: &Residence,
+    choice: &Choice,
+    head: &HeaderMap,
+) -> Place {
+    let (region, kept) = match &choice.target {
+        Target::Replica(member) => (Some(member.region.clone()), Kept::Served),
+        Target::Peer(link) => {
+            let region = head.get(headers::REGION).cloned();
+            let region = region.or_else(|| HeaderValue::from_str(link.region()).ok());
+            (region, Kept::Sent)
+        }
+    };
+    check_kept(residency, residence, choice, head);
+    let rules = residency::names(residence);
+    if rules.is_some() {
+        residency.counts.count(residence, kept);
+    }
+    Place { rules, region }
+}
+
+/// Says in an answer's headers who gave it, where, and why. Of a peer's answer the replica and what was
+/// expected in its cache are the peer's words.
+pub(crate) fn write(headers: &mut HeaderMap, choice: &Choice, place: Place, prompt_tokens: u32) {
+    match &choice.target {
+        Target::Replica(member) => {
+            let matched = headers::prefix_match(choice.matched, prompt_tokens);
+            headers.insert(headers::REPLICA, member.label.clone());
+            headers.insert(headers::PREFIX_MATCH, matched);
+        }
+        Target::Peer(link) => {
+            headers.insert(headers::PEER, link.label.clone());
+        }
+    }
+    headers.insert(headers::REASON, HeaderValue::from_static(choice.why.word()));
+    if let Some(rules) = place.rules {
+        headers.insert(headers::RESIDENCY, rules);
+    }
+    if let Some(region) = place.region {
+        headers.insert(headers::REGION, region);
+    }
+}

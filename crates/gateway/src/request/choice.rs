@@ -1,0 +1,77 @@
+//! A decision of the machine, with the connections' ends in place of ids.
+
+use std::sync::Arc;
+
+use meridian_base::Duration;
+use meridian_routing::residency::Residence;
+use meridian_routing::{self as routing, Outcome, RejectWhy, Why};
+
+use crate::inputs::residency::Known;
+use crate::machine::driver::Decision;
+use crate::peers::Link;
+use crate::replicas::fleet::Member;
+use crate::shared::Shared;
+
+/// Where an attempt goes.
+pub(crate) enum Target {
+    Replica(Arc<Member>),
+    Peer(Arc<Link>),
+}
+
+impl Target {
+    /// The replica; none of a peer.
+    pub(crate) fn member(&self) -> Option<Arc<Member>> {
+        match self {
+            Target::Replica(member) => Some(member.clone()),
+            Target::Peer(_) => None,
+        }
+    }
+}
+
+/// A target that the machine chose, with what is said of it.
+pub(crate) struct Choice {
+    pub(crate) target: Target,
+    pub(crate) why: Why,
+    /// Tokens of the prompt that are expected in its cache.
+    pub(crate) matched: u32,
+    /// What was known of regions when it was chosen, where rules name the request.
+    pub(crate) known: Option<Arc<Known>>,
+}
+
+/// What a decision comes to.
+pub(crate) enum Chosen {
+    Target(Choice),
+    /// It can't be carried out any more: the machine decides again, after this.
+    Stale(Outcome),
+    Refused(RejectWhy, Duration),
+}
+
+/// Finds the target of a decision about a request with these residency rules.
+pub(crate) fn choose(plane: &Shared, residence: &Residence, decision: Decision) -> Chosen {
+    let (target, id, why, matched) = match decision {
+        Decision::Dispatch { replica, why, matched_tokens } => {
+            let member = plane.fleet.get(replica).map(Target::Replica);
+            (member, routing::Target::Replica(replica), why, matched_tokens)
+        }
+        Decision::Forward { peer, why, matched_tokens } => {
+            let link = plane.peers.as_ref().and_then(|peers| peers.link(peer)).cloned();
+            (link.map(Target::Peer), routing::Target::Peer(peer), why, matched_tokens)
+        }
+        Decision::Reject { why, retry_after } => return Chosen::Refused(why, retry_after),
+    };
+    let Some(target) = target else { return Chosen::Stale(Outcome::ReplicaError) };
+    if residence.is_free() {
+        return Chosen::Target(Choice { target, why, matched, known: None });
+    }
+    let known = plane.residency.known();
+    // A replica may have left since, and its id may be another's by now.
+    let stands_there = match &target {
+        Target::Replica(member) => known.permits(residence, &member.place),
+        Target::Peer(_) => true,
+    };
+    match stands_there && plane.driver.lock().routing.permits(residence, id) {
+        true => Chosen::Target(Choice { target, why, matched, known: Some(known) }),
+        // Labels changed since. The machine knows of it by now, and decides by what is so.
+        false => Chosen::Stale(Outcome::NoRoom),
+    }
+}

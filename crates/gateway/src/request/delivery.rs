@@ -1,0 +1,167 @@
+//! What the delivery of an answer keeps of its request, for as long as the answer takes, whichever
+//! attempts it comes from.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body::Frame;
+use meridian_base::{Fingerprinter, ModelId};
+use meridian_routing::{Outcome, Usage};
+use meridian_wire::openai::{self, Endpoint, error_event};
+
+use crate::inputs::pins::{Home, ResponseKey};
+use crate::machine::driver::Ticket;
+use crate::peers::Report;
+use crate::request::body::CutShort;
+use crate::request::context::{Payload, RequestContext};
+use crate::request::odd::Odd;
+use crate::request::reserved::Reserved;
+use crate::request::resume::Resume;
+use crate::worker::Worker;
+
+/// How an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As a stream of events with a mark at its end.
+    Events,
+    /// As a body whose end HTTP tells.
+    Whole,
+    /// As one whose end is that of its connection.
+    UntilClose,
+}
+
+impl Form {
+    /// What it means that an answer's bytes ended before its own end came; none where that is fine.
+    pub(crate) fn cut_short(self) -> Option<&'static str> {
+        match self {
+            Form::Events => Some("the replica ended the stream before its end marker"),
+            Form::UntilClose => Some("the replica closed the connection before its answer's end"),
+            Form::Whole => None,
+        }
+    }
+}
+
+pub(crate) struct Delivery {
+    pub(crate) plane: Arc<Worker>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) form: Form,
+    model: ModelId,
+    /// The keyed hash of the tenant's name.
+    tenant: u64,
+    /// Of an answer for a peer.
+    report: Option<Arc<Report>>,
+    /// The prompt's fingerprint, where the reply is to be added to it.
+    prompt: Option<Fingerprinter>,
+    prompt_bytes: u64,
+    began: Instant,
+    pub(crate) reserved: Reserved,
+    saw_first: bool,
+}
+
+impl Delivery {
+    /// Of an answer in this form, whose reply is collected or not; and what it takes to continue it
+    /// where it breaks.
+    pub(crate) fn new(
+        plane: &Arc<Worker>,
+        context: RequestContext,
+        payload: Payload,
+        reserved: Reserved,
+        form: Form,
+        collect: bool,
+    ) -> (Delivery, Option<Box<Resume>>) {
+        let mut delivery = Delivery {
+            plane: plane.clone(),
+            endpoint: context.call.endpoint,
+            form,
+            model: context.prompt.model,
+            tenant: context.sender.tenant,
+            report: context.sender.report.clone(),
+            prompt: None,
+            prompt_bytes: context.prompt.info.prompt_bytes,
+            began: context.began,
+            reserved,
+            saw_first: false,
+        };
+        let resume = plane.config.resume.as_ref().filter(|_| form == Form::Events);
+        if let Some(resume) = resume {
+            delivery.prompt = collect.then(|| context.prompt.info.fingerprint.clone());
+            return (delivery, Resume::new(resume, context, payload));
+        }
+        delivery.prompt = collect.then_some(context.prompt.info.fingerprint);
+        (delivery, None)
+    }
+
+    /// An attempt's first token came. The client has one, each attempt its own.
+    pub(crate) fn first_token(&mut self, ticket: &Ticket) {
+        let first = !std::mem::replace(&mut self.saw_first, true) && self.form == Form::Events;
+        let ttft = first.then(|| self.began.elapsed());
+        if let Some(ttft) = ttft {
+            self.plane.metrics.first_token(ttft);
+        }
+        ticket.first_token(ttft);
+    }
+
+    /// Whether the beginning of a body is yet to be told: it counts as the first token.
+    pub(crate) fn is_unseen(&self) -> bool {
+        !self.saw_first && self.form != Form::Events
+    }
+
+    pub(crate) fn count(&self, odd: Option<Odd>) {
+        if let Some(odd) = odd {
+            self.plane.metrics.odd(odd);
+        }
+    }
+
+    /// Tokens were counted: the peer that forwarded the request is told, and estimates learn.
+    pub(crate) fn counted(&self, usage: openai::Usage) -> Usage {
+        if let Some(report) = &self.report {
+            report.set(usage);
+        }
+        let usage = narrow(usage);
+        self.plane.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
+        usage
+    }
+
+    /// The answer has this id, by which a later request may continue it.
+    pub(crate) fn pin(&self, response: &str, home: Home) {
+        let response = self.plane.hash(Some(response.as_bytes()));
+        self.plane.pins.set(ResponseKey { tenant: self.tenant, response }, home);
+    }
+
+    /// The prompt's fingerprint, extended by the reply: what the next turn begins with.
+    pub(crate) fn extended(&mut self, reply: Option<&[u8]>) -> Option<Vec<u64>> {
+        let (mut prompt, reply) = (self.prompt.take()?, reply?);
+        openai::push_reply(self.endpoint, &mut prompt, reply);
+        Some(prompt.into_blocks())
+    }
+
+    /// The answer is over; its last attempt was sent at `sent`.
+    pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
+        self.plane.metrics.ended(outcome, self.began.elapsed(), sent.elapsed());
+        self.reserved.release();
+    }
+
+    /// How a broken answer ends, `rest` being what was held back of it: a stream with an error event,
+    /// anything else with a closed connection.
+    pub(crate) fn failed(&self, message: &str, rest: &[u8]) -> Result<Frame<Bytes>, CutShort> {
+        // A peer is told by the cut itself; its own relay writes the event.
+        if self.form != Form::Events || self.report.is_some() {
+            return Err(CutShort);
+        }
+        let message = format!("{message}; send the request again");
+        let event = error_event(self.endpoint, 502, "replica_failed", &message);
+        // A half-sent event is closed first, or the client would read the error as part of it.
+        Ok(Frame::data([rest, b"\n\n", &event].concat().into()))
+    }
+}
+
+fn narrow(usage: openai::Usage) -> Usage {
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Usage {
+        prompt_tokens: narrow(usage.prompt_tokens),
+        cached_tokens: usage.cached_tokens.map(narrow),
+        completion_tokens: narrow(usage.completion_tokens),
+        prefill_us: usage.prefill_us.map(narrow),
+    }
+}

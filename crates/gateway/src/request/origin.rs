@@ -1,0 +1,77 @@
+//! Where a request comes from: a client, or a peer that forwarded it. What its client is called and how
+//! long it may take is then what the peer says, and not the client's own headers.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue};
+use meridian_routing::Priority;
+use meridian_wire::openai::Endpoint;
+use meridian_wire::peer::{Identity, Marks};
+
+use crate::access::Access;
+use crate::http::refusal::Refusal;
+use crate::inputs::rate::Rates;
+use crate::inputs::{priority, tenants};
+use crate::peers::Report;
+use crate::shared::Shared;
+
+/// Who sent a request.
+pub(crate) enum Origin {
+    /// A client, by a hash of its address.
+    Client(u64),
+    /// A peer, where it came from a client.
+    Peer { marks: Box<Marks>, report: Arc<Report>, from: Identity },
+}
+
+impl Origin {
+    pub(crate) fn is_client(&self) -> bool {
+        matches!(self, Origin::Client(_))
+    }
+
+    /// Regions that the request has passed.
+    pub(crate) fn hops(&self) -> u8 {
+        match self {
+            Origin::Client(_) => 0,
+            Origin::Peer { marks, .. } => marks.hops,
+        }
+    }
+}
+
+/// The tenant of a request.
+pub(crate) struct Caller {
+    pub(crate) tenant: Option<HeaderValue>,
+    /// How much the tenant may ask for. Of a forwarded request the first gateway has seen to that.
+    pub(crate) rates: Option<Arc<Rates>>,
+    pub(crate) priority: Priority,
+}
+
+/// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
+/// client calls itself. Where tenants are named, what told it goes no further.
+pub(crate) fn identify(
+    plane: &Shared,
+    access: &Access,
+    headers: &mut HeaderMap,
+    endpoint: Endpoint,
+    origin: &Origin,
+) -> Result<Caller, Refusal> {
+    let named = access.tenants.are_named();
+    let caller = match origin {
+        Origin::Peer { marks, .. } => {
+            Caller { tenant: marks.tenant.clone(), rates: None, priority: marks.priority }
+        }
+        Origin::Client(_) if named => {
+            let tenant = access.tenants.identify(headers, endpoint)?;
+            let priority = priority::lowered(headers, tenant.priority)?;
+            Caller { tenant: Some(tenant.name.clone()), rates: tenant.rates.clone(), priority }
+        }
+        Origin::Client(_) => {
+            let tenant = plane.tenant_header.as_ref().and_then(|name| headers.get(name)).cloned();
+            let priority = priority::lowered(headers, Priority::default())?;
+            Caller { tenant, rates: None, priority }
+        }
+    };
+    if named {
+        tenants::strip(headers, plane.tenant_header.as_ref());
+    }
+    Ok(caller)
+}

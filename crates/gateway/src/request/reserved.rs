@@ -1,0 +1,46 @@
+//! What a request holds until its answer is out: its places in the gateway's limits, and what its
+//! tenant was charged.
+
+use http::HeaderMap;
+use meridian_routing::Usage;
+
+use crate::http::limits::Permit;
+use crate::inputs::rate::Charge;
+
+pub(crate) struct Reserved {
+    permits: Vec<Permit>,
+    /// Where its tenant has limits; settled when it is dropped.
+    charge: Option<Charge>,
+}
+
+impl Reserved {
+    pub(crate) fn new(permits: Vec<Permit>, charge: Option<Charge>) -> Reserved {
+        Reserved { permits, charge }
+    }
+
+    /// Says in an answer's headers what is left of its tenant's limits.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        if let Some(charge) = &self.charge {
+            charge.write(headers);
+        }
+    }
+
+    /// No engine worked on it.
+    pub(crate) fn unserved(&mut self) {
+        if let Some(charge) = &mut self.charge {
+            charge.nothing();
+        }
+    }
+
+    /// The engine worked on it, and counted where there is a usage.
+    pub(crate) fn settle(&mut self, usage: Option<Usage>) {
+        if let (Some(mut charge), Some(usage)) = (self.charge.take(), usage) {
+            charge.counted(usage);
+        }
+    }
+
+    /// Gives its places back.
+    pub(crate) fn release(&mut self) {
+        self.permits.clear();
+    }
+}

@@ -1,0 +1,189 @@
+//! What a client gets: the beginning of an answer with the gateway's own headers on it, an engine's
+//! failure, or a refusal. Each of them ends the request's ticket or hands it to the relay.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Response, response};
+use meridian_base::Duration;
+use meridian_routing::residency::Residence;
+use meridian_routing::{Outcome, RejectWhy};
+use meridian_wire::openai::Answer;
+
+use crate::http::headers;
+use crate::http::refusal::Refusal;
+use crate::inputs::residency::{self, Kept};
+use crate::machine::driver::{Ticket, Told};
+use crate::request::answering::Answering;
+use crate::request::attempt::{Begun, Failure, Opened, undoes};
+use crate::request::audit::{self, audit};
+use crate::request::body::AnswerBody;
+use crate::request::choice::{Choice, Target};
+use crate::request::context::{Payload, RequestContext};
+use crate::request::delivery::{Delivery, Form};
+use crate::request::engine_error::EngineError;
+use crate::request::incoming::Incoming;
+use crate::request::lifecycle::Unanswered;
+use crate::request::odd::Odd;
+use crate::request::relay::Relay;
+use crate::request::reserved::Reserved;
+use crate::request::silence::Silence;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// An answer has begun: its head, with the gateway's own headers, before the body that follows.
+pub(crate) fn answered(
+    plane: &Arc<Worker>,
+    context: RequestContext,
+    payload: Payload,
+    mut reserved: Reserved,
+    ticket: Ticket,
+    (choice, begun): (Choice, Begun),
+) -> Response<AnswerBody> {
+    let Begun { mut head, opened } = begun;
+    let form = form(&context, &choice.target, &head);
+    let ok = head.status.is_success();
+    // What is added at a break would be more than the length.
+    dress(plane, &context, &choice, &mut head.headers, ok && form == Form::Events);
+    reserved.write(&mut head.headers);
+    head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
+    if !ok {
+        reserved.unserved();
+        return Response::from_parts(head, client_error(plane, &choice.target, opened, ticket));
+    }
+    let endpoint = context.call.endpoint;
+    let here = matches!(choice.target, Target::Replica(_));
+    let asked = context.prompt.info.stream && endpoint.is_generation();
+    if asked && form != Form::Events && here {
+        plane.metrics.odd(Odd::JsonForStream);
+    }
+    plane.driver.matched(context.prompt.tokens, choice.matched);
+    let collect = plane.reading.follows_replies() && endpoint.is_generation();
+    let events = form == Form::Events;
+    let undo = events && undoes(plane, &context.prompt.info, &payload, &choice.target);
+    let reader = Answer::new(endpoint, events, undo, collect);
+    let (delivery, resume) = Delivery::new(plane, context, payload, reserved, form, collect);
+    let answering = Answering::new(&delivery, &choice.target, opened, reader, ticket, resume);
+    Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
+}
+
+/// Only the generating endpoints have streams whose end is known; the rest passes unread.
+fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Form {
+    let endpoint = context.call.endpoint;
+    let events = endpoint.is_generation() && !headers::is_json(&head.headers);
+    if context.prompt.info.stream && events {
+        return Form::Events;
+    }
+    let here = matches!(target, Target::Replica(_));
+    match here && !endpoint.passes_unread() && headers::is_until_close(&head.headers) {
+        true => Form::UntilClose,
+        false => Form::Whole,
+    }
+}
+
+/// A client's mistake: the engine's own words go back; nothing is learned from them.
+fn client_error(plane: &Shared, target: &Target, opened: Opened, ticket: Ticket) -> AnswerBody {
+    let Opened { flow, first, by, .. } = opened;
+    by.end(Outcome::ClientError);
+    ticket.finish(Outcome::ClientError, Told::default());
+    let silence = Silence::new(&plane.config.timeouts, target.member());
+    AnswerBody::Unread(Box::new(Incoming::new(flow, first, silence, None)))
+}
+
+/// Makes the headers of an answer fit for the client, with those of the gateway.
+fn dress(
+    plane: &Shared,
+    context: &RequestContext,
+    choice: &Choice,
+    head: &mut HeaderMap,
+    length_changes: bool,
+) {
+    let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
+    let place = audit(&plane.residency, &context.terms.residence, choice, head);
+    headers::to_client(head, asked_orca, length_changes);
+    audit::write(head, choice, place, context.prompt.tokens);
+    if !context.terms.tells {
+        headers::hide(head);
+    }
+}
+
+/// No answer began.
+pub(crate) fn unanswered(
+    plane: &Shared,
+    context: &RequestContext,
+    mut reserved: Reserved,
+    ticket: Ticket,
+    why: Unanswered,
+) -> Response<AnswerBody> {
+    reserved.unserved();
+    let refusal = match why {
+        Unanswered::Draining => {
+            drop(ticket);
+            Refusal::draining()
+        }
+        Unanswered::SameFailure(choice, said) => {
+            ticket.finish(Outcome::ClientError, Told::default());
+            match said.is_redirect() {
+                true => Refusal::redirected(said.head.status),
+                false => return engine_failed(plane, context, &choice, &said),
+            }
+        }
+        Unanswered::Refused { why, retry_after, last } => {
+            let why = told(plane, context, why);
+            ticket.rejected(why);
+            refusal(plane, &context.terms.residence, why, retry_after, last.as_ref())
+        }
+    };
+    plane.metrics.refused(&refusal);
+    let mut response = refusal.response(context.call.endpoint);
+    let headers = response.headers_mut();
+    if let Some(names) = residency::names(&context.terms.residence) {
+        headers.insert(headers::RESIDENCY, names);
+    }
+    reserved.write(headers);
+    headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
+    response
+}
+
+/// A model that is served elsewhere, only not now.
+fn told(plane: &Shared, context: &RequestContext, why: RejectWhy) -> RejectWhy {
+    let model = context.prompt.model;
+    let knows = || plane.peers.as_ref().is_some_and(|peers| peers.models.knows(model));
+    match why {
+        RejectWhy::UnknownModel if knows() => RejectWhy::NoReplica,
+        why => why,
+    }
+}
+
+/// The machine's refusal, in words for the client.
+fn refusal(
+    plane: &Shared,
+    residence: &Residence,
+    why: RejectWhy,
+    retry_after: Duration,
+    last: Option<&Failure>,
+) -> Refusal {
+    let restricted = !residence.is_free();
+    match why {
+        RejectWhy::NotPermitted if restricted => {
+            plane.residency.counts.count(residence, Kept::Refused);
+            residency::not_permitted(residence)
+        }
+        RejectWhy::HeldTooLong { limit, .. } if restricted => {
+            residency::held_too_long(residence, limit, retry_after)
+        }
+        why => Refusal::of(why, retry_after, last.map(Failure::for_client).as_deref()),
+    }
+}
+
+/// The engine's own failure goes to the client.
+fn engine_failed(
+    plane: &Shared,
+    context: &RequestContext,
+    choice: &Choice,
+    said: &EngineError,
+) -> Response<AnswerBody> {
+    let EngineError { mut head, body, .. } = said.clone();
+    dress(plane, context, choice, &mut head.headers, true);
+    head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
+    Response::from_parts(head, AnswerBody::from(body))
+}
