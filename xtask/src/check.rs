@@ -7,14 +7,16 @@ mod commands;
 mod crates;
 mod cycles;
 mod dependencies;
+mod engines;
 mod format;
 mod functions;
 mod imports;
 mod links;
 mod lints;
+pub(crate) mod made;
 mod named_tests;
 mod paths;
-pub(crate) mod policies;
+mod policies;
 mod purity;
 mod rustdoc;
 mod size;
@@ -69,6 +71,7 @@ const RULES: &[Rule] = &[
     rustdoc::RULE,
     commands::RULE,
     policies::RULE,
+    engines::RULE,
 ];
 
 /// Runs the rules and prints what they found; true where nothing is broken.

@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod control;
 mod engine;
+mod engines;
 mod experiment;
 mod explain;
 mod flow;
@@ -74,6 +75,8 @@ enum Command {
     Flow(flow::Command),
     /// Plans where GPUs go and which collective they use
     Plan(Box<plan::Args>),
+    /// Lists the inference engines that gateways know
+    Engines(engines::Args),
     /// Lists the routing policies
     Policies(policies::Args),
     /// Describes, writes and converts workloads and traces
@@ -106,6 +109,7 @@ fn main() -> std::process::ExitCode {
         Command::Experiment(args) => experiment::run(&args),
         Command::Flow(command) => flow::run(command),
         Command::Plan(args) => plan::run(&args),
+        Command::Engines(args) => engines::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Workload(command) => workload::run(command),
         Command::Explain(args) => explain::run(&args),

@@ -6,7 +6,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use meridian_wire::signals::{Answers, Engine, capacity, detect, orca, read, usage};
+use meridian_wire::engines::{Answers, detect, find};
+use meridian_wire::signals::{orca, usage};
 
 macro_rules! page {
     ($path:literal) => {
@@ -39,24 +40,26 @@ fn row(what: &str, page: (&str, &[u8]), work: impl FnMut()) {
 }
 
 fn main() {
-    for (engine, page) in [
-        (Engine::Vllm, page!("vllm/metrics-idle.prom")),
-        (Engine::Vllm, page!("vllm/metrics-load.prom")),
-        (Engine::Vllm, page!("vllm/metrics-load-dp2.prom")),
-        (Engine::Sglang, page!("sglang/docs-production-metrics.prom")),
-        (Engine::Sglang, page!("sglang/v0.5.10-after-one-request.prom")),
-        (Engine::LlamaCpp, page!("llamacpp/metrics-load.prom")),
-        (Engine::Tgi, page!("tgi/datadog-payload.prom")),
+    let engine = |name| find(name).expect("an engine of the table");
+    for (name, page) in [
+        ("vllm", page!("vllm/metrics-idle.prom")),
+        ("vllm", page!("vllm/metrics-load.prom")),
+        ("vllm", page!("vllm/metrics-load-dp2.prom")),
+        ("sglang", page!("sglang/docs-production-metrics.prom")),
+        ("sglang", page!("sglang/v0.5.10-after-one-request.prom")),
+        ("llamacpp", page!("llamacpp/metrics-load.prom")),
+        ("tgi", page!("tgi/datadog-payload.prom")),
     ] {
-        row("read", page, || assert!(read(engine, black_box(page.1)).is_ok()));
+        row("read", page, || assert!(engine(name).read_load(black_box(page.1)).is_ok()));
     }
     let slots = page!("llamacpp/slots-load.json");
-    row("capacity", slots, || assert!(capacity(Engine::LlamaCpp, black_box(slots.1)).is_ok()));
+    let llamacpp = engine("llamacpp");
+    row("capacity", slots, || assert!(llamacpp.read_capacity(black_box(slots.1)).is_ok()));
     let header = page!("vllm/orca-load-text.txt");
     row("orca", header, || assert!(orca(black_box(header.1)).is_ok()));
     let answer = page!("llamacpp/chat.json");
     row("usage", answer, || assert!(usage(black_box(answer.1)).is_some()));
     let page = page!("vllm/metrics-load.prom");
     let answers = Answers { metrics: Some(page.1), ..Answers::default() };
-    row("detect", page, || assert_eq!(detect(black_box(&answers)), Engine::Vllm));
+    row("detect", page, || assert_eq!(detect(black_box(&answers)), find("vllm")));
 }

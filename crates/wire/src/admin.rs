@@ -1,5 +1,6 @@
 //! The admin API of a gateway: what `/admin/*` answers and takes.
 
+mod engine;
 mod guard;
 mod query;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use meridian_routing::residency::Labels;
 use serde::{Deserialize, Serialize};
 
+pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use query::{BadQuery, Query};
 
@@ -353,40 +355,6 @@ fn one() -> u32 {
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn is_one(n: &u32) -> bool {
     *n == 1
-}
-
-/// The engine behind a replica.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineName {
-    /// Found out from what it answers.
-    #[default]
-    Auto,
-    /// vLLM, or anything with its metric names.
-    Vllm,
-    /// SGLang.
-    Sglang,
-    /// llama.cpp's server.
-    Llamacpp,
-    /// Text Generation Inference.
-    Tgi,
-    /// Tells nothing but that it lives.
-    None,
-}
-
-impl EngineName {
-    /// Its name in configuration and status.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            EngineName::Auto => "auto",
-            EngineName::Vllm => "vllm",
-            EngineName::Sglang => "sglang",
-            EngineName::Llamacpp => "llamacpp",
-            EngineName::Tgi => "tgi",
-            EngineName::None => "none",
-        }
-    }
 }
 
 /// `GET /admin/explain/ID`, and a dry run's answer.

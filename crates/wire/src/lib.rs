@@ -1,4 +1,4 @@
-//! Everything that is serialized: the OpenAI API, engine signals, the admin API, the peer protocol,
+//! Everything that is serialized: the OpenAI API, engines and their signals, the admin API, the peer protocol,
 //! configuration.
 //!
 //! Pure functions over bytes. The machines' own types are never serialized; what crosses a process
@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod engines;
 pub mod openai;
 pub mod peer;
 pub mod registry;

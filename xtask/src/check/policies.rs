@@ -3,22 +3,17 @@
 //! The page is made from `meridian policies --verbose`, so a policy's one line in the registry is
 //! its documentation too; `./x docs` writes it.
 
-use super::{Broken, Rule, of};
-use crate::cmd::{cmd, stdout_of};
-use crate::house::House;
+use super::Rule;
+use super::made::MadePage;
 
 pub(crate) const RULE: Rule = Rule {
     name: "policies",
     holds: "docs/policies.md is what the binary says",
-    run: |house| {
-        if !house.build()? {
-            return Ok(vec![of("workspace", "does not build, so its policies can't be asked")]);
-        }
-        Ok(broken(house.text(PAGE).unwrap_or_default(), &page_of(house)?))
-    },
+    run: |house| PAGE.check(house),
 };
 
-const PAGE: &str = "docs/policies.md";
+pub(super) const PAGE: MadePage =
+    MadePage { path: "docs/policies.md", args: ["policies", "--verbose"], render: page };
 
 const HEAD: &str = "# Policies
 
@@ -28,26 +23,6 @@ Parameters have the defaults of the publication or the software that the policy 
 
 This page is made by `./x docs` from `meridian policies --verbose`.
 ";
-
-/// Writes the page anew.
-pub(crate) fn write(house: &House) -> anyhow::Result<bool> {
-    if !house.build()? {
-        return Ok(false);
-    }
-    std::fs::create_dir_all(house.root.join("docs"))?;
-    std::fs::write(house.root.join(PAGE), page_of(house)?)?;
-    println!("wrote {PAGE}");
-    Ok(true)
-}
-
-fn page_of(house: &House) -> anyhow::Result<String> {
-    let args = ["policies", "--verbose"];
-    page(&stdout_of(cmd(&house.root, house.meridian(), &args))?)
-}
-
-fn broken(found: &str, wanted: &str) -> Vec<Broken> {
-    if found == wanted { vec![] } else { vec![of(PAGE, "is out of date; run ./x docs")] }
-}
 
 /// From names at the margin and facts under them, indented.
 fn page(verbose: &str) -> anyhow::Result<String> {
@@ -99,12 +74,5 @@ mod tests {
                       Admission: `blind`.\n\n| parameter | default | meaning |\n| --- | --- | --- |\n\
                       | `load` | kv | what load is |\n\n## `random`\n\nAny.\n\n";
         assert_eq!(page(verbose).unwrap().strip_prefix(HEAD), Some(wanted));
-    }
-
-    // A page written for another version is broken, and so is one that is not there.
-    #[test]
-    fn an_old_page_is_found() {
-        assert_eq!(broken("", "new")[0].what, "is out of date; run ./x docs");
-        assert_eq!(broken("new", "new"), []);
     }
 }

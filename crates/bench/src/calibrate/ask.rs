@@ -8,7 +8,7 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use meridian_base::mix;
-use meridian_wire::signals::{self, Answers, Engine};
+use meridian_wire::engines::{self, Answers, Engine};
 use meridian_workload::write_text;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -27,7 +27,7 @@ pub(super) struct Replica {
     pub(super) model: String,
     /// Tokens that fit, where it says so.
     pub(super) room: Option<u32>,
-    engine: Engine,
+    engine: Option<Engine>,
     chat: Uri,
     metrics: Uri,
     bytes_per_token: f64,
@@ -58,7 +58,7 @@ impl Replica {
         let room = said.map(|n| u32::try_from(n).unwrap_or(u32::MAX).saturating_sub(64));
         let metrics = uri("/metrics")?;
         let page = page(http, &metrics).await;
-        let engine = signals::detect(&Answers { metrics: page.as_deref(), ..Answers::default() });
+        let engine = engines::detect(&Answers { metrics: page.as_deref(), ..Answers::default() });
         Ok(Replica {
             model: model["id"].as_str().unwrap_or_default().to_owned(),
             room,
@@ -123,8 +123,8 @@ impl Replica {
     /// Whether it has requests now, of others: none of ours is under way.
     async fn is_busy(&self, http: &Http) -> bool {
         let Some(page) = page(http, &self.metrics).await else { return false };
-        let load = signals::read(self.engine, &page);
-        load.ok().and_then(|load| load.outstanding()).is_some_and(|n| n > 0)
+        let load = self.engine.and_then(|engine| engine.read_load(&page).ok());
+        load.and_then(|load| load.outstanding()).is_some_and(|n| n > 0)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use meridian_engined::Options;
 use meridian_gateway::{Ready, serve};
-use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::admin::AddReplica;
 use meridian_workload::{Generator, Program, Walk};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -95,7 +95,7 @@ async fn gateway(policy: &str, load: &Load) -> SocketAddr {
             meridian_engined::serve(options, ready, std::future::pending::<()>()).await.unwrap();
         });
         config.replicas.push(AddReplica {
-            engine: EngineName::Vllm,
+            engine: "vllm".parse().expect("an engine of the table"),
             models,
             kv_tokens: Some(kv_tokens),
             ..AddReplica::at(format!("http://{}", is_ready.await.unwrap()))

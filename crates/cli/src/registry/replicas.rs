@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use meridian_routing::assign::{Serving, assign};
 use meridian_wire::admin::{AddReplica, EngineName};
 use meridian_wire::registry::{Replica, Seen, Wanted};
@@ -64,8 +65,8 @@ struct Add {
     /// Where the gateways of another region reach it, if not there; may be given again
     #[arg(long, value_name = "REGION=URL", value_parser = pair)]
     from: Vec<(String, String)>,
-    /// The engine behind it: auto, vllm, sglang, llamacpp, tgi or none
-    #[arg(long, default_value = "auto", value_parser = engine)]
+    /// The engine behind it
+    #[arg(long, default_value = "auto", value_parser = engines())]
     engine: EngineName,
     /// A model that it serves, asked of it when none is given; may be given again
     #[arg(long = "model", value_name = "MODEL")]
@@ -84,9 +85,13 @@ struct Add {
     labels: Vec<(String, String)>,
 }
 
-fn engine(text: &str) -> Result<EngineName, String> {
-    let name = serde_json::from_value(serde_json::Value::String(text.to_owned()));
-    name.map_err(|_| "use auto, vllm, sglang, llamacpp, tgi or none".to_owned())
+/// Every engine by its name.
+fn engines() -> impl TypedValueParser<Value = EngineName> {
+    let value = |engine: EngineName| match engine {
+        EngineName::Auto => PossibleValue::new(engine.name()).help("recognized by its answers"),
+        EngineName::Is(spec) => PossibleValue::new(spec.name).help(spec.summary),
+    };
+    PossibleValuesParser::new(EngineName::all().map(value)).try_map(|name| name.parse())
 }
 
 /// A replica in the control plane's list.

@@ -208,14 +208,14 @@ pub(crate) fn status(shared: &Shared) -> Status {
 
 fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica> {
     let found = member.found();
-    let engine = found.engine.unwrap_or(member.spec.engine);
+    let engine = found.engine.map_or(member.spec.engine.name(), |engine| engine.name);
     Some(Replica {
         id: member.id.0,
         name: member.name.to_string(),
         region: member.region.to_str().unwrap_or_default().to_owned(),
         trouble: member.trouble(),
         url: member.spec.url.clone(),
-        engine: engine.name().to_owned(),
+        engine: engine.to_owned(),
         state: state(status.state, !found.models.is_empty()).to_owned(),
         models: found.models,
         pending: status.row.pending,

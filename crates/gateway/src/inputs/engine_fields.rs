@@ -1,33 +1,23 @@
 //! What only engines and their routers send each other, in what a client sends: taken out and
-//! counted, or refused. Which fields of a body these are, `meridian_wire::openai` knows; the headers
-//! stand here.
+//! counted, or refused. Which they are stands with each engine (`meridian_wire::engines`).
+
+use std::sync::LazyLock;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use meridian_wire::config::EngineFields;
+use meridian_wire::engines::private;
 use meridian_wire::openai::Splices;
 
 use crate::http::headers::REQUEST_ID;
 use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
 
-/// llm-d's, vLLM's (SGLang reads its rank too) and Dynamo's: which engine prefills, encodes or has
-/// the KV, and which rank or worker serves.
-static HEADERS: [HeaderName; 10] = [
-    HeaderName::from_static("x-prefiller-host-port"),
-    HeaderName::from_static("x-prefiller-url"),
-    HeaderName::from_static("x-encoder-hosts-ports"),
-    HeaderName::from_static("x-data-parallel-host-port"),
-    HeaderName::from_static("x-kv-cache-source-host-port"),
-    HeaderName::from_static("x-data-parallel-rank"),
-    HeaderName::from_static("x-worker-instance-id"),
-    HeaderName::from_static("x-prefill-instance-id"),
-    HeaderName::from_static("x-dp-rank"),
-    HeaderName::from_static("x-prefill-dp-rank"),
-];
-
-/// Where vLLM's older P2P connector finds the engines' addresses: in the request's id.
-const ADDRESSES: [&[u8]; 2] = [b"___prefill_addr_", b"___decode_addr_"];
+/// The private headers of engines and of their routers, which say which engine prefills, encodes or
+/// has the KV, and which rank or worker serves.
+static HEADERS: LazyLock<Vec<HeaderName>> = LazyLock::new(|| {
+    private().flat_map(|words| words.headers).map(|name| HeaderName::from_static(name)).collect()
+});
 
 /// Takes the headers out and tells which they were.
 pub(crate) fn take(headers: &mut HeaderMap) -> Vec<&'static str> {
@@ -45,7 +35,8 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Vec<&'static str> {
 }
 
 fn names_engines(id: &HeaderValue) -> bool {
-    ADDRESSES.iter().any(|mark| memchr::memmem::find(id.as_bytes(), mark).is_some())
+    let mut marks = private().flat_map(|words| words.request_id);
+    marks.any(|mark| memchr::memmem::find(id.as_bytes(), mark.as_bytes()).is_some())
 }
 
 /// Counts what a request brought, and refuses it where the configuration says so.

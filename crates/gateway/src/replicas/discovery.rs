@@ -11,12 +11,12 @@ use meridian_base::Duration;
 use meridian_routing::residency::MOST_PLACES;
 use meridian_routing::{Input, ReplicaSpec};
 use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::engines::{self, Answers, Engine};
 use meridian_wire::openai;
-use meridian_wire::signals::{self, Answers};
+use meridian_wire::signals;
 
 use crate::error::{AttemptError, Source};
 use crate::replicas::fleet::{Found, JoinError, Member};
-use crate::replicas::probes::engine;
 use crate::shared::Shared;
 
 /// Between two tries at a replica that does not answer yet.
@@ -113,7 +113,7 @@ async fn watch(shared: &Shared, member: &Member) {
                 if known.models != found.models || known.engine != found.engine {
                     tracing::info!(
                         replica = %member.name, url = %member.spec.url,
-                        engine = found.engine.map_or("?", EngineName::name),
+                        engine = found.engine.map_or("?", |engine| engine.name),
                         models = ?found.models, "replica found"
                     );
                 }
@@ -149,10 +149,10 @@ async fn look(shared: &Shared, member: &Member) -> Result<Found, AttemptError> {
             (Some(page), models)
         }
     };
-    let name = detect(shared, member).await;
-    let capacity = capacity(shared, member, name).await;
+    let engine = detect(shared, member).await;
+    let capacity = capacity(shared, member, engine).await;
     Ok(Found {
-        engine: Some(name),
+        engine: Some(engine),
         page: page.unwrap_or_else(|| listed(&models)),
         models,
         kv_tokens: capacity.kv_tokens,
@@ -167,34 +167,31 @@ pub(crate) fn listed(models: &[String]) -> Bytes {
     serde_json::json!({"object": "list", "data": data}).to_string().into()
 }
 
-async fn detect(shared: &Shared, member: &Member) -> EngineName {
-    if member.spec.engine != EngineName::Auto {
-        return member.spec.engine;
+/// The configured engine, or the one that the replica's pages identify.
+async fn detect(shared: &Shared, member: &Member) -> Engine {
+    if let EngineName::Is(engine) = member.spec.engine {
+        return engine;
     }
     let metrics = page(shared, member, "/metrics").await.ok();
-    let props = page(shared, member, "/props").await.ok();
-    let info = page(shared, member, "/info").await.ok();
-    let answers = Answers {
-        metrics: metrics.as_deref(),
-        props: props.as_deref(),
-        info: info.as_deref(),
-        ..Answers::default()
-    };
-    match signals::detect(&answers) {
-        signals::Engine::Vllm => EngineName::Vllm,
-        signals::Engine::Sglang => EngineName::Sglang,
-        signals::Engine::LlamaCpp => EngineName::Llamacpp,
-        signals::Engine::Tgi => EngineName::Tgi,
-        // Pages that are late or broken for once do not make it another engine.
-        signals::Engine::None => member.engine().unwrap_or(EngineName::None),
+    let answers = Answers { metrics: metrics.as_deref(), ..Answers::default() };
+    if let Some(engine) = engines::detect(&answers) {
+        return engine;
     }
+    for path in engines::own_pages().map(|own| own.path) {
+        let Ok(page) = page(shared, member, path).await else { continue };
+        let answers = Answers { own: Some((path, &page)), ..Answers::default() };
+        if let Some(engine) = engines::detect(&answers) {
+            return engine;
+        }
+    }
+    // Pages that are late or broken for once do not make it another engine.
+    member.engine().unwrap_or(engines::NONE)
 }
 
-async fn capacity(shared: &Shared, member: &Member, name: EngineName) -> signals::Load {
-    let Some(engine) = engine(name) else { return signals::Load::default() };
-    let Some(path) = engine.capacity_path() else { return signals::Load::default() };
-    match page(shared, member, path).await {
-        Ok(page) => signals::capacity(engine, &page).unwrap_or_default(),
+async fn capacity(shared: &Shared, member: &Member, engine: Engine) -> signals::Load {
+    let Some(capacity) = engine.capacity else { return signals::Load::default() };
+    match page(shared, member, capacity.path).await {
+        Ok(page) => (capacity.read)(&page).unwrap_or_default(),
         Err(_) => signals::Load::default(),
     }
 }

@@ -12,7 +12,8 @@ use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::{Duration, ModelId, ReplicaId};
 use meridian_routing::residency::Place;
-use meridian_wire::admin::{AddReplica, EngineName};
+use meridian_wire::admin::AddReplica;
+use meridian_wire::engines::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, RwLock};
@@ -53,7 +54,7 @@ pub(crate) struct Member {
 /// What discovery found out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) engine: Option<EngineName>,
+    pub(crate) engine: Option<Engine>,
     pub(crate) models: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
@@ -97,7 +98,7 @@ impl Member {
         self.found.read().clone()
     }
 
-    pub(crate) fn engine(&self) -> Option<EngineName> {
+    pub(crate) fn engine(&self) -> Option<Engine> {
         self.found.read().engine
     }
 
@@ -110,12 +111,12 @@ impl Member {
     /// Whether it divides its prefix cache by `cache_salt`. Others may refuse a field that they do
     /// not know.
     pub(crate) fn reads_salts(&self) -> bool {
-        matches!(self.engine(), Some(EngineName::Vllm | EngineName::Sglang))
+        self.engine().is_some_and(|engine| engine.reads_cache_salt)
     }
 
     /// Whether it answers with its load in a header when asked to.
     pub(crate) fn speaks_orca(&self) -> bool {
-        self.engine() == Some(EngineName::Vllm)
+        self.engine().is_some_and(|engine| engine.reports_load)
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use meridian_base::{Duration, ReplicaId};
 use meridian_routing::{Input, Load};
-use meridian_wire::admin::EngineName;
-use meridian_wire::signals::{self, Engine};
+use meridian_wire::engines::{self, LoadPage};
+use meridian_wire::signals;
 use tokio::sync::mpsc;
 
 use crate::error::{AttemptError, Source};
@@ -79,11 +79,11 @@ async fn probe(shared: &Shared, member: &Member) {
 async fn ask(shared: &Shared, member: &Member) -> Result<Probed, AttemptError> {
     let limit = shared.config.timeouts.probe.0;
     let found = member.found();
-    let engine = found.engine.and_then(engine);
-    let Some((engine, path)) = engine.and_then(|e| e.probe_path().map(|p| (e, p))) else {
+    let Some(page) = found.engine.and_then(|engine| engine.load) else {
         return health(shared, member, limit).await.map(|()| Probed::Load(Load::default()));
     };
-    let load = load(shared, member, (engine, path), found.kv_tokens);
+    let path = page.path;
+    let load = load(shared, member, page, found.kv_tokens);
     let mut load = std::pin::pin!(tokio::time::timeout(limit, load));
     let failed = match tokio::time::timeout(limit / 2, &mut load).await {
         Ok(Ok(Ok(load))) => return Ok(Probed::Load(load)),
@@ -109,10 +109,11 @@ async fn ask(shared: &Shared, member: &Member) -> Result<Probed, AttemptError> {
 
 /// A sign of life.
 async fn health(shared: &Shared, member: &Member, limit: Duration) -> Result<(), AttemptError> {
-    let page = get(shared, member, "/health", limit).await?;
-    // A server without /health that answers is alive all the same.
+    let path = member.engine().unwrap_or(engines::NONE).health;
+    let page = get(shared, member, path, limit).await?;
+    // A server without that page that answers is alive all the same.
     match page.status.is_server_error() {
-        true => Err(AttemptError::replica(format!("GET /health: {}", page.status))),
+        true => Err(AttemptError::replica(format!("GET {path}: {}", page.status))),
         false => Ok(()),
     }
 }
@@ -131,16 +132,19 @@ async fn get(
 async fn load(
     shared: &Shared,
     member: &Member,
-    (engine, path): (Engine, &str),
+    LoadPage { path, read, remedy }: LoadPage,
     kv_tokens: Option<u64>,
 ) -> Result<Load, AttemptError> {
     let limit = shared.config.timeouts.probe.0;
     let page = get(shared, member, path, limit).await?;
-    if !page.status.is_success() {
-        return Err(AttemptError::replica(format!("GET {path}: {}", page.status)));
+    match page.status {
+        s if s.is_success() => {}
+        s @ (StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED) => {
+            return Err(AttemptError::replica(format!("GET {path}: {s}; {remedy}")));
+        }
+        s => return Err(AttemptError::replica(format!("GET {path}: {s}"))),
     }
-    let read = signals::read(engine, &page.body);
-    let load = read.map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?;
+    let load = read(&page.body).map_err(|e| AttemptError::replica(format!("GET {path}: {e}")))?;
     Ok(load_of(&load, kv_tokens))
 }
 
@@ -156,11 +160,6 @@ pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
         kv_used: load.kv_used,
         kv_tokens: load.kv_tokens.or(kv_tokens),
     }
-}
-
-/// The signals' name of a configured engine.
-pub(crate) fn engine(name: EngineName) -> Option<Engine> {
-    Engine::from_name(name.name())
 }
 
 /// Beside the way there and back, dispatches younger than this may still be on their way when an engine writes its header.

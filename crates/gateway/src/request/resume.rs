@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use meridian_base::{ModelId, RequestId};
 use meridian_routing::Outcome;
-use meridian_wire::admin::EngineName;
 use meridian_wire::config;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
@@ -104,10 +103,7 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
     let Some(name) = fleet.name(model) else { return false };
     fleet.all().iter().all(|member| {
         let found = member.found();
-        let continues = matches!(
-            found.engine,
-            Some(EngineName::Vllm | EngineName::Sglang | EngineName::Llamacpp)
-        );
+        let continues = found.engine.is_some_and(|engine| engine.continues_chats);
         continues || !found.models.contains(&name)
     })
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use meridian_wire::admin::{EngineName, Status};
 use meridian_wire::config::{Gateway as Config, Resume, Size};
+use meridian_wire::engines::NONE;
 use serde_json::Value;
 
 use crate::common::{Answer, Region, Replica, Script, events, get, open, post, request};
@@ -202,7 +203,7 @@ async fn not_every_stream_goes_on() {
     assert!(counted(&metrics, "too_long"), "{metrics}");
     // An engine that is not known to continue a message: asked, it might begin anew.
     let Seen { metrics, .. } = broken_once(CHAT, |c| {
-        c.replicas[1].engine = EngineName::None;
+        c.replicas[1].engine = EngineName::Is(NONE);
     })
     .await;
     assert!(counted(&metrics, "engine"), "{metrics}");
@@ -385,7 +386,7 @@ async fn the_peer_goes_on_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_cannot_continue() {
     let (regions, [own, a, b]) = abroad(&mut resumes, &mut |c| {
-        c.replicas[1].engine = EngineName::None;
+        c.replicas[1].engine = EngineName::Is(NONE);
     })
     .await;
     own.then(breaks(&[role("a"), say("a", "one")]));

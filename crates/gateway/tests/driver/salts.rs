@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use meridian_wire::admin::EngineName;
 use meridian_wire::config::{Gateway as Config, Isolation, Resume};
+use meridian_wire::engines::ALL;
 use serde_json::Value;
 
 use crate::common::{Region, Replica, Script, call, post, request};
@@ -91,13 +92,8 @@ async fn by_the_fleets_secret() {
 // Engines that are not known to read a salt get the client's own words.
 #[tokio::test(start_paused = true)]
 async fn engines_that_read_none_get_none() {
-    for (engine, gets) in [
-        (EngineName::Vllm, true),
-        (EngineName::Sglang, true),
-        (EngineName::Llamacpp, false),
-        (EngineName::Tgi, false),
-        (EngineName::None, false),
-    ] {
+    for (engine, gets) in ALL.iter().map(|engine| (EngineName::Is(engine), engine.reads_cache_salt))
+    {
         let replica = Replica::start().await;
         let region = Region::with(&[&replica], |c| {
             apart(c);

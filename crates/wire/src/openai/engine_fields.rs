@@ -6,71 +6,46 @@
 //! SGLang requests with one `bootstrap_room` end both schedulers. So none of them passes.
 //!
 //! A field counts where an engine reads it: in the body's object, in each object of a body that is
-//! an array, and inside the containers below, to any depth as long as the path leads through
-//! containers and arrays alone. Everywhere else a name is the client's own: a tool may well have an
-//! argument `bootstrap_host`.
+//! an array, and inside the containers that engines merge into the request, to any depth as long as
+//! the path leads through containers and arrays alone. Everywhere else a name is the client's own: a
+//! tool may well have an argument `bootstrap_host`. Which names these are stands with each engine.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
+
+use crate::engines::private;
 
 /// A field that belongs to the engines, by its name or, where engines grow such fields under one
 /// prefix and this one is not known, by a pattern (`bootstrap_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineField(&'static str);
 
-/// Known fields: vLLM's, SGLang's, TensorRT-LLM's and Dynamo's. SGLang reads `decode_tp_size` beside
-/// its `bootstrap_` fields (`GenerateReqInput`), to shape the transfer.
-const FIELDS: [&str; 19] = [
-    "kv_transfer_params",
-    "ec_transfer_params",
-    "bootstrap_host",
-    "bootstrap_port",
-    "bootstrap_room",
-    "bootstrap_pair_key",
-    "disagg_prefill_dp_rank",
-    "disagg_request_id",
-    "disaggregated_params",
-    "routed_dp_rank",
-    "data_parallel_rank",
-    "data_parallel_rank_decode",
-    "decode_tp_size",
-    "backend_instance_id",
-    "prefill_worker_id",
-    "decode_worker_id",
-    "prefill_dp_rank",
-    "dp_rank",
-    "disagg_spec",
-];
+/// The first letters of all private names: most other names are told apart by theirs.
+static FIRST: LazyLock<[bool; 256]> = LazyLock::new(|| {
+    let mut first = [false; 256];
+    for words in private() {
+        let names = words.fields.iter().chain(words.containers);
+        let prefixes = words.families.iter().map(|(prefix, _)| prefix);
+        for letter in names.chain(prefixes).filter_map(|name| name.bytes().next()) {
+            first[usize::from(letter)] = true;
+        }
+    }
+    first
+});
 
-/// Prefixes of families, each with the pattern that stands for all of it.
-const FAMILIES: [(&str, &str); 3] = [
-    ("bootstrap_", "bootstrap_*"),
-    ("disagg_", "disagg_*"),
-    ("data_parallel_rank", "data_parallel_rank"),
-];
-
-/// Members whose value engines merge into the request or into its sampling parameters: vLLM's, those
-/// of the OpenAI client that were meant to be unpacked, Dynamo's, SGLang's, and what `/generate` of
-/// TGI and the endpoints for Vertex take.
-const CONTAINERS: [&str; 7] = [
-    "vllm_xargs",
-    "extra_args",
-    "extra_body",
-    "sampling_params",
-    "nvext",
-    "custom_params",
-    "parameters",
-];
+/// The family of a name: its prefix, and what all of it is counted under.
+fn family(name: &str) -> Option<&'static str> {
+    let mut families = private().flat_map(|words| words.families);
+    families.find(|(prefix, _)| name.starts_with(prefix)).map(|(_, counted)| *counted)
+}
 
 impl EngineField {
     /// The field of this name.
     fn of(name: &str) -> Option<EngineField> {
-        if let Some(known) = FIELDS.iter().find(|known| **known == name) {
-            return Some(EngineField(known));
-        }
-        let family = FAMILIES.iter().find(|(prefix, _)| name.starts_with(prefix));
-        family.map(|(_, pattern)| EngineField(pattern))
+        let known = private().find_map(|words| words.fields.iter().find(|known| **known == name));
+        known.copied().or_else(|| family(name)).map(EngineField)
     }
 
     /// Its name, for an error.
@@ -82,8 +57,7 @@ impl EngineField {
     /// What it is counted under: its family's pattern, else its name. One of a short list.
     #[must_use]
     pub fn family(self) -> &'static str {
-        let family = FAMILIES.iter().find(|(prefix, _)| self.0.starts_with(prefix));
-        family.map_or(self.0, |(_, pattern)| pattern)
+        family(self.0).unwrap_or(self.0)
     }
 }
 
@@ -105,16 +79,13 @@ impl Place {
         if let Some(i) = read.iter().position(|n| *n == name) {
             return Place::Read(i);
         }
-        // Most names end here: none of the others begins with another letter.
-        if !matches!(
-            name.as_bytes().first(),
-            Some(b'b'..=b'e' | b'k' | b'n' | b'p' | b'r' | b's' | b'v')
-        ) {
+        let first = name.bytes().next();
+        if !first.is_some_and(|letter| FIRST[usize::from(letter)]) {
             return Place::Client;
         }
         match EngineField::of(name) {
             Some(field) => Place::Engine(field),
-            None if CONTAINERS.contains(&name) => Place::Container,
+            None if private().any(|words| words.containers.contains(&name)) => Place::Container,
             None => Place::Client,
         }
     }
@@ -176,11 +147,14 @@ mod tests {
     // The quick look at the first letter lets no name of the lists by.
     #[test]
     fn first_letters() {
-        for name in FIELDS.iter().chain(FAMILIES.iter().map(|(prefix, _)| prefix)) {
-            assert!(matches!(Place::of(name, &[]), Place::Engine(_)), "{name}");
-        }
-        for name in CONTAINERS {
-            assert_eq!(Place::of(name, &[]), Place::Container, "{name}");
+        for words in private() {
+            let prefixes = words.families.iter().map(|(prefix, _)| prefix);
+            for name in words.fields.iter().chain(prefixes) {
+                assert!(matches!(Place::of(name, &[]), Place::Engine(_)), "{name}");
+            }
+            for name in words.containers {
+                assert_eq!(Place::of(name, &[]), Place::Container, "{name}");
+            }
         }
         assert_eq!(Place::of("messages", &["model", "messages"]), Place::Read(1));
         assert_eq!(Place::of("metadata", &[]), Place::Client);

@@ -2,26 +2,26 @@
 //!
 //! Values in messages are metric values, never request content.
 
-use super::Engine;
-
 /// Why a reply could not be read as a load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignalError {
     /// The page ended in the middle of a line.
-    #[error("the {} page ends in the middle of a line after {bytes} bytes, {missing}; raise the probe's size limit, or let the exporter end its last line with a line feed", engine.name())]
+    #[error(
+        "the {engine} page ends in the middle of a line after {bytes} bytes, {missing}; raise the probe's size limit, or let the exporter end its last line with a line feed"
+    )]
     Truncated {
         /// Whose page.
-        engine: Engine,
+        engine: &'static str,
         /// How much of it arrived.
         bytes: usize,
         /// What had not been seen by then.
         missing: Missing,
     },
     /// The page is whole and lacks names that every load needs.
-    #[error("the {} page has {missing}; {remedy}", engine.name())]
+    #[error("the {engine} page has {missing}; {remedy}")]
     Missing {
         /// Whose page.
-        engine: Engine,
+        engine: &'static str,
         /// The names that were looked for and not found.
         missing: Missing,
         /// What the operator can do.
@@ -40,10 +40,10 @@ pub enum SignalError {
         expected: &'static str,
     },
     /// A capacity page is not the JSON that the engine documents.
-    #[error("the {} page at {path} is not {expected}; {remedy}", engine.name())]
+    #[error("the {engine} page at {path} is not {expected}; {remedy}")]
     Capacity {
         /// Whose page.
-        engine: Engine,
+        engine: &'static str,
         /// What it should have been.
         expected: &'static str,
         /// The path it came from.

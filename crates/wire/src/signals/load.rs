@@ -58,7 +58,7 @@ impl Load {
     }
 
     /// Works out the KV share from tokens where the engine gave no share.
-    pub(super) fn derive(&mut self) {
+    pub(crate) fn derive(&mut self) {
         if let (None, Some(used), Some(all @ 1..)) =
             (self.kv_used, self.kv_used_tokens, self.kv_tokens)
         {
@@ -69,14 +69,14 @@ impl Load {
 
 /// Sums the samples of one name, remembering whether there were any.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     total: f64,
     samples: u32,
 }
 
 impl Tally {
     /// Adds a sample. NaN is Prometheus's way to say "no value" and counts as absent.
-    pub(super) fn add(&mut self, value: f64) {
+    pub(crate) fn add(&mut self, value: f64) {
         if !value.is_nan() {
             self.total += value;
             self.samples += 1;
@@ -84,18 +84,18 @@ impl Tally {
     }
 
     /// The sum; none when there was no sample.
-    pub(super) fn sum(&self) -> Option<u64> {
+    pub(crate) fn sum(&self) -> Option<u64> {
         // A float cast saturates, so no total can overflow.
         (self.samples > 0).then_some(self.total as u64)
     }
 
     /// The sum as a number of requests.
-    pub(super) fn count(&self) -> Option<u32> {
+    pub(crate) fn count(&self) -> Option<u32> {
         (self.samples > 0).then_some(self.total as u32)
     }
 
     /// The mean as a share of 1.
-    pub(super) fn share(&self) -> Option<f32> {
+    pub(crate) fn share(&self) -> Option<f32> {
         (self.samples > 0).then(|| (self.total / f64::from(self.samples)).clamp(0.0, 1.0) as f32)
     }
 }

@@ -10,23 +10,22 @@
 
 use memchr::{memchr, memchr2, memchr3};
 
-use super::Engine;
 use super::error::{Missing, SignalError, excerpt};
 
 /// One sample line whose name starts with the asked prefix.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// The name after the prefix.
-    pub(super) name: &'a [u8],
+    pub(crate) name: &'a [u8],
     /// All after the name: labels, value, timestamp.
     rest: &'a [u8],
 }
 
 /// Calls `each` with every sample line whose name starts with one of the prefixes; says whether
 /// the page ends with a whole line.
-pub(super) fn walk<'a>(
+pub(crate) fn walk<'a>(
     page: &'a [u8],
-    prefixes: &[&[u8]],
+    prefixes: &[&str],
     mut each: impl FnMut(Line<'a>) -> Result<(), SignalError>,
 ) -> Result<bool, SignalError> {
     let mut rest = page;
@@ -41,20 +40,20 @@ pub(super) fn walk<'a>(
     Ok(rest.is_empty() || rest == b"# EOF")
 }
 
-fn named<'a>(line: &'a [u8], prefixes: &[&[u8]]) -> Option<Line<'a>> {
-    let after = prefixes.iter().find_map(|prefix| line.strip_prefix(*prefix))?;
+fn named<'a>(line: &'a [u8], prefixes: &[&str]) -> Option<Line<'a>> {
+    let after = prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_bytes()))?;
     let end = memchr3(b'{', b' ', b'\t', after)?;
     Some(Line { name: &after[..end], rest: &after[end..] })
 }
 
 impl<'a> Line<'a> {
     /// The labels between the braces, unparsed; empty where there are none.
-    pub(super) fn labels(&self) -> &'a [u8] {
+    pub(crate) fn labels(&self) -> &'a [u8] {
         self.split().map_or(&[], |(labels, _)| labels)
     }
 
     /// The value of a line that must carry a finite number of at least zero, or NaN.
-    pub(super) fn value(&self, name: &'static str) -> Result<f64, SignalError> {
+    pub(crate) fn value(&self, name: &'static str) -> Result<f64, SignalError> {
         value(name, self.split().map_or(&[][..], |(_, tail)| first_token(tail)))
     }
 
@@ -111,7 +110,7 @@ fn first_token(text: &[u8]) -> &[u8] {
 
 /// Goes through `name="value"` pairs; values stay escaped, since none that is read has escapes.
 /// Stops at the first thing that is not a pair.
-pub(super) fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(crate) fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = labels;
     std::iter::from_fn(move || {
         let equals = memchr(b'=', rest)?;
@@ -125,13 +124,24 @@ pub(super) fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// A label value as a whole number.
-pub(super) fn number(value: &[u8]) -> Option<u64> {
+pub(crate) fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// Whether the page has a sample whose name starts with one of the prefixes.
+pub(crate) fn has_metric(page: &[u8], prefixes: &[&str]) -> bool {
+    let mut any = false;
+    // The callback never fails, so neither does the walk.
+    let _ = walk(page, prefixes, |_| {
+        any = true;
+        Ok(())
+    });
+    any
+}
+
 /// The verdict on a page once it is walked: whole and with both needed names, or why not.
-pub(super) fn verdict(
-    engine: Engine,
+pub(crate) fn verdict(
+    engine: &'static str,
     page: &[u8],
     whole: bool,
     missing: [Option<&'static str>; 2],

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use meridian_wire::admin::AddReplica;
+use meridian_wire::engines::own_pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -184,7 +185,7 @@ fn answer(state: &mut State, seen: Seen) -> Script {
         ("GET", "/v1/models") => Some(models_page(&state.models)),
         ("GET", "/health") => Some("ok".to_owned()),
         ("GET", "/metrics") => Some(metrics_page(state)),
-        ("GET", "/props" | "/info") => None,
+        ("GET", path) if own_pages().any(|own| own.path == path) => None,
         _ if state.pages.contains_key(&seen.target) => None,
         _ => {
             state.seen.push(seen);

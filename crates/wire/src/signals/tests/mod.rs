@@ -1,8 +1,5 @@
-//! The adapters on pages recorded from the engines; each page's source is in `fixtures/README.md`.
+//! Usage objects recorded from the engines; each page's source is in `fixtures/README.md`.
 
-mod pages;
-mod random;
-mod syntax;
 mod usage;
 
 /// A recorded page.

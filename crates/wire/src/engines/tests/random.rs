@@ -1,26 +1,22 @@
 //! Arbitrary bytes and damaged real pages: an answer or an error, never a panic.
 
-use super::super::{Answers, Engine, capacity, detect, orca, read, usage};
-use super::page;
+use super::super::{ALL, Answers, detect, own_pages};
+use super::{capacity, page, read};
+use crate::signals::{orca, usage};
 use proptest::prelude::*;
-
-const ENGINES: [Engine; 5] =
-    [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp, Engine::Tgi, Engine::None];
 
 /// All that reads bytes, on the same bytes; checks what must hold of any reading.
 fn read_all(bytes: &[u8]) {
-    for engine in ENGINES {
+    for engine in ALL {
         for load in [read(engine, bytes), capacity(engine, bytes)].into_iter().flatten() {
             assert!(load.kv_used.is_none_or(|share| (0.0..=1.0).contains(&share)));
         }
     }
     let some = Some(bytes);
-    for answers in [
-        Answers { metrics: some, ..Answers::default() },
-        Answers { models: some, ..Answers::default() },
-        Answers { props: some, server_info: some, info: some, ..Answers::default() },
-    ] {
-        detect(&answers);
+    let own = own_pages().map(|page| (page.path, bytes));
+    let own = own.map(|own| Answers { own: Some(own), ..Answers::default() });
+    for answers in own.chain([Answers { metrics: some, ..Answers::default() }]) {
+        let _ = detect(&answers);
     }
     let _ = orca(bytes);
     let _ = usage(bytes);

@@ -1,7 +1,8 @@
 //! Real pages, one engine after the other: what is read from each, and what each is taken for.
 
-use super::super::{Answers, Engine, Load, SignalError, capacity, detect, orca, read};
-use super::page;
+use super::super::{Answers, Engine, NONE, detect, find};
+use super::{LLAMACPP, SGLANG, TGI, VLLM, capacity, page, read};
+use crate::signals::{Load, SignalError, orca};
 use expect_test::{Expect, expect};
 
 /// One line for a load: only what is known.
@@ -33,21 +34,21 @@ fn tells(engine: Engine, page: &[u8], expected: Expect) {
 fn vllm() {
     // vLLM 0.32.0 idle, and with four of seven requests in the batch; then a page of v0 names.
     reads(
-        Engine::Vllm,
+        VLLM,
         page!("vllm/metrics-idle.prom"),
         expect![
             "pending=0 running=0 kv_used=0.0 kv_tokens=2097152 prompt_tokens_total=0 cached_tokens_total=0 finished_total=0"
         ],
     );
     reads(
-        Engine::Vllm,
+        VLLM,
         page!("vllm/metrics-load.prom"),
         expect![
             "pending=3 running=4 kv_used=0.0026245518 kv_tokens=2097152 prompt_tokens_total=2089 cached_tokens_total=1120 finished_total=8"
         ],
     );
     reads(
-        Engine::Vllm,
+        VLLM,
         page!("vllm/v0-datadog-head.prom"),
         expect![
             "pending=0 running=0 kv_used=0.0 kv_tokens=116496 prompt_tokens_total=5 finished_total=1"
@@ -57,15 +58,12 @@ fn vllm() {
 
 #[test]
 fn vllm_without_log_stats() {
-    // vLLM answers, without a single name of its own: the models tell the engine, the error the
-    // flag.
+    // vLLM answers, without a single name of its own: the page tells no engine, the error the flag.
     let metrics = page!("vllm/metrics-log-stats-off.prom");
-    let models = page!("vllm/models.json");
     let answers = Answers { metrics: Some(metrics), ..Answers::default() };
-    assert_eq!(detect(&answers), Engine::None);
-    assert_eq!(detect(&Answers { models: Some(models), ..answers }), Engine::Vllm);
+    assert_eq!(detect(&answers), None);
     reads(
-        Engine::Vllm,
+        VLLM,
         metrics,
         expect![
             "the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"
@@ -78,7 +76,7 @@ fn vllm_data_parallel() {
     // Two engines in one server with thirteen requests: four run in each, the rest waits, and the
     // capacity is that of both.
     reads(
-        Engine::Vllm,
+        VLLM,
         page!("vllm/metrics-load-dp2.prom"),
         expect![
             "pending=5 running=8 kv_used=0.00074006256 kv_tokens=4194304 prompt_tokens_total=2809 cached_tokens_total=928 finished_total=8"
@@ -95,29 +93,29 @@ fn llamacpp() {
     // metrics page.
     let metrics = page!("llamacpp/metrics-load.prom");
     reads(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("llamacpp/metrics-idle.prom"),
         expect!["pending=0 running=0 prompt_tokens_total=0 cached_tokens_total=0"],
     );
     reads(
-        Engine::LlamaCpp,
+        LLAMACPP,
         metrics,
         expect!["pending=2 running=2 prompt_tokens_total=1520 cached_tokens_total=773"],
     );
     tells(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("llamacpp/slots-idle.json"),
         expect!["running=0 slots=2 kv_used=0.0 kv_used_tokens=0 kv_tokens=4096"],
     );
     tells(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("llamacpp/slots-load.json"),
         expect!["running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096"],
     );
-    tells(Engine::LlamaCpp, page!("llamacpp/props.json"), expect!["slots=2 kv_tokens=4096"]);
-    let slots = capacity(Engine::LlamaCpp, page!("llamacpp/slots-load.json")).unwrap();
+    tells(LLAMACPP, page!("llamacpp/props.json"), expect!["slots=2 kv_tokens=4096"]);
+    let slots = capacity(LLAMACPP, page!("llamacpp/slots-load.json")).unwrap();
     check(
-        read(Engine::LlamaCpp, metrics).map(|load| load.or(&slots)),
+        read(LLAMACPP, metrics).map(|load| load.or(&slots)),
         expect![
             "pending=2 running=2 slots=2 kv_used=0.56103516 kv_used_tokens=2298 kv_tokens=4096 prompt_tokens_total=1520 cached_tokens_total=773"
         ],
@@ -129,14 +127,14 @@ fn llamacpp_with_its_endpoints_off() {
     // Without --metrics and with --no-slots the server answers an error object: the error says
     // which flag is missing.
     reads(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("llamacpp/off-metrics.json"),
         expect![
             "the llamacpp page has no llamacpp:requests_deferred and no llamacpp:requests_processing; start llama-server with --metrics, or set `engine: none`"
         ],
     );
     tells(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("llamacpp/off-slots.json"),
         expect![
             "the llamacpp page at /slots is not an array of slots; start llama-server without --no-slots, or ask /props"
@@ -148,14 +146,14 @@ fn llamacpp_with_its_endpoints_off() {
 fn sglang() {
     // An early page without ranks under heavy load, and a page of 0.5.10 with its capacity gauge.
     reads(
-        Engine::Sglang,
+        SGLANG,
         page!("sglang/docs-production-metrics.prom"),
         expect![
             "pending=2826 running=162 kv_used=0.28 kv_used_tokens=123859 prompt_tokens_total=8128902"
         ],
     );
     reads(
-        Engine::Sglang,
+        SGLANG,
         page!("sglang/v0.5.10-after-one-request.prom"),
         expect![
             "pending=0 running=0 kv_used=0.25 kv_used_tokens=37 kv_tokens=430839 prompt_tokens_total=5 cached_tokens_total=1 finished_total=1"
@@ -166,24 +164,24 @@ fn sglang() {
 #[test]
 fn sglang_capacity() {
     // From the page that is there without --enable-metrics; with ranks, each has as much.
-    tells(Engine::Sglang, page!("sglang/server-info.json"), expect!["kv_tokens=20480"]);
+    tells(SGLANG, page!("sglang/server-info.json"), expect!["kv_tokens=20480"]);
     let ranks = br#"{"max_total_num_tokens":1000,"dp_size":2,"internal_states":[
         {"effective_max_running_requests_per_dp":8},{"effective_max_running_requests_per_dp":8}]}"#;
-    tells(Engine::Sglang, ranks, expect!["slots=16 kv_tokens=2000"]);
+    tells(SGLANG, ranks, expect!["slots=16 kv_tokens=2000"]);
 }
 
 #[test]
 fn sglang_excerpts_without_all_names() {
     // Two excerpts that end before the needed gauges: recognized, and the error names what lacks.
     reads(
-        Engine::Sglang,
+        SGLANG,
         page!("sglang/aibrix-1614-eight-ranks.prom"),
         expect![
             "the sglang page has no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
         ],
     );
     reads(
-        Engine::Sglang,
+        SGLANG,
         page!("sglang/smg-813-underscore.prom"),
         expect![
             "the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
@@ -196,20 +194,20 @@ fn sglang_underscore_prefix() {
     // The same page under the other prefix reads the same.
     let page = String::from_utf8(page!("sglang/docs-production-metrics.prom").to_vec()).unwrap();
     let renamed = page.replace("sglang:", "sglang_");
-    assert_eq!(read(Engine::Sglang, renamed.as_bytes()), read(Engine::Sglang, page.as_bytes()));
+    assert_eq!(read(SGLANG, renamed.as_bytes()), read(SGLANG, page.as_bytes()));
 }
 
 #[test]
 fn tgi() {
     // A real page; one that has served nothing, which is empty; another server's page.
     reads(
-        Engine::Tgi,
+        TGI,
         page!("tgi/datadog-payload.prom"),
         expect!["pending=0 running=0 kv_used_tokens=0 prompt_tokens_total=662 finished_total=111"],
     );
-    reads(Engine::Tgi, b"", expect!["pending=0 running=0"]);
+    reads(TGI, b"", expect!["pending=0 running=0"]);
     reads(
-        Engine::Tgi,
+        TGI,
         page!("llamacpp/metrics-idle.prom"),
         expect![
             "the tgi page has no tgi_queue_size and no tgi_batch_current_size; point the replica's url at the router's own port, or set `engine: none`"
@@ -221,8 +219,8 @@ fn tgi() {
 fn tgi_capacity_and_use_from_two_pages() {
     // The budget in use is on one page and the whole on another: the share needs both.
     let info = br#"{"model_id":"m","max_concurrent_requests":128,"max_batch_total_tokens":16000}"#;
-    let load = read(Engine::Tgi, b"tgi_queue_size 3\ntgi_batch_current_max_tokens 4000\n").unwrap();
-    let load = load.with_capacity(&capacity(Engine::Tgi, info).unwrap());
+    let load = read(TGI, b"tgi_queue_size 3\ntgi_batch_current_max_tokens 4000\n").unwrap();
+    let load = load.with_capacity(&capacity(TGI, info).unwrap());
     assert_eq!((load.pending, load.kv_used, load.kv_tokens), (Some(3), Some(0.25), Some(16000)));
 }
 
@@ -230,75 +228,66 @@ fn tgi_capacity_and_use_from_two_pages() {
 fn a_page_of_another_engine_names_names_and_remedy() {
     // Each engine's error on a page that is not its own says what was looked for and what to do.
     reads(
-        Engine::Vllm,
+        VLLM,
         page!("llamacpp/metrics-idle.prom"),
         expect![
             "the vllm page has no vllm:num_requests_waiting and no vllm:num_requests_running; start vLLM without --disable-log-stats, or set `engine: none`"
         ],
     );
     reads(
-        Engine::Sglang,
+        SGLANG,
         page!("llamacpp/metrics-idle.prom"),
         expect![
             "the sglang page has no sglang:num_queue_reqs and no sglang:num_running_reqs; start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`"
         ],
     );
     reads(
-        Engine::LlamaCpp,
+        LLAMACPP,
         page!("tgi/datadog-payload.prom"),
         expect![
             "the llamacpp page has no llamacpp:requests_deferred and no llamacpp:requests_processing; start llama-server with --metrics, or set `engine: none`"
         ],
     );
     tells(
-        Engine::Sglang,
+        SGLANG,
         page!("llamacpp/props.json"),
         expect![
             "the sglang page at /server_info is not an object with max_total_num_tokens; check that no proxy answers in the engine's place"
         ],
     );
     tells(
-        Engine::Tgi,
+        TGI,
         page!("llamacpp/props.json"),
         expect![
             "the tgi page at /info is not an object with max_concurrent_requests; check that no proxy answers in the engine's place"
         ],
     );
-    assert_eq!(read(Engine::None, b"anything"), Ok(Load::default()));
+    assert_eq!(read(NONE, b"anything"), Ok(Load::default()));
 }
 
 #[test]
 fn detection_by_metrics() {
     // A metrics page alone tells the engine.
     let by = |page| detect(&Answers { metrics: Some(page), ..Answers::default() });
-    assert_eq!(by(page!("vllm/metrics-idle.prom")), Engine::Vllm);
-    assert_eq!(by(page!("vllm/v0-datadog-head.prom")), Engine::Vllm);
-    assert_eq!(by(page!("sglang/docs-production-metrics.prom")), Engine::Sglang);
-    assert_eq!(by(page!("sglang/smg-813-underscore.prom")), Engine::Sglang);
-    assert_eq!(by(page!("llamacpp/metrics-idle.prom")), Engine::LlamaCpp);
-    assert_eq!(by(page!("tgi/datadog-payload.prom")), Engine::Tgi);
-    assert_eq!(by(b"# HELP up\nup 1\n"), Engine::None);
+    assert_eq!(by(page!("vllm/metrics-idle.prom")), Some(VLLM));
+    assert_eq!(by(page!("vllm/v0-datadog-head.prom")), Some(VLLM));
+    assert_eq!(by(page!("sglang/docs-production-metrics.prom")), Some(SGLANG));
+    assert_eq!(by(page!("sglang/smg-813-underscore.prom")), Some(SGLANG));
+    assert_eq!(by(page!("llamacpp/metrics-idle.prom")), Some(LLAMACPP));
+    assert_eq!(by(page!("tgi/datadog-payload.prom")), Some(TGI));
+    assert_eq!(by(b"# HELP up\nup 1\n"), None);
 }
 
 #[test]
 fn detection_without_metrics() {
-    // With metrics off, the list of models, then the engine's own page tells; error pages do not.
+    // With metrics off, the engine's own page tells; error pages do not.
     let off = Answers { metrics: Some(page!("llamacpp/off-metrics.json")), ..Answers::default() };
-    assert_eq!(detect(&off), Engine::None);
-    assert_eq!(
-        detect(&Answers { models: Some(page!("llamacpp/models.json")), ..off }),
-        Engine::LlamaCpp
-    );
-    assert_eq!(detect(&Answers { models: Some(page!("vllm/models.json")), ..off }), Engine::Vllm);
-    assert_eq!(
-        detect(&Answers { props: Some(page!("llamacpp/props.json")), ..off }),
-        Engine::LlamaCpp
-    );
-    let info = page!("sglang/server-info.json");
-    assert_eq!(detect(&Answers { server_info: Some(info), ..off }), Engine::Sglang);
+    assert_eq!(detect(&off), None);
+    let by = |path, page| detect(&Answers { own: Some((path, page)), ..off });
+    assert_eq!(by("/props", page!("llamacpp/props.json")), Some(LLAMACPP));
     let info: &[u8] = br#"{"model_id":"m","max_concurrent_requests":128}"#;
-    assert_eq!(detect(&Answers { info: Some(info), ..off }), Engine::Tgi);
-    assert_eq!(detect(&Answers { info: Some(page!("llamacpp/props.json")), ..off }), Engine::None);
+    assert_eq!(by("/info", info), Some(TGI));
+    assert_eq!(by("/info", page!("llamacpp/props.json")), None);
 }
 
 #[test]
@@ -348,11 +337,11 @@ fn orca_variants() {
 
 #[test]
 fn engine_names() {
-    // Each engine has one configured name, and paths where it has signals.
-    for engine in [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp, Engine::Tgi, Engine::None] {
-        assert_eq!(Engine::from_name(engine.name()), Some(engine));
-        assert_eq!(engine.probe_path().is_none(), engine == Engine::None);
-        assert_eq!(engine.capacity_path().is_none(), engine == Engine::None);
+    // Each engine has one configured name, and pages where it has signals.
+    for engine in [VLLM, SGLANG, LLAMACPP, TGI, NONE] {
+        assert_eq!(find(engine.name), Some(engine));
+        assert_eq!(engine.load.is_none(), engine == NONE);
+        assert_eq!(engine.capacity.is_none(), engine == NONE);
     }
-    assert_eq!(Engine::from_name("auto"), None);
+    assert_eq!(find("auto"), None);
 }

@@ -7,13 +7,39 @@
 //!
 //! Names: vLLM 0.32.0 `vllm/v1/metrics/loggers.py`; v0 names from 0.5 to 0.9.
 
-use super::load::Tally;
-use super::page::{Line, number, pairs, verdict, walk};
-use super::{Engine, Load, SignalError};
+use super::private::Private;
+use super::spec::{Detect, EngineSpec, LoadPage};
+use crate::signals::{Line, Load, SignalError, Tally, number, pairs, verdict, walk};
 
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";
-const REMEDY: &str = "start vLLM without --disable-log-stats, or set `engine: none`";
+
+const METRICS: LoadPage = LoadPage {
+    path: "/metrics",
+    read,
+    remedy: "start vLLM without --disable-log-stats, or set `engine: none`",
+};
+
+pub(super) static SPEC: EngineSpec = EngineSpec {
+    name: "vllm",
+    summary: "vLLM with its v0 or v1 metrics, and everything that speaks them, as our engine model does",
+    detect: Detect { metrics: &["vllm:"], own_page: None },
+    health: "/health",
+    load: Some(METRICS),
+    // The labels of `vllm:cache_config_info`.
+    capacity: Some(METRICS),
+    private: Private {
+        fields: &["kv_transfer_params", "ec_transfer_params"],
+        containers: &["vllm_xargs", "extra_args"],
+        headers: &["x-data-parallel-rank"],
+        // The older P2P connector finds the engines' addresses there.
+        request_id: &["___prefill_addr_", "___decode_addr_"],
+        ..Private::NONE
+    },
+    reads_cache_salt: true,
+    reports_load: true,
+    continues_chats: true,
+};
 
 #[derive(Default)]
 struct Page {
@@ -30,14 +56,14 @@ struct Page {
     finished: Tally,
 }
 
-pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
+fn read(page: &[u8]) -> Result<Load, SignalError> {
     let mut seen = Page::default();
-    let whole = walk(page, &[b"vllm:"], |line| seen.take(&line))?;
+    let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing = [
         seen.pending.sum().is_none().then_some(WAITING),
         seen.running.sum().is_none().then_some(RUNNING),
     ];
-    verdict(Engine::Vllm, page, whole, missing, REMEDY)?;
+    verdict(SPEC.name, page, whole, missing, METRICS.remedy)?;
     Ok(Load {
         pending: seen.pending.count(),
         running: seen.running.count(),

@@ -1,12 +1,13 @@
 //! Corners of the text format, on small pages: labels, values, ends of pages, ranks.
 
-use super::super::{Engine, Load, SignalError, read};
+use super::{SGLANG, TGI, VLLM, read};
+use crate::signals::{Load, SignalError};
 use expect_test::{Expect, expect};
 
 const RUNNING: &str = "vllm:num_requests_running 1\n";
 
 fn vllm(lines: &str) -> Result<Load, SignalError> {
-    read(Engine::Vllm, format!("{lines}{RUNNING}").as_bytes())
+    read(VLLM, format!("{lines}{RUNNING}").as_bytes())
 }
 
 fn fails(result: Result<Load, SignalError>, expected: Expect) {
@@ -127,29 +128,29 @@ fn truncated_pages() {
     // A page that ends inside a line is refused and says what had not come by then; OpenMetrics may
     // end after its mark.
     fails(
-        read(Engine::Vllm, b"vllm:num_requests_waiting 1\nvllm:num_requests_run"),
+        read(VLLM, b"vllm:num_requests_waiting 1\nvllm:num_requests_run"),
         expect![
             "the vllm page ends in the middle of a line after 49 bytes, no vllm:num_requests_running; raise the probe's size limit, or let the exporter end its last line with a line feed"
         ],
     );
     fails(
-        read(Engine::Vllm, b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\nvllm:kv_c"),
+        read(VLLM, b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\nvllm:kv_c"),
         expect![
             "the vllm page ends in the middle of a line after 65 bytes, no needed name missing; raise the probe's size limit, or let the exporter end its last line with a line feed"
         ],
     );
     fails(
-        read(Engine::Tgi, b"tgi_queue_size 1"),
+        read(TGI, b"tgi_queue_size 1"),
         expect![
             "the tgi page ends in the middle of a line after 16 bytes, no tgi_queue_size and no tgi_batch_current_size; raise the probe's size limit, or let the exporter end its last line with a line feed"
         ],
     );
     let eof = b"vllm:num_requests_waiting 1\nvllm:num_requests_running 1\n# EOF";
-    assert_eq!(read(Engine::Vllm, eof).unwrap().outstanding(), Some(2));
+    assert_eq!(read(VLLM, eof).unwrap().outstanding(), Some(2));
 }
 
 fn sglang(lines: &str) -> Load {
-    read(Engine::Sglang, lines.as_bytes()).unwrap()
+    read(SGLANG, lines.as_bytes()).unwrap()
 }
 
 #[test]

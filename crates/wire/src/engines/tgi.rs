@@ -1,4 +1,4 @@
-//! TGI's metrics page.
+//! Hugging Face's Text Generation Inference (TGI).
 //!
 //! Its gauges appear when they are first set, at the first request, so on a page of TGI's an
 //! absent gauge says zero; a server that has done nothing yet shows an empty page. The batch's
@@ -8,13 +8,43 @@
 //! Names: huggingface/text-generation-inference@db931fcf `docs/source/reference/metrics.md`,
 //! `backends/v3/src/{queue,backend}.rs`.
 
-use super::load::Tally;
-use super::page::{Line, verdict, walk};
-use super::{Engine, Load, SignalError};
+use serde::Deserialize;
+
+use super::private::Private;
+use super::spec::{Detect, EngineSpec, LoadPage, OwnPage, object};
+use crate::signals::{Line, Load, SignalError, Tally, verdict, walk};
 
 const QUEUE: &str = "tgi_queue_size";
 const BATCH: &str = "tgi_batch_current_size";
-const REMEDY: &str = "point the replica's url at the router's own port, or set `engine: none`";
+
+const METRICS: LoadPage = LoadPage {
+    path: "/metrics",
+    read,
+    remedy: "point the replica's url at the router's own port, or set `engine: none`",
+};
+
+const INFO: LoadPage = LoadPage {
+    path: "/info",
+    read: read_info,
+    remedy: "check that no proxy answers in the engine's place",
+};
+
+pub(super) static SPEC: EngineSpec = EngineSpec {
+    name: "tgi",
+    summary: "Hugging Face's Text Generation Inference",
+    detect: Detect {
+        metrics: &["tgi_"],
+        own_page: Some(OwnPage { path: INFO.path, is_own: |page| object::<Info>(page).is_some() }),
+    },
+    health: "/health",
+    load: Some(METRICS),
+    capacity: Some(INFO),
+    // `/generate` and the endpoints for Vertex take them.
+    private: Private { containers: &["parameters"], ..Private::NONE },
+    reads_cache_salt: false,
+    reports_load: false,
+    continues_chats: false,
+};
 
 #[derive(Default)]
 struct Page {
@@ -27,12 +57,12 @@ struct Page {
     any: bool,
 }
 
-pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
+fn read(page: &[u8]) -> Result<Load, SignalError> {
     let mut seen = Page::default();
-    let whole = walk(page, &[b"tgi_"], |line| seen.take(&line))?;
+    let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     let missing =
         if seen.any || page.is_empty() { [None, None] } else { [Some(QUEUE), Some(BATCH)] };
-    verdict(Engine::Tgi, page, whole, missing, REMEDY)?;
+    verdict(SPEC.name, page, whole, missing, METRICS.remedy)?;
     let finished = match (seen.succeeded.sum(), seen.failed.sum()) {
         (None, None) => None,
         (good, bad) => Some(good.unwrap_or(0).saturating_add(bad.unwrap_or(0))),
@@ -45,6 +75,26 @@ pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
         finished_total: finished,
         ..Load::default()
     })
+}
+
+/// What `/info` says that identifies it and counts.
+#[derive(Deserialize)]
+struct Info {
+    /// The router's limit on accepted requests, not on those in the batch.
+    #[serde(rename = "max_concurrent_requests")]
+    _concurrent: u64,
+    /// Gone since the backends were split; then TGI does not tell its capacity.
+    max_batch_total_tokens: Option<u64>,
+}
+
+fn read_info(page: &[u8]) -> Result<Load, SignalError> {
+    let info: Info = serde_json::from_slice(page).map_err(|_| SignalError::Capacity {
+        engine: SPEC.name,
+        expected: "an object with max_concurrent_requests",
+        path: INFO.path,
+        remedy: INFO.remedy,
+    })?;
+    Ok(Load { kv_tokens: info.max_batch_total_tokens, ..Load::default() })
 }
 
 impl Page {

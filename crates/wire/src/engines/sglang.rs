@@ -15,13 +15,62 @@
 //!
 //! Names and labels: sgl-project/sglang@016d8605 `python/sglang/srt/observability/metrics_collector.py`.
 
-use super::load::Tally;
-use super::page::{Line, number, pairs, verdict, walk};
-use super::{Engine, Load, SignalError};
+use serde::Deserialize;
+
+use super::private::Private;
+use super::spec::{Detect, EngineSpec, LoadPage};
+use crate::signals::{Line, Load, SignalError, Tally, number, pairs, verdict, walk};
 
 const QUEUE: &str = "sglang:num_queue_reqs";
 const RUNNING: &str = "sglang:num_running_reqs";
-const REMEDY: &str = "start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`";
+
+const METRICS: LoadPage = LoadPage {
+    path: "/metrics",
+    read,
+    remedy: "start SGLang with --enable-metrics (its gauges appear with the first batch), or set `engine: none`",
+};
+
+const SERVER_INFO: LoadPage = LoadPage {
+    path: "/server_info",
+    read: read_server_info,
+    remedy: "check that no proxy answers in the engine's place",
+};
+
+pub(super) static SPEC: EngineSpec = EngineSpec {
+    name: "sglang",
+    summary: "SGLang, whose metrics begin with `sglang:` or `sglang_`",
+    // Its routers answer `/server_info` too, for one of their engines.
+    detect: Detect { metrics: &["sglang:", "sglang_"], own_page: None },
+    health: "/health",
+    load: Some(METRICS),
+    capacity: Some(SERVER_INFO),
+    private: Private {
+        fields: &[
+            "bootstrap_host",
+            "bootstrap_port",
+            "bootstrap_room",
+            "bootstrap_pair_key",
+            "disagg_prefill_dp_rank",
+            "disagg_request_id",
+            "disagg_spec",
+            "routed_dp_rank",
+            "data_parallel_rank",
+            "data_parallel_rank_decode",
+            // Read beside the `bootstrap_` fields (`GenerateReqInput`), to shape the transfer.
+            "decode_tp_size",
+        ],
+        families: &[
+            ("bootstrap_", "bootstrap_*"),
+            ("disagg_", "disagg_*"),
+            ("data_parallel_rank", "data_parallel_rank"),
+        ],
+        containers: &["sampling_params", "custom_params"],
+        ..Private::NONE
+    },
+    reads_cache_salt: true,
+    reports_load: false,
+    continues_chats: true,
+};
 
 /// The gauges that schedulers export, one series a rank.
 const GAUGES: usize = 6;
@@ -45,13 +94,13 @@ struct Page {
     collecting: Option<(usize, &'static str)>,
 }
 
-pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
+fn read(page: &[u8]) -> Result<Load, SignalError> {
     let mut seen = Page::new();
-    let whole = walk(page, &[b"sglang:", b"sglang_"], |line| seen.take(&line))?;
+    let whole = walk(page, SPEC.detect.metrics, |line| seen.take(&line))?;
     seen.flush();
     let [pending, running, share, used, capacity, handover] = seen.gauges;
     let missing = [(!seen.queue).then_some(QUEUE), running.sum().is_none().then_some(RUNNING)];
-    verdict(Engine::Sglang, page, whole, missing, REMEDY)?;
+    verdict(SPEC.name, page, whole, missing, METRICS.remedy)?;
     let mut load = Load {
         pending: pending.count(),
         running: running
@@ -67,6 +116,43 @@ pub(super) fn read(page: &[u8]) -> Result<Load, SignalError> {
     };
     load.derive();
     Ok(load)
+}
+
+/// What counts of `/server_info`.
+#[derive(Deserialize)]
+struct ServerInfo {
+    max_total_num_tokens: u64,
+    dp_size: Option<u64>,
+    #[serde(default)]
+    internal_states: Vec<RankState>,
+}
+
+/// One data-parallel rank. The page also repeats the engine's arguments, an API key among them:
+/// nothing but these members is kept.
+#[derive(Deserialize)]
+struct RankState {
+    effective_max_running_requests_per_dp: Option<u32>,
+}
+
+fn read_server_info(page: &[u8]) -> Result<Load, SignalError> {
+    let info: ServerInfo = serde_json::from_slice(page).map_err(|_| SignalError::Capacity {
+        engine: SPEC.name,
+        expected: "an object with max_total_num_tokens",
+        path: SERVER_INFO.path,
+        remedy: SERVER_INFO.remedy,
+    })?;
+    // The tokens are those of one data-parallel rank; each rank has as many.
+    let ranks = info.dp_size.unwrap_or(1).max(1);
+    let slots = info
+        .internal_states
+        .iter()
+        .map(|rank| rank.effective_max_running_requests_per_dp)
+        .try_fold(0_u32, |sum, slots| Some(sum.saturating_add(slots?)));
+    Ok(Load {
+        slots: slots.filter(|slots| *slots > 0),
+        kv_tokens: Some(info.max_total_num_tokens.saturating_mul(ranks)),
+        ..Load::default()
+    })
 }
 
 impl Page {

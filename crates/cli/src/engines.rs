@@ -1,0 +1,59 @@
+//! `meridian engines`
+
+use meridian_wire::engines::{ALL, Engine};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Shows how each one is recognized, which of its pages are read, and what it is sent
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    for engine in ALL {
+        println!("{}", engine.name);
+        if !args.verbose {
+            continue;
+        }
+        println!("    {}", engine.summary);
+        for (fact, value) in facts(engine) {
+            println!("    {fact}: {value}");
+        }
+    }
+    Ok(())
+}
+
+/// What the table says of an engine, as far as it says something.
+fn facts(engine: Engine) -> impl Iterator<Item = (&'static str, String)> {
+    let private = &engine.private;
+    let is_alone = |field: &&str| !private.families.iter().any(|(p, _)| field.starts_with(p));
+    let families = private.families.iter().map(|(prefix, _)| format!("`{prefix}*`"));
+    let alone = quoted(private.fields.iter().copied().filter(is_alone));
+    let fields = families.chain(alone).collect::<Vec<_>>();
+    let yes_or_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let facts = [
+        ("recognized by", recognized(engine)),
+        ("sign of life", format!("`{}`", engine.health)),
+        ("load", engine.load.map_or_else(String::new, |page| format!("`{}`", page.path))),
+        ("capacity", engine.capacity.map_or_else(String::new, |page| format!("`{}`", page.path))),
+        ("where the load is missing", engine.load.map_or("", |page| page.remedy).to_owned()),
+        ("load in the headers of answers (ORCA)", yes_or_no(engine.reports_load)),
+        ("gets a `cache_salt`", yes_or_no(engine.reads_cache_salt)),
+        ("resumes broken chats", yes_or_no(engine.continues_chats)),
+        ("private fields", fields.join(", ")),
+        ("merges into a request", quoted(private.containers.iter().copied()).join(", ")),
+        ("private headers", quoted(private.headers.iter().copied()).join(", ")),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty())
+}
+
+fn recognized(engine: Engine) -> String {
+    let detect = &engine.detect;
+    let metrics = detect.metrics.iter().map(|prefix| format!("metrics `{prefix}*`"));
+    let own_page = detect.own_page.map(|own| format!("its page `{}`", own.path));
+    metrics.chain(own_page).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(names: impl Iterator<Item = &'static str>) -> Vec<String> {
+    names.map(|name| format!("`{name}`")).collect()
+}

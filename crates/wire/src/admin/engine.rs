@@ -1,0 +1,89 @@
+//! The engine that a configuration, an admin request or a command names for a replica.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::engines::{ALL, Engine, find};
+
+/// A replica's engine, or the wish to have it recognized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineName {
+    /// Recognized by what it answers.
+    #[default]
+    Auto,
+    /// This one.
+    Is(Engine),
+}
+
+/// A name that no engine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEngine(String);
+
+impl EngineName {
+    /// Its name in configuration and status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineName::Auto => "auto",
+            EngineName::Is(engine) => engine.name,
+        }
+    }
+
+    /// All that can be named.
+    pub fn all() -> impl Iterator<Item = EngineName> {
+        std::iter::once(EngineName::Auto).chain(ALL.iter().copied().map(EngineName::Is))
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = UnknownEngine;
+
+    fn from_str(name: &str) -> Result<EngineName, UnknownEngine> {
+        match name {
+            "auto" => Ok(EngineName::Auto),
+            _ => find(name).map(EngineName::Is).ok_or_else(|| UnknownEngine(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for UnknownEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = EngineName::all().map(EngineName::name).collect();
+        write!(f, "`{}` is no known engine; use one of {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownEngine {}
+
+impl Serialize for EngineName {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for EngineName {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<EngineName, D::Error> {
+        String::deserialize(input)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Every name reads back as it is written, in YAML and JSON, and another is refused with all names.
+    #[test]
+    fn names() {
+        for engine in EngineName::all() {
+            let json = serde_json::to_string(&engine).unwrap();
+            assert_eq!(json, format!("\"{}\"", engine.name()));
+            assert_eq!(serde_json::from_str::<EngineName>(&json).unwrap(), engine);
+            assert_eq!(serde_saphyr::from_str::<EngineName>(engine.name()).unwrap(), engine);
+        }
+        let refused = serde_json::from_str::<EngineName>("\"VLLM\"").unwrap_err().to_string();
+        let wanted = "`VLLM` is no known engine; use one of auto, vllm, ";
+        assert!(refused.starts_with(wanted), "{refused}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Any other OpenAI-compatible server: it reports nothing, so only the gateway's own accounting is
+//! known of it.
+
+use super::private::Private;
+use super::spec::{Detect, EngineSpec};
+
+pub(super) static SPEC: EngineSpec = EngineSpec {
+    name: "none",
+    summary: "Any other OpenAI-compatible server; its load is what the gateway itself counts",
+    detect: Detect { metrics: &[], own_page: None },
+    health: "/health",
+    load: None,
+    capacity: None,
+    private: Private::NONE,
+    reads_cache_salt: false,
+    reports_load: false,
+    continues_chats: false,
+};

@@ -1,0 +1,63 @@
+//! Pages that are made from what the binary prints about one of its tables.
+
+use super::{Broken, of};
+use crate::cmd::{cmd, stdout_of};
+use crate::house::House;
+
+/// A page and the command that it is made from.
+pub(super) struct MadePage {
+    /// Its path from the root.
+    pub(super) path: &'static str,
+    /// The arguments of `meridian`.
+    pub(super) args: [&'static str; 2],
+    /// Makes the page from the command's output.
+    pub(super) render: fn(&str) -> anyhow::Result<String>,
+}
+
+impl MadePage {
+    /// Says whether the page is what the binary says today.
+    pub(super) fn check(&self, house: &House) -> anyhow::Result<Vec<Broken>> {
+        if !house.build()? {
+            return Ok(vec![of("workspace", "does not build, so the binary can't be asked")]);
+        }
+        Ok(self.broken(house.text(self.path).unwrap_or_default(), &self.page(house)?))
+    }
+
+    /// Writes the page.
+    pub(super) fn write(&self, house: &House) -> anyhow::Result<()> {
+        std::fs::create_dir_all(house.root.join("docs"))?;
+        std::fs::write(house.root.join(self.path), self.page(house)?)?;
+        println!("wrote {}", self.path);
+        Ok(())
+    }
+
+    fn page(&self, house: &House) -> anyhow::Result<String> {
+        (self.render)(&stdout_of(cmd(&house.root, house.meridian(), &self.args))?)
+    }
+
+    fn broken(&self, found: &str, wanted: &str) -> Vec<Broken> {
+        if found == wanted { vec![] } else { vec![of(self.path, "is out of date; run ./x docs")] }
+    }
+}
+
+/// Writes every such page; false where the binary does not build.
+pub(crate) fn write_all(house: &House) -> anyhow::Result<bool> {
+    if !house.build()? {
+        return Ok(false);
+    }
+    for page in [&super::policies::PAGE, &super::engines::PAGE] {
+        page.write(house)?;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    // A page written for another version is broken, and so is one that is not there.
+    #[test]
+    fn an_old_page_is_found() {
+        let page = &crate::check::policies::PAGE;
+        assert_eq!(page.broken("", "new")[0].what, "is out of date; run ./x docs");
+        assert_eq!(page.broken("new", "new"), []);
+    }
+}
