@@ -12,11 +12,13 @@
 //! Congestion-Controlled Networks"). Once a group has taken up what changed before it, those behind it
 //! keep their rates. What comes out is what filling everything would give; what it costs is what changes.
 
+mod level;
+
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-use crate::level::{CLOSE, Level, SAME};
+use self::level::{CLOSE, Level, SAME};
 use crate::network::{Demand, Network, Priority};
 
 /// Held by its own cap and by no port.

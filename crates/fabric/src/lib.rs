@@ -13,7 +13,6 @@
 extern crate alloc;
 
 mod fill;
-mod level;
 mod network;
 mod path;
 mod topology;

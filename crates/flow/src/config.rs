@@ -3,6 +3,7 @@
 use core::fmt;
 use meridian_base::Duration;
 
+use crate::limits::Limits;
 use crate::place::Arbitration;
 use crate::policy::Spec;
 use crate::thresholds::{MOST_LEVELS, Thresholds};
@@ -27,23 +28,6 @@ pub enum RedOrder {
     Deadline,
     /// By RED less the batch's estimated remaining service: by laxity.
     Laxity,
-}
-
-/// Bounds of the tables. All memory is reserved when the machine is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Flows; ids are below this.
-    pub flows: u32,
-    /// Requests.
-    pub requests: u32,
-    /// Batches; ids are below this.
-    pub batches: u32,
-    /// Ports; ids are below this.
-    pub ports: u32,
-    /// Pairs of a request and a port that it uses.
-    pub uses: u32,
-    /// Layers of a model.
-    pub layers: u16,
 }
 
 /// A flow machine's settings.

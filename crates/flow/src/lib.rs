@@ -33,6 +33,7 @@ mod batch;
 mod budget;
 mod config;
 mod gate;
+mod limits;
 mod load;
 mod machine;
 mod mlu;
@@ -46,7 +47,8 @@ mod thresholds;
 mod why;
 
 pub use batch::{Batch, Member, PortPlan};
-pub use config::{Config, ConfigError, Limits, RedOrder, Terms};
+pub use config::{Config, ConfigError, RedOrder, Terms};
+pub use limits::Limits;
 pub use machine::{Flows, Input, Output};
 pub use place::{Arbitration, Level, Place};
 pub use refusal::{Refusal, Subject};

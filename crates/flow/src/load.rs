@@ -26,6 +26,11 @@ impl Loads {
         Loads { classes, window: window.as_secs_f64(), at, rates }
     }
 
+    /// Whether there are no rows, since the policy does not look at the load.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
     /// Counts `bytes` of `class` as completed.
     pub(crate) fn add(&mut self, row: usize, class: u8, now: Time, bytes: u64) {
         if self.window <= 0.0 {

@@ -13,13 +13,15 @@ use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 
 use self::due::Due;
 use crate::batch::Batch;
+use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::gate::Gates;
-use crate::place::{Level, Place};
+use crate::place::{Ladder, Level, Place};
 use crate::policy::{Passed, Policy};
 use crate::refusal::{Refusal, Subject};
 use crate::stage::Flow;
 use crate::tables::{NONE, World};
+use crate::thresholds::Edges;
 use crate::why::{Lever, PermitWhy, PruneWhy, Why};
 
 /// An event.
@@ -122,6 +124,7 @@ pub enum Output {
 
 /// The flow scheduler of a host, or of a cluster. See the crate's documentation for the contract.
 pub struct Flows {
+    config: Config,
     world: World,
     policy: Box<dyn Policy>,
     gates: Gates,
@@ -150,7 +153,15 @@ impl Flows {
             list: Vec::with_capacity(limits.flows as usize),
             moved: Vec::with_capacity(limits.batches as usize),
             passed: Vec::new(),
-            world: World::new(config, seed),
+            world: World::new(
+                limits,
+                Ladder { levels: config.levels, arbitration: config.arbitration },
+                Edges::new(config.thresholds, config.levels),
+                Budget::new(config.drop_share, config.drop_window),
+                config.policy.needs.loads.then_some(config.load_window),
+                seed,
+            ),
+            config,
         })
     }
 
@@ -209,7 +220,7 @@ impl Flows {
     /// The settings.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.world.config
+        &self.config
     }
 
     /// Looks at every request at each update, for tests to compare with.
@@ -251,7 +262,7 @@ impl Flows {
         }
         assert_eq!(sum, released, "what is released is what handoffs have left");
         for port in 0..self.world.rates.len() as u32 {
-            let most = u64::from(self.world.config.window);
+            let most = u64::from(self.config.window);
             // Collectives that waited too long come on top: the gate fails open.
             let open = self.due.failed_open();
             assert!(self.gates.permitted(port) <= most + open, "permits are bounded");
@@ -259,7 +270,7 @@ impl Flows {
     }
 
     fn port(&mut self, id: PortId, rate: f64) {
-        let (field, limit) = ("limits.ports", u64::from(self.world.config.limits.ports));
+        let (field, limit) = ("limits.ports", u64::from(self.config.limits.ports));
         let subject = Subject::Port(id);
         if u64::from(id.0) >= limit {
             let why = Refusal::BeyondTable { field, value: u64::from(id.0), limit };

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, PortId, RequestId, Seeded, Time};
 
 use crate::budget::Budget;
-use crate::config::Config;
+use crate::limits::Limits;
 use crate::load::Loads;
 use crate::place::{Ladder, Place};
 use crate::stage::{Ports, Stage};
@@ -144,7 +144,6 @@ impl BatchRow {
 /// Everything that policies look at.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub(crate) config: Config,
     pub(crate) ladder: Ladder,
     pub(crate) edges: Edges,
     pub(crate) flows: Vec<FlowRow>,
@@ -169,20 +168,25 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(config: Config, seed: u64) -> World {
-        let limits = config.limits;
-        let ladder = Ladder { levels: config.levels, arbitration: config.arbitration };
+    /// `load_window` is for policies that look at the load ahead; the others do not pay for its
+    /// tables.
+    pub(crate) fn new(
+        limits: Limits,
+        ladder: Ladder,
+        edges: Edges,
+        budget: Budget,
+        load_window: Option<Duration>,
+        seed: u64,
+    ) -> World {
         let rows = |n: u32| n as usize;
         let map = |n: u32| IdMap::with_capacity_and_hasher(rows(n), Seeded(seed));
-        let loads = |n: usize| Loads::new(n, ladder.classes(), config.load_window);
-        // Only policies that look at the load ahead pay for its tables.
-        let (ports, uses) = match config.policy.needs.loads {
-            true => (rows(limits.ports), rows(limits.uses)),
-            false => (0, 0),
+        let loads = |n: u32| {
+            let n = if load_window.is_some() { rows(n) } else { 0 };
+            Loads::new(n, ladder.classes(), load_window.unwrap_or(Duration::ZERO))
         };
         World {
             ladder,
-            edges: Edges::new(config.thresholds, config.levels),
+            edges,
             flows: vec![FlowRow::vacant(); rows(limits.flows)],
             requests: vec![RequestRow::vacant(); rows(limits.requests)],
             batches: vec![BatchRow::vacant(); rows(limits.batches)],
@@ -190,16 +194,15 @@ impl World {
             rates: vec![0.0; rows(limits.ports)],
             uses: vec![Use::vacant(); rows(limits.uses)],
             port_uses: vec![NONE; rows(limits.ports)],
-            port_load: loads(ports),
-            own_load: loads(uses),
-            budget: Budget::new(config.drop_share, config.drop_window),
+            port_load: loads(limits.ports),
+            own_load: loads(limits.uses),
+            budget,
             by_request: map(limits.requests),
             by_use: map(limits.uses),
             vacant_requests: (0..limits.requests).rev().collect(),
             vacant_uses: (0..limits.uses).rev().collect(),
             live_flows: 0,
             sequence: 0,
-            config,
         }
     }
 

@@ -11,6 +11,7 @@ mod beside;
 mod board;
 pub mod chaos;
 mod faults;
+mod order;
 mod region;
 mod start;
 mod stop;

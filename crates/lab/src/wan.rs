@@ -21,6 +21,7 @@ mod link;
 mod pair;
 mod pipe;
 mod relay;
+mod routes;
 mod timer;
 mod view;
 mod window;

@@ -5,12 +5,13 @@
 
 use std::rc::Rc;
 
-use crate::cell::{Ranked, parallels};
+use crate::cell::Ranked;
 use crate::fleet::Fleet;
 use crate::group::arranged;
 use crate::import::TopologySpec;
 use crate::instance::{Phase, Rated};
 use crate::search::plan;
+use crate::splits::parallels;
 use crate::task::Task;
 use crate::topology::GpuId;
 use crate::units::Rate;

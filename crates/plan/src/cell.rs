@@ -15,6 +15,7 @@ use crate::instance::{Parallel, Phase, Rated};
 use crate::laying::{Free, Order, places};
 use crate::pack::{Class, Packing, Piece, Shape, packings};
 use crate::shape::shapes;
+use crate::splits::parallels;
 use crate::task::Task;
 use crate::topology::{GpuId, Server, Topology};
 
@@ -364,26 +365,3 @@ pub(crate) fn better_first(rate: Option<f64>, a: (f64, u32), b: (f64, u32)) -> O
         (false, false) => most.then(fewest),
     }
 }
-
-/// Every split that the model and the number of GPUs allow.
-pub(crate) fn parallels(task: &Task<'_>, gpus: u32) -> Vec<Parallel> {
-    let model = &task.subject.shape;
-    let mut all = Vec::new();
-    for tp in [1, 2, 4, 8, 16] {
-        for pp in [1, 2, 3, 4, 6, 8] {
-            let one = Parallel { tp, pp, ep: false };
-            let divides = model.heads.is_multiple_of(tp) && pp <= model.layers;
-            if divides && one.gpus() <= gpus.min(MOST_OF_INSTANCE) {
-                all.push(one);
-            }
-        }
-        let shared = model.experts.is_some_and(|experts| experts.count.is_multiple_of(tp));
-        if shared && tp > 1 && tp <= gpus {
-            all.push(Parallel { tp, pp: 1, ep: true });
-        }
-    }
-    all
-}
-
-/// Most GPUs of an instance.
-pub(crate) const MOST_OF_INSTANCE: u32 = 32;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::cell::{Found, MOST_OF_INSTANCE, Smallest, parallels, smaller};
+use crate::cell::{Found, Smallest, smaller};
 use crate::fleet::Limit;
 use crate::instance::{Parallel, Phase};
 use crate::problem::Problems;
 use crate::search::{Plan, searched};
+use crate::splits::{MOST_OF_INSTANCE, parallels};
 use crate::task::{Slo, Task};
 use crate::units::{Size, Span};
 

@@ -33,6 +33,7 @@ pub mod rivals;
 mod route;
 mod search;
 mod shape;
+mod splits;
 mod spread;
 mod table;
 mod task;

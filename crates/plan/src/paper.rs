@@ -105,7 +105,7 @@ fn halves(task: &Task<'_>) -> (Vec<GpuId>, Vec<GpuId>) {
 /// Lines 2 to 17: splits with the fewest GPUs first, those with too little memory left out.
 fn candidates(task: &Task<'_>, phase: Phase, cluster: &[GpuId]) -> Vec<Candidate> {
     let weights = task.subject.shape.weight_bytes();
-    let mut splits = crate::cell::parallels(task, cluster.len() as u32);
+    let mut splits = crate::splits::parallels(task, cluster.len() as u32);
     splits.retain(|split| !split.ep);
     splits.sort_by_key(|split| (split.gpus(), split.pp));
     let mut all = Vec::new();

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cell::parallels;
 use crate::instance::{Parallel, Phase};
+use crate::splits::parallels;
 use crate::task::Task;
 use crate::topology::GpuId;
 

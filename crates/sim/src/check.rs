@@ -11,13 +11,6 @@ use crate::replica::Replica;
 use crate::report::Sample;
 use crate::world::World;
 
-/// The machines that an event turned.
-#[derive(Default)]
-pub(crate) struct Touched {
-    replicas: Vec<u32>,
-    gateways: Vec<u16>,
-}
-
 impl World {
     /// Remembers a replica for the check after this event.
     pub(crate) fn touched_replica(&mut self, at: u32) {

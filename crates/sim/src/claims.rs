@@ -12,20 +12,10 @@
 //! A replica whose claims exceed that is claimed more of, for longer, than its gateway was told:
 //! the answers do not reach the trust, or the prediction that is judged is not the one that was
 //! made. Shares count, not tokens: the trust is one number, for long prompts and short ones.
-//!
-//! The same for what is remembered at all: not more blocks of a replica than it has room for, none
-//! of one that left, none of one that is down, as it comes back empty.
 
-use meridian_base::{ReplicaId, RequestId};
-use meridian_routing::State;
+mod weigh;
 
-use crate::gateway::Gateway;
-use crate::world::World;
-
-/// The routing machine's weight of an answer is 0.05; one more for rounding.
-const MOST: f64 = 1.0 / 0.05 + 1.0;
-/// Predictions shorter than this are mostly rounding to whole blocks, tokens.
-const JUDGED_FROM: u32 = 64;
+use meridian_base::ReplicaId;
 
 /// How much more a gateway claimed of each of its replicas than was found, in answers: the most
 /// over all rows of answers up to the newest.
@@ -49,53 +39,3 @@ impl Claims {
         *excess
     }
 }
-
-impl World {
-    /// Weighs the prediction of a request that its gateway is about to be told the end of.
-    pub(crate) fn weigh_claim(&mut self, id: RequestId, gateway: u16) {
-        let Some(flight) = self.flights.get(id).filter(|_| self.paranoid) else { return };
-        let sent_by = flight.peer.unwrap_or(flight.entry);
-        if sent_by != gateway || flight.matched < JUDGED_FROM {
-            return;
-        }
-        let found = (f64::from(flight.cached) / f64::from(flight.matched)).min(1.0);
-        let there = &mut self.gateways[usize::from(gateway)];
-        let Some(own) = flight.replica.and_then(|replica| there.id_of(replica)) else { return };
-        let trust = f64::from(there.machine.replicas().row(own).trust);
-        let excess = there.claims.weigh(own, trust, found);
-        if excess > MOST {
-            self.violated(format!(
-                "gateway {gateway} claims {excess:.1} answers more of {own} than were found there, \
-                 over {MOST}: its index lies beyond its trust"
-            ));
-        }
-    }
-
-    /// Looks at how much a gateway remembers of each replica.
-    pub(crate) fn check_index(&mut self, gateway: u16) {
-        let there = &self.gateways[usize::from(gateway)];
-        let wrong: Vec<String> =
-            (0..there.knows.len()).filter_map(|at| self.overclaimed(there, at)).collect();
-        for what in wrong {
-            self.violated(format!("gateway {gateway} {what}"));
-        }
-    }
-
-    fn overclaimed(&self, gateway: &Gateway, at: usize) -> Option<String> {
-        let id = ReplicaId(at as u16);
-        let held = gateway.machine.index()?.held_by(id.0);
-        let Some(replica) = gateway.knows[at] else {
-            return (held > 0).then(|| format!("remembers {held} blocks of {id}, which left"));
-        };
-        let most = crate::gateway::most_blocks(&self.system, &self.replicas[replica as usize])?;
-        if held > most {
-            return Some(format!("remembers {held} blocks of {id}, which has room for {most}"));
-        }
-        let status = gateway.machine.replicas().status(id, self.now)?;
-        let down = status.state == State::Down && held > 0;
-        down.then(|| format!("remembers {held} blocks of {id}, which is down"))
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -26,6 +26,7 @@ pub mod fleet;
 mod flight;
 mod gateway;
 mod handover;
+mod impossible;
 mod network;
 mod news;
 mod oracle;
@@ -43,6 +44,7 @@ mod traffic;
 mod twin;
 mod world;
 
+pub use impossible::Impossible;
 pub use report::{Fate, Record, Report, Sample};
 pub use running::{Running, run, run_twin};
 pub use scenario::{
@@ -50,4 +52,3 @@ pub use scenario::{
     Scenario, Source, System, Topology, Wan,
 };
 pub use twin::Twin;
-pub use world::Impossible;

@@ -2,10 +2,11 @@
 
 use meridian_base::Time;
 
+use crate::impossible::Impossible;
 use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::twin::Twin;
-use crate::world::{Impossible, World};
+use crate::world::World;
 
 /// Runs a scenario to its end.
 ///

@@ -4,13 +4,11 @@
 //! provisioning delay; what it gives up is drained first. A perfect one, without delay, is a bound
 //! that the experiments compute without it.
 
-use meridian_base::{Duration, Time};
-use meridian_routing::Input;
+mod resize;
 
-use crate::event::Event;
-use crate::replica::Replica;
+use meridian_base::{Duration, Time};
+
 use crate::scenario::Autoscaler;
-use crate::world::World;
 
 /// The autoscaler's state.
 pub(crate) struct Scaling {
@@ -33,128 +31,5 @@ impl Scaling {
     /// Most replicas of a region.
     pub(crate) fn most(&self) -> usize {
         self.rule.max as usize
-    }
-}
-
-impl World {
-    pub(crate) fn scale(&mut self) {
-        let Some(mut scaling) = self.scaling.take() else { return };
-        scaling.coming.resize(self.regions.len(), 0);
-        scaling.fewer_since.resize(self.regions.len(), None);
-        for region in 0..self.regions.len() {
-            self.scale_region(&mut scaling, region);
-        }
-        self.queue.push(self.now + scaling.rule.every, Event::Scale);
-        self.scaling = Some(scaling);
-        self.retire();
-    }
-
-    fn scale_region(&mut self, scaling: &mut Scaling, region: usize) {
-        let rule = scaling.rule;
-        let here = |r: &&Replica| r.hardware.region == region && r.up && !r.leaving;
-        let present = self.replicas.iter().filter(here).count() as u32;
-        let outstanding: u32 =
-            self.replicas.iter().filter(here).map(|r| r.engine.stats().outstanding()).sum();
-        let held: u32 = self
-            .gateways
-            .iter()
-            .filter(|g| g.up && g.region == region)
-            .map(|g| g.machine.held_len())
-            .sum();
-        let load = f64::from(outstanding + held);
-        let wanted = libm::ceil(load / rule.target_outstanding) as u32;
-        let wanted = wanted.clamp(rule.min, rule.max);
-        let coming = scaling.coming[region];
-        if wanted > present + coming {
-            scaling.fewer_since[region] = None;
-            scaling.coming[region] += wanted - present - coming;
-            for _ in 0..wanted - present - coming {
-                self.order(region, rule.provisioning);
-            }
-        } else if wanted < present {
-            let since = *scaling.fewer_since[region].get_or_insert(self.now);
-            if self.now.since(since) >= rule.cooldown {
-                scaling.fewer_since[region] = Some(self.now);
-                self.give_up_one(region);
-            }
-        } else {
-            scaling.fewer_since[region] = None;
-        }
-    }
-
-    /// Asks for a replica like the first of the region, or of the world.
-    fn order(&mut self, region: usize, after: Duration) {
-        let like = self.replicas.iter().find(|r| r.hardware.region == region);
-        let mut hardware = like.unwrap_or(&self.replicas[0]).hardware;
-        hardware.region = region;
-        let at = self.replicas.len();
-        let mut replica = Replica::new(hardware, self.twin.is_some(), self.seed, at)
-            .expect("the same settings were good before");
-        replica.up = false;
-        replica.since = None;
-        self.replicas.push(replica);
-        self.queue.push(self.now + after, Event::Provisioned { replica: at as u32 });
-    }
-
-    pub(crate) fn provisioned(&mut self, replica: u32) {
-        let at = replica as usize;
-        self.replicas[at].up = true;
-        self.replicas[at].since = Some(self.now);
-        let region = self.replicas[at].hardware.region;
-        if let Some(scaling) = &mut self.scaling {
-            scaling.coming[region] -= 1;
-        }
-        for gateway in 0..self.gateways.len() as u16 {
-            if self.gateways[usize::from(gateway)].up && self.knows_by_rule(gateway, at) {
-                self.join(gateway, replica);
-                self.drive(gateway);
-            }
-        }
-    }
-
-    fn give_up_one(&mut self, region: usize) {
-        let there = |r: &Replica| r.hardware.region == region && r.up && !r.leaving;
-        let Some(at) = self.replicas.iter().rposition(there) else { return };
-        self.replicas[at].leaving = true;
-        for gateway in 0..self.gateways.len() as u16 {
-            if let Some(id) = self.gateways[usize::from(gateway)].id_of(at as u32) {
-                self.tell_machine(gateway, Input::Draining(id));
-                self.drive(gateway);
-            }
-        }
-    }
-
-    /// Lets go of replicas that have finished what they had.
-    fn retire(&mut self) {
-        for at in 0..self.replicas.len() {
-            let replica = at as u32;
-            let done = self.replicas[at].leaving
-                && self.replicas[at].up
-                && self.flights.ids(|f| f.replica == Some(replica)).is_empty();
-            if !done {
-                continue;
-            }
-            self.bill(at);
-            self.replicas[at].up = false;
-            for gateway in 0..self.gateways.len() {
-                let now = self.now;
-                self.gateways[gateway].forget(now, replica);
-                self.drive(gateway as u16);
-            }
-        }
-    }
-
-    /// Adds what a replica costs up to now.
-    fn bill(&mut self, at: usize) {
-        let Some(since) = self.replicas[at].since.take() else { return };
-        let from = since.max(Time::ZERO + self.measure.warmup);
-        let until = self.now.min(self.end);
-        self.report.replica_seconds += until.since(from).as_secs_f64();
-    }
-
-    pub(crate) fn settle_bills(&mut self) {
-        for at in 0..self.replicas.len() {
-            self.bill(at);
-        }
     }
 }

@@ -22,6 +22,7 @@ mod measure;
 mod program;
 mod registry;
 mod similarity;
+mod spec;
 mod text;
 pub mod trace;
 mod walk;
@@ -39,10 +40,9 @@ pub use generators::trees::Tree;
 pub use key::ProgramKey;
 pub use measure::{Measured, Sample, measure, prompt_of};
 pub use program::{Node, Program, Reply, Role, Segment};
-pub use registry::{
-    GENERATORS, GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad, find_generator,
-};
+pub use registry::{GENERATORS, find_generator};
 pub use similarity::{Asked, Similarity, asked, pair_similarity, similarity, similarity_heatmap};
+pub use spec::{GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad};
 pub use text::write_text;
 pub use walk::{Piece, Walk};
 

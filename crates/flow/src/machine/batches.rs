@@ -39,7 +39,7 @@ impl Flows {
     }
 
     fn check_batch(&self, batch: &Batch) -> Result<(), Refusal> {
-        let (id, limits) = (batch.id, self.world.config.limits);
+        let (id, limits) = (batch.id, self.config.limits);
         let limit = u64::from(limits.batches);
         if u64::from(id.0) >= limit {
             let (field, value) = ("limits.batches", u64::from(id.0));
@@ -76,7 +76,7 @@ impl Flows {
         }
         self.known(member.plan.iter().map(|one| one.port))?;
         if member.plan.len() > self.world.room_for_uses() {
-            let limit = u64::from(self.world.config.limits.uses);
+            let limit = u64::from(self.config.limits.uses);
             return Err(Refusal::Full { field: "limits.uses", limit });
         }
         let row = RequestRow {
@@ -124,7 +124,7 @@ impl Flows {
             row.pace = row.pace / 2 + took / 2;
         }
         (row.generation, row.layer, row.layer_began, row.computes) = (generation, layer, now, true);
-        let reach = layer.saturating_add(u16::from(self.world.config.levels)).min(layers);
+        let reach = layer.saturating_add(u16::from(self.config.levels)).min(layers);
         let affected = if again { 0..layers } else { current..reach };
         self.place_layers(now, id.0, affected);
         for nth in 0..self.world.batch(id.0).requests.len() {
@@ -143,7 +143,7 @@ impl Flows {
     /// Places the early flows for some layers anew: after a layer began, those that it passed and
     /// those as far ahead as levels reach; in a new generation all, since flows may fall back.
     fn place_layers(&mut self, now: Time, batch: u32, layers: core::ops::Range<u16>) {
-        if self.world.config.policy.needs.layers {
+        if self.config.policy.needs.layers {
             for layer in layers {
                 self.place_list(now, self.world.first_of_layer(batch, layer));
             }
@@ -172,7 +172,7 @@ impl Flows {
                 self.world.flows[at as usize].batch = NONE;
                 at = self.world.after(at);
             }
-            if self.world.config.policy.needs.updates {
+            if self.config.policy.needs.updates {
                 self.due.update(now, request, incarnation);
             }
         }
@@ -204,7 +204,7 @@ impl Flows {
 
     /// Orders the batches anew and says what came of it.
     fn pass(&mut self, now: Time) {
-        if !self.world.config.policy.needs.passes {
+        if !self.config.policy.needs.passes {
             return;
         }
         let (mut moved, mut passed) =

@@ -99,7 +99,7 @@ impl Flows {
                 break;
             }
             self.due.aging.pop_front();
-            let aging = self.world.config.aging;
+            let aging = self.config.aging;
             let row = &mut self.world.flows[flow as usize];
             if !row.live || row.incarnation != incarnation {
                 continue;

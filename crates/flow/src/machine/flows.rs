@@ -22,7 +22,7 @@ impl Flows {
 
     /// Checks a flow and enters it into the tables.
     fn enter(&mut self, now: Time, flow: &Flow) -> Result<(), Refusal> {
-        let (id, limits) = (flow.id, self.world.config.limits);
+        let (id, limits) = (flow.id, self.config.limits);
         let limit = u64::from(limits.flows);
         if u64::from(id.0) >= limit {
             let (field, value) = ("limits.flows", u64::from(id.0));
@@ -107,7 +107,7 @@ impl Flows {
         }
         let ports = flow.ports.as_slice();
         if self.world.room_for_uses() < ports.len() {
-            let limit = u64::from(self.world.config.limits.uses);
+            let limit = u64::from(self.config.limits.uses);
             return Err(Refusal::Full { field: "limits.uses", limit });
         }
         for (at, &port) in uses.iter_mut().zip(ports) {
@@ -129,7 +129,7 @@ impl Flows {
         let row = &mut self.world.flows[flow as usize];
         row.place = place;
         let incarnation = row.incarnation;
-        if self.world.config.policy.needs.aging && !self.world.config.aging.is_zero() {
+        if self.config.policy.needs.aging && !self.config.aging.is_zero() {
             self.due.age(now, flow, incarnation);
         }
         self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
@@ -217,7 +217,7 @@ impl Flows {
         uses: &[u32; Ports::MOST],
         bytes: u64,
     ) {
-        let loads = self.world.config.policy.needs.loads;
+        let loads = self.config.policy.needs.loads;
         for (port, &at) in ports.as_slice().iter().zip(uses) {
             if loads {
                 self.world.port_load.add(port.index(), class, now, bytes);

@@ -20,7 +20,7 @@ impl Flows {
             return self.refuse(subject, Refusal::AskedTwice);
         }
         let (port, collective) = (row.ports.as_slice()[0], row.stage == Stage::Collective);
-        let bytes = bytes.min(self.world.config.chunk);
+        let bytes = bytes.min(self.config.chunk);
         self.gates.ask(port.0, id.0, bytes, &row.place);
         self.release(port, PermitWhy::Free);
         let ask = self.gates.ask_of(id.0);

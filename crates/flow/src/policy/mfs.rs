@@ -14,6 +14,7 @@ use meridian_base::Time;
 
 use self::pass::Scratch;
 use super::{BEHIND, Needs, Passed, Policy, Spec, order};
+use crate::config::Config;
 use crate::place::Place;
 use crate::stage::Stage;
 use crate::tables::{FlowRow, NONE, Standing, World};
@@ -24,17 +25,22 @@ pub(super) static SPEC: Spec = Spec {
     summary: "Early stages by distance and robust deadline, handoffs as late as is safe.",
     source: "MFS, sections 4.3 to 4.5 and appendix B, corrected",
     needs: Needs { updates: true, layers: true, passes: true, loads: true, aging: true },
-    build: |config| Box::new(Mfs { scratch: Scratch::new(config) }),
+    build: |config| Box::new(Mfs { config: *config, scratch: Scratch::new(config) }),
 };
 
 struct Mfs {
+    config: Config,
     scratch: Scratch,
 }
 
 impl Policy for Mfs {
     fn place(&self, world: &World, _now: Time, flow: u32) -> (Place, Why) {
         let row = world.flow(flow);
-        let rule = if row.stage.is_early() { early(world, row) } else { handoff(world, row) };
+        let rule = if row.stage.is_early() {
+            early(&self.config, world, row)
+        } else {
+            handoff(world, row)
+        };
         lifted(world, row, rule)
     }
 
@@ -42,14 +48,14 @@ impl Policy for Mfs {
         if !world.flow(flow).stage.is_early() {
             for at in world.flow(flow).uses {
                 if at != NONE {
-                    update::rise(world, now, at);
+                    update::rise(&self.config, world, now, at);
                 }
             }
         }
     }
 
     fn update(&mut self, world: &mut World, now: Time, request: u32) -> bool {
-        update::request(world, now, request)
+        update::request(&self.config, world, now, request)
     }
 
     fn restarted(&mut self, world: &mut World, request: u32) {
@@ -64,7 +70,7 @@ impl Policy for Mfs {
         passed: &mut Vec<Passed>,
     ) {
         self.scratch.rank(world, now, moved);
-        if world.config.terms.prune {
+        if self.config.terms.prune {
             self.scratch.prune(world, now, passed);
         }
     }
@@ -80,13 +86,13 @@ struct Rule {
 }
 
 /// Stages 1 and 2: by distance (section 4.4.1), then by the batch's rank (4.4.2), then by layer.
-fn early(world: &World, row: &FlowRow) -> Rule {
+fn early(config: &Config, world: &World, row: &FlowRow) -> Rule {
     let batch = world.batch(row.batch);
     let rli = match row.stage {
         Stage::Collective => 0,
         _ => row.layer.saturating_sub(batch.layer),
     };
-    let level = if world.config.terms.rli { world.ladder.early(rli) } else { 1 };
+    let level = if config.terms.rli { world.ladder.early(rli) } else { 1 };
     let order = batch.rank | u64::from(row.layer);
     Rule { level, with_early: true, order, why: Why::Rli { rli } }
 }

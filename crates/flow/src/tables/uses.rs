@@ -69,14 +69,14 @@ impl World {
         self.by_use.insert(key, at);
         let (next, port_next) =
             (self.requests[request as usize].uses, self.port_uses[port.index()]);
-        let level = self.config.levels - 1;
+        let level = self.ladder.levels - 1;
         self.uses[at as usize] = Use { request, port, level, next, port_next, ..Use::vacant() };
         if port_next != NONE {
             self.uses[port_next as usize].port_prev = at;
         }
         self.requests[request as usize].uses = at;
         self.port_uses[port.index()] = at;
-        if self.config.policy.needs.loads {
+        if !self.own_load.is_empty() {
             self.own_load.clear(at as usize);
         }
         Some(at)

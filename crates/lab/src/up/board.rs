@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::faults::Order;
+use super::order::Order;
 use crate::{Error, Result};
 
 const PAGE: &str = include_str!("board/page.html");

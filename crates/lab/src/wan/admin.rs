@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::relay::{Directed, Shared};
+use super::routes::{Directed, Shared};
 use super::view;
 
 /// The largest request, bytes.

@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::relay::{Route, Shared};
+use super::routes::{Route, Shared};
 use super::timer::Timer;
 use super::{Pair, Side, Step};
 

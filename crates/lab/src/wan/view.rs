@@ -6,7 +6,7 @@ use meridian_wire::config::Span;
 use meridian_wire::wan::{self as wire, Rate};
 
 use super::LinkState;
-use super::relay::{Directed, Route, Shared};
+use super::routes::{Directed, Route, Shared};
 
 pub(super) fn state(shared: &Shared) -> wire::State {
     wire::State {

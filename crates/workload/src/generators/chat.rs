@@ -11,7 +11,7 @@
 use meridian_base::Rng;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Role, Segment};
 
 /// Chat by itself, for single machines.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use meridian_base::Rng;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Role, Segment};
 
 /// First prompts of conversations, one request each.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use meridian_base::Rng;
 
 use crate::lengths::{Lengths, Zipf};
-use crate::registry::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Questions about documents.

@@ -20,8 +20,8 @@ use meridian_base::mix;
 use super::chat;
 use super::openings::{Ground, Opening, Openings, Targets};
 use crate::lengths::Zipf;
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::similarity::{Asked, pair_similarity};
+use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Segment, prompt_of};
 
 /// Chat of ChatBot Arena's users.

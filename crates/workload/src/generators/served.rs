@@ -13,7 +13,7 @@ use std::time::Duration;
 use meridian_base::Rng;
 
 use crate::lengths::{Lengths, Zipf};
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Chat of an application's users.

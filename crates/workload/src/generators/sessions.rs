@@ -5,7 +5,7 @@
 //! session's prefix starts alike and then grows apart, so a router gains by bringing a session
 //! back to where its last turn ran.
 
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Program, ProgramKey, Role, Segment};
 
 /// Sessions of several turns.

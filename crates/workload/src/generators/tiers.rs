@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::lengths::Zipf;
-use crate::registry::{GeneratorParam, GeneratorParams, knob};
+use crate::spec::{GeneratorParam, GeneratorParams, knob};
 use crate::{Generator, Program, ProgramKey};
 
 /// The knobs that every generator has.

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Loops of tool calls.

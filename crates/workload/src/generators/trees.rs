@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use crate::lengths::Lengths;
-use crate::registry::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
+use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Node, Program, ProgramKey, Role, Segment};
 
 /// Trees of 15 requests.

@@ -18,11 +18,12 @@ use meridian_base::{Duration, PortId, Time};
 use super::{Passed, order};
 use crate::config::{Config, RedOrder};
 use crate::red::effective;
-use crate::tables::{NONE, RequestRow, Standing, World};
+use crate::tables::{NONE, RequestRow, Standing, Use, World};
 use crate::why::{Lever, PruneWhy};
 
 /// Working memory, reserved once.
 pub(super) struct Scratch {
+    config: Config,
     sequence: Vec<u32>,
     deadlines: Vec<Time>,
     /// S: bytes of the batches before, by port.
@@ -46,6 +47,7 @@ impl Scratch {
     pub(super) fn new(config: &Config) -> Scratch {
         let ports = config.limits.ports as usize;
         Scratch {
+            config: *config,
             sequence: Vec::with_capacity(config.limits.batches as usize),
             deadlines: Vec::new(),
             before: vec![0.0; ports],
@@ -73,8 +75,8 @@ impl Scratch {
             }
             self.deadlines.sort_unstable();
             let found =
-                effective(&self.deadlines, seconds(slo.as_secs_f64() * world.config.red_clip));
-            let rank = match (world.config.terms.red, world.config.red) {
+                effective(&self.deadlines, seconds(slo.as_secs_f64() * self.config.red_clip));
+            let rank = match (self.config.terms.red, self.config.red) {
                 (false, _) => (world.batch(batch).sequence & ((1 << 47) - 1)) << 16,
                 (true, RedOrder::Deadline) => order(found.red, 0),
                 (true, RedOrder::Laxity) => order(found.red - self.service(world, now, batch), 0),
@@ -131,7 +133,7 @@ impl Scratch {
         for &request in &world.batch(batch).requests {
             self.pool[request as usize] = true;
             let served = world.request(request).standing.is_served();
-            each_use(world, request, |port, all, freed| {
+            each_use(self.config.can_defer, world, request, |port, all, freed| {
                 self.add(port, if served { all } else { all - freed });
             });
         }
@@ -185,8 +187,8 @@ impl Scratch {
             return None;
         }
         let of_this = world.request(request).batch == batch;
-        let lever = lever(world, world.request(request));
-        each_use(world, request, |at, _, bytes| {
+        let lever = lever(self.config.can_defer, world, world.request(request));
+        each_use(self.config.can_defer, world, request, |at, _, bytes| {
             let from = if of_this { &mut self.own } else { &mut self.before };
             from[at.index()] = (from[at.index()] - bytes).max(0.0);
         });
@@ -199,7 +201,7 @@ impl Scratch {
 
     /// The request with most bytes to free at the port, those that came long ago counted less.
     fn heaviest(&self, world: &World, now: Time, port: PortId) -> Option<(u32, f64)> {
-        let aging = world.config.aging.as_secs_f64();
+        let aging = self.config.aging.as_secs_f64();
         let mut best: Option<(f64, u32, f64)> = None;
         let mut at = world.port_uses[port.index()];
         while at != NONE {
@@ -209,7 +211,7 @@ impl Scratch {
             if !self.pool[one.request as usize] || !row.standing.is_served() {
                 continue;
             }
-            let bytes = freed(world, row, one);
+            let bytes = freed(self.config.can_defer, world, row, one);
             let age = now.since(row.arrived).as_secs_f64();
             let weight = if aging > 0.0 { bytes * aging / (aging + age) } else { bytes };
             let ahead =
@@ -229,19 +231,19 @@ impl Scratch {
             if world.request(request).standing != Standing::Pruned {
                 continue;
             }
-            each_use(world, request, |port, _, freed| self.add(port, freed));
+            each_use(self.config.can_defer, world, request, |port, _, freed| self.add(port, freed));
             let with = self.estimate(world, now, batch).finish;
             let loose = world.batch(batch).loose;
-            let margin = loose.since(now).mul_f64(world.config.margin.min(1.0));
+            let margin = loose.since(now).mul_f64(self.config.margin.min(1.0));
             let fits = with + margin <= loose;
-            let strikes = world.config.strikes;
+            let strikes = self.config.strikes;
             let row = &mut world.requests[request as usize];
             row.strikes = if fits { row.strikes.saturating_add(1) } else { 0 };
             if row.strikes >= strikes {
                 (row.standing, row.strikes) = (Standing::In, 0);
                 passed.push(Passed::Reinstated { request });
             } else {
-                each_use(world, request, |port, _, bytes| {
+                each_use(self.config.can_defer, world, request, |port, _, bytes| {
                     self.own[port.index()] = (self.own[port.index()] - bytes).max(0.0);
                 });
             }
@@ -257,32 +259,28 @@ fn collectives(world: &World, batch: u32, mut each: impl FnMut(PortId, f64)) {
 }
 
 /// Bytes of a request's KV by port: all that are to come, and those that pruning takes away.
-fn each_use(world: &World, request: u32, mut each: impl FnMut(PortId, f64, f64)) {
+fn each_use(can_defer: bool, world: &World, request: u32, mut each: impl FnMut(PortId, f64, f64)) {
     let row = world.request(request);
     let mut at = row.uses;
     while at != NONE {
         let one = &world.uses[at as usize];
-        each(one.port, (one.handoff() + one.reuse) as f64, freed(world, row, one));
+        each(one.port, (one.handoff() + one.reuse) as f64, freed(can_defer, world, row, one));
         at = one.next;
     }
 }
 
 /// Its handoff, and its fetch where that can still be deferred.
-fn freed(world: &World, row: &RequestRow, one: &crate::tables::Use) -> f64 {
-    let reuse = match lever(world, row) {
+fn freed(can_defer: bool, world: &World, row: &RequestRow, one: &Use) -> f64 {
+    let reuse = match lever(can_defer, world, row) {
         Lever::Defer => one.reuse,
         Lever::DemoteHandoff => 0,
     };
     (one.handoff() + reuse) as f64
 }
 
-fn lever(world: &World, row: &RequestRow) -> Lever {
+fn lever(can_defer: bool, world: &World, row: &RequestRow) -> Lever {
     let computes = row.batch != NONE && world.batch(row.batch).computes;
-    if world.config.can_defer && !row.begun && !computes {
-        Lever::Defer
-    } else {
-        Lever::DemoteHandoff
-    }
+    if can_defer && !row.begun && !computes { Lever::Defer } else { Lever::DemoteHandoff }
 }
 
 fn seconds(seconds: f64) -> Duration {

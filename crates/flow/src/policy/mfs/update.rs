@@ -7,6 +7,7 @@
 
 use meridian_base::{Duration, Time};
 
+use crate::config::Config;
 use crate::mlu::Need;
 use crate::tables::{NONE, Standing, World};
 
@@ -15,7 +16,7 @@ use crate::tables::{NONE, Standing, World};
 /// A handoff that was submitted is part of one suffix of layers, the one with all bytes, and rises by
 /// that: what the last layers will need calls for nothing that it could do. Whether the request can be in
 /// time at all is for every suffix to say.
-pub(super) fn rise(world: &mut World, now: Time, at: u32) {
+pub(super) fn rise(config: &Config, world: &mut World, now: Time, at: u32) {
     let need = need(world, now, at);
     let one = &world.uses[at as usize];
     let rate = world.rates[one.port.index()];
@@ -23,11 +24,11 @@ pub(super) fn rise(world: &mut World, now: Time, at: u32) {
     // rho: what has a higher class, less what of it is this request's own.
     let ahead = world.port_load.above(one.port.index(), class, now)
         - world.own_load.above(at as usize, class, now);
-    let rho = (ahead / rate).clamp(0.0, world.config.load_most);
+    let rho = (ahead / rate).clamp(0.0, config.load_most);
     let mlu = need.of_all() / (rate * (1.0 - rho));
     let one = &mut world.uses[at as usize];
     (one.mlu, one.need) = (mlu, need.rate() / rate);
-    if world.config.terms.mlu {
+    if config.terms.mlu {
         one.level = one.level.min(world.edges.level(mlu));
     }
 }
@@ -55,36 +56,36 @@ fn need(world: &World, now: Time, at: u32) -> Need {
 }
 
 /// Brings a request up to date; true where its handoffs may stand elsewhere.
-pub(super) fn request(world: &mut World, now: Time, request: u32) -> bool {
+pub(super) fn request(config: &Config, world: &mut World, now: Time, request: u32) -> bool {
     let before = world.request(request).standing;
     let (mut worst, mut rose, mut any) = (0.0_f64, false, false);
     let mut at = world.request(request).uses;
     while at != NONE {
         let (level, next) = (world.uses[at as usize].level, world.uses[at as usize].next);
         if world.uses[at as usize].handoff() > 0 {
-            rise(world, now, at);
+            rise(config, world, now, at);
             let one = &world.uses[at as usize];
             (worst, rose) = (worst.max(one.need), rose || one.level < level);
             any = true;
         }
         at = next;
     }
-    if any && world.config.terms.prune {
-        stand(world, now, request, worst);
+    if any && config.terms.prune {
+        stand(config, world, now, request, worst);
     }
-    world.requests[request as usize].look_again = look_again(world, now, request);
+    world.requests[request as usize].look_again = look_again(config, world, now, request);
     rose || world.request(request).standing != before
 }
 
 /// Before when nothing can change for a request that computes no more, however busy its ports become
 /// and with nothing carried: looking at it each time until then would be most of the machine's work.
 /// A new handoff sets it back.
-fn look_again(world: &World, now: Time, request: u32) -> Time {
+fn look_again(config: &Config, world: &World, now: Time, request: u32) -> Time {
     let row = world.request(request);
     let Some(due) = row.due().filter(|_| row.standing == Standing::In && row.strikes == 0) else {
         return now;
     };
-    let busiest = if world.config.load_window.is_zero() { 0.0 } else { world.config.load_most };
+    let busiest = if config.load_window.is_zero() { 0.0 } else { config.load_most };
     let mut soonest = due;
     let mut at = row.uses;
     while at != NONE {
@@ -95,9 +96,9 @@ fn look_again(world: &World, now: Time, request: u32) -> Time {
         }
         // The need reaches a share s of the port when so many seconds are left.
         let alone = one.handoff() as f64 / world.rates[one.port.index()];
-        let infeasible = alone / (1.0 + world.config.margin);
+        let infeasible = alone / (1.0 + config.margin);
         let rises = alone / (world.edges.above(one.level) * (1.0 - busiest));
-        let before = if world.config.terms.mlu { infeasible.max(rises) } else { infeasible };
+        let before = if config.terms.mlu { infeasible.max(rises) } else { infeasible };
         let before = Duration::try_from_secs_f64(before).unwrap_or(Duration::MAX);
         soonest = soonest.min(due - before);
     }
@@ -105,8 +106,8 @@ fn look_again(world: &World, now: Time, request: u32) -> Time {
 }
 
 /// Decides about the request's standing: `worst` is the largest share of a port that it needs.
-fn stand(world: &mut World, now: Time, request: u32, worst: f64) {
-    let (margin, strikes) = (world.config.margin, world.config.strikes);
+fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64) {
+    let (margin, strikes) = (config.margin, config.strikes);
     let row = &mut world.requests[request as usize];
     if row.due().is_some_and(|due| due <= now) {
         // Nothing that is done for it can help any more, so this is no drop.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use meridian_wire::admin::Status;
 use tokio::time::Instant;
 
-use super::super::faults::What;
+use super::super::order::What;
 use super::super::world::World;
 
 /// Far beyond what setting a replica down and breaking its answers off takes, and within the minutes

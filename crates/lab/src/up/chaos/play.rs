@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::faults::{Act, Order, What};
+use super::super::order::{Act, Order, What};
 use super::super::world::World;
 use super::super::{DRAIN, Demand, Options as Up, verdict};
 use super::books::{Books, Parties};

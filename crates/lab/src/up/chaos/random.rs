@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use meridian_base::{Rng, mix};
 
-use super::super::faults::Order;
+use super::super::order::Order;
 use super::super::world::World;
 use super::super::{Demand, Options as Up, arrange, tenants};
 use super::play::{at_rest, perform};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use meridian_base::Rng;
 
-use super::super::faults::{Act, Order, What};
+use super::super::order::{Act, Order, What};
 
 /// A table, and what its clients are promised.
 pub(super) struct Scenario {

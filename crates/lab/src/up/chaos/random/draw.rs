@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use meridian_base::Rng;
 
-use super::super::super::faults::{Act, Order, What};
+use super::super::super::order::{Act, Order, What};
 
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];
 const REPLICAS: usize = 4;

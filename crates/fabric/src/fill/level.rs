@@ -1,6 +1,6 @@
 //! What the flows of a group would get at one port if it were the next to be full.
 
-use crate::fill::{State, left};
+use super::{State, left};
 use crate::network::Network;
 
 /// A port with less than this share of its rate left is full; sums of thousands of rates keep to it.

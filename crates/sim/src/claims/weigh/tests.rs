@@ -5,6 +5,7 @@ use meridian_routing::policy::{self, Params};
 use meridian_workload::Sessions;
 
 use super::*;
+use crate::claims::Claims;
 use crate::scenario::{Load, Measure, Source, Topology};
 use crate::{Scenario, swarm};
 

@@ -1,0 +1,84 @@
+//! Scenarios that contradict themselves.
+
+use meridian_engine::ConfigError;
+use meridian_routing::residency::MOST_PLACES;
+
+use crate::scenario::{Scenario, Topology};
+
+/// Why a scenario cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Impossible {
+    /// An engine's settings do not go together.
+    #[error("replica {replica}: {why}")]
+    Engine {
+        /// Its place in the scenario.
+        replica: usize,
+        /// What is wrong.
+        why: ConfigError,
+    },
+    /// Something names a region that is not there.
+    #[error("{what} names region {region}, and there are {regions}: use 0 to {}", regions - 1)]
+    Region {
+        /// What names it.
+        what: &'static str,
+        /// The place named.
+        region: usize,
+        /// How many there are.
+        regions: usize,
+    },
+    /// The RTTs do not fit the regions.
+    #[error("wan.rtt_ms has {rows} rows for {regions} regions: give one row and column a region")]
+    Matrix {
+        /// Rows found, or the length of the row that is wrong.
+        rows: usize,
+        /// Regions.
+        regions: usize,
+    },
+    /// More regions than a residency rule can tell apart.
+    #[error(
+        "residency rules tell 63 regions apart, and there are {regions}: leave rules or regions out"
+    )]
+    Ruled {
+        /// How many there are.
+        regions: usize,
+    },
+    /// Nothing to send or nowhere to send it.
+    #[error("the scenario has no {0}: add at least one")]
+    Empty(&'static str),
+}
+
+/// Refuses a scenario that names something which is not there, or has nothing to do.
+pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
+    let regions = scenario.regions.len();
+    if regions == 0 {
+        return Err(Impossible::Empty("regions"));
+    }
+    if scenario.replicas.is_empty() {
+        return Err(Impossible::Empty("replicas"));
+    }
+    let matrix = &scenario.wan.rtt_ms;
+    let odd = matrix.iter().map(Vec::len).chain([matrix.len()]).find(|n| *n != regions);
+    if let Some(rows) = odd {
+        return Err(Impossible::Matrix { rows, regions });
+    }
+    let there = |what, region| match region < regions {
+        true => Ok(()),
+        false => Err(Impossible::Region { what, region, regions }),
+    };
+    if regions > MOST_PLACES && scenario.loads.iter().any(|load| load.may_run_in.is_some()) {
+        return Err(Impossible::Ruled { regions });
+    }
+    for replica in &scenario.replicas {
+        there("a replica", replica.region)?;
+    }
+    for load in &scenario.loads {
+        there("a load", load.region)?;
+        for region in load.may_run_in.iter().flatten() {
+            there("a residency rule", *region)?;
+        }
+    }
+    if let Topology::Central { region } = scenario.system.topology {
+        there("the central gateway", region)?;
+    }
+    Ok(())
+}

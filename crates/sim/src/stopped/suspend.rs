@@ -1,0 +1,270 @@
+//! Suspends and resumes replicas and gateways, and what the others do meanwhile.
+
+use meridian_base::{Duration, ReplicaId, RequestId, Time};
+use meridian_routing::{Ineligible, Input, Outcome, Output, Routing};
+
+use super::{PROBE_TIMEOUT, Stopped};
+use crate::event::Event;
+use crate::world::World;
+
+/// A peer that was not heard of for so long is gone.
+const GONE: Duration = Duration::from_secs(2);
+/// The replicas of a gateway without a sign of life for so long are given to others.
+const LEASE: Duration = Duration::from_secs(5);
+/// A client without a byte of an answer asks elsewhere after this.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// An answer that has begun may be silent for so long once its replica is down.
+const GRACE: Duration = Duration::from_secs(3);
+
+impl World {
+    /// Keeps an event for a suspended process; gives it back where none is concerned. Timers are set
+    /// again when it goes on.
+    pub(crate) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
+        use Event::{
+            Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Look, Report, Steal, Submit,
+            Tell, Wake,
+        };
+        let stopped = match &event {
+            Submit { replica, .. } | Engine { replica } => {
+                &mut self.replicas[*replica as usize].stopped
+            }
+            Arrive { gateway, .. }
+            | First { gateway, .. }
+            | Ended { gateway, .. }
+            | Gateway { gateway }
+            | Wake { gateway }
+            | Look { gateway }
+            | Report { gateway, .. }
+            | Tell { gateway }
+            | Digest { to: gateway, .. }
+            | Steal { to: gateway, .. }
+            | Inherited { gateway, .. } => &mut self.gateways[usize::from(*gateway)].stopped,
+            _ => return Some(event),
+        };
+        let Some(stopped) = stopped else { return Some(event) };
+        let since = stopped.since;
+        if let Arrive { id, gateway, .. } = event {
+            let patient = self.now + PATIENCE;
+            self.queue.push(patient, Event::Impatient { id, gateway, since });
+        }
+        if !matches!(event, Gateway { .. } | Wake { .. } | Look { .. } | Engine { .. }) {
+            stopped.waiting.push(event);
+        }
+        None
+    }
+
+    pub(crate) fn replica_stopped(&mut self, at: u32) {
+        let now = self.now;
+        let there = &mut self.replicas[at as usize];
+        if there.up && there.stopped.is_none() {
+            there.stopped = Some(Stopped::new(now));
+            self.remember(at);
+            self.look_for_timeouts(now);
+        }
+    }
+
+    /// Where probes are looked up, gateways look when those of a suspended replica fail: nothing else
+    /// may happen there.
+    fn look_for_timeouts(&mut self, since: Time) {
+        if !self.lazy() {
+            return;
+        }
+        for nth in 1..=self.system.probe.down_after {
+            for gateway in 0..self.gateways.len() as u16 {
+                self.queue.push(since + PROBE_TIMEOUT * nth, Event::Look { gateway });
+            }
+        }
+    }
+
+    pub(crate) fn look(&mut self, gateway: u16) {
+        if self.gateways[usize::from(gateway)].up {
+            self.catch_up(gateway);
+            self.drive(gateway);
+        }
+    }
+
+    pub(crate) fn replica_continued(&mut self, at: u32) {
+        let now = self.now;
+        let there = &mut self.replicas[at as usize];
+        let Some(stopped) = there.stopped.take() else { return };
+        // For the engine no time has passed.
+        there.lag += now.since(stopped.since);
+        there.timer = None;
+        for id in stopped.hung_up {
+            self.abort(id, at);
+        }
+        self.replay(stopped.waiting);
+        self.pump(at);
+        self.remember(at);
+    }
+
+    pub(crate) fn gateway_stopped(&mut self, at: u16) {
+        let since = self.now;
+        let there = &mut self.gateways[usize::from(at)];
+        if !there.up || there.stopped.is_some() {
+            return;
+        }
+        there.stopped = Some(Stopped::new(since));
+        for id in self.flights.ids(|f| f.entry == at && !f.streamed && !f.ending) {
+            self.queue.push(since + PATIENCE, Event::Impatient { id, gateway: at, since });
+        }
+        self.queue.push(since + GONE, Event::Gone { gateway: at, since });
+        self.queue.push(since + LEASE, Event::Adopt);
+    }
+
+    pub(crate) fn gateway_continued(&mut self, at: u16) {
+        let Some(stopped) = self.gateways[usize::from(at)].stopped.take() else { return };
+        self.gateways[usize::from(at)].timer = None;
+        self.cancel(at, &stopped.hung_up);
+        self.replay(stopped.waiting);
+        self.drive(at);
+        self.adopt();
+    }
+
+    fn replay(&mut self, waiting: Vec<Event>) {
+        for event in waiting {
+            self.queue.push(self.now, event);
+        }
+    }
+
+    /// A request is not waited for at this gateway any more: it learns so when it can.
+    pub(crate) fn hang_up(&mut self, gateway: u16, id: RequestId) {
+        let there = &mut self.gateways[usize::from(gateway)];
+        match &mut there.stopped {
+            _ if !there.up => {}
+            Some(stopped) => stopped.hung_up.push(id),
+            None => {
+                self.cancel(gateway, &[id]);
+                self.drive(gateway);
+            }
+        }
+    }
+
+    /// Tells a machine of requests that are not waited for. What it does about one before it has heard
+    /// of it comes to nothing.
+    fn cancel(&mut self, gateway: u16, ids: &[RequestId]) {
+        for id in ids {
+            self.tell_machine(gateway, Input::Cancelled(*id));
+        }
+        while let Some(output) = self.gateways[usize::from(gateway)].machine.poll() {
+            let (Output::Dispatch { id, .. }
+            | Output::Forward { id, .. }
+            | Output::Held(id)
+            | Output::Reject { id, .. }) = output
+            else {
+                self.obey(gateway, output);
+                continue;
+            };
+            if !ids.contains(&id) {
+                self.obey(gateway, output);
+            }
+        }
+    }
+
+    /// The same at a replica. True when it is suspended, and learns so later.
+    pub(crate) fn hang_up_later(&mut self, id: RequestId, replica: u32) -> bool {
+        let stopped = &mut self.replicas[replica as usize].stopped;
+        stopped.as_mut().map(|stopped| stopped.hung_up.push(id)).is_some()
+    }
+
+    /// Whether a gateway has been silent for so long that its peers take it for gone.
+    pub(crate) fn is_gone(&self, gateway: u16) -> bool {
+        self.silent_for(gateway, GONE)
+    }
+
+    /// Whether others may have its replicas.
+    pub(crate) fn lost_its_lease(&self, gateway: usize) -> bool {
+        self.silent_for(gateway as u16, LEASE)
+    }
+
+    /// Whether clients go elsewhere at once.
+    pub(crate) fn is_avoided(&self, gateway: usize) -> bool {
+        self.silent_for(gateway as u16, PATIENCE)
+    }
+
+    fn silent_for(&self, gateway: u16, time: Duration) -> bool {
+        let there = &self.gateways[usize::from(gateway)];
+        !there.up || there.stopped.as_ref().is_some_and(|s| self.now.since(s.since) >= time)
+    }
+
+    fn still_stopped(&self, gateway: u16, since: Time) -> bool {
+        let stopped = &self.gateways[usize::from(gateway)].stopped;
+        stopped.as_ref().is_some_and(|stopped| stopped.since == since)
+    }
+
+    /// A client has waited long enough for a gateway that says nothing.
+    pub(crate) fn impatient(&mut self, id: RequestId, gateway: u16, since: Time) {
+        let waits = |f: &&crate::flight::Flight| f.entry == gateway && !f.streamed && !f.ending;
+        if self.flights.get(id).filter(waits).is_none() || !self.still_stopped(gateway, since) {
+            return;
+        }
+        self.abandon(id);
+        self.hang_up(gateway, id);
+        let now = self.now;
+        if let Some(flight) = self.flights.get_mut(id) {
+            flight.leave_queue(now);
+        }
+        self.enter(id);
+    }
+
+    /// Peers have heard nothing of a gateway: what waits there for a first byte goes elsewhere.
+    pub(crate) fn gone(&mut self, gateway: u16, since: Time) {
+        if !self.still_stopped(gateway, since) {
+            return;
+        }
+        for id in self.flights.ids(|f| f.peer == Some(gateway) && !f.streamed && !f.ending) {
+            self.abandon(id);
+            let Some(flight) = self.flights.get(id) else { continue };
+            let (entry, attempt, outcome) = (flight.entry, flight.attempt, Outcome::ReplicaError);
+            self.queue.push(self.now, Event::Ended { id, gateway: entry, attempt, outcome });
+        }
+    }
+
+    /// Tells a machine that a probe failed; with that the replica may be down for it.
+    pub(crate) fn probe_failed(&mut self, gateway: u16, id: ReplicaId) {
+        let now = self.now;
+        let machine = &mut self.gateways[usize::from(gateway)].machine;
+        let is_down =
+            |machine: &Routing| machine.replicas().row(id).closed == Some(Ineligible::Down);
+        let before = is_down(machine);
+        machine.handle(now, Input::ProbeFailed(id));
+        if !before && is_down(machine) {
+            self.went_down(gateway, id);
+        }
+    }
+
+    /// Requests do not wait for a replica that is down.
+    fn went_down(&mut self, gateway: u16, own: ReplicaId) {
+        let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
+        let Some(replica) = known else { return };
+        // One that is held was there with an earlier attempt.
+        let here = |f: &crate::flight::Flight| {
+            let there = f.replica == Some(replica) && f.held_since.is_none();
+            there && f.peer.unwrap_or(f.entry) == gateway && !f.ending
+        };
+        for id in self.flights.ids(here) {
+            let Some(flight) = self.flights.get(id) else { continue };
+            let (attempt, begun) = (flight.attempt, flight.streamed);
+            let at = if begun { self.now + GRACE } else { self.now };
+            self.queue.push(at, Event::Broken { id, gateway, replica, attempt });
+        }
+    }
+
+    /// An attempt is given up, unless its replica has gone on or another attempt is under way.
+    pub(crate) fn broken(&mut self, id: RequestId, gateway: u16, replica: u32, attempt: u32) {
+        let same = |f: &&crate::flight::Flight| {
+            f.attempt == attempt && f.replica == Some(replica) && f.held_since.is_none()
+        };
+        let silent = self.replicas[replica as usize].stopped.is_some();
+        if !silent || self.flights.get(id).filter(same).is_none() {
+            return;
+        }
+        self.abort(id, replica);
+        let Some(flight) = self.flights.get_mut(id) else { return };
+        // What waits in the replica's sockets counts no more.
+        flight.attempt += 1;
+        let attempt = flight.attempt;
+        let outcome = Outcome::ReplicaError;
+        self.queue.push(self.now, Event::Ended { id, gateway, attempt, outcome });
+    }
+}
