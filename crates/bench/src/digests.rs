@@ -16,7 +16,7 @@ use anyhow::ensure;
 use bytes::BytesMut;
 use meridian_base::{PeerId, ReplicaId, Rng, Time};
 use meridian_routing::{Input, Load, PeerSpec, Routing};
-use meridian_wire::peer::{Budget, Hearing, Page, Tell, Telling};
+use meridian_wire::peer::{Hearing, Page, Tell, Telling};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -104,8 +104,7 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
         let spec = PeerSpec { rtt, near: false, name_hash: u64::from(id.0) };
         there.handle(now, Input::PeerJoined { id, spec });
     }
-    let told = || Telling::new(Time::ZERO, false, Budget::default());
-    let mut tellings: Vec<Telling> = (0..options.peers).map(|_| told()).collect();
+    let mut tellings: Vec<Telling> = (0..options.peers).map(|_| Telling::default()).collect();
     let mut hearings: Vec<Hearing> = (0..options.peers).map(|_| Hearing::default()).collect();
     let (mut telling, mut hearing, mut bytes) = (Duration::ZERO, Duration::ZERO, 0_u64);
     let (mut rng, mut page) = (Rng::new(SEED), Page::default());
@@ -115,7 +114,7 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
         now = now + case.every;
         change(&mut here, now, options, case, &mut rng);
         let began = cpu();
-        let messages = tell(&here, now, &mut page, &mut tellings);
+        let messages = tell(&here, &mut page, &mut tellings);
         let told = cpu();
         hear(&mut there, now, sent, &mut hearings, &messages)?;
         if sent > 1 {
@@ -157,11 +156,11 @@ fn change(here: &mut Routing, now: Time, options: &Options, case: &Case, rng: &m
 }
 
 /// One digest, and a message of it to each follower.
-fn tell(here: &Routing, now: Time, page: &mut Page, tellings: &mut [Telling]) -> Vec<BytesMut> {
-    *page = page.next(here.digest(now));
+fn tell(here: &Routing, page: &mut Page, tellings: &mut [Telling]) -> Vec<BytesMut> {
+    *page = page.next(here.digest());
     let one = |telling: &mut Telling| {
         let mut message = BytesMut::new();
-        Tell::News(telling.news(now, page)).encode(&mut message);
+        Tell::News(telling.news(page)).encode(&mut message);
         message
     };
     tellings.iter_mut().map(one).collect()

@@ -39,6 +39,8 @@ pub(crate) struct Away {
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) request: Request,
+    /// Requests that arrived before it.
+    pub(crate) number: u64,
     pub(crate) arrived: Time,
     pub(crate) place: Place,
     pub(crate) attempt: u32,
@@ -112,10 +114,11 @@ impl Active {
         }
     }
 
-    pub(crate) fn new(now: Time, request: Request) -> Active {
+    pub(crate) fn new(now: Time, number: u64, request: Request) -> Active {
         Active {
             permitted: Permitted::at_first(&request),
             request,
+            number,
             arrived: now,
             place: Place::Nowhere,
             attempt: 0,

@@ -8,61 +8,64 @@ use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
 use crate::active::{Active, Place};
-use crate::explain::{CandidateRow, Head, PeerCandidate, Target};
-use crate::forward::{Beyond, Forward};
-use crate::held::Held;
-use crate::index::PrefixIndex;
+use crate::explain::{CandidateRow, Decision, PeerCandidate, Target};
+use crate::forward::Beyond;
 use crate::machine::Routing;
-use crate::peer::Peers;
 use crate::places::Places;
-use crate::policy::{Pick, View};
+use crate::policy::{Chosen, Forward, Pick, View};
 use crate::recall::Recall;
 use crate::replica::Row;
-use crate::replicas::Replicas;
+use crate::request::Request;
 use crate::residency::Residence;
 use crate::why::{Closed, Ineligible, RejectWhy, Why};
 
 /// What was decided about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Choice {
-    Send(ReplicaId, Why),
-    Forward(Forward),
+    Send(Sending),
     Hold,
     Refuse(RejectWhy),
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Sending {
+    Replica(Chosen),
+    Peer(Forward),
+}
+
+impl Sending {
+    pub(crate) fn score(&self) -> Option<f64> {
+        match self {
+            Sending::Replica(to) => to.score,
+            Sending::Peer(to) => to.score,
+        }
+    }
 }
 
 impl Choice {
     /// What the first layer alone comes to.
     pub(crate) fn of(local: Result<Pick, Choice>) -> Choice {
         match local {
-            Ok(Pick::Replica(id, why)) => Choice::Send(id, why),
+            Ok(Pick::Replica(chosen)) => Choice::Send(Sending::Replica(chosen)),
             Ok(Pick::Wait) => Choice::Hold,
             Err(choice) => choice,
         }
     }
 
-    fn pick(&self) -> Option<(Target, Why)> {
+    pub(crate) fn pick(&self) -> Option<(Target, Why)> {
         match self {
-            Choice::Send(id, why) => Some((Target::Replica(*id), *why)),
-            Choice::Forward(to) => Some((Target::Peer(to.peer), to.why)),
+            Choice::Send(Sending::Replica(to)) => Some((Target::Replica(to.replica), to.why)),
+            Choice::Send(Sending::Peer(to)) => Some((Target::Peer(to.peer), to.why)),
             Choice::Hold | Choice::Refuse(_) => None,
         }
     }
 }
 
-/// Which decisions go to the journal at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
-    /// All: nothing is sent.
-    All,
-    /// Those that send nothing; a dispatch is written down after it left.
-    Unsent,
-    /// None: looking over the held queue would drown it.
-    No,
-}
-
 /// Replicas looked at together.
 const LANES: usize = 64;
+/// Names the second layer's draws.
+const SECOND_LAYER: u64 = 2;
 
 /// Buffers of a decision.
 #[derive(Debug, Default)]
@@ -96,8 +99,18 @@ impl Scratch {
 }
 
 impl Routing {
-    /// Decides about one request, changing nothing but the policy's own turn and the journal.
-    pub(crate) fn choose(&mut self, now: Time, active: &mut Active, record: Record) -> Choice {
+    /// Decides about one request, and writes down at once what sends nothing; a dispatch is written
+    /// down after it left.
+    pub(crate) fn decide(&mut self, now: Time, active: &mut Active) -> Choice {
+        let choice = self.choose(now, active);
+        if choice.pick().is_none() {
+            self.write_down(now, active, active.attempt + 1, None);
+        }
+        choice
+    }
+
+    /// Decides about one request, and changes nothing but buffers.
+    pub(crate) fn choose(&mut self, now: Time, active: &mut Active) -> Choice {
         self.write_dispatch();
         self.places.refresh(&mut active.permitted, &active.request, &self.peers);
         let mut scratch = core::mem::take(&mut self.scratch);
@@ -120,19 +133,15 @@ impl Routing {
         };
         active.recall = scratch.recall.take();
         self.scratch = scratch;
-        let pick = choice.pick();
-        if record == Record::All || record == Record::Unsent && pick.is_none() {
-            self.write_down(now, active, active.attempt + 1, pick);
-        }
         choice
     }
 
     /// Matches a request everywhere without deciding about it.
-    pub(crate) fn match_all(&mut self, now: Time, active: &Active) {
+    pub(crate) fn match_all(&mut self, active: &Active) {
         self.write_dispatch();
         let mut scratch = core::mem::take(&mut self.scratch);
         self.match_prefix(active, &mut scratch);
-        self.match_beyond(now, active, &mut scratch.beyond, &mut None);
+        self.match_beyond(active, &mut scratch.beyond, &mut None);
         self.scratch = scratch;
     }
 
@@ -161,7 +170,7 @@ impl Routing {
         scratch.full.clear();
         let request = &active.request;
         let Some(candidates) = self.serves.get(&request.model) else {
-            return Err(Choice::Refuse(self.nobody_serves()));
+            return Err(Choice::Refuse(self.no_replica_serves(request)));
         };
         if let Some(pin) = request.pinned
             && !candidates.contains(&pin)
@@ -325,41 +334,61 @@ impl Routing {
         self.replicas.get(id).is_none_or(|replica| Places::is_numbered(replica.place))
     }
 
-    fn nobody_serves(&self) -> RejectWhy {
+    fn no_replica_serves(&self, request: &Request) -> RejectWhy {
         // A replica whose models are not known yet may turn out to serve it.
         let unknown = |id: &ReplicaId| self.replicas.spec(*id).is_some_and(|s| s.models.is_empty());
-        match self.replicas.ids().is_empty() || self.replicas.ids().iter().any(unknown) {
+        let ids = self.replicas.ids();
+        match request.elsewhere || ids.is_empty() || ids.iter().any(unknown) {
             true => RejectWhy::NoReplica,
             false => RejectWhy::UnknownModel,
         }
     }
 
-    pub(crate) fn ask(&mut self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
-        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        let view = view(now, active, scratch, tables, &self.held);
-        let pick = self.policy.pick(&view, &mut self.rng);
-        if let Pick::Replica(id, _) = pick {
-            debug_assert!(scratch.eligible.contains(&id), "a policy picks among the eligible");
+    pub(crate) fn ask(&self, now: Time, active: &Active, scratch: &Scratch) -> Pick {
+        let pick = self.policy.pick(&self.view(now, active, scratch), &mut self.draw(active));
+        if let Pick::Replica(chosen) = pick {
+            let is_eligible = scratch.eligible.contains(&chosen.replica);
+            debug_assert!(is_eligible, "a policy picks among the eligible");
         }
         pick
     }
 
+    /// What the policy sees.
+    #[inline]
+    fn view<'a>(&'a self, now: Time, active: &'a Active, scratch: &'a Scratch) -> View<'a> {
+        View {
+            now,
+            request: &active.request,
+            waited: now.since(active.arrived),
+            may_wait: now < self.held.may_wait_until(active.arrived, active.request.deadline),
+            eligible: &scratch.eligible,
+            full: &scratch.full,
+            replicas: &self.replicas,
+            matched: &scratch.matched,
+            index: self.index.as_ref(),
+            held: self.held.len(),
+            peers: &self.peers,
+            available: &scratch.beyond.available,
+            reachable: &scratch.beyond.reachable,
+            peer_matched: &scratch.beyond.matched,
+        }
+    }
+
     /// Asks the policy about the second layer.
     pub(crate) fn ask_beyond(
-        &mut self,
+        &self,
         now: Time,
         active: &Active,
         scratch: &mut Scratch,
         local: Option<&Pick>,
     ) -> Option<Forward> {
-        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        if !self.policy.looks_beyond(&view(now, active, scratch, tables, &self.held), local) {
+        let rules = self.policy.forwarding();
+        if !rules.looks_beyond(&self.view(now, active, scratch), local) {
             return None;
         }
-        self.match_beyond(now, active, &mut scratch.beyond, &mut scratch.recall);
-        let tables = (&self.replicas, self.index.as_ref(), &self.peers);
-        let view = view(now, active, scratch, tables, &self.held);
-        let forward = self.policy.forward(&view, local, &mut self.rng);
+        self.match_beyond(active, &mut scratch.beyond, &mut scratch.recall);
+        let mut draw = self.draw(active).fork(SECOND_LAYER);
+        let forward = rules.forward(&self.view(now, active, scratch), local, &mut draw);
         debug_assert!(
             forward.is_none_or(|f| scratch.beyond.reachable.contains(&f.peer)),
             "a policy forwards to those who may get it"
@@ -377,23 +406,40 @@ impl Routing {
         pick: Option<(Target, Why)>,
     ) {
         let mut journal = core::mem::take(&mut self.journal);
-        let most = match active.request.dry_run {
-            true => usize::MAX,
-            false => self.config.explain_candidates,
-        };
-        let head = Head { id: active.request.id, at: now, attempt, resumed: active.resumed };
-        journal.record(head, pick, |rows, peers| {
-            let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
-            rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
-            if let Some((Target::Replica(id), _)) = pick
-                && !rows.iter().any(|r| r.replica == id)
-            {
-                rows.push(self.candidate(active, id));
-            }
-            let each = self.peers.ids().iter();
-            peers.extend(each.filter_map(|id| self.peer_candidate(now, active, *id)));
-        });
+        if let Some(decision) = journal.next() {
+            decision.describe(now, active, attempt, pick);
+            self.describe_candidates(active, self.config.explain_candidates, decision);
+        }
         self.journal = journal;
+    }
+
+    /// The newest decision, with all candidates.
+    pub(crate) fn decision(
+        &self,
+        now: Time,
+        active: &Active,
+        attempt: u32,
+        pick: Option<(Target, Why)>,
+    ) -> Decision {
+        let mut decision = Decision::default();
+        decision.describe(now, active, attempt, pick);
+        self.describe_candidates(active, usize::MAX, &mut decision);
+        decision
+    }
+
+    /// Adds the candidates of the newest decision, at most so many and the picked one.
+    fn describe_candidates(&self, active: &Active, most: usize, decision: &mut Decision) {
+        let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
+        let rows = &mut decision.candidates;
+        rows.extend(ids.iter().take(most).map(|id| self.candidate(active, *id)));
+        if let Some((Target::Replica(id), _)) = decision.pick
+            && !rows.iter().any(|r| r.replica == id)
+        {
+            rows.push(self.candidate(active, id));
+        }
+        let each = self.peers.ids().iter();
+        let at = decision.at;
+        decision.peers.extend(each.filter_map(|id| self.peer_candidate(at, active, *id)));
     }
 
     fn peer_candidate(&self, now: Time, active: &Active, id: PeerId) -> Option<PeerCandidate> {
@@ -443,33 +489,5 @@ fn refusal(active: &Active, why: RejectWhy) -> Choice {
         _ if !permitted.somewhere => Choice::Refuse(NotPermitted),
         UnknownModel if request.peers == 0 => Choice::Refuse(why),
         _ => Choice::Hold,
-    }
-}
-
-/// What a policy sees.
-#[inline]
-fn view<'a>(
-    now: Time,
-    active: &'a Active,
-    scratch: &'a Scratch,
-    (replicas, index, peers): (&'a Replicas, Option<&'a PrefixIndex>, &'a Peers),
-    held: &Held,
-) -> View<'a> {
-    View {
-        now,
-        request: &active.request,
-        waited: now.since(active.arrived),
-        may_wait: now < held.may_wait_until(active.arrived, active.request.deadline),
-        eligible: &scratch.eligible,
-        full: &scratch.full,
-        replicas,
-        matched: &scratch.matched,
-        index,
-        held: held.len(),
-        peers,
-        available: &scratch.beyond.available,
-        reachable: &scratch.beyond.reachable,
-        peer_matched: &scratch.beyond.matched,
-        shared: &scratch.beyond.shared,
     }
 }

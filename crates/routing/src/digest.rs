@@ -9,13 +9,12 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, Time};
+use meridian_base::ReplicaId;
 
 use crate::machine::Routing;
 use crate::places::Places;
 use crate::replica::Row;
 use crate::residency::Place;
-use crate::shared::SharedPrefix;
 
 /// One region as its peers see it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,9 +37,6 @@ pub struct Digest {
     pub whole: bool,
     /// The places of its usable replicas: rules of peers' requests are held against these.
     pub places: Vec<Arc<Place>>,
-    /// Prefixes dispatched lately, where the policy shares them. The hashes compare only among
-    /// gateways whose fingerprints have the same seed.
-    pub prefixes: Vec<SharedPrefix>,
 }
 
 /// One replica of a peer.
@@ -100,7 +96,7 @@ impl Remote {
 impl Routing {
     /// What the peers shall know of this region now.
     #[must_use]
-    pub fn digest(&self, now: Time) -> Digest {
+    pub fn digest(&self) -> Digest {
         let mut digest = Digest { held: self.held.len(), ..Digest::default() };
         let rooms = self.replicas.rooms();
         let mut used = 0.0;
@@ -126,10 +122,6 @@ impl Routing {
         digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
         digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
         digest.places = self.places.named(places);
-        if self.shares {
-            let from = now - self.config.peering.prefix_window;
-            digest.prefixes = self.recent.since(from, self.config.peering.most_prefixes.into());
-        }
         let most = usize::from(self.config.peering.most_remotes);
         digest.whole = digest.replicas.len() <= most;
         if !digest.whole {

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
+use crate::active::Active;
 use crate::replica::Row;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -71,13 +72,32 @@ pub struct Decision {
     pub peers: Vec<PeerCandidate>,
 }
 
-/// What a decision is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) id: RequestId,
-    pub(crate) at: Time,
-    pub(crate) attempt: u32,
-    pub(crate) resumed: bool,
+impl Default for Decision {
+    fn default() -> Decision {
+        Decision {
+            id: RequestId(0),
+            at: Time::ZERO,
+            attempt: 0,
+            resumed: false,
+            pick: None,
+            candidates: Vec::new(),
+            peers: Vec::new(),
+        }
+    }
+}
+
+impl Decision {
+    /// Fills in what the decision is about and what it came to.
+    pub(crate) fn describe(
+        &mut self,
+        now: Time,
+        active: &Active,
+        attempt: u32,
+        pick: Option<(Target, Why)>,
+    ) {
+        (self.id, self.at, self.attempt) = (active.request.id, now, attempt);
+        (self.resumed, self.pick) = (active.resumed, pick);
+    }
 }
 
 /// The last decisions, a bounded ring whose buffers are reused.
@@ -97,25 +117,20 @@ impl Journal {
         self.ring.iter().rev()
     }
 
-    /// Records a decision; `fill` writes the candidates into the (recycled) buffer it is given.
-    pub(crate) fn record(
-        &mut self,
-        head: Head,
-        pick: Option<(Target, Why)>,
-        fill: impl FnOnce(&mut Vec<CandidateRow>, &mut Vec<PeerCandidate>),
-    ) {
-        if self.keep == 0 {
-            return;
-        }
-        let (mut candidates, mut peers) = match self.ring.len() < self.keep {
-            true => (Vec::new(), Vec::new()),
-            false => self.ring.pop_front().map(|d| (d.candidates, d.peers)).unwrap_or_default(),
+    /// A decision to fill in, whose lists are empty; `None` when none are kept. The oldest one's
+    /// buffers are used again.
+    pub(crate) fn next(&mut self) -> Option<&mut Decision> {
+        let recycled = match self.ring.len() < self.keep {
+            true => None,
+            false => self.ring.pop_front(),
         };
-        candidates.clear();
-        peers.clear();
-        fill(&mut candidates, &mut peers);
-        let Head { id, at, attempt, resumed } = head;
-        self.ring.push_back(Decision { id, at, attempt, resumed, pick, candidates, peers });
+        let mut decision = recycled.unwrap_or_default();
+        decision.candidates.clear();
+        decision.peers.clear();
+        if self.keep > 0 {
+            self.ring.push_back(decision);
+        }
+        self.ring.back_mut()
     }
 
     /// The newest decision about `id` that is still kept.

@@ -11,35 +11,16 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
 use crate::active::Active;
-use crate::decide::{Choice, Scratch};
+use crate::decide::{Choice, Scratch, Sending};
 use crate::machine::Routing;
 use crate::peer::Peer;
-use crate::policy::Pick;
+use crate::policy::{Forward, Pick};
 use crate::recall::Recall;
 use crate::topology::Topology;
 use crate::why::{Ineligible, Unavailable, Why};
 
 /// Until a request that rules name goes to a peer again that failed or refused it.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-
-/// A choice of the second layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forward {
-    /// Where to.
-    pub peer: PeerId,
-    /// Why there.
-    pub why: Why,
-    /// The peer's replica that the rule expects it to choose, where it weighs them.
-    pub meant: Option<ReplicaId>,
-}
-
-impl Forward {
-    /// To a peer, whichever replica it chooses.
-    #[must_use]
-    pub fn to(peer: PeerId, why: Why) -> Forward {
-        Forward { peer, why, meant: None }
-    }
-}
 
 /// Buffers of a decision that looks beyond the region.
 #[derive(Debug, Default)]
@@ -50,9 +31,6 @@ pub(crate) struct Beyond {
     pub(crate) available: Vec<PeerId>,
     /// Matched prompt blocks by target of the snapshot.
     pub(crate) matched: Vec<u32>,
-    /// By peer id, the replica that the peer itself says holds most of the prompt, and how many
-    /// blocks of it.
-    pub(crate) shared: Vec<Option<(ReplicaId, u32)>>,
 }
 
 impl Beyond {
@@ -60,15 +38,6 @@ impl Beyond {
         self.reachable.clear();
         self.available.clear();
         self.matched.fill(0);
-        self.shared.clear();
-    }
-
-    /// Blocks that the peer says a replica of it holds.
-    pub(crate) fn shared_at(&self, peer: PeerId, replica: Option<ReplicaId>) -> u32 {
-        match self.shared.get(peer.index()) {
-            Some(Some((at, blocks))) if Some(*at) == replica => *blocks,
-            _ => 0,
-        }
     }
 }
 
@@ -101,14 +70,14 @@ impl Routing {
             Topology::Local => None,
             Topology::TwoLayer => self.ask_beyond(now, active, scratch, local.as_ref().ok()),
             Topology::Waterfall { .. } | Topology::Continent { .. } if must_leave => {
-                self.leave(now, active, &mut scratch.beyond)
+                self.leave(active, &mut scratch.beyond)
             }
             Topology::Waterfall { above } | Topology::Continent { above } => {
-                self.overflow(now, active, &mut scratch.beyond, above)
+                self.overflow(active, &mut scratch.beyond, above)
             }
         };
         match (forward, stay) {
-            (Some(forward), _) => Choice::Forward(forward),
+            (Some(forward), _) => Choice::Send(Sending::Peer(forward)),
             // Nobody here will ever serve it, but somebody elsewhere may: worth the bounded wait.
             (None, Choice::Refuse(_)) if anyone => Choice::Hold,
             (None, stay) => stay,
@@ -125,8 +94,9 @@ impl Routing {
         let takes = |id: &PeerId| {
             let peer = self.peers.get(*id)?;
             let has_room = peer.has_room(self.held.len(), peering);
-            (peer.is_fresh(now, peering) && self.policy.may_forward(peer.row(), has_room))
-                .then_some(1_u64 << id.0)
+            (peer.is_fresh(now, peering)
+                && self.policy.forwarding().may_forward(peer.row(), has_room))
+            .then_some(1_u64 << id.0)
         };
         self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
     }
@@ -196,24 +166,11 @@ impl Routing {
     /// Matches the prompt against what was sent to the peers.
     pub(crate) fn match_beyond(
         &self,
-        now: Time,
         active: &Active,
         beyond: &mut Beyond,
         recall: &mut Option<Box<Recall>>,
     ) {
         let blocks = &active.request.blocks;
-        if self.shares {
-            beyond.shared.clear();
-            let width = beyond.available.last().map_or(0, |id| id.index() + 1);
-            beyond.shared.resize(width, None);
-            for id in &beyond.available {
-                let Some(peer) = self.peers.get(*id) else { continue };
-                beyond.shared[id.index()] = match recall {
-                    Some(recall) => recall.told(now, *id, peer, blocks),
-                    None => peer.told_of(now, blocks).map(|t| (t.replica, t.blocks)),
-                };
-            }
-        }
         let Some(snapshot) = &self.snapshot else {
             beyond.matched.resize(crate::peer::MOST, 0);
             beyond.matched.fill(0);
@@ -229,13 +186,7 @@ impl Routing {
     }
 
     /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
-    fn overflow(
-        &self,
-        now: Time,
-        active: &Active,
-        beyond: &mut Beyond,
-        above: f32,
-    ) -> Option<Forward> {
+    fn overflow(&self, active: &Active, beyond: &mut Beyond, above: f32) -> Option<Forward> {
         let own = self.mean_utilisation();
         if own <= above {
             return None;
@@ -246,20 +197,20 @@ impl Routing {
         };
         let nearest = beyond.reachable.iter().filter_map(below).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
-        self.match_beyond(now, active, beyond, &mut None);
-        Some(Forward::to(id, Why::Overflow { utilisation: own }))
+        self.match_beyond(active, beyond, &mut None);
+        Some(Forward::unscored(id, Why::Overflow { utilisation: own }))
     }
 
     /// Out of a waterfall's region whose replicas its rule forbids: to the nearest peer.
-    fn leave(&self, now: Time, active: &Active, beyond: &mut Beyond) -> Option<Forward> {
+    fn leave(&self, active: &Active, beyond: &mut Beyond) -> Option<Forward> {
         let place = |id: &PeerId| {
             let row = self.peers.row(*id)?;
             (row.usable > 0).then_some((row.rtt_ms, *id))
         };
         let nearest = beyond.reachable.iter().filter_map(place).min_by(|a, b| a.0.total_cmp(&b.0));
         let (_, id) = nearest?;
-        self.match_beyond(now, active, beyond, &mut None);
-        Some(Forward::to(id, Why::Residency))
+        self.match_beyond(active, beyond, &mut None);
+        Some(Forward::unscored(id, Why::Residency))
     }
 
     /// Mean utilisation of the replicas that take requests; 1 without any.

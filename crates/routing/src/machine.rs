@@ -9,23 +9,23 @@ mod peers;
 mod promise;
 mod release;
 mod requests;
-mod vain;
+mod search;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
 
 use self::forwards::End;
 pub use self::handover::{Holdings, MOST_HOLDINGS};
-use self::vain::Vain;
+use self::search::Search;
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::decide::{Record, Scratch};
+use crate::decide::Scratch;
 use crate::digest::Digest;
-use crate::explain::{Decision, Journal};
+use crate::explain::{CandidateRow, Decision, Journal};
 use crate::held::{Held, HeldConfig};
 use crate::index::{Insert, PrefixIndex};
 use crate::peer::Peers;
@@ -36,7 +36,6 @@ use crate::replica::{Load, ReplicaSpec, State};
 use crate::replicas::Replicas;
 use crate::request::{Outcome, Request, Usage};
 use crate::residency::Atlas;
-use crate::shared::Marks;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
@@ -270,7 +269,10 @@ pub enum Output {
 pub struct Routing {
     pub(crate) config: Config,
     pub(crate) policy: Box<dyn Policy>,
-    pub(crate) rng: Rng,
+    /// What the draws of every decision are derived from.
+    seed: u64,
+    /// Requests that arrived.
+    arrivals: u64,
     pub(crate) replicas: Replicas,
     pub(crate) serves: BTreeMap<ModelId, Vec<ReplicaId>>,
     pub(crate) index: Option<PrefixIndex>,
@@ -280,12 +282,11 @@ pub struct Routing {
     pub(crate) held: Held,
     pub(crate) journal: Journal,
     pub(crate) scratch: Scratch,
+    /// Of the best decision so far while held requests are compared.
+    best_scratch: Scratch,
     pub(crate) peers: Peers,
     pub(crate) places: Places,
     pub(crate) snapshot: Option<Snapshot>,
-    /// What was dispatched lately, and whether the peers are told.
-    pub(crate) recent: Marks,
-    pub(crate) shares: bool,
     /// There are peers, and a topology that looks at them.
     pub(crate) second_layer: bool,
     schedule: Schedule,
@@ -294,7 +295,7 @@ pub struct Routing {
     unwritten: Option<Sent>,
     last_arrival: Option<Time>,
     released: Vec<RequestId>,
-    vain: Vain,
+    search: Search,
     /// Rate of finished requests, for Retry-After.
     finished: crate::cost::Ewma,
     last_finish: Time,
@@ -326,7 +327,8 @@ impl Routing {
     pub fn new(config: Config, seed: u64) -> Routing {
         let mut routing = Routing {
             policy: (config.policy.build)(&config.params),
-            rng: Rng::new(seed),
+            seed,
+            arrivals: 0,
             replicas: Replicas::new(config.admission),
             serves: BTreeMap::new(),
             index: None,
@@ -336,18 +338,17 @@ impl Routing {
             held: Held::new(config.held),
             journal: Journal::new(config.explain_keep),
             scratch: Scratch::default(),
+            best_scratch: Scratch::default(),
             peers: Peers::default(),
             places: Places::new(),
             snapshot: None,
-            recent: Marks::new(8 * usize::from(config.peering.most_prefixes)),
-            shares: false,
             second_layer: false,
             schedule: Schedule::default(),
             outputs: VecDeque::new(),
             unwritten: None,
             last_arrival: None,
             released: Vec::new(),
-            vain: Vain::default(),
+            search: Search::default(),
             finished: crate::cost::Ewma::new(Duration::from_secs(10)),
             last_finish: Time::ZERO,
             retick: None,
@@ -488,10 +489,10 @@ impl Routing {
         self.journal.newest()
     }
 
-    /// The policy's terms of a candidate's score.
+    /// The policy's terms of a candidate's score in a decision.
     #[must_use]
-    pub fn terms(&self, candidate: &crate::explain::CandidateRow) -> Vec<(&'static str, f64)> {
-        self.policy.terms(candidate)
+    pub fn terms(&self, candidate: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+        self.policy.terms(candidate, of)
     }
 
     /// Checks what must hold between events, in time proportional to the tables.
@@ -518,11 +519,17 @@ impl Routing {
         self.forgetful = true;
     }
 
-    /// Decides about `request` without sending or remembering anything but the decision.
-    pub fn dry_run(&mut self, now: Time, request: Request) -> Option<&Decision> {
-        let id = request.id;
-        let mut active = Active::new(now, request);
-        self.choose(now, &mut active, Record::All);
-        self.journal.find(id)
+    /// Decides about `request` as if it arrived now, and changes nothing: no later decision differs
+    /// from what it would have been without.
+    pub fn dry_run(&mut self, now: Time, request: Request) -> Decision {
+        let mut active = Active::new(now, self.arrivals, request);
+        let choice = self.choose(now, &mut active);
+        self.decision(now, &active, active.attempt + 1, choice.pick())
+    }
+
+    /// The chance of one decision: a stream of the request's own for each attempt, so that neither
+    /// other requests, nor how often the queue is looked at, nor a client's choice of id changes it.
+    pub(crate) fn draw(&self, active: &Active) -> Rng {
+        Rng::new(mix(mix(self.seed, active.number), u64::from(active.attempt)))
     }
 }

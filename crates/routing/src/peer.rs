@@ -15,7 +15,6 @@ use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 
 use crate::digest::{Digest, Remote};
 use crate::residency::Place;
-use crate::shared::{KNOWN, Known, Marks};
 use crate::topology::{PeerSpec, Peering};
 
 /// Most peers: a request's permission is a bit for each.
@@ -98,8 +97,6 @@ pub(crate) struct Peer {
     since: VecDeque<Since>,
     /// Where its usable replicas stand, by its newest digest.
     places: Vec<Arc<Place>>,
-    /// Prefixes that it told of.
-    prefixes: Marks,
     pub(crate) totals: PeerTotals,
     /// A forward went beyond what the policy grants it.
     pub(crate) overdrawn: bool,
@@ -115,7 +112,6 @@ impl Peer {
             asked: false,
             since: VecDeque::new(),
             places: Vec::new(),
-            prefixes: Marks::new(KNOWN),
             totals: PeerTotals::default(),
             overdrawn: false,
         };
@@ -280,9 +276,6 @@ impl Peers {
         peer.shut = false;
         peer.asked = false;
         peer.totals.digests += 1;
-        for prefix in &digest.prefixes {
-            peer.prefixes.note(now, *prefix, Duration::ZERO);
-        }
         peer.take(now, digest, slot);
         let moved = peer.places != digest.places;
         if moved {
@@ -341,12 +334,7 @@ impl Peer {
         self.row.eligible > 0 && self.row.held <= peering.most_held(own_held)
     }
 
-    /// The longest beginning of a prompt that it told of.
-    pub(crate) fn told_of(&self, now: Time, blocks: &[u64]) -> Option<Known> {
-        self.prefixes.longest(now, blocks)
-    }
-
-    /// The newest digest's count, and when it came: another one may tell of other prefixes.
+    /// The newest digest's count, and when it came.
     pub(crate) fn heard(&self) -> Option<(u64, Time)> {
         self.heard
     }

@@ -191,7 +191,7 @@ mod tests {
             peers: u64::MAX,
             here: true,
             residence,
-            dry_run: false,
+            elsewhere: false,
         }
     }
 

@@ -44,8 +44,8 @@ pub struct Request {
     /// The residency rules that name it. Where they permit nothing, nothing serves it, whatever
     /// `peers` says.
     pub residence: Residence,
-    /// Decide and explain, but send nothing and remember nothing.
-    pub dry_run: bool,
+    /// A peer says that it serves the model: where no replica does now, that passes.
+    pub elsewhere: bool,
 }
 
 /// What an engine said of an answer (`usage`), where it said it.

@@ -42,10 +42,6 @@ pub struct Peering {
     pub rtt_gain: f64,
     /// Most replicas that a digest names.
     pub most_remotes: u16,
-    /// Most hashes of shared prefixes that a digest tells, 10 bytes each.
-    pub most_prefixes: u16,
-    /// How long a hash stands in the digests after it was last dispatched.
-    pub prefix_window: Duration,
 }
 
 impl Peering {
@@ -63,8 +59,6 @@ impl Default for Peering {
             stale: Duration::from_secs(2),
             rtt_gain: 0.3,
             most_remotes: 256,
-            most_prefixes: 512,
-            prefix_window: Duration::from_millis(500),
         }
     }
 }

@@ -251,7 +251,7 @@ impl World {
             peers: [u64::MAX, 0b101, 0][self.rng.below(3)],
             here: true,
             residence: Default::default(),
-            dry_run: false,
+            elsewhere: false,
         }
     }
 
@@ -337,7 +337,7 @@ impl World {
 
     fn digest(&mut self, at: usize) {
         self.regions[at].digests += 1;
-        let digest = Arc::new(self.regions[at].routing.digest(self.now));
+        let digest = Arc::new(self.regions[at].routing.digest());
         let sent = self.regions[at].digests;
         for to in (0..REGIONS).filter(|to| *to != at) {
             // Some are lost, and some overtaken.

@@ -198,7 +198,7 @@ impl World {
             deadline: flight.slo.map(|slo| flight.sent + slo),
             pinned: None,
             streams: true,
-            dry_run: false,
+            elsewhere: false,
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),
             here: true,

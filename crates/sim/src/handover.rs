@@ -50,7 +50,7 @@ impl World {
             }
             there.told_digests += 1;
             let (number, rtt) = (there.told_digests, self.network.rtt(own, there.region));
-            let digest = Arc::new(there.machine.first_digest(self.now));
+            let digest = Arc::new(there.machine.digest());
             self.queue.push(self.now + rtt, Event::Digest { to, from, number, rtt, digest });
         }
     }

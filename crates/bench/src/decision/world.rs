@@ -95,7 +95,7 @@ impl Fleet {
             peers: 0,
             here: true,
             residence: Default::default(),
-            dry_run: false,
+            elsewhere: false,
         }
     }
 

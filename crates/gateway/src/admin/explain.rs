@@ -132,8 +132,8 @@ pub(crate) fn dry_run<B: From<Bytes>>(shared: &Shared, request: Request) -> Resp
     let shown = shared.ids.show(request.id);
     let mut inner = shared.driver.lock();
     let now = shared.driver.clock.now();
-    let decision = inner.routing.dry_run(now, request).cloned();
-    let explanation = decision.map(|d| explanation(shared, &inner.routing, &d, &shown));
+    let decision = inner.routing.dry_run(now, request);
+    let explanation = explanation(shared, &inner.routing, &decision, &shown);
     drop(inner);
     let body = serde_json::to_vec(&explanation).expect("numbers and strings always serialize");
     json(StatusCode::OK, body.into())
@@ -159,7 +159,7 @@ fn explanation(
         candidates: decision
             .candidates
             .iter()
-            .map(|c| candidate(routing, c, url(c.replica)))
+            .map(|c| candidate((routing, decision), c, url(c.replica)))
             .collect(),
         peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c.peer))).collect(),
     }
@@ -177,7 +177,11 @@ fn peer_candidate(c: &meridian_routing::PeerCandidate, name: String) -> PeerCand
     }
 }
 
-fn candidate(routing: &Routing, c: &CandidateRow, url: String) -> Candidate {
+fn candidate(
+    (routing, decision): (&Routing, &Decision),
+    c: &CandidateRow,
+    url: String,
+) -> Candidate {
     Candidate {
         id: c.replica.0,
         url,
@@ -189,6 +193,10 @@ fn candidate(routing: &Routing, c: &CandidateRow, url: String) -> Candidate {
         outstanding: c.row.outstanding,
         front_tokens: c.row.front_tokens,
         kv_used: c.row.kv_used,
-        terms: routing.terms(c).into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        terms: routing
+            .terms(c, decision)
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Reach {
     pub(crate) here: bool,
     /// The one replica that has its state.
     pub(crate) pinned: Option<ReplicaId>,
+    /// A peer says that it serves the model.
+    pub(crate) elsewhere: bool,
 }
 
 /// Who can serve a request for `model`, whose state lives at `home` if it has some.
@@ -46,16 +48,17 @@ pub(crate) fn reach(
     home: Option<Home>,
     residence: &Residence,
 ) -> Reach {
+    let elsewhere = shared.peers.as_ref().is_some_and(|peers| peers.models.knows(model));
     match home {
-        Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica) },
+        Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica), elsewhere },
         // No replica here can, and of the peers only the one that gave the answer.
         Some(Home::Away(PeerId(peer))) => {
             let may = may_be_at(shared, residence, PeerId(peer));
-            Reach { peers: u64::from(may) << peer, here: false, pinned: None }
+            Reach { peers: u64::from(may) << peer, here: false, pinned: None, elsewhere }
         }
         Some(Home::Gone) | None => {
             let peers = shared.peers.as_ref().map_or(0, |peers| peers.serving(model));
-            Reach { peers, here: true, pinned: None }
+            Reach { peers, here: true, pinned: None, elsewhere }
         }
     }
 }

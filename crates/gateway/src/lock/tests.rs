@@ -38,7 +38,7 @@ fn request(id: u64) -> Request {
         peers: 0,
         here: true,
         residence: Default::default(),
-        dry_run: false,
+        elsewhere: false,
     }
 }
 

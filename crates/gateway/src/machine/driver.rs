@@ -156,12 +156,7 @@ impl Driver {
 
     /// How the region is, for its peers.
     pub(crate) fn digest(&self) -> Digest {
-        self.lock().routing.digest(self.clock.now())
-    }
-
-    /// The region as a peer sees it that was told nothing yet.
-    pub(crate) fn first_digest(&self) -> Digest {
-        self.lock().routing.first_digest(self.clock.now())
+        self.lock().routing.digest()
     }
 
     /// What is known of a replica's cache and speed.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use meridian_base::PeerId;
 use meridian_routing::Input;
-use meridian_wire::peer::{Ask, Budget, Hello, Identity, MOST_MODELS, Tell, Telling};
+use meridian_wire::peer::{Ask, Hello, Identity, MOST_MODELS, Tell, Telling};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -66,17 +66,11 @@ async fn begin(
         Status::failed_precondition(refused.to_string())
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
-    let now = shared.driver.clock.now();
     let link = peers.links.iter().find(|link| link.identity == from);
     if let Some(link) = link {
         link.lives.notify_waiters();
     }
-    let follower = Follower {
-        telling: Telling::new(now, agreed.prefixes, Budget::default()),
-        prefixes: agreed.prefixes,
-        id: link.map(|link| link.id),
-        send,
-    };
+    let follower = Follower { telling: Telling::default(), id: link.map(|link| link.id), send };
     tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer follows");
     let over = shared.over.clone();
     tokio::spawn(async move {
@@ -108,8 +102,6 @@ fn gone<T>(_: T) -> Status {
 
 struct Follower {
     telling: Telling,
-    /// Whether its prefix hashes compare with those of this gateway's hello.
-    prefixes: bool,
     /// Its row, where this gateway follows it too.
     id: Option<PeerId>,
     send: mpsc::Sender<Told>,
@@ -125,7 +117,6 @@ impl Follower {
     ) -> Result<(), Status> {
         let mut page = peers.bulletin.follow(&shared.driver);
         self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
-        let mut first = Some(shared.driver.first_digest());
         let mut told_models = None;
         let mut is_new = true;
         loop {
@@ -158,10 +149,8 @@ impl Follower {
                         continue;
                     }
                     let newest = page.borrow_and_update().clone();
-                    let newest = first.take().map_or(newest, |digest| Arc::new(digest.into()));
                     is_new = false;
-                    self.telling.share(self.prefixes && peers.compares());
-                    let news = self.telling.news(shared.driver.clock.now(), &newest);
+                    let news = self.telling.news(&newest);
                     room.send(Ok(Tell::News(news)));
                 },
                 changed = page.changed(), if !is_new => {

@@ -230,10 +230,7 @@ impl<'a> Session<'a> {
     }
 
     fn news(&mut self, news: News) -> Result<(), Broken> {
-        let mut digest = self.hearing.take(news)?;
-        if !self.peers.compares() && !digest.prefixes.is_empty() {
-            Arc::make_mut(&mut digest).prefixes.clear();
-        }
+        let digest = self.hearing.take(news)?;
         let sent = {
             let mut state = self.link.state();
             // Before the first echo it is not known how far away the peer is.

@@ -35,6 +35,8 @@ pub(crate) struct Admitted {
     pub(crate) reserved: Reserved,
     /// What the machine is asked.
     pub(crate) question: routing::Request,
+    /// Decide and explain, and send nothing.
+    pub(crate) dry_run: bool,
 }
 
 /// Reads a request of `caller`, or says why it is refused.
@@ -85,8 +87,9 @@ pub(crate) async fn admit(
         terms: Terms { residence, deadline, tells },
     };
     let block_tokens = ratio * reading.block_bytes as f32;
-    let question = question(&context, id, reach, block_tokens, dry_run);
-    Ok(Admitted { context, payload, reserved: Reserved::new(permits, charge), question })
+    let question = question(&context, id, reach, block_tokens);
+    let reserved = Reserved::new(permits, charge);
+    Ok(Admitted { context, payload, reserved, question, dry_run })
 }
 
 /// A request whose body is here.
@@ -143,7 +146,6 @@ fn question(
     id: RequestId,
     reach: Reach,
     block_tokens: f32,
-    dry_run: bool,
 ) -> routing::Request {
     let RequestContext { sender, prompt, terms, .. } = context;
     routing::Request {
@@ -163,7 +165,7 @@ fn question(
         peers: reach.peers,
         here: reach.here,
         residence: terms.residence.clone(),
-        dry_run,
+        elsewhere: reach.elsewhere,
     }
 }
 

@@ -67,7 +67,7 @@ async fn serve(
         _ => return Err(Refusal::wrong_method("POST")),
     }
     let admitted = admit(plane, &access, request, endpoint, origin, caller).await?;
-    match admitted.question.dry_run {
+    match admitted.dry_run {
         true => Ok(explain::dry_run(plane, admitted.question)),
         false => Ok(live(plane, admitted).await),
     }
@@ -75,7 +75,7 @@ async fn serve(
 
 /// Lives a request from the machine's first decision to the beginning of its answer.
 async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
-    let Admitted { context, payload, reserved, question } = admitted;
+    let Admitted { context, payload, reserved, question, .. } = admitted;
     plane.explained.note(&context.call.shown_id, question.id, &context.terms.residence, plane);
     let (ticket, verdict) = plane.driver.arrive(question);
     match follow(plane, &context, &payload, &ticket, verdict).await {

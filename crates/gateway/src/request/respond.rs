@@ -128,7 +128,6 @@ pub(crate) fn unanswered(
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
-            let why = told(plane, context, why);
             ticket.rejected(why);
             refusal(plane, &context.terms.residence, why, retry_after, last.as_ref())
         }
@@ -142,16 +141,6 @@ pub(crate) fn unanswered(
     reserved.write(headers);
     headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     response
-}
-
-/// A model that is served elsewhere, only not now.
-fn told(plane: &Shared, context: &RequestContext, why: RejectWhy) -> RejectWhy {
-    let model = context.prompt.model;
-    let knows = || plane.peers.as_ref().is_some_and(|peers| peers.models.knows(model));
-    match why {
-        RejectWhy::UnknownModel if knows() => RejectWhy::NoReplica,
-        why => why,
-    }
 }
 
 /// The machine's refusal, in words for the client.

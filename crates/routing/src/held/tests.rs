@@ -25,7 +25,7 @@ fn request(id: u64, tenant: u64, deadline: Option<Time>, tokens: u32) -> Request
         peers: u64::MAX,
         here: true,
         residence: Residence::default(),
-        dry_run: false,
+        elsewhere: false,
     }
 }
 

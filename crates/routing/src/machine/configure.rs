@@ -25,7 +25,7 @@ impl Routing {
         admission: Admission,
     ) {
         let before = (self.config.policy.index)(&self.config.params);
-        let followed = self.policy.follows_remotes();
+        let followed = self.policy.forwarding().follows_remotes();
         (self.config.policy, self.config.params) = (policy, params);
         self.config.admission = admission;
         self.policy = (policy.build)(&self.config.params);
@@ -33,7 +33,7 @@ impl Routing {
         if before != after {
             self.build_index();
         }
-        if before != after || followed != self.policy.follows_remotes() {
+        if before != after || followed != self.policy.forwarding().follows_remotes() {
             self.snapshot = None;
             if !self.peers.is_empty() {
                 self.build_snapshot();

@@ -92,7 +92,7 @@ impl Routing {
                 self.serves.entry(*model).or_default().push(*id);
             }
         }
-        self.policy.replicas_changed(&self.replicas);
+        self.policy.on_replicas_changed(&self.replicas);
     }
 
     pub(super) fn set_cap(&mut self, id: ReplicaId) {

@@ -7,7 +7,7 @@ use meridian_base::{PeerId, ReplicaId, Time};
 use super::{Output, Routing};
 use crate::active::{Active, Away, Place};
 use crate::explain::Target;
-use crate::forward::Forward;
+use crate::policy::Forward;
 use crate::request::{Outcome, Usage};
 use crate::why::Why;
 
@@ -23,7 +23,7 @@ pub(super) struct End {
 impl Routing {
     /// Sends a request on, and remembers it. The scratch is of the decision about it.
     pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
-        let Forward { peer, why, meant } = to;
+        let Forward { peer, why, meant, .. } = to;
         let id = active.request.id;
         let slot = meant.and_then(|r| self.snapshot.as_ref().and_then(|s| s.slot(peer, r)));
         let blocks = |at: usize| self.scratch.beyond.matched.get(at).copied().unwrap_or(0);
@@ -32,8 +32,7 @@ impl Routing {
             there: blocks(peer.index()),
             at_meant: slot.map_or(0, |s| blocks(usize::from(s))),
         };
-        let shared = self.scratch.beyond.shared_at(peer, meant);
-        let known = slot.map_or(away.there, |_| away.at_meant).max(shared);
+        let known = slot.map_or(away.there, |_| away.at_meant);
         active.matched = self.scratch.tokens(known);
         active.unmatched = (active.request.prompt_tokens as f32 - active.matched).max(0.0);
         active.attempt += 1;
@@ -63,7 +62,8 @@ impl Routing {
     fn check_credit(&mut self, peer: PeerId, why: Why) {
         let free = matches!(why, Why::Stolen | Why::Overflow { .. } | Why::Residency);
         let Some(row) = self.peers.row(peer).filter(|_| !free) else { return };
-        let overdrawn = self.policy.credit(row).is_some_and(|credit| row.since as f32 >= credit);
+        let overdrawn =
+            self.policy.forwarding().credit(row).is_some_and(|credit| row.since as f32 >= credit);
         if let Some(known) = self.peers.get_mut(peer) {
             known.overdrawn |= overdrawn;
         }

@@ -1,9 +1,7 @@
-//! What one gateway knows, for another that begins anew or gets a replica back.
+//! What one gateway knows, for another that starts or gets a replica back.
 //!
 //! A gateway that starts knows no cache and no speed, and for a while sends sessions away from where
-//! their prefixes are. Those who served its replicas meanwhile know both; and what its own sessions
-//! left in other regions their gateways know, which tell the newest of it with each digest and more of
-//! it with the first.
+//! their prefixes are. The gateways that served its replicas meanwhile know both.
 //!
 //! Deliberately not here: who asks whom and when, which is the driver's.
 
@@ -11,10 +9,8 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use super::Routing;
-use crate::digest::Digest;
 use crate::index::Branch;
 use crate::replica::State;
-use crate::shared::TRUSTED;
 
 /// Blocks that are told of one replica at most: 500,000 tokens in the usual granularity.
 pub const MOST_HOLDINGS: usize = 1 << 15;
@@ -66,15 +62,5 @@ impl Routing {
             self.replicas.update(now, id, |replica| replica.speed.assume(speed.into()));
         }
         self.release(now);
-    }
-
-    /// The digest for a peer that was told nothing yet: with all prefixes that still say something.
-    #[must_use]
-    pub fn first_digest(&self, now: Time) -> Digest {
-        let mut digest = self.digest(now);
-        if self.shares {
-            digest.prefixes = self.recent.since(now - TRUSTED, usize::MAX);
-        }
-        digest
     }
 }

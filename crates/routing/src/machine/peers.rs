@@ -5,8 +5,8 @@ use meridian_base::{Duration, PeerId, Time};
 
 use super::{Output, Routing};
 use crate::digest::Digest;
-use crate::forward::Forward;
 use crate::index::IndexSpec;
+use crate::policy::Forward;
 use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Topology};
 use crate::why::Why;
@@ -35,7 +35,7 @@ impl Routing {
     /// What was sent to peers, as far as the policy wants to know; empty.
     pub(super) fn build_snapshot(&mut self) {
         let spec = (self.config.policy.index)(&self.config.params);
-        let remotes = self.policy.follows_remotes();
+        let remotes = self.policy.forwarding().follows_remotes();
         // Peers and their replicas are targets both: a block is there twice.
         let most = self.config.index_entries.saturating_mul(2);
         self.snapshot = spec.map(|s| {
@@ -46,9 +46,7 @@ impl Routing {
 
     pub(super) fn peers_changed(&mut self) {
         self.second_layer = !self.peers.is_empty() && self.config.topology != Topology::Local;
-        let two_layers = self.second_layer && self.config.topology == Topology::TwoLayer;
-        self.shares = two_layers && self.policy.shares_prefixes();
-        self.policy.peers_changed(&self.peers);
+        self.policy.on_peers_changed(&self.peers);
     }
 
     pub(super) fn digested(
@@ -89,7 +87,7 @@ impl Routing {
     /// An idle region asks the nearest long queues for work, where its policy does that; each
     /// once a digest, and not for more than it has replicas with room.
     fn steal(&mut self, now: Time) {
-        let Some(above) = self.policy.steals_above() else { return };
+        let Some(above) = self.policy.forwarding().steals_above() else { return };
         if self.held.len() > 0 || !self.may_steal() {
             return;
         }
@@ -141,9 +139,9 @@ impl Routing {
                 && active.peers() & bit != 0
                 && active.tried_peers & bit == 0;
             if may {
-                self.match_all(now, &active);
+                self.match_all(&active);
                 self.held.release(&active.request);
-                self.forward(now, &mut active, Forward::to(by, Why::Stolen));
+                self.forward(now, &mut active, Forward::unscored(by, Why::Stolen));
                 left -= 1;
             }
             self.actives.insert(active);

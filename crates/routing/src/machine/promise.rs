@@ -81,7 +81,7 @@ impl Routing {
             .then(|| self.ask(now, active, &scratch));
         self.scratch = scratch;
         match pick {
-            Some(Pick::Replica(id, _)) => Some(id),
+            Some(Pick::Replica(chosen)) => Some(chosen.replica),
             Some(Pick::Wait) | None => None,
         }
     }

@@ -3,10 +3,9 @@
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
 use super::{CLOSED_RETICK, RETICK, Routing};
-use crate::decide::{Choice, Record};
-use crate::forward::Forward;
+use crate::decide::{Choice, Sending};
 use crate::priority::Priority;
-use crate::why::{Ineligible, Why};
+use crate::why::Ineligible;
 
 impl Routing {
     /// Sends held requests while any of the first ones fits.
@@ -64,59 +63,48 @@ impl Routing {
         let impatient = self.held.impatient(now, priority);
         let best = self.best_of(now, &order, impatient);
         self.released = order;
-        let Some(mut active) = best.and_then(|id| self.actives.take(id)) else { return false };
-        // Decide once more for the one that goes: its matches are the scratch's then, and the
-        // journal's last word on it is this decision.
-        let choice = self.choose(now, &mut active, Record::Unsent);
-        match choice {
-            Choice::Send(replica, why) => {
-                self.held.release(&active.request);
-                self.dispatch(now, &mut active, replica, why);
-            }
-            Choice::Forward(to) => {
-                self.held.release(&active.request);
-                self.forward(now, &mut active, to);
-            }
-            Choice::Hold | Choice::Refuse(_) => {
-                self.actives.insert(active);
-                return false;
-            }
-        }
+        let Some((to, id)) = best else { return false };
+        let Some(mut active) = self.actives.take(id) else { return false };
+        self.held.release(&active.request);
+        self.send(now, &mut active, to);
         self.actives.insert(active);
         true
     }
 
-    pub(super) fn best_of(
+    /// The request that goes next and the decision about it. The scratch is of this decision, which is
+    /// the only one about it.
+    fn best_of(
         &mut self,
         now: Time,
         order: &[RequestId],
         impatient: Option<RequestId>,
-    ) -> Option<RequestId> {
+    ) -> Option<(Sending, RequestId)> {
         self.write_dispatch();
         let beyond = self.open_beyond(now);
-        let mut best: Option<(f64, RequestId)> = None;
+        let mut best: Option<(f64, Sending, RequestId)> = None;
         for id in order.iter().copied() {
             if self.stays(id, beyond) {
-                debug_assert!(self.would_stay(now, id), "who is passed over would be held on");
+                debug_assert!(self.would_stay(now, id), "a request passed over would stay held");
                 continue;
             }
             let Some(mut active) = self.actives.take(id) else { continue };
-            let choice = self.choose(now, &mut active, Record::No);
+            let choice = self.choose(now, &mut active);
             self.actives.insert(active);
-            let (Choice::Send(_, why) | Choice::Forward(Forward { why, .. })) = choice else {
-                continue;
-            };
-            match why {
-                Why::LowestScore(score) if impatient != Some(id) => {
-                    if best.is_none_or(|b| score < b.0) {
-                        best = Some((score, id));
+            let Choice::Send(to) = choice else { continue };
+            match to.score() {
+                Some(score) if impatient != Some(id) => {
+                    if best.is_none_or(|(least, ..)| score < least) {
+                        best = Some((score, to, id));
+                        core::mem::swap(&mut self.scratch, &mut self.best_scratch);
                     }
                 }
                 // Without a score to compare, the first that fits goes.
-                _ => return Some(id),
+                _ => return Some((to, id)),
             }
         }
-        best.map(|b| b.1)
+        let (_, to, id) = best?;
+        core::mem::swap(&mut self.scratch, &mut self.best_scratch);
+        Some((to, id))
     }
 
     /// Whether deciding about a held request would hold it on, by what is remembered of its last
@@ -144,12 +132,11 @@ impl Routing {
         })
     }
 
-    /// Checks [`Self::stays`] by deciding: it holds, and takes nothing from chance.
+    /// Checks [`Self::stays`] by deciding.
     fn would_stay(&mut self, now: Time, id: RequestId) -> bool {
         let Some(mut active) = self.actives.take(id) else { return false };
-        let mut before = self.rng.clone();
-        let choice = self.choose(now, &mut active, Record::No);
+        let choice = self.choose(now, &mut active);
         self.actives.insert(active);
-        choice == Choice::Hold && before.next_u64() == self.rng.clone().next_u64()
+        choice == Choice::Hold
     }
 }

@@ -6,9 +6,10 @@ use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 use super::forwards::End;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
-use crate::decide::{Choice, Record};
+use crate::decide::{Choice, Sending};
 use crate::explain::Target;
 use crate::index::Insert;
+use crate::policy::{Chosen, Dispatched};
 use crate::replica::State;
 use crate::request::{Outcome, Request, Usage};
 use crate::why::{RejectWhy, Why};
@@ -17,23 +18,21 @@ impl Routing {
     pub(super) fn arrived(&mut self, now: Time, request: Request) {
         debug_assert!(!self.actives.contains(request.id), "an id arrives once");
         self.last_arrival = Some(now);
-        self.route(now, Box::new(Active::new(now, request)));
+        let active = Active::new(now, self.arrivals, request);
+        self.arrivals += 1;
+        self.route(now, Box::new(active));
     }
 
     /// Decides about a request that is nowhere, and acts on it.
     pub(super) fn route(&mut self, now: Time, mut active: Box<Active>) {
         let id = active.request.id;
-        match self.choose(now, &mut active, Record::Unsent) {
-            Choice::Send(replica, why) => {
-                self.dispatch(now, &mut active, replica, why);
+        match self.decide(now, &mut active) {
+            Choice::Send(to) => {
+                self.send(now, &mut active, to);
                 self.actives.insert(active);
             }
-            Choice::Forward(to) => {
-                self.forward(now, &mut active, to);
-                self.actives.insert(active);
-            }
-            // Whoever sent it may hold it himself, or knows of somebody else.
-            Choice::Hold if goes_back(&active) && !self.policy.holds_forwards() => {
+            // The peer that sent it may queue it, or knows of another region.
+            Choice::Hold if goes_back(&active) && !self.policy.forwarding().holds_forwards() => {
                 self.refuse(id, RejectWhy::NoRoom);
             }
             Choice::Hold => self.hold(now, active),
@@ -83,6 +82,16 @@ impl Routing {
         }
     }
 
+    /// Sends a request where the decision says whose matches the scratch has.
+    pub(super) fn send(&mut self, now: Time, active: &mut Active, to: Sending) {
+        match to {
+            Sending::Replica(Chosen { replica, why, .. }) => {
+                self.dispatch(now, active, replica, why);
+            }
+            Sending::Peer(to) => self.forward(now, active, to),
+        }
+    }
+
     pub(super) fn dispatch(
         &mut self,
         now: Time,
@@ -106,7 +115,10 @@ impl Routing {
             matched_tokens: active.matched as u32,
             attempt: active.attempt,
         });
-        self.policy.dispatched(now, &active.request, replica);
+        let speed = self.replicas.row(replica).ms_per_token;
+        let prefill_ms = active.unmatched * speed;
+        let sent = Dispatched { request: &active.request, replica, prefill_ms };
+        self.policy.on_dispatched(now, sent);
         self.unwritten = Some(Sent { at: now, id, replica, why });
     }
 
@@ -132,10 +144,6 @@ impl Routing {
             && let Some(index) = &mut self.index
         {
             index.insert(replica.0, &active.request.blocks);
-        }
-        if self.shares {
-            let quiet = self.config.peering.prefix_window / 2;
-            self.recent.sent(at, replica, &active.request.blocks, quiet);
         }
         self.actives.insert(active);
     }
@@ -200,7 +208,7 @@ impl Routing {
         if learned == Some(true) {
             self.replicas.share_speed(now, replica);
         }
-        self.policy.first_token(now, replica, ttft_ms);
+        self.policy.on_first_token(now, replica, ttft_ms);
         self.release(now);
     }
 
@@ -240,7 +248,7 @@ impl Routing {
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
         let (id, prompt) = (active.request.id, active.request.prompt_tokens as f32);
         active.overdue = false;
-        self.policy.ended(&active.request, replica);
+        self.policy.on_ended(&active.request, replica);
         self.replicas.update(now, replica, |r| {
             if !first {
                 r.first_token(id, unmatched);

@@ -19,7 +19,7 @@ use meridian_base::Rng;
 use super::choose::{self, Least};
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -70,7 +70,7 @@ struct AibrixPrefix {
 }
 
 impl Policy for AibrixPrefix {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let (mut min, mut max, mut sum, mut squares) = (u32::MAX, 0, 0.0, 0.0);
         for &r in view.eligible {
             let load = view.replicas.row(r).outstanding;
@@ -79,7 +79,7 @@ impl Policy for AibrixPrefix {
             squares += f64::from(load) * f64::from(load);
         }
         if max - min > self.imbalance {
-            return Pick::Replica(choose::least_outstanding(view, rng).1, Why::Imbalance);
+            return Pick::unscored(choose::least_outstanding(view, draw).1, Why::Imbalance);
         }
         let n = view.eligible.len() as f64;
         let mean = sum / n;
@@ -91,23 +91,23 @@ impl Policy for AibrixPrefix {
             best = best.max(percent);
             let load = view.replicas.row(r).outstanding;
             if view.matched[r.index()] > 0 && f64::from(load) <= bound {
-                within.offer((Reverse(percent), load), r, rng);
+                within.offer((Reverse(percent), load), r, draw);
             }
         }
         match within.get() {
             Some(((Reverse(percent), _), r)) if percent == best => {
-                Pick::Replica(r, choose::longest(view, r))
+                Pick::unscored(r, choose::longest(view, r))
             }
             Some((_, r)) => {
                 let best = best as f32 / 100.0 * view.request.prompt_tokens as f32;
                 let tokens = view.matched_tokens(r) as u32;
-                Pick::Replica(r, Why::Spilled { tokens, best: best as u32 })
+                Pick::unscored(r, Why::Spilled { tokens, best: best as u32 })
             }
-            None => Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch),
+            None => Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch),
         }
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         choose::match_and_load(c)
     }
 }

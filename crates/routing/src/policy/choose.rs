@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use meridian_base::{PeerId, ReplicaId, Rng, mix};
 
-use super::View;
+use super::forwarding::Forward;
+use super::view::View;
 use crate::explain::CandidateRow;
-use crate::forward::Forward;
 use crate::ring::Ring;
 use crate::why::Why;
 
@@ -24,11 +24,11 @@ impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, key: K, replica: T, rng: &mut Rng) {
+    pub(super) fn offer(&mut self, key: K, replica: T, draw: &mut Rng) {
         match self.best {
             Some((best, _)) if key == best => {
                 self.ties += 1;
-                if rng.below(self.ties) == 0 {
+                if draw.below(self.ties) == 0 {
                     self.best = Some((key, replica));
                 }
             }
@@ -48,10 +48,10 @@ impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
 }
 
 /// The candidate with the fewest outstanding requests, and that number; ties drawn.
-pub(super) fn least_outstanding(view: &View<'_>, rng: &mut Rng) -> (u32, ReplicaId) {
+pub(super) fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, ReplicaId) {
     let mut least = Least::new();
     for &r in view.eligible {
-        least.offer(view.replicas.row(r).outstanding, r, rng);
+        least.offer(view.replicas.row(r).outstanding, r, draw);
     }
     least.get().expect("a view has at least one candidate")
 }
@@ -103,16 +103,16 @@ pub(super) fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
 pub(super) fn nearest(view: &View<'_>) -> Option<Forward> {
     let rtt = |id: PeerId| view.peers.row(id).map_or(f32::INFINITY, |r| r.rtt_ms);
     let near = view.available.iter().copied().min_by(|a, b| rtt(*a).total_cmp(&rtt(*b)))?;
-    Some(Forward::to(near, Why::Nearest(f64::from(rtt(near)))))
+    Some(Forward::unscored(near, Why::Nearest(f64::from(rtt(near)))))
 }
 
 /// To the peer with room that was sent the longest beginning of this prompt; ties drawn.
-pub(super) fn best_matched(view: &View<'_>, rng: &mut Rng) -> Option<Forward> {
+pub(super) fn best_matched(view: &View<'_>, draw: &mut Rng) -> Option<Forward> {
     let mut best = Least::new();
     for &peer in view.available {
-        best.offer(core::cmp::Reverse(view.peer_matched[peer.index()]), peer, rng);
+        best.offer(core::cmp::Reverse(view.peer_matched[peer.index()]), peer, draw);
     }
     let (_, peer) = best.get()?;
     let tokens = view.peer_tokens(peer.0) as u32;
-    Some(Forward::to(peer, Why::LongestPrefix { tokens }))
+    Some(Forward::unscored(peer, Why::LongestPrefix { tokens }))
 }

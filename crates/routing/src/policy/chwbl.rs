@@ -13,7 +13,7 @@ use meridian_base::{Rng, mix};
 
 use super::{Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::replicas::Replicas;
 use crate::ring::Ring;
 
@@ -55,7 +55,7 @@ struct Chwbl {
 }
 
 impl Policy for Chwbl {
-    fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let load = |r| u64::from(view.replicas.row(r).outstanding);
         let total: u64 = view.eligible.iter().map(|&r| load(r)).sum();
         // load + 1 <= factor * (total + 1) / n: both ones stand for the request at hand. Nothing
@@ -64,14 +64,14 @@ impl Policy for Chwbl {
         let key = mix(view.request.head, u64::from(view.request.model.0));
         let (replica, why) =
             choose::along(&self.ring, key, view, |r| total == 0 || (load(r) + 1) as f64 <= bound);
-        Pick::Replica(replica, why)
+        Pick::unscored(replica, why)
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         vec![("outstanding", f64::from(c.row.outstanding))]
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.ring = Ring::new(&choose::members(replicas), self.vnodes);
     }
 }

@@ -36,12 +36,12 @@ struct ConsistentHash {
 }
 
 impl Policy for ConsistentHash {
-    fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let (replica, why) = choose::along(&self.ring, view.request.key, view, |_| true);
-        Pick::Replica(replica, why)
+        Pick::unscored(replica, why)
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.ring = Ring::new(&choose::members(replicas), self.vnodes);
     }
 }

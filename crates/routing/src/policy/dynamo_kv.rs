@@ -14,8 +14,6 @@
 //! cost wins and equals are drawn among; at a temperature above 0 the replica is drawn by softmax
 //! over costs scaled by their spread. Without KV events, the mode here, a block counts as resident
 //! for 120 s after it was last sent.
-//!
-//! The explain endpoint can tell the blocks in use of the newest decision only.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -24,13 +22,13 @@ use meridian_base::{ReplicaId, Rng, Time};
 
 use super::active_blocks::ActiveBlocks;
 use super::choose::Least;
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Dispatched, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::replicas::Replicas;
 use crate::request::Request;
-use crate::why::Why;
 
 /// Tokens of a block: `--kv-cache-block-size 16`.
 const BLOCK_TOKENS: f32 = 16.0;
@@ -63,8 +61,6 @@ pub(super) static SPEC: Spec = Spec {
             credit: p.f32("overlap_credit"),
             temperature: p.f32("temperature"),
             active: ActiveBlocks::default(),
-            newest: (0, Vec::new()),
-            costs: Vec::new(),
         })
     },
 };
@@ -74,49 +70,36 @@ struct DynamoKv {
     credit: f32,
     temperature: f32,
     active: ActiveBlocks,
-    /// Of the newest decision: the prompt's tokens, and by replica the blocks in use.
-    newest: (u32, Vec<f32>),
-    /// Buffer of a draw.
-    costs: Vec<f32>,
 }
 
 impl Policy for DynamoKv {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        self.newest.0 = view.request.prompt_tokens;
-        self.newest.1.resize(view.matched.len(), 0.0);
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let mut least = Least::new();
         for &r in view.eligible {
-            self.newest.1[r.index()] = self.active.with(r, &view.request.blocks) as f32;
-            least.offer(self.cost(view, r), r, rng);
+            least.offer(self.cost(view, r), r, draw);
         }
         let (cost, replica) = least.get().expect("a view has at least one candidate");
         if self.temperature == 0.0 {
-            return Pick::Replica(replica, Why::LowestScore(f64::from(cost)));
+            return Pick::scored(replica, f64::from(cost));
         }
-        self.draw(view, cost, rng)
+        self.draw(view, cost, draw)
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         let prompt = c.prompt_tokens as f32;
         let prefill = self.prefill(c.row.front_tokens, prompt, c.matched_tokens);
-        let mut terms = vec![("prefill_blocks", f64::from(prefill))];
-        if self.newest.0 == c.prompt_tokens
-            && let Some(blocks) = self.newest.1.get(c.replica.index())
-        {
-            terms.push(("active_blocks", f64::from(*blocks)));
-        }
-        terms
+        vec![("prefill_blocks", f64::from(prefill))]
     }
 
-    fn dispatched(&mut self, _now: Time, request: &Request, replica: ReplicaId) {
-        self.active.add(replica, &request.blocks);
+    fn on_dispatched(&mut self, _now: Time, sent: Dispatched<'_>) {
+        self.active.add(sent.replica, &sent.request.blocks);
     }
 
-    fn ended(&mut self, request: &Request, replica: ReplicaId) {
+    fn on_ended(&mut self, request: &Request, replica: ReplicaId) {
         self.active.remove(replica, &request.blocks);
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.active.keep(replicas.ids());
     }
 }
@@ -127,32 +110,28 @@ impl DynamoKv {
         self.scale * ((front + prompt - self.credit * matched) / BLOCK_TOKENS).max(0.0)
     }
 
-    /// The cost of a candidate whose blocks in use stand in `newest`.
+    /// The cost of a candidate.
     #[inline]
     fn cost(&self, view: &View<'_>, replica: ReplicaId) -> f32 {
         let row = view.replicas.row(replica);
         let prompt = view.request.prompt_tokens as f32;
         self.prefill(row.front_tokens, prompt, view.matched_tokens(replica))
-            + self.newest.1[replica.index()]
+            + self.active.with(replica, &view.request.blocks) as f32
     }
 
     /// Draws by exp(-(cost - least) / (spread * temperature)); without a spread, evenly.
-    fn draw(&mut self, view: &View<'_>, least: f32, rng: &mut Rng) -> Pick {
-        let mut costs = core::mem::take(&mut self.costs);
-        costs.clear();
-        costs.extend(view.eligible.iter().map(|&r| self.cost(view, r)));
+    fn draw(&self, view: &View<'_>, least: f32, draw: &mut Rng) -> Pick {
+        let costs: Vec<f32> = view.eligible.iter().map(|&r| self.cost(view, r)).collect();
         let most = costs.iter().copied().fold(least, f32::max);
         let scale = ((most - least) * self.temperature).max(f32::MIN_POSITIVE);
         let weight = |cost: &f32| f64::from(libm::expf(-(cost - least) / scale));
         let total: f64 = costs.iter().map(weight).sum();
-        let mut left = rng.unit() * total;
+        let mut left = draw.unit() * total;
         let drawn = costs.iter().position(|cost| {
             left -= weight(cost);
             left < 0.0
         });
         let i = drawn.unwrap_or(costs.len() - 1);
-        let pick = Pick::Replica(view.eligible[i], Why::LowestScore(f64::from(costs[i])));
-        self.costs = costs;
-        pick
+        Pick::scored(view.eligible[i], f64::from(costs[i]))
     }
 }

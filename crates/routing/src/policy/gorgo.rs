@@ -26,14 +26,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, Rng};
 
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
-use crate::forward::Forward;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::peer::{PeerRow, RemoteRow};
 use crate::replica::Row;
-use crate::why::Why;
 
 /// Tokens a waiting request is taken to have when none of ours is there to tell.
 const TOKENS_UNKNOWN: f32 = 500.0;
@@ -133,7 +132,7 @@ fn cost(target: Target, ms_per_token: f32, running_weight: f32) -> Cost {
 }
 
 impl Policy for Gorgo {
-    fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let prompt = view.request.prompt_tokens as f32;
         let mut best: Option<(f32, ReplicaId)> = None;
         for &r in view.eligible {
@@ -147,25 +146,36 @@ impl Policy for Gorgo {
             }
         }
         match best {
-            Some((cost, r)) => Pick::Replica(r, Why::LowestScore(f64::from(cost))),
+            Some((cost, r)) => Pick::scored(r, f64::from(cost)),
             None => Pick::Wait,
         }
     }
 
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
+    }
+
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
+        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
+        vec![
+            ("queued_ms", f64::from(cost.queued_ms)),
+            ("running_ms", f64::from(cost.running_ms)),
+            ("prefill_ms", f64::from(cost.prefill_ms)),
+            ("rtt_ms", f64::from(cost.rtt_ms)),
+        ]
+    }
+}
+
+impl Forwarding for Gorgo {
     fn looks_beyond(&self, _view: &View<'_>, local: Option<&Pick>) -> bool {
-        !matches!(local, Some(Pick::Replica(..)))
+        !matches!(local, Some(Pick::Replica(_)))
     }
 
     fn may_forward(&self, _peer: &PeerRow, _has_room: bool) -> bool {
         true
     }
 
-    fn forward(
-        &mut self,
-        view: &View<'_>,
-        _local: Option<&Pick>,
-        _rng: &mut Rng,
-    ) -> Option<Forward> {
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
         let staying = self.staying(view);
         let mut best: Option<(f32, PeerId)> = None;
         for &id in view.reachable {
@@ -175,17 +185,7 @@ impl Policy for Gorgo {
                 best = Some((there, id));
             }
         }
-        best.map(|(cost, id)| Forward::to(id, Why::LowestScore(f64::from(cost))))
-    }
-
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        let cost = self.cost(&c.row, c.prompt_tokens as f32 - c.matched_tokens);
-        vec![
-            ("queued_ms", f64::from(cost.queued_ms)),
-            ("running_ms", f64::from(cost.running_ms)),
-            ("prefill_ms", f64::from(cost.prefill_ms)),
-            ("rtt_ms", f64::from(cost.rtt_ms)),
-        ]
+        best.map(|(cost, id)| Forward::scored(id, f64::from(cost), None))
     }
 }
 

@@ -10,7 +10,7 @@ use meridian_base::Rng;
 
 use super::{Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
@@ -27,12 +27,12 @@ pub(super) static SPEC: Spec = Spec {
 struct LeastOutstanding;
 
 impl Policy for LeastOutstanding {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        let (load, replica) = choose::least_outstanding(view, rng);
-        Pick::Replica(replica, Why::LeastLoaded(f64::from(load)))
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        let (load, replica) = choose::least_outstanding(view, draw);
+        Pick::unscored(replica, Why::LeastLoaded(f64::from(load)))
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         vec![("outstanding", f64::from(c.row.outstanding))]
     }
 }

@@ -20,11 +20,11 @@ use core::cmp::Reverse;
 use meridian_base::Rng;
 
 use super::choose::Least;
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "llmd_default",
@@ -65,7 +65,6 @@ pub(super) static SPEC: Spec = Spec {
             kv: p.f32("kv_weight"),
             prefix: p.f32("prefix_weight"),
             cap: p.f32("max_prefix_tokens"),
-            span: (0, 0),
         })
     },
 };
@@ -75,34 +74,56 @@ struct LlmdDefault {
     kv: f32,
     prefix: f32,
     cap: f32,
-    /// Shortest and longest queue at the last decision, for its terms.
-    span: (u32, u32),
+}
+
+/// The shortest and the longest queue of the candidates.
+#[derive(Clone, Copy)]
+struct Queues {
+    shortest: u32,
+    longest: u32,
+}
+
+impl Queues {
+    fn of(queues: impl Iterator<Item = u32>) -> Queues {
+        let none = Queues { shortest: u32::MAX, longest: 0 };
+        queues.fold(none, |seen, queue| Queues {
+            shortest: seen.shortest.min(queue),
+            longest: seen.longest.max(queue),
+        })
+    }
+
+    #[inline]
+    fn term(self, queue: u32, weight: f32) -> f32 {
+        match self.longest == self.shortest {
+            true => weight,
+            false => self.longest.saturating_sub(queue) as f32 * weight,
+        }
+    }
 }
 
 impl Policy for LlmdDefault {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        let (mut min, mut max) = (u32::MAX, 0);
-        for &r in view.eligible {
-            let queue = view.replicas.row(r).reported_pending;
-            (min, max) = (min.min(queue), max.max(queue));
-        }
-        self.span = (min, max);
-        let (queue, prefix) = (self.queue_weight(), self.prefix_weight(view.request.prompt_tokens));
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        let queues =
+            Queues::of(view.eligible.iter().map(|&r| view.replicas.row(r).reported_pending));
+        let (queue, prefix) =
+            (self.queue_weight(queues), self.prefix_weight(view.request.prompt_tokens));
         let mut best = Least::new();
         for &r in view.eligible {
             let row = view.replicas.row(r);
-            let score = self.queue_term(row.reported_pending, queue)
+            let score = queues.term(row.reported_pending, queue)
                 + self.kv * (1.0 - row.kv_used)
                 + view.matched_tokens(r).min(self.cap) * prefix;
-            best.offer(Reverse(score), r, rng);
+            best.offer(Reverse(score), r, draw);
         }
         let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
         // The rule maximises; the reason carries what it thereby minimised.
-        Pick::Replica(replica, Why::LowestScore(-f64::from(score)))
+        Pick::scored(replica, -f64::from(score))
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        let queue = self.queue_term(c.row.reported_pending, self.queue_weight());
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+        let eligible = of.candidates.iter().filter(|c| c.ineligible.is_none());
+        let queues = Queues::of(eligible.map(|c| c.row.reported_pending));
+        let queue = queues.term(c.row.reported_pending, self.queue_weight(queues));
         let prefix = c.matched_tokens.min(self.cap) * self.prefix_weight(c.prompt_tokens);
         vec![
             ("queue", f64::from(queue)),
@@ -114,14 +135,8 @@ impl Policy for LlmdDefault {
 
 impl LlmdDefault {
     /// 2 / (maxq - minq), so that the scan divides once; equal queues all get the full 2.
-    fn queue_weight(&self) -> f32 {
-        self.queue / (self.span.1 - self.span.0).max(1) as f32
-    }
-
-    #[inline]
-    fn queue_term(&self, queue: u32, weight: f32) -> f32 {
-        let (min, max) = self.span;
-        if max == min { weight } else { max.saturating_sub(queue) as f32 * weight }
+    fn queue_weight(&self, queues: Queues) -> f32 {
+        self.queue / queues.longest.saturating_sub(queues.shortest).max(1) as f32
     }
 
     /// 3 / prompt.

@@ -21,28 +21,26 @@
 //! the machine, and so is the trust that scales m where engines find less cached than the index
 //! predicts; both prompt and answer enter the index. A replica elsewhere that this gateway serves
 //! itself costs 0.7 of its round trip on top: more would crowd the near ones, whose answers then
-//! take longer than the round trip saves. Peers are scored in `beyond.rs`.
+//! take longer than the round trip saves. Peers are scored in `forwarding.rs`.
 //!
 //! When a KV-full replica scores a second better than the best eligible one, a request is held for it
 //! rather than spilled cold (delay scheduling, Zaharia et al. 2010): near saturation long shared
 //! prefixes so stay where they are, in place of being computed anew wherever room appears.
 
-mod beyond;
+mod forwarding;
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ReplicaId, Rng};
 
-use self::beyond::Reach;
+use self::forwarding::Reach;
 use super::choose::Least;
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
-use crate::forward::Forward;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
-use crate::peer::PeerRow;
-use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "meridian",
@@ -103,27 +101,16 @@ pub(super) static SPEC: Spec = Spec {
             &["on", "off"],
             "bound forwards to a peer between two of its digests",
         ),
-        Param::word(
-            "credit_of",
-            &["eligible", "idle"],
-            "replicas that grant credit: idle ones (no prefill in front) or all with room",
+        Param::number(
+            "credit_tokens",
+            2000.0,
+            (1.0, 1e9),
+            "KV tokens free at a peer's replicas with room that allow one forward",
         ),
-        Param::number("credit_share", 0.5, (0.0, 1000.0), "forwards for each credit_tokens free"),
-        Param::number("credit_tokens", 1000.0, (1.0, 1e9), "free KV tokens of a credit"),
         Param::word(
             "count_own",
             &["on", "off"],
             "count own forwards that a peer's digest does not know of",
-        ),
-        Param::word(
-            "shared_prefixes",
-            &["off", "on"],
-            "regions tell each other which prefixes they hold",
-        ),
-        Param::word(
-            "hold_forwards",
-            &["off", "on"],
-            "hold what a peer sends and nobody here has room for; off: it goes back",
         ),
     ],
     admission: Admission::PendingKv,
@@ -149,7 +136,6 @@ pub(super) static SPEC: Spec = Spec {
             rtt_weight: p.f32("rtt_weight"),
             far_weight: p.f32("far_weight"),
             reach: Reach::of(p),
-            hold_forwards: p.is("hold_forwards", "on"),
         })
     },
 };
@@ -167,56 +153,31 @@ struct Meridian {
     rtt_weight: f32,
     far_weight: f32,
     reach: Reach,
-    hold_forwards: bool,
 }
 
 impl Policy for Meridian {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         // Without a score that compares (figures that are not numbers), any candidate serves.
-        let best = self.least(view, view.eligible, rng);
+        let best = self.least(view, view.eligible, draw);
         let (best, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
         if self.waits(view) {
-            let full = self.least(view, view.full, rng);
+            let full = self.least(view, view.full, draw);
             if full.is_some_and(|(score, _)| best - score > self.wait_gain_ms) {
                 return Pick::Wait;
             }
         }
-        Pick::Replica(replica, Why::LowestScore(f64::from(best)))
+        Pick::scored(replica, f64::from(best))
     }
 
-    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
-        self.may_beat(view, local)
-    }
-
-    fn forward(&mut self, view: &View<'_>, local: Option<&Pick>, rng: &mut Rng) -> Option<Forward> {
-        self.beat(view, local, rng)
-    }
-
-    fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
-        has_room && self.reach.grants_to(peer)
-    }
-
-    fn follows_remotes(&self) -> bool {
-        true
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
     }
 
     fn waits_for_room(&self) -> bool {
         true
     }
 
-    fn shares_prefixes(&self) -> bool {
-        self.reach.shared
-    }
-
-    fn holds_forwards(&self) -> bool {
-        self.hold_forwards
-    }
-
-    fn credit(&self, peer: &PeerRow) -> Option<f32> {
-        self.reach.credit(peer)
-    }
-
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         let row = &c.row;
         let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
         let own = row.ms_per_token * unmatched;
@@ -268,9 +229,9 @@ impl Meridian {
     /// Whether this request would wait for a full replica that is so much better. What a peer sent
     /// is not held: it would go back, and come again.
     fn waits(&self, view: &View<'_>) -> bool {
-        let held = view.request.hops == 0 || self.hold_forwards;
         let in_time = view.may_wait && view.waited < self.wait_max;
-        held && in_time && !view.full.is_empty() && self.wait_gain_ms.is_finite()
+        let own = view.request.hops == 0;
+        own && in_time && !view.full.is_empty() && self.wait_gain_ms.is_finite()
     }
 
     /// What a ms of unmatched prefill costs: once for who asks, more for those whom it delays, less
@@ -309,10 +270,15 @@ impl Meridian {
     }
 
     /// The least score among `ids` and who has it; `None` when `ids` is empty.
-    fn least(&self, view: &View<'_>, ids: &[ReplicaId], rng: &mut Rng) -> Option<(f32, ReplicaId)> {
+    fn least(
+        &self,
+        view: &View<'_>,
+        ids: &[ReplicaId],
+        draw: &mut Rng,
+    ) -> Option<(f32, ReplicaId)> {
         match view.replicas.columns().far {
-            false => self.least_of::<false>(view, ids, rng),
-            true => self.least_of::<true>(view, ids, rng),
+            false => self.least_of::<false>(view, ids, draw),
+            true => self.least_of::<true>(view, ids, draw),
         }
     }
 
@@ -320,7 +286,7 @@ impl Meridian {
         &self,
         view: &View<'_>,
         ids: &[ReplicaId],
-        rng: &mut Rng,
+        draw: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
         let request = view.request;
         let asked = Asked {
@@ -335,12 +301,12 @@ impl Meridian {
             let scores = self.scores::<FAR, _>(Figures::of(view, chunk), asked);
             // Few hold a new least one; the others cost one comparison of all lanes.
             if scores.iter().fold(false, |any, s| any | (*s <= low)) {
-                low = offer(&mut least, &scores, chunk, rng);
+                low = offer(&mut least, &scores, chunk, draw);
             }
         }
         for &r in rest {
             let score = self.scores::<FAR, _>(Figures::of(view, &[r]), asked);
-            offer(&mut least, &score, &[r], rng);
+            offer(&mut least, &score, &[r], draw);
         }
         least.get()
     }
@@ -387,7 +353,7 @@ fn lanes<T: Copy + Default, const N: usize>(column: &[T], ids: &[ReplicaId; N]) 
 
 /// Offers some scores and tells the least so far. Kept out of the scan, which stays vectorised so.
 #[inline(never)]
-fn offer(least: &mut Least<f32>, scores: &[f32], ids: &[ReplicaId], rng: &mut Rng) -> f32 {
-    scores.iter().zip(ids).for_each(|(s, r)| least.offer(*s, *r, rng));
+fn offer(least: &mut Least<f32>, scores: &[f32], ids: &[ReplicaId], draw: &mut Rng) -> f32 {
+    scores.iter().zip(ids).for_each(|(s, r)| least.offer(*s, *r, draw));
     least.get().map_or(f32::INFINITY, |l| l.0)
 }

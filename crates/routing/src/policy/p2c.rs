@@ -12,7 +12,7 @@ use meridian_base::Rng;
 
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
@@ -35,11 +35,11 @@ struct P2c {
 }
 
 impl Policy for P2c {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let n = view.eligible.len();
-        let i = rng.below(n);
+        let i = draw.below(n);
         // The second draw is among the others; with one candidate it is the same.
-        let j = if n == 1 { i } else { (i + 1 + rng.below(n - 1)) % n };
+        let j = if n == 1 { i } else { (i + 1 + draw.below(n - 1)) % n };
         let (a, b) = (view.eligible[i], view.eligible[j]);
         let kv = self.kv && view.replicas.reports(a) && view.replicas.reports(b);
         let load = |r| {
@@ -47,10 +47,10 @@ impl Policy for P2c {
             if kv { f64::from(row.kv_used) } else { f64::from(row.outstanding) }
         };
         let (pick, least) = if load(b) < load(a) { (b, load(b)) } else { (a, load(a)) };
-        Pick::Replica(pick, Why::LeastLoaded(least))
+        Pick::unscored(pick, Why::LeastLoaded(least))
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         vec![("outstanding", f64::from(c.row.outstanding)), ("kv_used", f64::from(c.row.kv_used))]
     }
 }

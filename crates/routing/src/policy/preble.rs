@@ -12,16 +12,16 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use meridian_base::{ReplicaId, RequestId, Rng, Time};
+use meridian_base::{Rng, Time};
 
 use super::choose::{self, Least};
+use super::spec::TOTAL_BLOCKS;
 use super::window::Window;
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::{Dispatched, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::replicas::Replicas;
-use crate::request::Request;
 use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
@@ -56,7 +56,6 @@ pub(super) static SPEC: Spec = Spec {
             match_ratio: p.f32("match_ratio"),
             decode_ms: p.f32("decode_tokens") * p.f32("decode_ms"),
             window: Window::new(p.seconds("window_s")),
-            last: None,
         })
     },
 };
@@ -65,20 +64,17 @@ struct Preble {
     match_ratio: f32,
     decode_ms: f32,
     window: Window,
-    /// The newest pick's prefill cost, booked when it is dispatched.
-    last: Option<(RequestId, f32)>,
 }
 
 impl Policy for Preble {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        self.window.advance(view.now);
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let longest = view.eligible.iter().map(|r| view.matched[r.index()]).max().unwrap_or(0);
         let (mut exploit, mut explore) = (Least::new(), Least::new());
         for &r in view.eligible {
-            let work = self.window.sum(r);
-            explore.offer(work.cost_ms, r, rng);
+            let work = self.window.sum(view.now, r);
+            explore.offer(work.cost_ms, r, draw);
             if view.matched[r.index()] == longest {
-                exploit.offer(work.requests, r, rng);
+                exploit.offer(work.requests, r, draw);
             }
         }
         let (_, best) = exploit.get().expect("a view has at least one candidate");
@@ -86,14 +82,11 @@ impl Policy for Preble {
             true => (best, choose::longest(view, best)),
             false => (explore.get().map_or(best, |e| e.1), Why::NoMatch),
         };
-        let unmatched = view.request.prompt_tokens as f32 - view.matched_tokens(replica);
-        let prefill_ms = unmatched * view.replicas.row(replica).ms_per_token;
-        self.last = Some((view.request.id, prefill_ms));
-        Pick::Replica(replica, why)
+        Pick::unscored(replica, why)
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        let work = self.window.sum(c.replica);
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+        let work = self.window.sum(of.at, c.replica);
         vec![
             ("matched_tokens", f64::from(c.matched_tokens)),
             ("recent_requests", f64::from(work.requests)),
@@ -101,13 +94,11 @@ impl Policy for Preble {
         ]
     }
 
-    fn dispatched(&mut self, now: Time, request: &Request, replica: ReplicaId) {
-        let prefill_ms = self.last.filter(|l| l.0 == request.id).map_or(0.0, |l| l.1);
-        self.window.advance(now);
-        self.window.add(replica, prefill_ms + self.decode_ms);
+    fn on_dispatched(&mut self, now: Time, sent: Dispatched<'_>) {
+        self.window.add(now, sent.replica, sent.prefill_ms + self.decode_ms);
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.window.keep(replicas.ids());
     }
 }

@@ -14,9 +14,10 @@ use meridian_base::{ReplicaId, Rng, Time};
 
 use super::choose::{self, Least};
 use super::saturation::Saturation;
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::replicas::Replicas;
 use crate::why::Why;
@@ -66,7 +67,7 @@ struct PrefixAware {
 }
 
 impl Policy for PrefixAware {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let (mut best, mut open) = (Least::new(), Least::new());
         for &r in view.eligible {
             let blocks = view.matched[r.index()];
@@ -75,28 +76,28 @@ impl Policy for PrefixAware {
             }
             let load = view.replicas.row(r).outstanding;
             let key = (Reverse(blocks), load);
-            best.offer(key, r, rng);
+            best.offer(key, r, draw);
             if self.saturation.bound(r).is_none_or(|bound| load < bound) {
-                open.offer(key, r, rng);
+                open.offer(key, r, draw);
             }
         }
         let Some(((best_match, best_load), best)) = best.get() else {
-            return Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch);
+            return Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch);
         };
         match open.get() {
             // Equal to the best in match and load: the draw was among the best.
             Some((key, r)) if key == (best_match, best_load) => {
-                Pick::Replica(r, choose::longest(view, r))
+                Pick::unscored(r, choose::longest(view, r))
             }
-            Some((_, r)) => Pick::Replica(r, spilled(view, r, best)),
+            Some((_, r)) => Pick::unscored(r, spilled(view, r, best)),
             None => {
-                let (_, r) = choose::least_outstanding(view, rng);
-                Pick::Replica(r, spilled(view, r, best))
+                let (_, r) = choose::least_outstanding(view, draw);
+                Pick::unscored(r, spilled(view, r, best))
             }
         }
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         let mut terms = choose::match_and_load(c);
         if let Some(bound) = self.saturation.bound(c.replica) {
             terms.push(("saturated_at", f64::from(bound)));
@@ -104,11 +105,11 @@ impl Policy for PrefixAware {
         terms
     }
 
-    fn first_token(&mut self, _now: Time, replica: ReplicaId, ttft_ms: f64) {
+    fn on_first_token(&mut self, _now: Time, replica: ReplicaId, ttft_ms: f64) {
         self.saturation.first_token(replica, ttft_ms as f32);
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.saturation.keep(replicas.ids());
     }
 }

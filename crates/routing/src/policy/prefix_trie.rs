@@ -12,10 +12,10 @@ use core::cmp::Reverse;
 use meridian_base::Rng;
 
 use super::choose::{self, Least};
-use super::{Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Forward, Forwarding, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
-use crate::forward::Forward;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -42,26 +42,27 @@ pub(super) static SPEC: Spec = Spec {
 struct PrefixTrie;
 
 impl Policy for PrefixTrie {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let mut best = Least::new();
         for &r in view.eligible {
-            best.offer(Reverse(view.matched[r.index()]), r, rng);
+            best.offer(Reverse(view.matched[r.index()]), r, draw);
         }
         let (Reverse(blocks), replica) = best.get().expect("a view has at least one candidate");
         let why = if blocks == 0 { Why::NoMatch } else { choose::longest(view, replica) };
-        Pick::Replica(replica, why)
+        Pick::unscored(replica, why)
     }
 
-    fn forward(
-        &mut self,
-        view: &View<'_>,
-        _local: Option<&Pick>,
-        rng: &mut Rng,
-    ) -> Option<Forward> {
-        choose::best_matched(view, rng)
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         vec![("matched_tokens", f64::from(c.matched_tokens))]
+    }
+}
+
+impl Forwarding for PrefixTrie {
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        choose::best_matched(view, draw)
     }
 }

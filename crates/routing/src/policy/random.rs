@@ -21,7 +21,7 @@ pub(super) static SPEC: Spec = Spec {
 struct Random;
 
 impl Policy for Random {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        Pick::Replica(view.eligible[rng.below(view.eligible.len())], Why::Turn)
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        Pick::unscored(view.eligible[draw.below(view.eligible.len())], Why::Turn)
     }
 }

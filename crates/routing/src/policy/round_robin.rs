@@ -1,9 +1,9 @@
-//! Each in turn: the next eligible replica after the last one picked.
+//! Each in turn: the next eligible replica after the last one that got a request.
 
 use alloc::boxed::Box;
-use meridian_base::{ReplicaId, Rng};
+use meridian_base::{ReplicaId, Rng, Time};
 
-use super::{Pick, Policy, Spec, View};
+use super::{Dispatched, Pick, Policy, Spec, View};
 use crate::admission::Admission;
 use crate::why::Why;
 
@@ -23,10 +23,13 @@ struct RoundRobin {
 }
 
 impl Policy for RoundRobin {
-    fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let next = view.eligible.iter().find(|r| Some(**r) > self.last);
         let pick = *next.unwrap_or(&view.eligible[0]);
-        self.last = Some(pick);
-        Pick::Replica(pick, Why::Turn)
+        Pick::unscored(pick, Why::Turn)
+    }
+
+    fn on_dispatched(&mut self, _now: Time, sent: Dispatched<'_>) {
+        self.last = Some(sent.replica);
     }
 }

@@ -28,9 +28,10 @@ use core::cmp::Reverse;
 use meridian_base::{ReplicaId, Rng};
 
 use super::choose::{self, Least};
-use super::{Param, Pick, Policy, Spec, TOTAL_BLOCKS, View};
+use super::spec::TOTAL_BLOCKS;
+use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -110,34 +111,34 @@ struct CacheAware {
 }
 
 impl Policy for CacheAware {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let load = |r: &ReplicaId| view.replicas.row(*r).outstanding;
         if !self.spill_match && self.uneven(view) {
-            return Pick::Replica(first_least(view), Why::Imbalance);
+            return Pick::unscored(first_least(view), Why::Imbalance);
         }
-        let longest = self.longest(view, rng);
+        let longest = self.longest(view, draw);
         if view.match_ratio(longest) <= self.threshold {
-            return Pick::Replica(self.miss(view, rng), Why::NoMatch);
+            return Pick::unscored(self.miss(view, draw), Why::NoMatch);
         }
         if !self.spill_match {
-            return Pick::Replica(longest, choose::longest(view, longest));
+            return Pick::unscored(longest, choose::longest(view, longest));
         }
         let sum: u64 = view.eligible.iter().map(|r| u64::from(load(r))).sum();
         let mean = sum as f64 / view.eligible.len() as f64;
         if !self.hot(load(&longest), mean) {
-            return Pick::Replica(longest, choose::longest(view, longest));
+            return Pick::unscored(longest, choose::longest(view, longest));
         }
         let mut least = Least::new();
         for &r in view.eligible.iter().filter(|r| !self.hot(load(r), mean)) {
-            least.offer(load(&r), r, rng);
+            least.offer(load(&r), r, draw);
         }
         // Somebody stands at or below the mean, and so is not hot.
         let to = least.get().map_or(longest, |(_, r)| r);
         let (tokens, best) = (view.matched_tokens(to) as u32, view.matched_tokens(longest) as u32);
-        Pick::Replica(to, Why::Spilled { tokens, best })
+        Pick::unscored(to, Why::Spilled { tokens, best })
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         choose::match_and_load(c)
     }
 }
@@ -159,10 +160,10 @@ impl CacheAware {
 
     /// Who has the longest match: of several the one that had the last block of it first, where
     /// trees remember that, and else drawn.
-    fn longest(&self, view: &View<'_>, rng: &mut Rng) -> ReplicaId {
+    fn longest(&self, view: &View<'_>, draw: &mut Rng) -> ReplicaId {
         let mut longest = Least::new();
         for &r in view.eligible {
-            longest.offer(Reverse(view.matched[r.index()]), r, rng);
+            longest.offer(Reverse(view.matched[r.index()]), r, draw);
         }
         let (Reverse(depth), drawn) = longest.get().expect("a view has at least one candidate");
         if self.spill_match {
@@ -174,13 +175,13 @@ impl CacheAware {
     }
 
     /// Who takes what matches nowhere.
-    fn miss(&self, view: &View<'_>, rng: &mut Rng) -> ReplicaId {
+    fn miss(&self, view: &View<'_>, draw: &mut Rng) -> ReplicaId {
         match view.index.filter(|_| self.smallest_tree) {
             Some(index) => {
                 let smallest = view.eligible.iter().min_by_key(|r| index.held_by(r.0));
                 *smallest.unwrap_or(&view.eligible[0])
             }
-            None if self.spill_match => choose::least_outstanding(view, rng).1,
+            None if self.spill_match => choose::least_outstanding(view, draw).1,
             None => first_least(view),
         }
     }

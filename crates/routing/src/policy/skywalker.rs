@@ -12,10 +12,9 @@ use alloc::vec::Vec;
 use meridian_base::Rng;
 
 use super::choose::{self, Least};
-use super::{Param, Params, Pick, Policy, Spec, View};
+use super::{Forward, Forwarding, Param, Params, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
-use crate::forward::Forward;
+use crate::explain::{CandidateRow, Decision};
 use crate::index::{Evict, IndexSpec, Insert};
 use crate::why::Why;
 
@@ -70,28 +69,29 @@ impl Skywalker {
 }
 
 impl Policy for Skywalker {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let mut best = Least::new();
         for &r in view.eligible {
-            best.offer(core::cmp::Reverse(view.matched[r.index()]), r, rng);
+            best.offer(core::cmp::Reverse(view.matched[r.index()]), r, draw);
         }
         let (_, replica) = best.get().expect("a view has at least one candidate");
         if view.matched[replica.index()] > 0 && view.match_ratio(replica) >= self.match_ratio {
-            return Pick::Replica(replica, choose::longest(view, replica));
+            return Pick::unscored(replica, choose::longest(view, replica));
         }
-        Pick::Replica(choose::least_outstanding(view, rng).1, Why::NoMatch)
+        Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch)
     }
 
-    fn forward(
-        &mut self,
-        view: &View<'_>,
-        _local: Option<&Pick>,
-        rng: &mut Rng,
-    ) -> Option<Forward> {
-        choose::best_matched(view, rng)
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         choose::match_and_load(c)
+    }
+}
+
+impl Forwarding for Skywalker {
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        choose::best_matched(view, draw)
     }
 }

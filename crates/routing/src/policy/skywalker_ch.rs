@@ -9,9 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Rng};
 
-use super::{Param, Pick, Policy, Spec, View, choose};
+use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View, choose};
 use crate::admission::Admission;
-use crate::forward::Forward;
 use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::ring::Ring;
@@ -44,33 +43,34 @@ struct SkywalkerCh {
 }
 
 impl Policy for SkywalkerCh {
-    fn pick(&mut self, view: &View<'_>, _rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let (replica, why) = choose::along(&self.ring, view.request.key, view, |_| true);
-        Pick::Replica(replica, why)
+        Pick::unscored(replica, why)
     }
 
-    fn forward(
-        &mut self,
-        view: &View<'_>,
-        _local: Option<&Pick>,
-        _rng: &mut Rng,
-    ) -> Option<Forward> {
-        let mut walk = self.peers.walk(view.request.key).enumerate();
-        let available = |r: &(usize, ReplicaId)| view.available.contains(&PeerId(r.1.0));
-        let (skipped, member) = walk.find(available)?;
-        Some(Forward::to(PeerId(member.0), Why::Ring { skipped: skipped as u32 }))
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
     }
 
-    fn peers_changed(&mut self, peers: &Peers) {
+    fn on_peers_changed(&mut self, peers: &Peers) {
         let named = |id: &PeerId| peers.row(*id).map(|row| (ReplicaId(id.0), row.name_hash, 1));
         let members: Vec<_> = peers.ids().iter().filter_map(named).collect();
         let each = self.ring_size.div_ceil(members.len().max(1) as u32);
         self.peers = Ring::named(members.into_iter(), each);
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         let members = choose::members(replicas);
         let weight: u32 = members.iter().fold(0, |sum, m| m.1.saturating_add(sum));
         self.ring = Ring::new(&members, self.ring_size.div_ceil(weight.max(1)));
+    }
+}
+
+impl Forwarding for SkywalkerCh {
+    fn forward(&self, view: &View<'_>, _local: Option<&Pick>, _draw: &mut Rng) -> Option<Forward> {
+        let mut walk = self.peers.walk(view.request.key).enumerate();
+        let available = |r: &(usize, ReplicaId)| view.available.contains(&PeerId(r.1.0));
+        let (skipped, member) = walk.find(available)?;
+        Some(Forward::unscored(PeerId(member.0), Why::Ring { skipped: skipped as u32 }))
     }
 }

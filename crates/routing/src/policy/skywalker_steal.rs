@@ -12,10 +12,9 @@ use alloc::vec::Vec;
 use meridian_base::Rng;
 
 use super::skywalker::{MATCH_RATIO, MAX_TREE_BYTES, Skywalker, trie};
-use super::{Param, Pick, Policy, Spec, View};
+use super::{Forward, Forwarding, Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
-use crate::forward::Forward;
+use crate::explain::{CandidateRow, Decision};
 
 pub(super) static SPEC: Spec = Spec {
     name: "skywalker_steal",
@@ -43,19 +42,25 @@ struct SkywalkerSteal {
 }
 
 impl Policy for SkywalkerSteal {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
-        self.rule.pick(view, rng)
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
+        self.rule.pick(view, draw)
     }
 
-    fn forward(&mut self, view: &View<'_>, local: Option<&Pick>, rng: &mut Rng) -> Option<Forward> {
-        self.rule.forward(view, local, rng)
+    fn forwarding(&self) -> &dyn Forwarding {
+        self
+    }
+
+    fn terms(&self, c: &CandidateRow, of: &Decision) -> Vec<(&'static str, f64)> {
+        self.rule.terms(c, of)
+    }
+}
+
+impl Forwarding for SkywalkerSteal {
+    fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
+        self.rule.forward(view, local, draw)
     }
 
     fn steals_above(&self) -> Option<u32> {
         Some(self.above)
-    }
-
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
-        self.rule.terms(c)
     }
 }

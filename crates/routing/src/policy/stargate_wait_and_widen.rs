@@ -22,10 +22,9 @@ use meridian_base::{ReplicaId, Rng};
 
 use super::{Param, Pick, Policy, Spec, View};
 use crate::admission::Admission;
-use crate::explain::CandidateRow;
+use crate::explain::{CandidateRow, Decision};
 use crate::replica::Row;
 use crate::replicas::Replicas;
-use crate::why::Why;
 
 pub(super) static SPEC: Spec = Spec {
     name: "stargate_wait_and_widen",
@@ -64,7 +63,6 @@ pub(super) static SPEC: Spec = Spec {
             max_queued: p.count("max_queued"),
             default_slots: p.count("slots"),
             slots: Vec::new(),
-            candidates: Vec::new(),
         })
     },
 };
@@ -77,7 +75,6 @@ struct WaitAndWiden {
     default_slots: u32,
     /// Slots by replica id.
     slots: Vec<u32>,
-    candidates: Vec<Candidate>,
 }
 
 #[derive(Clone, Copy)]
@@ -91,24 +88,20 @@ struct Candidate {
 }
 
 impl Policy for WaitAndWiden {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Rng) -> Pick {
+    fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
         let prompt = view.request.prompt_tokens as f32;
-        self.candidates.clear();
-        let mut fastest = f32::INFINITY;
-        for &r in view.eligible {
-            let c = self.candidate(r, view.replicas.row(r), prompt);
-            fastest = fastest.min(c.ttft_ms);
-            self.candidates.push(c);
-        }
-        let open = self.open(fastest, view.waited.as_secs_f32() * 1000.0);
-        self.candidates.retain(|c| c.ttft_ms <= open && c.free);
-        match self.sample(rng) {
-            Some(c) => Pick::Replica(c.replica, Why::LowestScore(f64::from(c.ttft_ms))),
+        let each = view.eligible.iter();
+        let mut candidates: Vec<Candidate> =
+            each.map(|&r| self.candidate(r, view.replicas.row(r), prompt)).collect();
+        let open = self.open(&mut candidates, view.waited.as_secs_f32() * 1000.0);
+        candidates.retain(|c| c.ttft_ms <= open && c.free);
+        match self.sample(&mut candidates, draw) {
+            Some(c) => Pick::scored(c.replica, f64::from(c.ttft_ms)),
             None => Pick::Wait,
         }
     }
 
-    fn terms(&self, c: &CandidateRow) -> Vec<(&'static str, f64)> {
+    fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
         let it = self.candidate(c.replica, &c.row, c.prompt_tokens as f32);
         vec![
             ("queue_ms", f64::from(it.queue_ms)),
@@ -116,7 +109,7 @@ impl Policy for WaitAndWiden {
         ]
     }
 
-    fn replicas_changed(&mut self, replicas: &Replicas) {
+    fn on_replicas_changed(&mut self, replicas: &Replicas) {
         self.slots.clear();
         self.slots.resize(replicas.width(), self.default_slots);
         for &r in replicas.ids() {
@@ -142,14 +135,14 @@ impl WaitAndWiden {
     }
 
     /// The highest TTFT of a bucket that is open after `waited_ms`.
-    fn open(&mut self, fastest: f32, mut waited_ms: f32) -> f32 {
-        let mut begin = fastest;
+    fn open(&self, candidates: &mut [Candidate], mut waited_ms: f32) -> f32 {
+        let mut begin = candidates.iter().map(|c| c.ttft_ms).fold(f32::INFINITY, f32::min);
         // No bucket opens before a quarter of its width: the sort is for those who have waited.
         if waited_ms < self.bucket_ms * self.unlock {
             return begin + self.bucket_ms;
         }
-        self.candidates.sort_unstable_by(|a, b| a.ttft_ms.total_cmp(&b.ttft_ms));
-        for c in &self.candidates {
+        candidates.sort_unstable_by(|a, b| a.ttft_ms.total_cmp(&b.ttft_ms));
+        for c in candidates {
             let gap = c.ttft_ms - begin;
             if gap > self.bucket_ms {
                 if waited_ms < gap * self.unlock {
@@ -163,12 +156,12 @@ impl WaitAndWiden {
     }
 
     /// The best of `samples` drawn without replacement.
-    fn sample(&mut self, rng: &mut Rng) -> Option<Candidate> {
-        let n = self.candidates.len();
+    fn sample(&self, candidates: &mut [Candidate], draw: &mut Rng) -> Option<Candidate> {
+        let n = candidates.len();
         let mut best: Option<Candidate> = None;
         for i in 0..self.samples.min(n) {
-            self.candidates.swap(i, i + rng.below(n - i));
-            let c = self.candidates[i];
+            candidates.swap(i, i + draw.below(n - i));
+            let c = candidates[i];
             if best.is_none_or(|b| (c.queue_ms, c.used) < (b.queue_ms, b.used)) {
                 best = Some(c);
             }

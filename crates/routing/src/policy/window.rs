@@ -35,19 +35,23 @@ impl Window {
         Window { slice, newest: 0, replicas: Vec::new() }
     }
 
-    /// Moves to `now`: what is older than the window is dropped.
-    pub(super) fn advance(&mut self, now: Time) {
-        let at = now.as_nanos() / self.slice.as_nanos() as u64;
-        // After a silence longer than the window, 36 steps have cleared every slice already.
-        for gone in (self.newest + 1..=at).take(SLICES) {
-            let i = (gone % SLICES as u64) as usize;
+    fn slice_at(&self, now: Time) -> u64 {
+        now.as_nanos() / self.slice.as_nanos() as u64
+    }
+
+    /// The slices that are older than the window at slice `at`.
+    fn expired(&self, at: u64) -> impl Iterator<Item = usize> + use<> {
+        // After a silence longer than the window, 36 steps have passed every slice already.
+        (self.newest + 1..=at).take(SLICES).map(|gone| (gone % SLICES as u64) as usize)
+    }
+
+    /// Adds a request of `cost_ms` for `replica` now, and drops what is older than the window.
+    pub(super) fn add(&mut self, now: Time, replica: ReplicaId, cost_ms: f32) {
+        let at = self.slice_at(now);
+        for i in self.expired(at) {
             self.replicas.iter_mut().for_each(|r| r.drop(i));
         }
         self.newest = self.newest.max(at);
-    }
-
-    /// Adds a request of `cost_ms` for `replica` now.
-    pub(super) fn add(&mut self, replica: ReplicaId, cost_ms: f32) {
         if self.replicas.len() <= replica.index() {
             self.replicas.resize(replica.index() + 1, Recent::NONE);
         }
@@ -56,10 +60,17 @@ impl Window {
         recent.sum.add(cost_ms);
     }
 
-    /// The work given to `replica` within the window.
+    /// The work given to `replica` within the window that ends now.
     #[inline]
-    pub(super) fn sum(&self, replica: ReplicaId) -> Work {
-        self.replicas.get(replica.index()).map_or(Work::NONE, |r| r.sum)
+    pub(super) fn sum(&self, now: Time, replica: ReplicaId) -> Work {
+        let Some(recent) = self.replicas.get(replica.index()) else { return Work::NONE };
+        let at = self.slice_at(now);
+        if at <= self.newest {
+            return recent.sum;
+        }
+        let mut recent = recent.clone();
+        self.expired(at).for_each(|i| recent.drop(i));
+        recent.sum
     }
 
     /// Forgets replicas that are gone.
@@ -105,23 +116,21 @@ mod tests {
     fn forgets_after_the_window() {
         let mut w = Window::new(Duration::from_secs(180));
         let at = |s: u64| Time::from_millis(s * 1000);
-        w.advance(at(10));
-        w.add(ReplicaId(2), 5.0);
-        w.advance(at(100));
-        w.add(ReplicaId(2), 7.0);
-        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 2, cost_ms: 12.0 });
-        w.advance(at(189));
-        assert_eq!(w.sum(ReplicaId(2)).requests, 2);
-        w.advance(at(191));
-        assert_eq!(w.sum(ReplicaId(2)), Work { requests: 1, cost_ms: 7.0 });
-        w.advance(at(100_000));
-        assert_eq!(w.sum(ReplicaId(2)), Work::NONE);
+        w.add(at(10), ReplicaId(2), 5.0);
+        w.add(at(100), ReplicaId(2), 7.0);
+        assert_eq!(w.sum(at(100), ReplicaId(2)), Work { requests: 2, cost_ms: 12.0 });
+        assert_eq!(w.sum(at(189), ReplicaId(2)).requests, 2);
+        assert_eq!(w.sum(at(191), ReplicaId(2)), Work { requests: 1, cost_ms: 7.0 });
+        assert_eq!(w.sum(at(189), ReplicaId(2)).requests, 2, "asking forgets nothing");
+        assert_eq!(w.sum(at(100_000), ReplicaId(2)), Work::NONE);
+        w.add(at(191), ReplicaId(1), 1.0);
+        assert_eq!(w.sum(at(191), ReplicaId(2)), Work { requests: 1, cost_ms: 7.0 });
     }
 
     // A replica that was never given anything has done nothing.
     #[test]
     fn unknown_replicas_are_idle() {
         let w = Window::new(Duration::from_secs(180));
-        assert_eq!(w.sum(ReplicaId(9)), Work::NONE);
+        assert_eq!(w.sum(Time::ZERO, ReplicaId(9)), Work::NONE);
     }
 }

@@ -121,7 +121,7 @@ fn request(t: &TestCase) -> Request {
         peers: arg(t, "peers").unwrap_or(u64::MAX),
         here: !t.args.contains_key("away"),
         residence: peers::residence(arg(t, "places")),
-        dry_run: false,
+        elsewhere: t.args.contains_key("elsewhere"),
     }
 }
 
@@ -195,7 +195,7 @@ impl Region {
         match t.directive.as_str() {
             "state" => return self.state(),
             "peers" => return peers::table(&self.routing),
-            "digest_of_ours" => return peers::digest(&self.routing.digest(self.now)),
+            "digest_of_ours" => return peers::digest(&self.routing.digest()),
             "why" => return self.why(arg(t, "id").expect("names a request")),
             "due" => return self.due(),
             "tick" => self.routing.handle_timeout(self.now),

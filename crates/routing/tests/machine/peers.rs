@@ -9,8 +9,7 @@
 //! - places have numbers, and `places=BITS` is a list of them: `digest` takes those where the peer's
 //!   replicas stand, `atlas` those that the configuration knows, `arrive` those that a rule permits
 //! - `stolen p=N count=N`: the peer asks for so many
-//! - `arrive` takes `hops=N peers=BITS`, `finish` takes `served=N`
-//! - `digest` takes `prefixes=(a,b,..)`, the chain that replica 0 there says it holds
+//! - `arrive` takes `hops=N peers=BITS elsewhere`, `finish` takes `served=N`
 //! - `peers` prints the table, `digest_of_ours` what this region would tell
 
 use std::fmt::Write;
@@ -19,11 +18,9 @@ use std::sync::Arc;
 use datadriven::TestCase;
 use meridian_base::{Duration, PeerId, ReplicaId};
 use meridian_routing::residency::{Atlas, Place, Residence, Rule, Term};
-use meridian_routing::{
-    Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, SharedPrefix, Topology,
-};
+use meridian_routing::{Decision, Digest, Input, PeerSpec, Peering, Remote, Routing, Topology};
 
-use crate::{arg, chain};
+use crate::arg;
 
 pub(crate) fn topology(t: &TestCase) -> Topology {
     let above = arg(t, "above").unwrap_or(0.8);
@@ -107,15 +104,8 @@ fn told(t: &TestCase) -> Digest {
         learned_ms_per_token: 0.0,
         whole: !t.args.contains_key("part"),
         places: places(arg(t, "places").unwrap_or(0)).collect(),
-        prefixes: prefixes(t),
         replicas,
     }
-}
-
-/// Every eighth block of the chain, as a gateway would tell.
-fn prefixes(t: &TestCase) -> Vec<SharedPrefix> {
-    let told = chain(t, "prefixes").into_iter().skip(7).step_by(8);
-    told.map(|hash| SharedPrefix { hash, replica: ReplicaId(0) }).collect()
 }
 
 fn remote(line: &str) -> Remote {
@@ -183,9 +173,6 @@ pub(crate) fn digest(d: &Digest) -> String {
     );
     let names: Vec<&str> = d.places.iter().map(|place| place.region.as_str()).collect();
     writeln!(out, "places {}", names.join(", ")).expect("strings take writes");
-    for p in &d.prefixes {
-        writeln!(out, "{} holds {:x}", p.replica, p.hash >> 48).expect("strings take writes");
-    }
     for r in &d.replicas {
         writeln!(
             out,

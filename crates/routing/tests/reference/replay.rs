@@ -13,6 +13,8 @@ use meridian_routing::{Config, Input, Outcome, Output, ReplicaSpec, Request, Rou
 use super::sequence::{Arrival, Event};
 
 const REPLICAS: u16 = 5;
+/// More blocks than all prompts of a recording have.
+const ENTRIES: usize = 1 << 18;
 const SEED: u64 = 7;
 const MODEL: ModelId = ModelId(0);
 /// Bytes that stand for a token.
@@ -25,8 +27,8 @@ const FIRST_TOKEN_AFTER: usize = 3;
 pub(crate) struct Rule {
     pub(crate) policy: &'static str,
     pub(crate) params: Vec<(&'static str, Given)>,
-    /// How often the machine is asked about each request: more than once where a rule draws, to
-    /// see all that it might answer.
+    /// How many machines are asked about each request, each with its own seed: more than one where a
+    /// rule draws, to see all that it might answer.
     pub(crate) asks: usize,
 }
 
@@ -52,12 +54,12 @@ impl Choice {
     }
 }
 
-/// The machine with its clock.
+/// The machines with their clock.
 pub(crate) struct Replay {
-    routing: Routing,
+    /// The same region with other seeds. They are told the same.
+    routings: Vec<Routing>,
     spec: &'static Spec,
     params: Params,
-    asks: usize,
     now: Time,
     /// Requests without a first token, in order.
     waiting: VecDeque<u64>,
@@ -68,22 +70,8 @@ impl Replay {
         let spec = policy::find(rule.policy).expect("a policy of the registry");
         let given: Vec<_> = rule.params.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         let params = Params::complete(spec, &given).expect("parameters within their range");
-        let config = Config { params: params.clone(), ..Config::new(spec) };
-        let mut routing = Routing::new(config, SEED);
-        for id in (0..REPLICAS).map(ReplicaId) {
-            let (models, rtt) = (vec![MODEL], Duration::ZERO);
-            let spec = ReplicaSpec {
-                models,
-                kv_tokens: None,
-                slots: None,
-                weight: 1,
-                rtt,
-                place: Default::default(),
-            };
-            routing.handle(Time::ZERO, Input::Joined { id, spec });
-        }
-        let (asks, now, waiting) = (rule.asks, Time::ZERO, VecDeque::new());
-        Replay { routing, spec, params, asks, now, waiting }
+        let routings = (0..rule.asks as u64).map(|at| region(spec, &params, SEED + at)).collect();
+        Replay { routings, spec, params, now: Time::ZERO, waiting: VecDeque::new() }
     }
 
     /// Plays all events with the choices that were recorded, and says what it would have done.
@@ -142,7 +130,7 @@ impl Replay {
             peers: 0,
             here: true,
             residence: Default::default(),
-            dry_run: false,
+            elsewhere: false,
         }
     }
 
@@ -151,8 +139,8 @@ impl Replay {
         let mut answers = Vec::new();
         let mut options = BTreeSet::new();
         let (mut why, mut rows) = ("", Vec::new());
-        for _ in 0..self.asks {
-            let decision = self.routing.dry_run(self.now, request.clone()).expect("it is kept");
+        for routing in &mut self.routings {
+            let decision = routing.dry_run(self.now, request.clone());
             let Some((Target::Replica(pick), reason)) = decision.pick else {
                 panic!("nothing is picked for {}", request.id);
             };
@@ -172,12 +160,11 @@ impl Replay {
 
     fn send(&mut self, request: Request) -> u16 {
         self.waiting.push_back(request.id.0);
-        self.routing.handle(self.now, Input::Arrived(request));
-        let sent = self.outputs();
+        let sent = self.handle(&Input::Arrived(request));
         if self.waiting.len() > FIRST_TOKEN_AFTER
             && let Some(first) = self.waiting.pop_front()
         {
-            self.routing.handle(self.now, Input::FirstToken(RequestId(first)));
+            self.handle(&Input::FirstToken(RequestId(first)));
         }
         sent.expect("nothing is held or refused")
     }
@@ -193,18 +180,39 @@ impl Replay {
             extended: None,
             served: None,
         };
-        self.routing.handle(self.now, end);
-        self.outputs();
+        self.handle(&end);
     }
 
-    /// Takes out what the machine wants done; the replica of a dispatch among it.
-    fn outputs(&mut self) -> Option<u16> {
+    /// Hands an event to all machines; the replica of the first one's dispatch, if there was one.
+    fn handle(&mut self, input: &Input) -> Option<u16> {
         let mut sent = None;
-        while let Some(output) = self.routing.poll() {
-            if let Output::Dispatch { replica, .. } = output {
-                sent = Some(replica.0);
+        for routing in self.routings.iter_mut().rev() {
+            routing.handle(self.now, input.clone());
+            while let Some(output) = routing.poll() {
+                if let Output::Dispatch { replica, .. } = output {
+                    sent = Some(replica.0);
+                }
             }
         }
         sent
     }
+}
+
+fn region(spec: &'static Spec, params: &Params, seed: u64) -> Routing {
+    let params = params.clone();
+    let config = Config { params, index_entries: ENTRIES, ..Config::new(spec) };
+    let mut routing = Routing::new(config, seed);
+    for id in (0..REPLICAS).map(ReplicaId) {
+        let (models, rtt) = (vec![MODEL], Duration::ZERO);
+        let spec = ReplicaSpec {
+            models,
+            kv_tokens: None,
+            slots: None,
+            weight: 1,
+            rtt,
+            place: Default::default(),
+        };
+        routing.handle(Time::ZERO, Input::Joined { id, spec });
+    }
+    routing
 }

@@ -183,7 +183,7 @@ impl World {
         let there = &mut self.gateways[at];
         there.shown.version += 1;
         there.told_digests += 1;
-        let digest = Arc::new(there.machine.digest(now));
+        let digest = Arc::new(there.machine.digest());
         there.shown.digests.push_back((valid, there.told_digests, digest));
         there.shown.made = now;
         if there.shown.digests.len() > KEPT {

@@ -5,12 +5,10 @@
 //! empty replica is two bytes on the wire and some seventy in memory, so no message makes its
 //! reader take more than 5 MB for as long as it is read.
 
-/// Most bytes of a message: about twice what the most replicas and prefixes need.
+/// Most bytes of a message: about twice what the most replicas need.
 pub const MOST_MESSAGE: usize = 128 << 10;
 /// Most replicas that a peer may tell of.
 pub const MOST_REPLICAS: usize = 1024;
-/// Most prefixes in one message.
-pub const MOST_PREFIXES: usize = 4096;
 /// Most blocks in one message.
 pub const MOST_BLOCKS: usize = 8192;
 /// Most models that a peer may tell of.
@@ -50,14 +48,6 @@ pub enum PeerError {
         value: f64,
         /// What may stand there.
         allowed: &'static str,
-    },
-    /// Two lists that belong together differ in length.
-    #[error("prefix_replicas: {replicas} for {hashes} hashes; one each is needed")]
-    Unequal {
-        /// Hashes.
-        hashes: usize,
-        /// Replicas.
-        replicas: usize,
     },
     /// The same replica twice in one message.
     #[error("{field}: replica {id} is told twice")]

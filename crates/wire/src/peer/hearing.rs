@@ -27,13 +27,12 @@ impl Hearing {
         Hearing { digest, ..Hearing::default() }
     }
 
-    /// The peer's digest, with these news. Its replicas are in the order of their ids, its
-    /// prefixes those that were not told before. Where the one before it was let go, nothing is
-    /// copied.
+    /// The peer's digest, with these news. Its replicas are in the order of their ids. Where the one
+    /// before it was let go, nothing is copied.
     ///
     /// # Errors
     /// When the news don't follow what was heard, or tell of too many replicas. What was heard is
-    /// then worth nothing: the stream is to be begun anew.
+    /// then worth nothing: the stream has to be opened again.
     pub fn take(&mut self, news: News) -> Result<Arc<Digest>, PeerError> {
         let have = self.version;
         if news.base != have {
@@ -56,7 +55,6 @@ impl Hearing {
         digest.kv_tokens = news.kv_tokens;
         digest.learned_ms_per_token = news.learned_ms_per_token;
         digest.whole = news.whole;
-        digest.prefixes = news.prefixes;
         if let Some(places) = news.places {
             digest.places = places;
         }

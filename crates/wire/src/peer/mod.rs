@@ -34,7 +34,7 @@ mod rules;
 mod telling;
 
 pub use account::{usage_of, usage_trailers};
-pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_PREFIXES, MOST_REPLICAS, PeerError};
+pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_REPLICAS, PeerError};
 pub use changes::Changes;
 pub use hearing::Hearing;
 pub use hello::{Agreement, Hello, MAJOR, MINOR, PLACES_SINCE, RULES_SINCE, Refused, seed_check};
@@ -46,7 +46,7 @@ pub use news::News;
 pub use page::Page;
 pub use party::{Party, control_name};
 pub use rules::{MOST_RULES, MOST_TERMS, shown, term};
-pub use telling::{Budget, Telling};
+pub use telling::Telling;
 
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use meridian_base::ReplicaId;
+use meridian_routing::Remote;
 use meridian_routing::residency::Place;
-use meridian_routing::{Remote, SharedPrefix};
 use prost::Message;
 
-use super::bounds::{
-    MOST_PREFIXES, MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share,
-};
+use super::bounds::{MOST_REPLICAS, PeerError, amount, at_most, number, open, row, share};
 use super::changes::Changes;
 use super::{places, proto};
 
@@ -42,8 +40,6 @@ pub struct News {
     pub changes: Arc<Changes>,
     /// Where its usable replicas stand; none where nothing has changed.
     pub places: Option<Vec<Arc<Place>>>,
-    /// Prefixes dispatched lately and not told yet.
-    pub prefixes: Vec<SharedPrefix>,
 }
 
 impl News {
@@ -73,8 +69,6 @@ impl News {
             places: self.places.as_deref().map(places::write),
             changed: Vec::new(),
             gone: Vec::new(),
-            prefix_hashes: self.prefixes.iter().map(|p| p.hash).collect(),
-            prefix_replicas: self.prefixes.iter().map(|p| p.replica.0.into()).collect(),
         }
     }
 }
@@ -85,11 +79,6 @@ impl TryFrom<proto::News> for News {
     fn try_from(news: proto::News) -> Result<News, PeerError> {
         at_most("changed", news.changed.len(), MOST_REPLICAS)?;
         at_most("gone", news.gone.len(), MOST_REPLICAS)?;
-        at_most("prefix_hashes", news.prefix_hashes.len(), MOST_PREFIXES)?;
-        let (hashes, replicas) = (news.prefix_hashes.len(), news.prefix_replicas.len());
-        if hashes != replicas {
-            return Err(PeerError::Unequal { hashes, replicas });
-        }
         let mut changed = Vec::with_capacity(news.changed.len());
         for replica in &news.changed {
             changed.push(Remote::try_from(replica)?);
@@ -98,11 +87,6 @@ impl TryFrom<proto::News> for News {
         let changes = Changes::new(changed, gone.collect::<Result<_, _>>()?);
         once("changed", changes.changed(), |remote| remote.id)?;
         once("gone", changes.gone(), |id| *id)?;
-        let prefix = |(hash, replica): (&u64, &u32)| {
-            let replica = ReplicaId(row("prefix_replicas", *replica)?);
-            Ok(SharedPrefix { hash: *hash, replica })
-        };
-        let prefixes = news.prefix_hashes.iter().zip(&news.prefix_replicas).map(prefix);
         Ok(News {
             version: news.version,
             base: news.base,
@@ -114,7 +98,6 @@ impl TryFrom<proto::News> for News {
             learned_ms_per_token: amount("learned_ms_per_token", news.learned_ms_per_token)?,
             whole: news.whole,
             places: news.places.map(places::read).transpose()?,
-            prefixes: prefixes.collect::<Result<_, PeerError>>()?,
             changes: Arc::new(changes),
         })
     }

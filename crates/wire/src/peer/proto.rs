@@ -145,11 +145,6 @@ pub struct News {
     /// Ids of replicas that are not told of any longer.
     #[prost(uint32, repeated, tag = "10")]
     pub gone: ::prost::alloc::vec::Vec<u32>,
-    /// Hashes of prefixes dispatched lately and not told yet, with the replica of each.
-    #[prost(fixed64, repeated, tag = "11")]
-    pub prefix_hashes: ::prost::alloc::vec::Vec<u64>,
-    #[prost(uint32, repeated, tag = "12")]
-    pub prefix_replicas: ::prost::alloc::vec::Vec<u32>,
     /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
     #[prost(float, tag = "13")]
     pub learned_ms_per_token: f32,

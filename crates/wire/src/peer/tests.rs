@@ -1,10 +1,9 @@
-use meridian_base::{ReplicaId, Time};
+use meridian_base::ReplicaId;
 use meridian_routing::residency::Place;
-use meridian_routing::{Digest, Remote, SharedPrefix};
+use meridian_routing::{Digest, Remote};
 use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::*;
 
@@ -63,15 +62,12 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
 /// A digest of some of eight replicas, in the order of their ids.
 fn digest() -> impl Strategy<Value = Digest> {
     let replicas: Vec<_> = (0..8).map(|id| proptest::option::of(remote(id * 9000))).collect();
-    let prefix = (0..40_u64, 0..8_u16);
-    let prefix = prefix.prop_map(|(hash, r)| SharedPrefix { hash, replica: ReplicaId(r) });
-    let prefixes = proptest::collection::vec(prefix, 0..20);
     let figures = (0.0..=1.0_f32, amount(), any::<u64>());
     let places = proptest::collection::btree_set(0..3_u8, 0..3);
     let region = |at: u8| Arc::new(Place::region(&format!("r{at}")));
     let places = places.prop_map(move |set| set.into_iter().map(region).collect::<Vec<_>>());
-    (any::<[u32; 3]>(), figures, any::<bool>(), replicas, prefixes, places).prop_map(
-        |(counts, (utilisation, learned, kv_tokens), whole, replicas, prefixes, places)| Digest {
+    (any::<[u32; 3]>(), figures, any::<bool>(), replicas, places).prop_map(
+        |(counts, (utilisation, learned, kv_tokens), whole, replicas, places)| Digest {
             held: counts[0],
             eligible: counts[1],
             usable: counts[2],
@@ -81,31 +77,26 @@ fn digest() -> impl Strategy<Value = Digest> {
             replicas: replicas.into_iter().flatten().collect(),
             whole,
             places,
-            prefixes,
         },
     )
 }
 
 proptest! {
-    // Whatever a region is like, its peer's digests are the same after each message of a stream;
-    // of the prefixes, all that the peer was not told lately come, in their order.
+    // Whatever a region is like, its peer's digests are the same after each message of a stream.
     #[test]
     fn digests_arrive_as_they_were_told(digests in proptest::collection::vec(digest(), 1..6)) {
-        let mut telling = Telling::new(Time::ZERO, true, Budget::default());
+        let mut telling = Telling::default();
         let mut hearing = Hearing::default();
-        let mut known = std::collections::BTreeMap::new();
         let mut page = Page::default();
-        for (at, digest) in (0..).zip(&digests) {
+        for (at, digest) in digests.iter().enumerate() {
             // Now and then a page is missed.
             page = page.next(digest.clone());
             if at % 3 == 1 {
                 continue;
             }
-            let news = telling.news(Time::from_millis(20 * at), &page);
+            let news = telling.news(&page);
             let heard = hearing.take(over_the_wire(news)).expect("follows");
-            let mut expected = digest.clone();
-            expected.prefixes.retain(|p| known.insert(p.hash, p.replica) != Some(p.replica));
-            prop_assert_eq!(&*heard, &expected);
+            prop_assert_eq!(&*heard, digest);
         }
     }
 
@@ -113,7 +104,7 @@ proptest! {
     #[test]
     fn messages_read_back(stamp in any::<u64>(), count in any::<u32>(), d in digest()) {
         let hello = Hello::new(us(), stamp, 64, "meridian");
-        let news = Telling::new(Time::ZERO, true, Budget::default()).news(Time::ZERO, &d.into());
+        let news = Telling::default().news(&d.into());
         let models = Tell::Models(vec!["org/model".to_owned(), "adapter".to_owned()]);
         let hello_back = Tell::Hello(hello.clone());
         for tell in [hello_back, Tell::Echo(stamp), Tell::News(news), models, Tell::Unknown] {
@@ -206,11 +197,6 @@ fn impossible_lists_are_refused() {
     assert!(refused(of(many)).starts_with("changed: 1025 are told, at most 1024"));
     let gone = proto::News { gone: vec![0; MOST_REPLICAS + 1], ..proto::News::default() };
     assert!(refused(gone).starts_with("gone: 1025"));
-    let hashes = vec![0; MOST_PREFIXES + 1];
-    let many = proto::News { prefix_hashes: hashes, ..proto::News::default() };
-    assert!(refused(many).starts_with("prefix_hashes: 4097"));
-    let unequal = proto::News { prefix_hashes: vec![1], ..proto::News::default() };
-    assert!(refused(unequal).starts_with("prefix_replicas: 0 for 1 hashes"));
 }
 
 // A message over the bound is refused unread, and the largest allowed fits into it.
@@ -218,11 +204,8 @@ fn impossible_lists_are_refused() {
 fn long_messages_are_refused() {
     let long = vec![0; MOST_MESSAGE + 1];
     assert_eq!(Tell::decode(long.as_slice()), Err(PeerError::Long(MOST_MESSAGE + 1)));
-    let prefix =
-        |n: usize| SharedPrefix { hash: u64::MAX - n as u64, replica: ReplicaId(u16::MAX) };
     let largest = News {
         changes: changes((0..MOST_REPLICAS as u16).map(|n| u16::MAX - n), []),
-        prefixes: (0..MOST_PREFIXES).map(prefix).collect(),
         ..News::default()
     };
     assert!(told(&Tell::News(largest)).len() <= MOST_MESSAGE);
@@ -252,9 +235,9 @@ fn models_are_bounded() {
 fn news_follow_each_other() {
     let digest =
         Digest { replicas: vec![replica(1), replica(2)], whole: true, ..Digest::default() };
-    let mut telling = Telling::new(Time::ZERO, true, Budget::default());
-    let first = telling.news(Time::ZERO, &digest.clone().into());
-    let second = telling.news(Time::ZERO, &digest.clone().into());
+    let mut telling = Telling::default();
+    let first = telling.news(&digest.clone().into());
+    let second = telling.news(&digest.clone().into());
     assert_eq!(
         (first.changes.changed().len(), second.changes.changed().len()),
         (2, 0),
@@ -267,25 +250,6 @@ fn news_follow_each_other() {
     let same = News { version: 1, ..second.clone() };
     assert_eq!(hearing.take(same), Err(PeerError::Order { version: 1, have: 1 }));
     assert_eq!(hearing.take(second).map(|d| d.replicas.len()), Ok(2));
-}
-
-// Prefixes keep to their bytes a second, the newest first, and are told again before the peer
-// takes them to be gone.
-#[test]
-fn prefixes_keep_to_their_budget() {
-    let prefixes = |from: u64| -> Vec<_> {
-        (from..from + 100).map(|hash| SharedPrefix { hash, replica: ReplicaId(0) }).collect()
-    };
-    let digest = |from| Digest { prefixes: prefixes(from), ..Digest::default() };
-    let budget = Budget { rate: 100.0, burst: 500.0 };
-    let mut telling = Telling::new(Time::ZERO, true, budget);
-    let mut told = |ms, from| telling.news(Time::from_millis(ms), &digest(from).into()).prefixes;
-    assert_eq!(told(0, 0), prefixes(0)[..50], "what was saved up");
-    assert_eq!(told(1000, 0), prefixes(0)[50..60], "10 prefixes are a second's bytes");
-    assert_eq!(told(2000, 50)[0].hash, 60, "what was told is not told again");
-    assert_eq!(told(21_000, 0).first().map(|p| p.hash), Some(0), "until it is old");
-    let mut silent = Telling::new(Time::ZERO, false, budget);
-    assert!(silent.news(Time::ZERO, &digest(0).into()).prefixes.is_empty(), "hashes don't compare");
 }
 
 // A peer of an older minor version is served with what it knows, and of another major one it is
@@ -362,9 +326,8 @@ fn a_seed_check_is_not_the_seed() {
 #[test]
 fn an_unchanged_region_is_told_in_a_few_bytes() {
     let digest = Digest { replicas: (0..1000).map(replica).collect(), ..Digest::default() };
-    let mut telling = Telling::new(Time::ZERO, true, Budget::default());
-    let full = told(&Tell::News(telling.news(Time::ZERO, &digest.clone().into()))).len();
-    let after = Time::ZERO + Duration::from_millis(100);
-    let same = told(&Tell::News(telling.news(after, &digest.clone().into()))).len();
+    let mut telling = Telling::default();
+    let full = told(&Tell::News(telling.news(&digest.clone().into()))).len();
+    let same = told(&Tell::News(telling.news(&digest.clone().into()))).len();
     assert!(full > 40_000 && same < 20, "{full} bytes, then {same}");
 }

@@ -59,18 +59,18 @@ fn followers_are_told_what_they_lack() {
         replicas: ids.iter().copied().map(replica).collect(),
         ..Digest::default()
     };
-    let telling = || Telling::new(Time::ZERO, false, Budget::default());
+    let telling = || Telling::default();
     let (mut one, mut two, mut late) = (telling(), telling(), telling());
     let first = Page::from(region(&[1, 2, 3]));
     let second = first.next(region(&[2, 3, 4]));
     let third = second.next(region(&[3, 4, 5]));
     for page in [&first, &second, &third] {
-        let (a, b) = (one.news(Time::ZERO, page), two.news(Time::ZERO, page));
+        let (a, b) = (one.news(page), two.news(page));
         assert_eq!(told(&Tell::News(a)), told(&Tell::News(b)));
     }
     let mut hearing = Hearing::default();
     for page in [&first, &third] {
-        let news = over_the_wire(late.news(Time::ZERO, page));
+        let news = over_the_wire(late.news(page));
         assert_eq!(hearing.take(news).as_ref(), Ok(page.digest()));
     }
 }

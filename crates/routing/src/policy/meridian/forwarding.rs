@@ -6,44 +6,30 @@
 //! ```
 //!
 //! `front`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
-//! replica and the digest can't know, and m is what we sent there before or the peer says is there. A request leaves early,
+//! replica and the digest can't know, and m is what we sent there before. A request leaves early,
 //! when a peer's best score is lower, and not only when everything here is full.
 //!
 //! Digests are old, and every region sees the same idle replica: so between two digests a peer gets
-//! at most its credit, half a request for every 1,000 KV tokens free at its replicas with room.
+//! at most its credit, a request for every 2,000 KV tokens free at its replicas with room.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 
 use super::Meridian;
-use crate::forward::Forward;
 use crate::peer::{PeerRow, RemoteRow};
-use crate::policy::{Params, Pick, View};
-use crate::why::Why;
+use crate::policy::{Chosen, Forward, Forwarding, Params, Pick, View};
 
 /// KV tokens that a replica is taken to have free when neither it nor its size tells.
 const FREE_UNKNOWN: f32 = 64_000.0;
 /// Tokens of growth reserved for a forward, as for a dispatch.
 const GROWTH_TOKENS: f32 = 128.0;
 
-/// Which of a peer's replicas grant credit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grants {
-    /// Those with room and no prefill in front.
-    Idle,
-    /// Those with room.
-    Eligible,
-}
-
 /// The terms of the second layer, each of which can be switched off.
 pub(super) struct Reach {
     early: bool,
     margin_ms: f32,
     credits: bool,
-    grants: Grants,
-    credit_share: f32,
     credit_tokens: f32,
     count_own: bool,
-    pub(super) shared: bool,
 }
 
 impl Reach {
@@ -52,46 +38,36 @@ impl Reach {
             early: p.is("forward_early", "on"),
             margin_ms: p.f32("forward_margin_ms"),
             credits: p.is("credits", "on"),
-            grants: if p.is("credit_of", "idle") { Grants::Idle } else { Grants::Eligible },
-            credit_share: p.f32("credit_share"),
             credit_tokens: p.f32("credit_tokens"),
             count_own: p.is("count_own", "on"),
-            shared: p.is("shared_prefixes", "on"),
         }
     }
 
-    pub(super) fn credit(&self, peer: &PeerRow) -> Option<f32> {
+    fn credit(&self, peer: &PeerRow) -> Option<f32> {
         if !self.credits {
             return None;
         }
-        let free = |r: &RemoteRow| {
-            let grants = match self.grants {
-                Grants::Idle => r.told.eligible && r.told.front_tokens <= 0.0,
-                Grants::Eligible => r.told.eligible,
-            };
-            let free = match (r.told.kv_free.is_finite(), r.told.kv_tokens > 0.0) {
-                (true, _) => r.told.kv_free.max(0.0),
-                (false, true) => r.told.kv_tokens,
-                (false, false) => FREE_UNKNOWN,
-            };
-            if grants { free } else { 0.0 }
+        let free = |r: &RemoteRow| match (r.told.kv_free.is_finite(), r.told.kv_tokens > 0.0) {
+            (true, _) => r.told.kv_free.max(0.0),
+            (false, true) => r.told.kv_tokens,
+            (false, false) => FREE_UNKNOWN,
         };
-        let free: f32 = peer.remotes.iter().map(free).sum();
-        Some(self.credit_share * free / self.credit_tokens)
+        let with_room = peer.remotes.iter().filter(|r| r.told.eligible);
+        Some(with_room.map(free).sum::<f32>() / self.credit_tokens)
     }
 
     /// Whether a peer's credit lets it get something.
-    pub(super) fn grants_to(&self, peer: &PeerRow) -> bool {
+    fn grants_to(&self, peer: &PeerRow) -> bool {
         !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
     }
 }
 
-impl Meridian {
-    /// Whether some peer could beat the local choice if it held the whole prompt and did nothing
-    /// else: then only its round trip counts.
-    pub(super) fn may_beat(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
+impl Forwarding for Meridian {
+    // Whether a peer could beat the local choice if it held the whole prompt and did nothing else:
+    // then only its round trip counts.
+    fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
         let bound = match local {
-            Some(Pick::Replica(_, why)) => self.bound_of(*why),
+            Some(Pick::Replica(chosen)) => self.bound_of(chosen),
             Some(Pick::Wait) | None => Some(f32::INFINITY),
         };
         let beats = |id: &PeerId, bound: f32| {
@@ -100,36 +76,44 @@ impl Meridian {
         bound.is_some_and(|bound| view.available.iter().any(|id| beats(id, bound)))
     }
 
-    /// What a peer must score below to get what would be dispatched here.
-    fn bound_of(&self, why: Why) -> Option<f32> {
-        match why {
-            Why::LowestScore(score) if self.reach.early => {
-                Some(score as f32 - self.reach.margin_ms)
-            }
-            _ => None,
-        }
-    }
-
-    /// The forward that beats the local choice, if one does.
-    pub(super) fn beat(
-        &self,
-        view: &View<'_>,
-        local: Option<&Pick>,
-        rng: &mut Rng,
-    ) -> Option<Forward> {
+    fn forward(&self, view: &View<'_>, local: Option<&Pick>, draw: &mut Rng) -> Option<Forward> {
         let bound = match local {
-            Some(Pick::Replica(_, why)) => self.bound_of(*why)?,
-            Some(Pick::Wait) | None => self.bound_waiting(view, rng),
+            Some(Pick::Replica(chosen)) => self.bound_of(chosen)?,
+            Some(Pick::Wait) | None => self.bound_waiting(view, draw),
         };
         let (score, peer, meant) = self.best_remote(view)?;
-        let why = Why::LowestScore(f64::from(score));
-        (score < bound).then_some(Forward { peer, why, meant: Some(meant) })
+        (score < bound).then(|| Forward::scored(peer, f64::from(score), Some(meant)))
+    }
+
+    fn may_forward(&self, peer: &PeerRow, has_room: bool) -> bool {
+        has_room && self.reach.grants_to(peer)
+    }
+
+    fn follows_remotes(&self) -> bool {
+        true
+    }
+
+    fn credit(&self, peer: &PeerRow) -> Option<f32> {
+        self.reach.credit(peer)
+    }
+
+    // A request that fits nowhere goes back: the peer that sent it may know of another region.
+    fn holds_forwards(&self) -> bool {
+        false
+    }
+}
+
+impl Meridian {
+    /// What a peer must score below to get what would be dispatched here.
+    fn bound_of(&self, local: &Chosen) -> Option<f32> {
+        let score = local.score.filter(|_| self.reach.early)?;
+        Some(score as f32 - self.reach.margin_ms)
     }
 
     /// What a peer must score below to get what would be held here: the best that is eligible, and
     /// what a full one would be waited for. Ties don't matter: only the score is used.
-    fn bound_waiting(&self, view: &View<'_>, rng: &mut Rng) -> f32 {
-        let mut least = |ids| self.least(view, ids, rng).map_or(f32::INFINITY, |l| l.0);
+    fn bound_waiting(&self, view: &View<'_>, draw: &mut Rng) -> f32 {
+        let mut least = |ids| self.least(view, ids, draw).map_or(f32::INFINITY, |l| l.0);
         let open = least(view.eligible);
         match self.waits(view) {
             true => open.min(least(view.full) + self.wait_gain_ms),
@@ -146,7 +130,7 @@ impl Meridian {
                 continue;
             }
             for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
-                let Some(score) = self.score_remote(view, (id, peer), remote) else { continue };
+                let Some(score) = self.score_remote(view, peer, remote) else { continue };
                 // The first of equals: the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| score < least) {
                     best = Some((score, id, remote.told.id));
@@ -157,16 +141,10 @@ impl Meridian {
     }
 
     /// The score of a peer's replica; `None` when the prompt does not fit there.
-    fn score_remote(
-        &self,
-        view: &View<'_>,
-        (id, peer): (PeerId, &PeerRow),
-        remote: &RemoteRow,
-    ) -> Option<f32> {
+    fn score_remote(&self, view: &View<'_>, peer: &PeerRow, remote: &RemoteRow) -> Option<f32> {
         let told = &remote.told;
         let prompt = view.request.prompt_tokens as f32;
-        let sent = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot));
-        let matched = sent.max(view.shared_tokens(id, told.id)) * told.trust;
+        let matched = remote.slot.map_or(0.0, |slot| view.peer_tokens(slot)) * told.trust;
         let (own, own_tokens) = match self.reach.count_own {
             true => (remote.own, remote.own_tokens),
             false => (0, 0.0),

@@ -1,0 +1,212 @@
+//! What a policy declares of itself, and the parameters that it takes.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use meridian_base::Duration;
+
+use super::rule::Policy;
+use crate::admission::Admission;
+use crate::index::IndexSpec;
+
+/// Bound on all prefix indexes, in blocks times targets, where the published system has none:
+/// some hundred megabytes, and above what 100 replicas of 40,000 blocks (640,000 tokens) hold.
+pub(super) const TOTAL_BLOCKS: usize = 1 << 22;
+
+/// What a policy declares of itself.
+pub struct Spec {
+    /// Its name in config, metrics and headers.
+    pub name: &'static str,
+    /// One line for the CLI's list and the docs.
+    pub summary: &'static str,
+    /// Where the rule comes from: paper and section, or project and version.
+    pub source: &'static str,
+    /// Its knobs, with their published defaults.
+    pub params: &'static [Param],
+    /// Admission mode it runs with unless the config says otherwise.
+    pub admission: Admission,
+    /// The prefix index it wants; `None` for policies without one.
+    pub index: fn(&Params) -> Option<IndexSpec>,
+    /// Bytes of the prompt that [`Request::head`] shall cover; 0 for none.
+    pub head_bytes: fn(&Params) -> usize,
+    /// Makes one. Parameters were checked against `params` before.
+    pub build: fn(&Params) -> Box<dyn Policy>,
+}
+
+impl core::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Spec").field(&self.name).finish()
+    }
+}
+
+/// One knob of a policy.
+pub struct Param {
+    /// Its key in the config.
+    pub name: &'static str,
+    /// What it does, with its unit.
+    pub doc: &'static str,
+    /// Its published default.
+    pub default: Value,
+    /// Smallest and largest number allowed.
+    pub range: (f64, f64),
+    /// Words allowed instead of a number (`off`, `auto`).
+    pub words: &'static [&'static str],
+}
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A number; whole where the knob counts something.
+    Number(f64),
+    /// One of the knob's words.
+    Word(&'static str),
+}
+
+/// A policy's parameters, complete: defaults filled in, every value within its range.
+#[derive(Clone, Debug)]
+pub struct Params(Vec<(&'static str, Value)>);
+
+/// A value for a parameter, as a config gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// A number.
+    Number(f64),
+    /// A word.
+    Word(String),
+}
+
+/// Why given parameters do not fit a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParamError {
+    /// The policy has no such knob; carries the name.
+    Unknown(String),
+    /// The value is outside what the knob allows; carries the knob's name.
+    Invalid(&'static str),
+}
+
+impl Params {
+    /// Completes `given` with the defaults of `spec`.
+    ///
+    /// # Errors
+    /// Every unknown name and every value out of range, all at once.
+    pub fn complete(
+        spec: &'static Spec,
+        given: &[(String, Given)],
+    ) -> Result<Params, Vec<ParamError>> {
+        let mut values: Vec<_> = spec.params.iter().map(|p| (p.name, p.default)).collect();
+        let mut errors = Vec::new();
+        for (name, value) in given {
+            match spec.params.iter().position(|p| p.name == name) {
+                None => errors.push(ParamError::Unknown(name.clone())),
+                Some(i) => match spec.params[i].accept(value) {
+                    Some(v) => values[i].1 = v,
+                    None => errors.push(ParamError::Invalid(spec.params[i].name)),
+                },
+            }
+        }
+        if errors.is_empty() { Ok(Params(values)) } else { Err(errors) }
+    }
+
+    /// The defaults of `spec`.
+    #[must_use]
+    pub fn defaults(spec: &'static Spec) -> Params {
+        Params(spec.params.iter().map(|p| (p.name, p.default)).collect())
+    }
+
+    /// The number under `name`, `None` where a word stands.
+    ///
+    /// # Panics
+    /// When the policy declared no such knob.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.value(name) {
+            Value::Number(n) => Some(n),
+            Value::Word(_) => None,
+        }
+    }
+
+    /// The value under `name`.
+    ///
+    /// # Panics
+    /// When the policy declared no such knob.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Value {
+        let found = self.0.iter().find(|(n, _)| *n == name);
+        found.expect("a policy reads only the knobs that it declares").1
+    }
+
+    /// The number under `name`, for knobs that take no words.
+    pub(super) fn f32(&self, name: &str) -> f32 {
+        self.number(name).expect("asked of a knob without words") as f32
+    }
+
+    /// The whole number under `name`, for knobs that count something and take no words.
+    pub(super) fn count(&self, name: &str) -> u32 {
+        self.number(name).expect("asked of a knob without words") as u32
+    }
+
+    /// The time under `name`, given in seconds, for knobs that take no words.
+    pub(super) fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs_f64(self.number(name).expect("asked of a knob without words"))
+    }
+
+    /// Whether `word` stands under `name`.
+    pub(super) fn is(&self, name: &str, word: &str) -> bool {
+        matches!(self.value(name), Value::Word(w) if w == word)
+    }
+
+    /// All names and values, in the order declared.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl Param {
+    /// A knob that takes a number within a range.
+    #[must_use]
+    pub const fn number(
+        name: &'static str,
+        default: f64,
+        range: (f64, f64),
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Number(default), range, words: &[] }
+    }
+
+    /// A knob that takes a number within a range or one of `words`, by default the number.
+    #[must_use]
+    pub const fn number_or(
+        name: &'static str,
+        default: f64,
+        range: (f64, f64),
+        words: &'static [&'static str],
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Number(default), range, words }
+    }
+
+    /// A knob that takes one of `words`, by default the first; its range is empty.
+    #[must_use]
+    pub const fn word(
+        name: &'static str,
+        words: &'static [&'static str],
+        doc: &'static str,
+    ) -> Param {
+        Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
+    }
+
+    /// Whether the knob takes numbers at all.
+    #[must_use]
+    pub fn takes_numbers(&self) -> bool {
+        self.range.0 <= self.range.1
+    }
+
+    fn accept(&self, given: &Given) -> Option<Value> {
+        match given {
+            Given::Number(n) => {
+                (*n >= self.range.0 && *n <= self.range.1).then_some(Value::Number(*n))
+            }
+            Given::Word(w) => self.words.iter().find(|x| *x == w).map(|x| Value::Word(x)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a policy sees of the region and of the request when it picks.
+
+use meridian_base::{Duration, PeerId, ReplicaId, Time};
+
+use crate::index::PrefixIndex;
+use crate::peer::Peers;
+use crate::replicas::Replicas;
+use crate::request::Request;
+
+/// What a policy sees when it picks.
+pub struct View<'a> {
+    /// The time of the decision.
+    pub now: Time,
+    /// The request.
+    pub request: &'a Request,
+    /// How long the request has been held so far; zero on arrival.
+    pub waited: Duration,
+    /// Whether it may be queued although a replica is eligible: it is early enough.
+    pub may_wait: bool,
+    /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`].
+    pub eligible: &'a [ReplicaId],
+    /// Replicas that could serve it but are full by the admission mode, in ascending id.
+    pub full: &'a [ReplicaId],
+    /// Every replica of the region, by id.
+    pub replicas: &'a Replicas,
+    /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
+    /// for policies without an index.
+    pub matched: &'a [u32],
+    /// The prefix index itself, for rules that weigh how much a replica holds.
+    pub index: Option<&'a PrefixIndex>,
+    /// Requests held here.
+    pub held: u32,
+    /// Every peer.
+    pub peers: &'a Peers,
+    /// Peers that may get the request and have room, in ascending id. The lists of peers are for
+    /// [`Forwarding::forward`] and empty in [`Policy::pick`].
+    pub available: &'a [PeerId],
+    /// Peers that may get the request, room or not, in ascending id.
+    pub reachable: &'a [PeerId],
+    /// Prompt blocks matched by what was sent away, by peer id and by
+    /// [`RemoteRow::slot`](crate::RemoteRow::slot).
+    pub peer_matched: &'a [u32],
+}
+
+impl View<'_> {
+    /// Prompt tokens already cached at `replica`, never more than the prompt has.
+    #[must_use]
+    #[inline]
+    pub fn matched_tokens(&self, replica: ReplicaId) -> f32 {
+        let tokens = self.matched[replica.index()] as f32 * self.request.block_tokens;
+        tokens.min(self.request.prompt_tokens as f32)
+    }
+
+    /// Share of the prompt already cached at `replica`, 0 to 1; 0 for an empty prompt.
+    #[must_use]
+    #[inline]
+    pub fn match_ratio(&self, replica: ReplicaId) -> f32 {
+        self.matched_tokens(replica) / (self.request.prompt_tokens as f32).max(1.0)
+    }
+
+    /// Prompt tokens matched by what was sent to a peer, or meant for one of its replicas (the
+    /// target is the peer's id or the replica's slot).
+    #[must_use]
+    pub fn peer_tokens(&self, target: u16) -> f32 {
+        let blocks = self.peer_matched.get(usize::from(target)).copied().unwrap_or(0);
+        let tokens = blocks as f32 * self.request.block_tokens;
+        tokens.min(self.request.prompt_tokens as f32)
+    }
+
+    /// Whether `replica` is a candidate.
+    #[must_use]
+    #[inline]
+    pub fn is_eligible(&self, replica: ReplicaId) -> bool {
+        self.eligible.binary_search(&replica).is_ok()
+    }
+}
