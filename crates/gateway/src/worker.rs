@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustix::net::sockopt;
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::http::malformed::most_fields;
+use crate::http::stalled::Streams;
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::Upstream;
 use crate::shared::Shared;
@@ -62,7 +63,7 @@ impl Deref for Worker {
 /// Serves connections on the runtime it lives on.
 struct Desk {
     worker: Arc<Worker>,
-    builder: Builder<TokioExecutor>,
+    builder: Builder<Streams>,
     graceful: GracefulShutdown,
 }
 
@@ -120,9 +121,9 @@ impl Desk {
     }
 }
 
-fn builder(shared: &Shared) -> Builder<TokioExecutor> {
+fn builder(shared: &Shared) -> Builder<Streams> {
     let headers = shared.config.limits.headers.bytes();
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(Streams::new(shared.config.timeouts.idle.0));
     builder
         .http1()
         .timer(TokioTimer::new())

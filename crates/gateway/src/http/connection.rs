@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,13 +13,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::framing::{Answer, Framing, Turn};
 use super::malformed::{End, last_words};
-use super::service;
+use super::stalled::Streams;
+use super::{service, stalled};
 use crate::worker::Worker;
 
 /// How a connection is served.
 pub(crate) struct Serving {
     pub(crate) worker: Arc<Worker>,
-    pub(crate) builder: Builder<TokioExecutor>,
+    pub(crate) builder: Builder<Streams>,
     pub(crate) watcher: Watcher,
     /// The hash of the client's address.
     pub(crate) client: u64,
@@ -41,6 +42,7 @@ where
         let (worker, turn) = (of_service.clone(), service_turn.clone());
         async move {
             let response = service::answer(worker, request, client).await;
+            stalled::note(true);
             Ok::<Response<Answer>, std::convert::Infallible>(
                 response.map(|body| Answer { body, turn }),
             )

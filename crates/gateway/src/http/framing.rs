@@ -20,6 +20,7 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
+use super::stalled;
 use crate::request::body::{AnswerBody, CutShort};
 
 /// Whether a request is being served on a connection.
@@ -73,7 +74,9 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        stalled::note(matches!(polled, Poll::Ready(Some(_))));
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -17,3 +17,4 @@ pub(crate) mod malformed;
 pub(crate) mod parts;
 pub(crate) mod refusal;
 mod service;
+pub(crate) mod stalled;

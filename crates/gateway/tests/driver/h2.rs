@@ -9,18 +9,26 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
+use meridian_wire::config::Span;
+
 use crate::common::{Region, Replica, Script, eventually};
 
 const MS: Duration = Duration::from_millis(1);
 
 async fn connect(region: &Region) -> SendRequest<Full<Bytes>> {
+    connect_with(region, 1 << 20).await
+}
+
+/// A client that lets so many bytes of each answer be sent before it reads.
+async fn connect_with(region: &Region, window: u32) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(region.listen).await.unwrap();
     // The kernel's waiting is not in paused time.
     stream.set_nodelay(true).unwrap();
-    let (sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .unwrap();
+    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(window)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
     tokio::spawn(connection);
     sender
 }
@@ -95,4 +103,34 @@ async fn a_cut_answer_resets() {
     response.into_body().collect().await.unwrap();
     let status = region.settled().await;
     assert_eq!((status.requests.failed, status.requests.done), (1, 1));
+}
+
+// A client that takes none of its answer, or stops in its middle, is given up after timeouts.idle: the
+// replica is hung up on, and the connection serves on. One that takes what comes is left alone, however
+// slow its replica.
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_not_taken_end() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |c| c.timeouts.idle = Span::secs(5)).await;
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let mut hangups = 0;
+    for window in [0, 60] {
+        let mut client = connect_with(&region, window).await;
+        replica.then((0..4).fold(Script::sse(), |said, _| said.event(event)).hang());
+        let response = client.send_request(chat(&region, true)).await.unwrap();
+        hangups += 1;
+        eventually("the replica is hung up on", async || {
+            (replica.hangups() == hangups).then_some(())
+        })
+        .await;
+        let status = region.settled().await;
+        assert_eq!((status.requests.cancelled, status.requests.in_flight), (hangups as u64, 0));
+        assert!(response.into_body().collect().await.is_err(), "its stream is reset");
+        let slow = Script::stream(&[event, event, event, "data: [DONE]\n\n"], 4000 * MS);
+        replica.then(slow);
+        let mut open = connect(&region).await;
+        let response = open.send_request(chat(&region, true)).await.unwrap();
+        let whole = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(whole.ends_with(b"data: [DONE]\n\n"));
+    }
 }
