@@ -56,14 +56,15 @@ impl Rates {
         (!limits.is_empty()).then(|| Arc::new(rates))
     }
 
-    /// Charges a request of so many prompt tokens whose reply has at most `reply` tokens; none where
-    /// nothing bounds it.
+    /// Charges a request of so many prompt tokens that asks for so many `replies`, each of at most
+    /// `reply` tokens; none where nothing bounds them.
     pub(crate) fn admit(
         self: &Arc<Self>,
         prompt: u32,
         reply: Option<u32>,
+        replies: u32,
     ) -> Result<Charge, Refusal> {
-        let tokens = self.tokens_of(prompt, reply);
+        let tokens = self.tokens_of(prompt, reply, replies);
         if let Some(bucket) = &self.tokens
             && tokens > bucket.size()
         {
@@ -77,15 +78,16 @@ impl Rates {
             self.requests.iter().for_each(|bucket| bucket.settle(1, 0));
             return Err(self.over("tokens", tokens, &over));
         }
-        Ok(Charge::new(self.clone(), tokens, reply.is_none()))
+        let unbounded = if reply.is_none() { replies } else { 0 };
+        Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
     }
 
     /// What a request is charged. An unbounded reply counts at the mean, and not as more than the limit
     /// has place for: it may well be shorter.
-    fn tokens_of(&self, prompt: u32, reply: Option<u32>) -> u32 {
+    fn tokens_of(&self, prompt: u32, reply: Option<u32>, replies: u32) -> u32 {
         let most = self.tokens.as_ref().map_or(u32::MAX, Bucket::size);
-        let mean = || self.mean_reply().min(most.saturating_sub(prompt));
-        prompt.saturating_add(reply.unwrap_or_else(mean))
+        let mean = || self.mean_reply().saturating_mul(replies).min(most.saturating_sub(prompt));
+        prompt.saturating_add(reply.map_or_else(mean, |reply| reply.saturating_mul(replies)))
     }
 
     fn mean_reply(&self) -> u32 {
@@ -98,6 +100,13 @@ impl Rates {
         // Two racing updates lose one sample of many.
         let mean = mean + GAIN * (tokens as f32 - mean);
         self.reply.store(mean.to_bits(), Ordering::Relaxed);
+    }
+
+    /// An unbounded reply had so many tokens or more: one that was cut short can only raise the mean.
+    fn learn_at_least(&self, tokens: u32) {
+        if tokens > self.mean_reply() {
+            self.learn(tokens);
+        }
     }
 
     fn settle(&self, taken: u32, used: u32) {
@@ -183,6 +192,8 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use meridian_routing::Usage;
+
     use super::*;
 
     // Times are written as OpenAI's clients know them, rounded up.
@@ -209,23 +220,51 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refused_request_is_free() {
         let rates = Rates::new(&limits(Some(2), Some(100))).expect("there are limits");
-        let _first = rates.admit(60, Some(0)).expect("fits");
-        let refused = rates.admit(50, Some(0)).expect_err("40 are left");
+        let _first = rates.admit(60, Some(0), 1).expect("fits");
+        let refused = rates.admit(50, Some(0), 1).expect_err("40 are left");
         assert_eq!((refused.code, refused.status.as_u16()), ("rate_limit_exceeded", 429));
-        let never = rates.admit(50, Some(51)).expect_err("is 101");
+        let never = rates.admit(50, Some(51), 1).expect_err("is 101");
         assert_eq!((never.code, never.status.as_u16()), ("request_exceeds_limit", 400));
-        let _second = rates.admit(40, Some(0)).expect("both limits have place");
-        assert_eq!(limit_of(rates.admit(0, Some(0))), "requests");
+        let _second = rates.admit(40, Some(0), 1).expect("both limits have place");
+        assert_eq!(limit_of(rates.admit(0, Some(0), 1)), "requests");
     }
 
     // An unbounded reply is charged at the mean of those before, never as more than the limit allows.
     #[tokio::test(start_paused = true)]
     async fn unbounded_replies_are_learned() {
         let rates = Rates::new(&limits(None, Some(1000))).expect("there are limits");
-        assert_eq!((rates.tokens_of(10, None), rates.tokens_of(900, None)), (266, 1000));
+        assert_eq!((rates.tokens_of(10, None, 1), rates.tokens_of(900, None, 1)), (266, 1000));
         (0..200).for_each(|_| rates.learn(20));
-        assert_eq!(rates.tokens_of(10, None), 31);
-        assert_eq!(rates.tokens_of(1001, None), 1001, "a prompt that is too long stays so");
+        assert_eq!(rates.tokens_of(10, None, 1), 31);
+        assert_eq!(rates.tokens_of(1001, None, 1), 1001, "a prompt that is too long stays so");
+    }
+
+    // Each of several replies is charged, whether something bounds them or not, and the mean is of one.
+    #[tokio::test(start_paused = true)]
+    async fn several_replies() {
+        let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
+        assert_eq!((rates.tokens_of(10, Some(20), 50), rates.tokens_of(10, None, 4)), (1010, 1034));
+        let mut charge = rates.admit(10, None, 4).expect("fits");
+        charge.counted(Usage { completion_tokens: 4 * 256, ..Usage::default() });
+        drop(charge);
+        assert_eq!(rates.mean_reply(), 256);
+    }
+
+    // What passed of a reply whose count never came is charged, and raises the mean; a short beginning
+    // of one is no reply.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_seen_is_charged() {
+        let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
+        let left = || rates.tokens.as_ref().map(|bucket| bucket.left().0);
+        let mut charge = rates.admit(10, None, 1).expect("fits");
+        charge.seen(3);
+        drop(charge);
+        assert_eq!((left(), rates.mean_reply()), (Some(10_000 - 266), 256));
+        let mut charge = rates.admit(10, None, 1).expect("fits");
+        charge.seen(3000);
+        charge.seen(1000);
+        drop(charge);
+        assert_eq!((left(), rates.mean_reply()), (Some(10_000 - 266 - 4010), 444));
     }
 
     // Limits that stay keep their state when the configuration is read again; others begin full.
@@ -242,7 +281,7 @@ mod tests {
             rates.iter().map(|rates| rates.as_ref().and_then(left)).collect()
         };
         let first = kept.of(&[tenant("a", Some(5)), tenant("b", Some(5)), tenant("c", None)]);
-        first.iter().flatten().for_each(|rates| drop(rates.admit(0, None)));
+        first.iter().flatten().for_each(|rates| drop(rates.admit(0, None, 1)));
         let again = kept.of(&[tenant("c", None), tenant("b", Some(6)), tenant("a", Some(5))]);
         assert_eq!(used(&again), [None, Some(6), Some(4)]);
     }

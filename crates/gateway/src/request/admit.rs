@@ -67,7 +67,9 @@ pub(crate) async fn admit(
     let ratio = plane.ratios.get(model);
     let tokens = (ratio * info.prompt_bytes as f32) as u32;
     let charge = match &caller.rates {
-        Some(rates) if !dry_run => Some(rates.admit(tokens, reply(endpoint, &info))?),
+        Some(rates) if !dry_run => {
+            Some(rates.admit(tokens, reply(endpoint, &info), info.replies)?)
+        }
         _ => None,
     };
     let id = plane.ids.next();
@@ -197,7 +199,7 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
     }
 }
 
-/// The most tokens of a request's reply; none where nothing bounds it.
+/// The most tokens of each of a request's replies; none where nothing bounds them.
 fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }

@@ -112,6 +112,11 @@ impl Answering {
         }
     }
 
+    /// Its client hung up, and is charged for what came.
+    pub(crate) fn abandon(self, delivery: &mut Delivery) {
+        delivery.reserved.seen(self.reader.pieces());
+    }
+
     /// What a peer says of its answer, after the last byte; of the engines none sends any.
     fn trailers(&mut self, trailers: &HeaderMap) {
         if let AnsweredBy::Peer { .. } = self.by {
@@ -126,6 +131,7 @@ impl Answering {
         let held = resume
             .as_mut()
             .map_or_else(Bytes::new, |resume| reader.feed(resume.thread.rest()).pass);
+        let pieces = reader.pieces();
         let Summary { usage, complete, response_id, reply, rest, .. } = reader.finish();
         if outcome == Outcome::Done {
             delivery.count(incoming.odd(|oddity| oddity.ended(complete)));
@@ -135,7 +141,7 @@ impl Answering {
             told.map(|told| continued.as_ref().map_or(told, |resume| resume.whole(told)))
         });
         let usage = usage.map(|usage| delivery.counted(usage));
-        delivery.reserved.settle(usage);
+        delivery.reserved.settle(usage, pieces);
         if let Some(response) = &response_id {
             delivery.pin(response, by.home());
         }
@@ -154,7 +160,7 @@ impl Answering {
 
     /// It broke off: begins to look for a replica or a peer that continues it. Where none can, the
     /// answer comes back.
-    pub(crate) fn continued(mut self, delivery: &Delivery) -> Result<Search, Answering> {
+    pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Answering> {
         let plane = &delivery.plane;
         let Some(mut resume) = self.resume.take() else { return Err(self) };
         let blocks = match resume.take_up(&plane.fleet) {
@@ -165,7 +171,8 @@ impl Answering {
                 return Err(self);
             }
         };
-        let Answering { ticket, by, .. } = self;
+        let Answering { reader, ticket, by, .. } = self;
+        delivery.reserved.seen(reader.pieces());
         by.end(Outcome::ReplicaError);
         let verdict = ticket.go_on(blocks);
         Ok(Box::pin(search(plane.clone(), resume, ticket, verdict)))

@@ -135,7 +135,7 @@ impl Relay {
     /// The replica cut the answer short. Another one continues it where that can be.
     fn cut_short(&mut self, answering: Answering, message: &'static str) -> Piece {
         tracing::warn!(from = ?answering.home(), message, "answer cut short");
-        match answering.continued(&self.delivery) {
+        match answering.continued(&mut self.delivery) {
             Ok(search) => {
                 self.state = State::Resuming(search);
                 None
@@ -169,8 +169,12 @@ impl Relay {
 impl Drop for Relay {
     /// A client that has the whole answer need not wait for what a peer says of it.
     fn drop(&mut self) {
-        if let State::AwaitingTrailers(answering) = std::mem::take(&mut self.state) {
-            answering.settle(Outcome::Done, &mut self.delivery);
+        match std::mem::take(&mut self.state) {
+            State::AwaitingTrailers(answering) => {
+                answering.settle(Outcome::Done, &mut self.delivery);
+            }
+            State::Answering(answering) => answering.abandon(&mut self.delivery),
+            _ => {}
         }
     }
 }

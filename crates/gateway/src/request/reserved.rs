@@ -32,10 +32,19 @@ impl Reserved {
         }
     }
 
-    /// The engine worked on it, and counted where there is a usage.
-    pub(crate) fn settle(&mut self, usage: Option<Usage>) {
-        if let (Some(mut charge), Some(usage)) = (self.charge.take(), usage) {
-            charge.counted(usage);
+    /// So many pieces of the reply passed, and the engine's count of them will not come.
+    pub(crate) fn seen(&mut self, pieces: u32) {
+        if let Some(charge) = &mut self.charge {
+            charge.seen(pieces);
+        }
+    }
+
+    /// The engine worked on it, and counted where there is a usage; else so many pieces passed.
+    pub(crate) fn settle(&mut self, usage: Option<Usage>, pieces: u32) {
+        let Some(mut charge) = self.charge.take() else { return };
+        match usage {
+            Some(usage) => charge.counted(usage),
+            None => charge.seen(pieces),
         }
     }
 

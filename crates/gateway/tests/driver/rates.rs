@@ -141,6 +141,30 @@ async fn hanging_up_is_no_way_round() {
     assert_eq!(ask(&region, KEY, Some(900)).await.status, 429);
 }
 
+// A client that hangs up before the engine's count is charged for what came, however short its replies
+// were before.
+#[tokio::test(start_paused = true)]
+async fn what_came_is_charged() {
+    let replica = Replica::start().await;
+    replica.always(counted(10, 2));
+    let region = Region::with(&[&replica], |c| limited(c, None, Some(1000))).await;
+    for _ in 0..30 {
+        assert_eq!(ask(&region, KEY, None).await.status, 200);
+        region.settled().await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"w\"}}]}\n\n";
+    let said = (0..500).fold(Script::sse(), |said, _| said.event(event));
+    replica.then(said.event("data: {\"choices\":[{\"delta\":{\"content\":\"last\"}}]}\n\n").hang());
+    let stream = request("POST", "/v1/chat/completions", &body(None, true));
+    let mut answer = open(region.listen, bearing(stream, KEY)).await;
+    answer.read_to("last").await;
+    drop(answer);
+    region.settled().await;
+    let left = left(&ask(&region, KEY, Some(1)).await, "tokens");
+    assert!((400..520).contains(&left), "{left}");
+}
+
 // A request that is larger than a minute's tokens is told that waiting does not help: no Retry-After,
 // and a status that clients do not try again.
 #[tokio::test(start_paused = true)]

@@ -102,6 +102,16 @@ impl Answer {
         }
     }
 
+    /// Events so far that have a part of the reply, mostly one a token; 0 for an answer that is no
+    /// stream.
+    #[must_use]
+    pub fn pieces(&self) -> u32 {
+        match &self.0 {
+            Form::Stream(stream) => stream.pieces(),
+            Form::Json(_) => 0,
+        }
+    }
+
     /// The sum, when no more bytes come.
     #[must_use]
     pub fn finish(self) -> Summary {

@@ -14,13 +14,15 @@ use super::splice::Splices;
 use super::strip::{Strip, Walk};
 
 /// The members of a body that are read, in the order of [`Body::slots`].
-pub(crate) const FIELDS: [&str; 20] = [
+pub(crate) const FIELDS: [&str; 22] = [
     "model",
     "stream",
     "stream_options",
     "max_completion_tokens",
     "max_tokens",
     "max_output_tokens",
+    "n",
+    "best_of",
     "session_id",
     "session_params",
     "prompt_cache_key",
@@ -45,7 +47,7 @@ pub(crate) type Message<'a> = Slots<'a, 4>;
 
 /// A body taken apart.
 pub(crate) struct Body<'a> {
-    slots: Slots<'a, 20>,
+    slots: Slots<'a, 22>,
     /// The messages, opened in the same pass. `None` when the body has none.
     pub(crate) messages: Option<Vec<Message<'a>>>,
     /// Cuts out what only engines send each other.

@@ -9,7 +9,7 @@ use super::body::Body;
 use super::encoding::{may_be_json, utf8};
 use super::endpoint::Endpoint;
 use super::prompt::Writer;
-use super::raw::{Object, kind, owned, string};
+use super::raw::{Object, elements, kind, owned, string};
 use super::salt::SaltPlace;
 use super::splice::Splices;
 use super::text::decode;
@@ -38,8 +38,10 @@ pub struct RequestInfo {
     pub stream: bool,
     /// Whether the client itself asked for usage in the stream.
     pub include_usage: bool,
-    /// The most tokens that the answer may have, where the request bounds them.
+    /// The most tokens that each reply may have, where the request bounds them.
     pub max_tokens: Option<u32>,
+    /// Replies that are asked for, at least 1.
+    pub replies: u32,
     /// The session, hashed: the first of `session_id`, `session_params.session_id` (or `.id`),
     /// `prompt_cache_key`, `user`, `metadata.user_id`.
     pub session: Option<u64>,
@@ -123,7 +125,8 @@ fn facts(
     Ok(RequestInfo {
         stream,
         include_usage: asked.include_usage,
-        max_tokens: max_tokens(body)?,
+        max_tokens: max_tokens(endpoint, body)?,
+        replies: replies(endpoint, body)?,
         session: session(body, reading.seed),
         previous_response_id: text(body, "previous_response_id")?,
         head: mix(scope, keyed(reading.seed, &writer.head)),
@@ -145,6 +148,7 @@ fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
         stream: false,
         include_usage: false,
         max_tokens: None,
+        replies: 1,
         session: None,
         previous_response_id: None,
         head: mix(scope, keyed(reading.seed, b"")),
@@ -186,16 +190,57 @@ fn flag(body: &Body<'_>, name: &'static str) -> Result<bool, BadRequest> {
     }
 }
 
-/// Negative bounds mean none to some engines.
-fn max_tokens(body: &Body<'_>) -> Result<Option<u32>, BadRequest> {
-    for name in ["max_completion_tokens", "max_tokens", "max_output_tokens"] {
-        let Some(raw) = body.get(name) else { continue };
-        let Ok(number) = raw.get().parse::<f64>() else {
-            return Err(BadRequest::kind(name, kind(raw), "a whole number"));
-        };
-        return Ok((number >= 0.0).then_some(number as u32));
+/// The largest bound that the endpoint has: which of two an engine reads is its own affair. Negative
+/// bounds mean none to some engines.
+fn max_tokens(endpoint: Endpoint, body: &Body<'_>) -> Result<Option<u32>, BadRequest> {
+    let names: &[&'static str] = match endpoint {
+        Endpoint::ChatCompletions => &["max_completion_tokens", "max_tokens"],
+        Endpoint::Completions | Endpoint::Messages => &["max_tokens"],
+        Endpoint::Responses => &["max_output_tokens"],
+        _ => &[],
+    };
+    let mut most = None;
+    for name in names {
+        let Some(bound) = number(body, name)? else { continue };
+        if bound < 0.0 {
+            return Ok(None);
+        }
+        most = most.max(Some(bound as u32));
     }
-    Ok(None)
+    Ok(most)
+}
+
+/// How many replies are generated: `n` or `best_of`, for each prompt of a list.
+fn replies(endpoint: Endpoint, body: &Body<'_>) -> Result<u32, BadRequest> {
+    let (names, prompts): (&[&'static str], u32) = match endpoint {
+        Endpoint::ChatCompletions => (&["n"], 1),
+        Endpoint::Completions => (&["n", "best_of"], prompts(body)?),
+        _ => (&[], 1),
+    };
+    let mut each = 1;
+    for name in names {
+        each = each.max(number(body, name)?.unwrap_or(1.0) as u32);
+    }
+    Ok(each.saturating_mul(prompts))
+}
+
+/// The prompts of a completion: several where they are a list of texts or of lists of tokens.
+fn prompts(body: &Body<'_>) -> Result<u32, BadRequest> {
+    let Some(raw) = body.get("prompt").filter(|raw| kind(raw) == "an array") else { return Ok(1) };
+    let mut count = 0_u32;
+    elements(raw, "prompt", |prompt| {
+        count += u32::from(kind(prompt) != "a number");
+        Ok(())
+    })?;
+    Ok(count.max(1))
+}
+
+fn number(body: &Body<'_>, name: &'static str) -> Result<Option<f64>, BadRequest> {
+    let Some(raw) = body.get(name) else { return Ok(None) };
+    match raw.get().parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(BadRequest::kind(name, kind(raw), "a whole number")),
+    }
 }
 
 const PARAMS: [&str; 2] = ["session_id", "id"];

@@ -31,6 +31,8 @@ pub(super) struct Reader {
     pub(super) reply: Option<Reply>,
     pub(super) first: bool,
     pub(super) ended: bool,
+    /// Events with a part of the reply.
+    pub(super) pieces: u32,
 }
 
 impl Reader {
@@ -45,13 +47,19 @@ impl Reader {
         None
     }
 
+    /// Notes an event and whether it has a part of the reply.
+    fn piece(&mut self, is_piece: bool) {
+        self.first |= is_piece;
+        self.pieces = self.pieces.saturating_add(u32::from(is_piece));
+    }
+
     fn chunk(&mut self, event: &Event<'_>, len: usize, undo: bool) -> Option<Range<usize>> {
         let data = event.data.as_deref()?;
         if data.trim_ascii() == b"[DONE]" {
             self.ended = true;
             return None;
         }
-        self.first = true;
+        self.piece(true);
         if let Some(reply) = &mut self.reply {
             reply.chunk(self.endpoint, data);
         }
@@ -99,7 +107,7 @@ impl Reader {
     fn response(&mut self, event: &Event<'_>) {
         let Some(data) = event.data.as_deref() else { return };
         let kind = kind(event.name, data);
-        self.first |= kind.ends_with(b".delta");
+        self.piece(kind.ends_with(b".delta"));
         if let Some(reply) = &mut self.reply {
             reply.response(kind, data);
         }
@@ -124,7 +132,7 @@ impl Reader {
     fn message(&mut self, event: &Event<'_>) {
         let Some(data) = event.data.as_deref() else { return };
         let kind = kind(event.name, data);
-        self.first |= kind == b"content_block_delta";
+        self.piece(kind == b"content_block_delta");
         self.ended |= kind == b"message_stop";
         if let Some(reply) = &mut self.reply {
             reply.message(kind, data);

@@ -121,6 +121,10 @@ impl Stream {
         over
     }
 
+    pub(super) fn pieces(&self) -> u32 {
+        self.reader.pieces
+    }
+
     pub(super) fn finish(mut self) -> Summary {
         self.finished = true;
         let last = std::mem::take(&mut self.carry).freeze();

@@ -57,6 +57,30 @@ fn facts() {
     );
 }
 
+// What bounds a reply is the endpoint's own field, the largest where it has two, and how many replies are
+// asked for; fields that only other endpoints have bound nothing.
+#[test]
+fn bounds() {
+    let cases = [
+        (ChatCompletions, r#""messages":[],"max_tokens":9,"max_completion_tokens":1"#, Some(9), 1),
+        (ChatCompletions, r#""messages":[],"max_output_tokens":1"#, None, 1),
+        (ChatCompletions, r#""messages":[],"max_tokens":-1,"max_completion_tokens":1"#, None, 1),
+        (ChatCompletions, r#""messages":[],"n":50,"best_of":60"#, None, 50),
+        (Completions, r#""prompt":"a","max_tokens":8000,"max_completion_tokens":1"#, Some(8000), 1),
+        (Completions, r#""prompt":"a","n":2,"best_of":5"#, None, 5),
+        (Completions, r#""prompt":["a","b"],"n":2,"max_tokens":7"#, Some(7), 4),
+        (Completions, r#""prompt":[1,2,3],"n":null"#, None, 1),
+        (Completions, r#""prompt":[[1,2],[3]],"n":0"#, None, 2),
+        (Completions, r#""prompt":[],"n":1e99"#, None, u32::MAX),
+        (Responses, r#""input":"a","max_tokens":1"#, None, 1),
+        (Messages, r#""messages":[],"max_tokens":3,"max_output_tokens":1,"n":4"#, Some(3), 1),
+    ];
+    for (endpoint, fields, most, replies) in cases {
+        let info = ok(endpoint, &format!(r#"{{"model":"m",{fields}}}"#));
+        assert_eq!((info.max_tokens, info.replies), (most, replies), "{fields}");
+    }
+}
+
 // What engines see alike has one fingerprint.
 #[test]
 fn alike() {
