@@ -56,9 +56,8 @@ pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
     headers.remove(header::EXPECT);
     // Answers are read on the way back, so they must come as they are.
     headers.remove(header::ACCEPT_ENCODING);
-    if !headers.contains_key(&REQUEST_ID) {
-        headers.insert(REQUEST_ID, id.clone());
-    }
+    // One, also where the client sent several: which of them an engine reads is not known.
+    headers.insert(REQUEST_ID, id.clone());
 }
 
 /// Makes a replica's headers fit for a client.

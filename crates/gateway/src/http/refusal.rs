@@ -165,8 +165,14 @@ impl Refusal {
         }
     }
 
-    /// The machine's refusal. `last` is what the last attempt failed of.
-    pub(crate) fn of(why: RejectWhy, retry_after: Duration, last: Option<&str>) -> Refusal {
+    /// The machine's refusal. `last` is what the last attempt failed of; `tells`, whether the client is
+    /// told of the fleet.
+    pub(crate) fn of(
+        why: RejectWhy,
+        retry_after: Duration,
+        last: Option<&str>,
+        tells: bool,
+    ) -> Refusal {
         let code = why.word();
         let wait = |r: Refusal| r.retry_after(retry_after);
         match why {
@@ -216,7 +222,7 @@ impl Refusal {
             RejectWhy::HeldTooLong { limit, closed } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
-                held_too_long(limit, closed),
+                held_too_long(limit, tells.then_some(closed)),
             )),
             RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
                 StatusCode::BAD_GATEWAY,
@@ -288,8 +294,14 @@ impl From<BadQuery> for Refusal {
     }
 }
 
-/// Why a held request was not served, by what its replicas are.
-fn held_too_long(limit: Duration, closed: Closed) -> String {
+/// Why a held request was not served, by what its replicas are where that is told.
+fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
+    let Some(closed) = closed else {
+        return format!(
+            "no replica took the request within {} ms; try again later",
+            limit.as_millis()
+        );
+    };
     let states = [
         (closed.full, "full"),
         (closed.down, "down (no answer to probes)"),

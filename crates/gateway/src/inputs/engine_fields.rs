@@ -27,7 +27,7 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Vec<&'static str> {
         let names = HEADERS.iter().filter(|name| headers.remove(*name).is_some());
         taken.extend(names.map(HeaderName::as_str));
     }
-    if headers.get(REQUEST_ID).is_some_and(names_engines) {
+    if headers.get_all(REQUEST_ID).iter().any(names_engines) {
         headers.remove(REQUEST_ID);
         taken.push("x-request-id");
     }
@@ -83,6 +83,7 @@ mod tests {
             ("X-Prefiller-Host-Port", "10.0.0.9:8000"),
             ("x-PREFILLER-host-port", "10.0.0.8:8000"),
             ("X-data-parallel-rank", "3"),
+            ("X-Request-Id", "innocent"),
             ("X-Request-Id", "cmpl-___prefill_addr_10.0.0.9:1___decode_addr_10.0.0.8:2_x"),
             ("x-prefiller", "stays"),
             ("x-dp-ranks", "stays"),

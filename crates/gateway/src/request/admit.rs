@@ -277,7 +277,7 @@ fn home(
     let Some(previous) = &info.previous_response_id else { return Ok(None) };
     let pin = ResponseKey { tenant, response: plane.hash(Some(previous.as_bytes())) };
     match plane.pins.get(pin) {
-        Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None)),
+        Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None, false)),
         None if access.tenants.are_named() && origin.is_client() => {
             Err(Refusal::unknown_response())
         }
@@ -306,6 +306,6 @@ fn model(
         Some(any) if !named => Ok(any),
         Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
         // Who has not said yet what it serves may serve it.
-        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None)),
+        _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Response, response};
 use meridian_base::Duration;
-use meridian_routing::residency::Residence;
 use meridian_routing::{Outcome, RejectWhy};
 use meridian_wire::openai::Answer;
 
@@ -18,7 +17,7 @@ use crate::request::attempt::{Begun, Failure, Opened, undoes};
 use crate::request::audit::{self, audit};
 use crate::request::body::AnswerBody;
 use crate::request::choice::{Choice, Target};
-use crate::request::context::{Payload, RequestContext};
+use crate::request::context::{Payload, RequestContext, Terms};
 use crate::request::delivery::{Delivery, Form};
 use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
@@ -129,7 +128,7 @@ pub(crate) fn unanswered(
         }
         Unanswered::Refused { why, retry_after, last } => {
             ticket.rejected(why);
-            refusal(plane, &context.terms.residence, why, retry_after, last.as_ref())
+            refusal(plane, &context.terms, why, retry_after, last.as_ref())
         }
     };
     plane.metrics.refused(&refusal);
@@ -146,11 +145,12 @@ pub(crate) fn unanswered(
 /// The machine's refusal, in words for the client.
 fn refusal(
     plane: &Shared,
-    residence: &Residence,
+    terms: &Terms,
     why: RejectWhy,
     retry_after: Duration,
     last: Option<&Failure>,
 ) -> Refusal {
+    let residence = &terms.residence;
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
@@ -160,7 +160,10 @@ fn refusal(
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
             residency::held_too_long(residence, limit, retry_after)
         }
-        why => Refusal::of(why, retry_after, last.map(Failure::for_client).as_deref()),
+        why => {
+            let last = last.map(Failure::for_client);
+            Refusal::of(why, retry_after, last.as_deref(), terms.tells)
+        }
     }
 }
 

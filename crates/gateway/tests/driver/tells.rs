@@ -1,7 +1,7 @@
 //! What clients learn of other tenants and of the fleet: nothing where tenants are named, unless the
 //! configuration says otherwise.
 
-use meridian_wire::config::{AdmissionMode, Gateway as Config, TellClients};
+use meridian_wire::config::{AdmissionMode, Gateway as Config, Span, TellClients};
 
 use crate::common::{Answer, Region, Replica, Script, call, chat};
 use crate::forwards::{World, occupy_with};
@@ -66,6 +66,26 @@ async fn tenants_learn_nothing() {
     // The operator's port still tells.
     let page = region.admin("GET", "/admin/decisions", "").await;
     assert!(page.json()[0]["matched_tokens"].as_f64().unwrap() > 100.0, "{}", page.text());
+}
+
+// Nor does a refusal count the replicas or the peers for a tenant.
+#[tokio::test(start_paused = true)]
+async fn refusals_tell_nothing() {
+    for (tells, told) in [(None, false), (Some(TellClients::All), true)] {
+        let replica = Replica::start().await;
+        let region = Region::with(&[&replica], |config| {
+            config.tenants = vec![tenant("acme", KEY), tenant("other", OTHER)];
+            config.tell_clients = tells;
+            config.admission = Some(AdmissionMode::Outstanding(1));
+            config.held.max_wait = Span::secs(1);
+        })
+        .await;
+        let _busy = occupy_with(&region, &replica, KEY).await;
+        let answer = call(region.listen, bearing(chat("hi"), OTHER)).await;
+        assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
+        assert_eq!(answer.text().contains("1 full"), told, "{}", answer.text());
+        assert!(answer.text().contains("within 1000 ms"), "{}", answer.text());
+    }
 }
 
 // Tenants who may know everything of each other are told, and so is everyone where no tenants are
