@@ -7,7 +7,7 @@
 //! A record that is no longer there lets its replica go in the same way, except where the control
 //! plane came back with another store: a lost file shall not empty a fleet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,16 +118,18 @@ fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &m
 fn drain_others(shared: &Shared, view: &Snapshot, state: &mut State) {
     let region = view.regions.get(&shared.config.region);
     if region.is_none_or(|region| region.wanted == Wanted::Up) {
-        for id in std::mem::take(&mut state.drained) {
-            shared.driver.tell(Input::Resumed(id));
+        for member in std::mem::take(&mut state.drained).into_values() {
+            let there = || !member.gone.is_cancelled();
+            shared.driver.tell_if(there, Input::Resumed(member.id));
         }
         return;
     }
     let decided = |member: &Member| state.ours.contains_key(member.authority.as_str());
-    let others: BTreeSet<_> =
-        shared.fleet.all().iter().filter(|member| !decided(member)).map(|m| m.id).collect();
-    for id in others.difference(&state.drained) {
-        shared.driver.tell(Input::Draining(*id));
+    // By name: one that joined under the id of one that left has not been told to drain.
+    let others = shared.fleet.all().into_iter().filter(|member| !decided(member));
+    let others: BTreeMap<_, _> = others.map(|member| (member.name, member)).collect();
+    for (_, member) in others.iter().filter(|(name, _)| !state.drained.contains_key(*name)) {
+        shared.driver.tell(Input::Draining(member.id));
     }
     state.drained = others;
 }

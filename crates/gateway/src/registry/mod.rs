@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_base::{ReplicaId, Rng, keyed};
+use meridian_base::{Rng, keyed};
 use meridian_tls::{FileError, Look};
 use meridian_wire::registry::{Kept, Snapshot};
 use meridian_wire::{admin, config};
@@ -39,6 +39,8 @@ use self::secured::Secured;
 pub(crate) use self::secured::files;
 use crate::lock::{Mutex, MutexGuard};
 use crate::peers::Peers;
+use crate::replicas::fleet::Member;
+use crate::replicas::name::ReplicaName;
 use crate::serve::Ready;
 use crate::shared::Shared;
 
@@ -84,7 +86,7 @@ struct State {
     /// The registry's replicas that are here, by host and port.
     ours: BTreeMap<String, Ours>,
     /// Replicas that drain with the region though the registry has no record of them.
-    drained: BTreeSet<ReplicaId>,
+    drained: BTreeMap<ReplicaName, Arc<Member>>,
     /// The policy in force, where it is not the one that the gateway's file says.
     policy: Option<config::Policy>,
     /// What of the view can't be done.

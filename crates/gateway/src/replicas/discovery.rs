@@ -59,7 +59,7 @@ pub(crate) fn join_from(
 
 /// Takes a replica out at once. Its requests in flight run on until they end.
 pub(crate) fn leave(shared: &Shared, member: &Member) {
-    if shared.fleet.leave(member.id).is_none() {
+    if !shared.fleet.leave(member) {
         return;
     }
     shared.pins.forget(member.id);
@@ -70,8 +70,11 @@ pub(crate) fn leave(shared: &Shared, member: &Member) {
     shared.fleet.left(member.id);
 }
 
-/// Whether a request of ours is there.
+/// Whether a request of ours is there. None is at one that has left: its id may be another's.
 pub(crate) fn is_busy(shared: &Shared, member: &Member) -> bool {
+    if member.gone.is_cancelled() {
+        return false;
+    }
     let now = shared.driver.clock.now();
     let inner = shared.driver.lock();
     inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)

@@ -228,15 +228,19 @@ impl Fleet {
         Ok(member)
     }
 
-    /// Takes a replica out. Its id is free once the machine has been told ([`Fleet::left`]).
-    pub(crate) fn leave(&self, id: ReplicaId) -> Option<Arc<Member>> {
+    /// Takes a replica out, unless it has left already: its id may be another's by now. Whether it was
+    /// there. The id is free once the machine has been told ([`Fleet::left`]).
+    pub(crate) fn leave(&self, member: &Member) -> bool {
         let mut inner = self.inner.write();
-        let slot = inner.slots.get_mut(id.index())?;
-        let member = slot.member.take()?;
+        let Some(slot) = inner.slots.get_mut(member.id.index()) else { return false };
+        if !slot.member.as_deref().is_some_and(|there| std::ptr::eq(there, member)) {
+            return false;
+        }
+        slot.member = None;
         slot.leaving = true;
         member.gone.cancel();
         self.changed();
-        Some(member)
+        true
     }
 
     /// The machine has been told that it left.
@@ -344,9 +348,9 @@ mod tests {
     #[test]
     fn join_and_leave() {
         let fleet = Fleet::default();
-        for (i, url) in ["http://a:1", "http://b:1"].iter().enumerate() {
-            assert_eq!(fleet.join(spec(url), Duration::ZERO, 2).expect("joins").id.index(), i);
-        }
+        let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
+        let (a, b) = (join("http://a:1").expect("joins"), join("http://b:1").expect("joins"));
+        assert_eq!((a.id.index(), b.id.index()), (0, 1));
         assert!(
             fleet
                 .join(spec("http://a:1/"), Duration::ZERO, 3)
@@ -357,12 +361,14 @@ mod tests {
                 .join(spec("http://c:1"), Duration::ZERO, 2)
                 .is_err_and(|e| e.to_string().contains("limits.replicas"))
         );
-        assert!(fleet.leave(ReplicaId(0)).expect("was there").gone.is_cancelled());
-        assert!(fleet.leave(ReplicaId(0)).is_none());
-        let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
+        assert!(fleet.leave(&a) && a.gone.is_cancelled());
+        assert!(!fleet.leave(&a));
         assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
         fleet.left(ReplicaId(0));
-        assert_eq!(join("http://c:1").expect("joins").id, ReplicaId(0));
+        let c = join("http://c:1").expect("joins");
+        assert_eq!(c.id, ReplicaId(0));
+        assert!(!fleet.leave(&a), "its id is another's");
+        assert!(!c.gone.is_cancelled() && fleet.leave(&c));
     }
 
     // The name of a replica that left is never another one's, nor does it find another one.
@@ -377,7 +383,7 @@ mod tests {
             assert_eq!((member.id, ReplicaName::id(&name)), (ReplicaId(0), Some(ReplicaId(0))));
             assert_eq!(fleet.named(&name).expect("is found").authority, member.authority);
             names.push(name);
-            fleet.leave(member.id);
+            fleet.leave(&member);
             fleet.left(member.id);
         }
         assert_eq!(names, ["r0", "r0.2", "r0.3"]);

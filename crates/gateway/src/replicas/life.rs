@@ -18,8 +18,6 @@ pub(crate) struct Life {
     now: Mutex<Now>,
     /// Grows with every piece of an answer. Two threads may count a piece as one: it still grows.
     pieces: AtomicU64,
-    /// The count when the prober looked last.
-    looked: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -60,9 +58,8 @@ impl Life {
         self.pieces.store(self.pieces.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether a piece of an answer came since this was last asked.
-    pub(crate) fn has_answered(&self) -> bool {
-        let pieces = self.pieces.load(Ordering::Relaxed);
-        self.looked.swap(pieces, Ordering::Relaxed) != pieces
+    /// A count that grows with the pieces of answers.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.pieces.load(Ordering::Relaxed)
     }
 }

@@ -6,7 +6,7 @@ use meridian_base::ReplicaId;
 
 /// A replica's name: its id, and how many replicas had that id before, if any. Ids are given out
 /// again, since they number the rows of tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplicaName {
     id: ReplicaId,
     before: u32,

@@ -43,7 +43,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut wishes: mpsc::UnboundedReceiver
 
 async fn probe(shared: &Shared, member: &Member) {
     let asked = shared.driver.clock.now();
-    let id = member.id;
+    let (id, pieces) = (member.id, member.life.pieces());
     let input = match ask(shared, member).await {
         Ok(Probed::Load(load)) => {
             if member.way.probed(shared.driver.clock.now().since(asked)) {
@@ -62,8 +62,9 @@ async fn probe(shared: &Shared, member: &Member) {
             let refused = error.fault == Source::Unreached;
             tracing::debug!(replica = %member.name, error = %error, "probe failed");
             member.probed(Some(error.message));
-            // One that takes no connections gets no requests, whatever it still sends.
-            match member.life.has_answered() && !refused {
+            // Pieces that came while it was asked are a sign of life, those from before are none. One
+            // that takes no connections gets no requests, whatever it still sends.
+            match member.life.pieces() != pieces && !refused {
                 true => Input::Alive { id, asked },
                 false => Input::ProbeFailed(id),
             }

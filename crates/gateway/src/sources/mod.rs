@@ -198,6 +198,9 @@ impl Source {
     fn let_go(&self, shared: &Shared) -> bool {
         let mut state = self.state();
         state.ours.retain(|address, ours| {
+            if ours.member.gone.is_cancelled() {
+                return false;
+            }
             if !ours.leaves || discovery::is_busy(shared, &ours.member) {
                 return true;
             }

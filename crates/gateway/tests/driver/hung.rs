@@ -171,3 +171,24 @@ async fn draining_and_hung() {
     assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
     region.until("it left", |s| s.replicas.len() == 1).await;
 }
+
+// Answers from before a replica hung do not excuse its first missed probe.
+#[tokio::test(start_paused = true)]
+async fn old_answers_are_no_sign_of_life() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |c| {
+        c.timeouts.probe = Span::millis(200);
+        c.probe.down_after = 1;
+        c.probe.idle = Span::secs(10);
+        c.probe.busy = Span::secs(10);
+    })
+    .await;
+    tokio::time::sleep(15_000 * MS).await;
+    for _ in 0..3 {
+        assert_eq!(call(region.listen, chat("hi")).await.status, 200);
+    }
+    hang(&replica);
+    // One probe's turn, and no second one's.
+    tokio::time::sleep(11_000 * MS).await;
+    assert_eq!(region.status().await.replicas[0].state, "down");
+}

@@ -74,6 +74,11 @@ async fn the_registry_is_done() {
     let peer = call(eu.listen, chat("hi")).await;
     assert_eq!(peer.status, 503, "{}", peer.text());
     eu.admin("DELETE", "/admin/replicas/r2", "").await;
+    let other = Replica::start().await;
+    let spec = format!(r#"{{"url": "{}"}}"#, other.url());
+    eu.admin("POST", "/admin/replicas", &spec).await;
+    eu.until("what joins under its id drains too", |s| states(s) == ["draining"; 3]).await;
+    eu.admin("DELETE", "/admin/replicas/2", "").await;
     change(&plane, "POST", "/admin/regions/eu/undrain").await;
     eu.until("its region serves again", |s| states(s) == both).await;
     change(&plane, "DELETE", "/admin/replicas/a").await;
