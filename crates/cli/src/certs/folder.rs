@@ -101,14 +101,13 @@ impl Folder {
     pub(super) fn begin(&self, authority: &Pair, replace: Replace) -> anyhow::Result<()> {
         may_write(&self.bundle_path(), replace)?;
         self.put_authority(1, authority, replace)?;
-        for old in [self.authority_path(1, "crl"), self.dir.join("issued")] {
-            // Of an authority that was there before; mostly there was none.
-            let _ = fs::remove_file(old);
-        }
+        // Of an authority that was there before; mostly there was none.
+        let _ = fs::remove_file(self.dir.join("issued"));
         self.trust(&[1])
     }
 
-    /// Writes an authority's two files; it is trusted once the bundle has it.
+    /// Writes an authority's two files; it is trusted once the bundle has it. A revocation list under its
+    /// number is of another authority's key, and goes.
     pub(super) fn put_authority(
         &self,
         number: u32,
@@ -116,7 +115,19 @@ impl Folder {
         replace: Replace,
     ) -> anyhow::Result<()> {
         make_dir(&self.dir)?;
-        put(&self.authority_path(number, "crt"), &self.authority_path(number, "key"), pair, replace)
+        put(
+            &self.authority_path(number, "crt"),
+            &self.authority_path(number, "key"),
+            pair,
+            replace,
+        )?;
+        let list = self.authority_path(number, "crl");
+        match fs::remove_file(&list) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", list.display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the bundle anew from these authorities, the issuing one first.

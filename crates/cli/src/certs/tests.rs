@@ -355,6 +355,32 @@ fn the_authority_is_exchanged_without_a_gap() {
     assert!(error.contains("--ca switch first"), "{error}");
 }
 
+// An exchange that was cut short before the new authority was trusted begins again: its list is of the
+// key that counts now.
+#[test]
+fn an_exchange_begins_again() {
+    let dir = Dir::new("again");
+    dir.init("prod");
+    dir.issue("us-1", "us");
+    dir.issue("eu-1", "eu");
+    let bundle = fs::read(dir.0.join("ca.crt")).expect("is there");
+    dir.rotate(Some(Step::Add), now()).expect("begins");
+    fs::write(dir.0.join("ca.crt"), bundle).expect("the old bundle");
+    for step in [Step::Add, Step::Switch] {
+        dir.rotate(Some(step), now()).expect("goes on");
+    }
+    let (ca, crl) = (dir.0.join("ca.crt"), dir.0.join("ca.crl"));
+    let seat = |kind: &str| dir.0.join(format!("gateways/us-1.{kind}"));
+    let files = meridian_tls::Files {
+        section: "test",
+        ca: Some(ca),
+        crl: Some(crl),
+        certificate: seat("crt"),
+        key: seat("key"),
+    };
+    files.read().expect("every list is signed with its authority's key");
+}
+
 // What is revoked is every certificate that a name has, renewed ones too, in a list whose number
 // grows; it is not renewed, and is shown as revoked. Lists go with their authority.
 #[test]
