@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use meridian_base::keyed;
 use meridian_routing::Routing;
 use meridian_wire::config::Gateway as Config;
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
@@ -271,6 +272,8 @@ async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
         };
         let (shared, over) = (shared.clone(), shared.over.clone());
         let port = stream.local_addr().map_or(0, |own| own.port());
+        // Nor may a client leave its answer where it is.
+        let _ = sockopt::set_tcp_user_timeout(&stream, HEAD.as_millis() as u32);
         tokio::spawn(async move {
             let talk = async {
                 let caller = Caller { address, port, tls: false, party: None };
