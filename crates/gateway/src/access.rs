@@ -15,11 +15,11 @@ use meridian_tls::{Look, Reread, Unread};
 use meridian_wire::config::{self, ConfigError, Gateway as Config, TellClients};
 use tokio::sync::Notify;
 
-use crate::admin::Door;
+use crate::admin::door::Door;
 use crate::inputs::rate::Kept;
-use crate::inputs::residency::Rules;
+use crate::inputs::residency::{Residency, Rules};
 use crate::inputs::tenants::Tenants;
-use crate::shared::Shared;
+use crate::machine::driver::Driver;
 
 /// A configuration, the file that it was read from, and what asks for a reload.
 #[derive(Clone, Debug)]
@@ -161,11 +161,11 @@ impl AccessNow {
 
     /// Reads the file again where it changed, or `now` in any case, without waiting for a change to
     /// settle.
-    pub(crate) fn look(&self, shared: &Shared, now: bool) -> Look {
+    pub(crate) fn look(&self, residency: &Residency, driver: &Driver, now: bool) -> Look {
         let look = if now { self.reread.reload() } else { self.reread.look() };
         if now || look == Look::New {
             let access = self.now();
-            shared.residency.given(&shared.driver, &access.written.residency, &access.rules);
+            residency.given(driver, &access.written.residency, &access.rules);
         }
         look
     }

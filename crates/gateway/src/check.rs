@@ -12,12 +12,15 @@ use meridian_tls::Files;
 use meridian_wire::config::Gateway as Config;
 use meridian_wire::peer::Party;
 
-use crate::admin::{self, AdminTls};
+use crate::admin::tls::{self as admin, AdminTls};
 use crate::certificates::{self, ClientTls};
 use crate::error::Error;
 use crate::http::limits::check_descriptors;
-use crate::peers::{self, Peers};
-use crate::registry::{self, Following};
+use crate::peers::all::Peers;
+use crate::peers::port::CONNECTIONS;
+use crate::peers::tls as peers;
+use crate::registry::following::Following;
+use crate::registry::secured as registry;
 use crate::sources;
 
 /// What is made of the files that a configuration names.
@@ -62,7 +65,7 @@ impl Parts {
                 None
             }
         };
-        let registry = match Following::new(config, peers.as_deref()) {
+        let registry = match Following::new(config, peers.as_ref().map(|peers| peers.own_name())) {
             Ok(registry) => registry.map(Arc::new),
             Err(error) => {
                 wrong.push(Error::from(error));
@@ -91,7 +94,7 @@ pub fn check(config: &Config) -> Vec<String> {
     }
     found.extend(doubts(config));
     found.extend(sources::problems(config));
-    let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
+    let peers = config.peers.as_ref().map_or(0, |_| CONNECTIONS);
     let replicas = config.limits.replicas.saturating_add(peers);
     found.extend(
         check_descriptors(config.limits.connections, replicas).err().map(|e| e.to_string()),

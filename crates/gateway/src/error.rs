@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// The certificates for peers cannot be used.
     #[error(transparent)]
-    Peers(#[from] crate::peers::TlsError),
+    Peers(#[from] crate::peers::tls::TlsError),
     /// The certificate for clients cannot be used.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::shared::Shared;
+use crate::peers::all::Peers;
+use crate::replicas::fleet::Fleet;
 
 /// The longest that the doors stay closed: a control plane that is gone may stay so, and a refusal
 /// is better than no answer.
@@ -15,14 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until there is somebody to send requests to.
-pub(crate) async fn somewhere_to_go(shared: &Shared) {
-    let told_by_others = shared.registry.is_some() || shared.peers.is_some();
-    if !shared.config.replicas.is_empty() || !told_by_others {
-        return;
-    }
+/// Waits until there is a replica or a peer to send requests to.
+pub(crate) async fn somewhere_to_go(fleet: &Fleet, peers: Option<&Peers>) {
     let known = async {
-        while !is_known(shared) {
+        while !is_known(fleet, peers) {
             sleep(LOOK).await;
         }
     };
@@ -33,8 +30,8 @@ pub(crate) async fn somewhere_to_go(shared: &Shared) {
     }
 }
 
-fn is_known(shared: &Shared) -> bool {
-    let here = || shared.fleet.all().iter().any(|member| member.models_page().is_some());
-    let away = || shared.peers.as_ref().is_some_and(|peers| !peers.models.pages().is_empty());
+fn is_known(fleet: &Fleet, peers: Option<&Peers>) -> bool {
+    let here = || fleet.all().iter().any(|member| member.models_page().is_some());
+    let away = || peers.is_some_and(|peers| !peers.models.pages().is_empty());
     here() || away()
 }

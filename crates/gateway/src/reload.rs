@@ -11,10 +11,38 @@ use std::sync::Arc;
 use meridian_tls::{LOOK, Look};
 use tokio::sync::Notify;
 
-use crate::shared::Shared;
+use crate::access::AccessNow;
+use crate::admin::tls::AdminTls;
+use crate::certificates::ClientTls;
+use crate::inputs::residency::Residency;
+use crate::machine::driver::Driver;
+use crate::peers::all::Peers;
+use crate::registry::following::Following;
+use crate::sources;
+use crate::sources::source::Source;
 
-/// The sections of the configuration file that are reloaded, in the log.
-const ACCESS: &str = "tenants and residency";
+/// Everything that can be reloaded.
+pub(crate) struct Reloaded {
+    pub(crate) access: Arc<AccessNow>,
+    /// Told of new rules and labels.
+    pub(crate) residency: Arc<Residency>,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) client_tls: Option<Arc<ClientTls>>,
+    pub(crate) admin_tls: Option<Arc<AdminTls>>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) sources: Vec<Arc<Source>>,
+    /// `limits.replicas`.
+    pub(crate) most_replicas: u16,
+}
+
+impl Reloaded {
+    /// Reloads the sections of the configuration file.
+    fn access(&self, now: bool) -> Part {
+        let look = self.access.look(&self.residency, &self.driver, now);
+        Part::new("tenants and residency", look)
+    }
+}
 
 /// One part of what can be reloaded, and what became of it.
 struct Part {
@@ -30,33 +58,33 @@ impl Part {
 
 /// Polls the files, and reloads at once when `asked`, for ever. Signals that come while a reload
 /// runs are one further reload.
-pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
+pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
     // The file was read before the gateway was built, and may have changed meanwhile.
-    if shared.access.has_file() {
-        problems(&[Part::new(ACCESS, shared.access.look(&shared, true))]);
+    if all.access.has_file() {
+        problems(&[all.access(true)]);
     }
     loop {
         let now = tokio::select! {
             () = tokio::time::sleep(LOOK) => false,
             () = asked.notified() => true,
         };
-        let before = shared.access.now();
-        let mut parts = parts(&shared, now);
+        let before = all.access.now();
+        let mut parts = parts(&all, now);
         let changed = |part: &Part| part.look == Look::New;
         if now {
-            for source in &shared.sources {
-                if let Some(look) = source.reload(&shared).await {
+            for source in &all.sources {
+                if let Some(look) = sources::reload(source, all.most_replicas).await {
                     parts.push(Part::new(source.label(), look));
                 }
             }
-            summary(&shared, &parts);
+            summary(all.access.has_file(), &parts);
         } else {
             for part in parts.iter().filter(|part| changed(part)) {
                 tracing::info!(part = part.name, "reloaded");
             }
         }
         problems(&parts);
-        let after = shared.access.now();
+        let after = all.access.now();
         if now || !Arc::ptr_eq(&before, &after) {
             restarts(after.others());
         }
@@ -64,28 +92,28 @@ pub(crate) async fn keep(shared: Arc<Shared>, asked: Arc<Notify>) {
 }
 
 /// Reads everything but the sources of replicas, which have tasks of their own.
-fn parts(shared: &Shared, now: bool) -> Vec<Part> {
+fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     let mut parts = Vec::new();
-    if shared.access.has_file() {
-        parts.push(Part::new(ACCESS, shared.access.look(shared, now)));
+    if all.access.has_file() {
+        parts.push(all.access(now));
     }
-    if let Some(tls) = &shared.tls {
+    if let Some(tls) = &all.client_tls {
         parts.push(Part::new("certificate for clients", tls.look(now)));
     }
-    if let Some(tls) = &shared.admin_tls {
+    if let Some(tls) = &all.admin_tls {
         parts.push(Part::new("certificate of the admin port", tls.look(now)));
     }
-    if let Some(peers) = &shared.peers {
+    if let Some(peers) = &all.peers {
         parts.push(Part::new("certificates for peers", peers.look(now)));
     }
-    if let Some(look) = shared.registry.as_ref().and_then(|registry| registry.look(now)) {
+    if let Some(look) = all.registry.as_ref().and_then(|registry| registry.look(now)) {
         parts.push(Part::new("certificates for the control plane", look));
     }
     parts
 }
 
 /// What came of a reload that was asked for.
-fn summary(shared: &Shared, parts: &[Part]) {
+fn summary(has_file: bool, parts: &[Part]) {
     let names = |wanted: fn(&Look) -> bool| {
         let names: Vec<&str> =
             parts.iter().filter(|part| wanted(&part.look)).map(|part| part.name.as_str()).collect();
@@ -94,7 +122,7 @@ fn summary(shared: &Shared, parts: &[Part]) {
     let changed = names(|look| *look == Look::New);
     let unchanged = names(|look| *look == Look::Same);
     tracing::info!(changed, unchanged, "reloaded on SIGHUP");
-    if !shared.access.has_file() {
+    if !has_file {
         tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");
     }
 }

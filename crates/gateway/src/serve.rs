@@ -1,45 +1,24 @@
 //! Listening, accepting, and going down in order.
 
+mod build;
+
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use meridian_base::keyed;
-use meridian_routing::Routing;
-use meridian_wire::config::Gateway as Config;
-use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use crate::access::{AccessNow, Given};
-use crate::admin::explain::Explained;
-use crate::admin::{Caller, Sessions};
-use crate::check::{self, Parts};
+use self::build::Gateway;
+use crate::access::Given;
 use crate::error::Error;
-use crate::http::body::Body;
-use crate::http::cors::Cors;
-use crate::http::limits::{Bound, check_descriptors};
-use crate::inputs::fingerprint::ReadingNow;
-use crate::inputs::pins::Pins;
-use crate::inputs::residency::Residency;
-use crate::inputs::salts::Salts;
-use crate::machine::driver::Driver;
-use crate::metrics::Metrics;
-use crate::replicas::fleet::Fleet;
-use crate::replicas::upstream::Upstream;
-use crate::replicas::{discovery, probes};
-use crate::shared::{Ids, Ratios, Shared};
-use crate::sources::Source;
+use crate::http::limits::check_descriptors;
+use crate::peers::port::CONNECTIONS;
+use crate::registry::Addresses;
+use crate::replicas::probes;
+use crate::shared::Worker;
 use crate::worker::Workers;
 use crate::{admin, lock, opening, peers, registry, reload, sources};
 
@@ -74,7 +53,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let Given { config, file, reload } = given.into();
-    let peers = config.peers.as_ref().map_or(0, |_| peers::CONNECTIONS);
+    let peers = config.peers.as_ref().map_or(0, |_| CONNECTIONS);
     check_descriptors(config.limits.connections, config.limits.replicas.saturating_add(peers))?;
     let listener = listen("listen", config.listen).await?;
     let admin_listener = listen("admin", config.admin).await?;
@@ -83,46 +62,68 @@ pub async fn serve(
         None => None,
     };
     let (wishes, wished) = mpsc::unbounded_channel();
-    let shared = Arc::new(build(config, file.as_deref(), wishes)?);
+    let gateway = Gateway::build(config, file.as_deref(), wishes)?;
     // However this future ends, nothing that it started outlives it.
-    let _over = shared.over.clone().drop_guard();
-    for spec in shared.config.replicas.clone() {
+    let _over = gateway.over.clone().drop_guard();
+    for spec in gateway.config.replicas.clone() {
         // The configuration was checked: no twin, no bad URL.
-        if let Err(error) = discovery::join(&shared, spec) {
+        if let Err(error) = gateway.replicas.join(spec) {
             tracing::error!(error = %error, "replica left out");
         }
     }
-    let workers = Workers::start(&shared, threads)?;
+    let workers = Workers::start(&gateway.client_port(), threads)?;
     let ready = Ready {
         listen: address(&listener)?,
         admin: address(&admin_listener)?,
         peers: peer_listener.as_ref().map(address).transpose()?,
-        tls: shared.tls.is_some(),
-        admin_tls: shared.admin_tls.is_some(),
+        tls: gateway.client_tls.is_some(),
+        admin_tls: gateway.admin_tls.is_some(),
     };
-    let driver = shared.driver.clone();
     let mut background = JoinSet::new();
+    let driver = gateway.driver.clone();
     background.spawn(async move { driver.keep_time().await });
-    background.spawn(probes::run(shared.clone(), wished));
-    background.spawn(reload::keep(shared.clone(), reload));
-    background.spawn(serve_admin(shared.clone(), admin_listener));
-    if let Some(listener) = peer_listener {
-        peers::start(&shared, listener, &mut background);
-    }
-    registry::start(&shared, ready, &mut background);
-    sources::start(&shared, &mut background);
+    background.spawn(probes::run(Arc::new(gateway.prober()), wished));
+    background.spawn(reload::keep(gateway.reloaded(), reload));
+    let (tls, over) = (gateway.admin_tls.clone(), gateway.over.clone());
+    background.spawn(admin::port::serve(gateway.admin(), tls, admin_listener, over));
+    follow(&gateway, ready, peer_listener, &mut background);
     on_ready(ready);
     tokio::select! {
-        () = accept(&shared, &workers, listener, shutdown) => {}
+        () = accept(&gateway, &workers, listener, shutdown) => {}
         () = lock::abort_on_panic(&mut background) => {}
     }
-    let peers = async {
-        if let Some(peers) = &shared.peers {
-            peers.drain(shared.config.timeouts.drain.0).await;
+    let leaving = async {
+        if let Some(registry) = &gateway.registry {
+            registry::leave(registry).await;
         }
     };
-    tokio::join!(registry::leave(&shared), workers.drain(), peers);
+    let peers = async {
+        if let Some(peers) = &gateway.peers {
+            peers.drain(gateway.config.timeouts.drain.0).await;
+        }
+    };
+    tokio::join!(leaving, workers.drain(), peers);
     Ok(())
+}
+
+/// Starts what follows the peers, the control plane and the sources of replicas.
+fn follow(
+    gateway: &Gateway,
+    ready: Ready,
+    peer_listener: Option<TcpListener>,
+    tasks: &mut JoinSet<()>,
+) {
+    let limits = &gateway.config.limits;
+    if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
+        let worker = Arc::new(Worker::new(gateway.shared.clone(), gateway.near.clone()));
+        let header_bytes = limits.headers.bytes();
+        peers::start(peers, &gateway.region(), listener, worker, header_bytes, tasks);
+    }
+    if let Some(registry) = &gateway.registry {
+        let addresses = Addresses { clients: ready.listen, peers: ready.peers };
+        registry::start(registry, addresses, gateway.reported(), gateway.applied(), tasks);
+    }
+    sources::start(&gateway.sources, limits.replicas, tasks);
 }
 
 async fn listen(field: &'static str, addr: SocketAddr) -> Result<TcpListener, Error> {
@@ -135,95 +136,17 @@ fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
         .map_err(|source| Error::Io { what: "reading a listener's address", source })
 }
 
-fn build(
-    config: Config,
-    file: Option<&Path>,
-    wishes: mpsc::UnboundedSender<meridian_base::ReplicaId>,
-) -> Result<Shared, Error> {
-    let routing = config.routing()?;
-    let spec = (routing.policy.index)(&routing.params);
-    let seed = match &config.secret {
-        Some(secret) => keyed(0, secret.as_bytes()),
-        None => random_seed(),
-    };
-    let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, &routing.params);
-    let block_bytes = spec.map(|s| s.block_bytes);
-    let Parts { peers, tls, admin_tls, registry } =
-        Parts::make(&config, seed, block_bytes, routing.policy.name)?;
-    for problem in check::doubts(&config) {
-        tracing::error!(problem, "the gateway starts nevertheless");
-    }
-    if peers.is_some() && config.secret.is_none() {
-        tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
-    }
-    if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {
-        tracing::warn!(
-            "tenants' keys come in plain HTTP; name a certificate in tls, or let something in front of this gateway end TLS"
-        );
-    }
-    if config.tenants.is_empty()
-        && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
-    {
-        tracing::warn!(
-            "cors.origins is `*` and no tenants are named: every page that a browser in this network opens can use the gateway; name the origins, or tenants"
-        );
-    }
-    let header = |name: &String| name.parse().ok();
-    let access = AccessNow::new(&config, file)?;
-    let over = CancellationToken::new();
-    let fleet = Arc::new(Fleet::new(&config.region, over.clone()));
-    let routing = Routing::new(routing, seed);
-    let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), peers.clone()));
-    let residency = Residency::new(&driver, &config, &access.now().rules);
-    Ok(Shared {
-        driver,
-        fleet,
-        over,
-        near: Upstream::new(&config),
-        far: Upstream::far(&config),
-        metrics: Metrics::new(),
-        pins: Pins::default(),
-        ratios: Ratios::new(),
-        requests: Bound::new(config.limits.requests),
-        bodies: Bound::new(config.limits.bodies.bytes()),
-        connections: Bound::new(config.limits.connections),
-        draining: AtomicBool::new(false),
-        reading,
-        key_headers: config.keys.headers.iter().filter_map(header).collect(),
-        tenant_header: header(&config.keys.tenant_header),
-        access,
-        salts: Salts::new(&config, seed),
-        residency,
-        cors: config.cors.as_ref().map(Cors::new),
-        tls,
-        admin_tls,
-        sessions: Sessions::default(),
-        ids: Ids::new(random_seed()),
-        explained: Explained::default(),
-        registry,
-        peers,
-        sources: config.discovery.iter().map(|s| Arc::new(Source::new(s))).collect(),
-        config,
-    })
-}
-
-/// A number nobody can guess from outside, from the process's own randomness.
-fn random_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
-}
-
 /// Accepts clients until `shutdown`.
 async fn accept(
-    shared: &Shared,
+    gateway: &Gateway,
     workers: &Workers,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
-        () = &mut shutdown => return shut(shared),
-        () = opening::somewhere_to_go(shared) => {}
+        () = &mut shutdown => return shut(gateway),
+        () = somewhere_to_go(gateway) => {}
     }
     loop {
         let stream = tokio::select! {
@@ -238,86 +161,26 @@ async fn accept(
                 }
             },
         };
-        match shared.connections.take(1) {
+        match gateway.connections.take(1) {
             Some(permit) => workers.serve(stream, permit),
             None => {
-                let limit = shared.connections.most();
+                let limit = gateway.connections.most();
                 tracing::warn!(limit, "limits.connections is reached; a client was turned away");
             }
         }
     }
-    shut(shared);
+    shut(gateway);
 }
 
-fn shut(shared: &Shared) {
-    shared.draining.store(true, Ordering::Relaxed);
-    tracing::info!(in_flight = shared.driver.lock().requests.in_flight, "draining");
-}
-
-/// For a client of the admin port to shake hands, or to send a head.
-const HEAD: Duration = Duration::from_secs(10);
-/// Most connections to the admin port.
-const ADMIN_CONNECTIONS: usize = 256;
-
-async fn serve_admin(shared: Arc<Shared>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
-    loop {
-        let Ok((stream, address)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(limit = ADMIN_CONNECTIONS, "too many connections to the admin port");
-            continue;
-        };
-        let (shared, over) = (shared.clone(), shared.over.clone());
-        let port = stream.local_addr().map_or(0, |own| own.port());
-        // Nor may a client leave its answer where it is.
-        let _ = sockopt::set_tcp_user_timeout(&stream, HEAD.as_millis() as u32);
-        tokio::spawn(async move {
-            let talk = async {
-                let caller = Caller { address, port, tls: false, party: None };
-                match &shared.admin_tls {
-                    None => answer_admin(&shared, stream, caller).await,
-                    Some(tls) => {
-                        let Some(met) = tls.meet(stream, HEAD).await else { return };
-                        let revoked = tls.revoked(&met);
-                        let caller = Caller { tls: true, party: met.party, ..caller };
-                        tokio::select! {
-                            // Looked at first: the list may have changed during the handshake.
-                            biased;
-                            () = revoked => {
-                                tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
-                            }
-                            () = answer_admin(&shared, met.stream, caller) => {}
-                        }
-                    }
-                }
-            };
-            tokio::select! {
-                () = talk => {}
-                () = over.cancelled() => {}
-            }
-            drop(place);
-        });
+/// A gateway that learns of its replicas from others waits until there is one, or a peer.
+async fn somewhere_to_go(gateway: &Gateway) {
+    let told_by_others = gateway.registry.is_some() || gateway.peers.is_some();
+    if gateway.config.replicas.is_empty() && told_by_others {
+        opening::somewhere_to_go(&gateway.fleet, gateway.peers.as_deref()).await;
     }
 }
 
-/// Answers one connection to the admin port.
-async fn answer_admin<S>(shared: &Arc<Shared>, stream: S, caller: Caller)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let caller = Arc::new(caller);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (shared, caller) = (shared.clone(), caller.clone());
-        async move {
-            let answer = admin::answer(shared, &caller, request).await;
-            Ok::<Response<Body>, std::convert::Infallible>(answer)
-        }
-    });
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    // An error is the end of the connection.
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+fn shut(gateway: &Gateway) {
+    gateway.draining.begin();
+    tracing::info!(in_flight = gateway.driver.lock().requests.in_flight, "draining");
 }

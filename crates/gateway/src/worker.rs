@@ -5,11 +5,12 @@
 //! fewest.
 
 use std::net::TcpStream as StdStream;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -17,6 +18,7 @@ use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use crate::certificates::ClientTls;
 use crate::error::Error;
@@ -24,55 +26,55 @@ use crate::http::connection::{Serving, converse};
 use crate::http::limits::{Bound, Permit};
 use crate::http::malformed::most_fields;
 use crate::http::stalled::Streams;
-use crate::replicas::fleet::Member;
+use crate::peers::inbound::{Forwarded, Forwards};
 use crate::replicas::upstream::Upstream;
-use crate::shared::Shared;
+use crate::request::body::AnswerBody;
+use crate::request::entry;
+use crate::request::origin::Origin;
+use crate::shared::{Shared, Worker};
 
 /// After this long without a byte either way, a client's kernel is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// What one thread serves with.
-pub(crate) struct Worker {
-    shared: Arc<Shared>,
-    upstream: Upstream,
+/// The clients' port, as all threads serve it.
+#[derive(Clone)]
+pub(crate) struct ClientPort {
+    pub(crate) shared: Arc<Shared>,
+    /// Plain without.
+    pub(crate) tls: Option<Arc<ClientTls>>,
+    /// Ends every connection.
+    pub(crate) over: CancellationToken,
 }
 
-impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, upstream: Upstream) -> Worker {
-        Worker { shared, upstream }
-    }
+impl Forwards for Arc<Worker> {
+    type Body = AnswerBody;
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// What reaches a replica: this thread's own connections, or those to other regions that all
-    /// threads share.
-    pub(crate) fn upstream(&self, member: &Member) -> &Upstream {
-        if member.rtt().is_zero() { &self.upstream } else { &self.shared.far }
-    }
-}
-
-impl Deref for Worker {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
-        &self.shared
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        forwarded: Forwarded,
+    ) -> Response<AnswerBody> {
+        let Forwarded { marks, report, from } = forwarded;
+        entry::answer(self.clone(), request, Origin::Peer { marks, report, from }).await
     }
 }
 
 /// Serves connections on the runtime it lives on.
 struct Desk {
     worker: Arc<Worker>,
+    tls: Option<Arc<ClientTls>>,
+    over: CancellationToken,
     builder: Builder<Streams>,
     graceful: GracefulShutdown,
 }
 
 impl Desk {
-    fn new(shared: Arc<Shared>) -> Desk {
+    fn new(port: ClientPort) -> Desk {
+        let ClientPort { shared, tls, over } = port;
         let upstream = Upstream::new(&shared.config);
         let builder = builder(&shared);
         let worker = Arc::new(Worker::new(shared, upstream));
-        Desk { worker, builder, graceful: GracefulShutdown::new() }
+        Desk { worker, tls, over, builder, graceful: GracefulShutdown::new() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -92,8 +94,8 @@ impl Desk {
             client: self.worker.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + self.worker.config.timeouts.client.0,
         };
-        let over = self.worker.over.clone();
-        let tls = self.worker.tls.as_ref().map(ClientTls::acceptor);
+        let over = self.over.clone();
+        let tls = self.tls.as_deref().map(ClientTls::acceptor);
         let served = async move {
             let Some(tls) = tls else { return converse(stream, serving).await };
             match timeout_at(serving.first_by, tls.accept(stream)).await {
@@ -157,12 +159,12 @@ pub(crate) struct Thread {
 
 impl Workers {
     /// `threads` of them; 0 for none but the caller's.
-    pub(crate) fn start(shared: &Arc<Shared>, threads: usize) -> Result<Workers, Error> {
+    pub(crate) fn start(port: &ClientPort, threads: usize) -> Result<Workers, Error> {
         if threads == 0 {
-            return Ok(Workers::Here(Box::new(Here(Desk::new(shared.clone())))));
+            return Ok(Workers::Here(Box::new(Here(Desk::new(port.clone())))));
         }
         (0..threads)
-            .map(|n| Thread::start(shared.clone(), n))
+            .map(|n| Thread::start(port.clone(), n))
             .collect::<Result<_, _>>()
             .map(Workers::Threads)
     }
@@ -201,14 +203,14 @@ impl Workers {
 }
 
 impl Thread {
-    fn start(shared: Arc<Shared>, n: usize) -> Result<Thread, Error> {
+    fn start(port: ClientPort, n: usize) -> Result<Thread, Error> {
         let (hand, handed) = mpsc::unbounded_channel();
         let failed = |source| Error::Io { what: "starting a serving thread", source };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let join = std::thread::Builder::new()
             .name(format!("serve-{n}"))
-            .spawn(move || runtime.block_on(work(shared, handed)))
+            .spawn(move || runtime.block_on(work(port, handed)))
             .map_err(failed)?;
         Ok(Thread { hand, load: Bound::new(usize::MAX / 2), join })
     }
@@ -223,11 +225,8 @@ async fn tick() {
 }
 
 /// One thread's life: serves what it is handed, then drains.
-async fn work(
-    shared: Arc<Shared>,
-    mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>,
-) {
-    let desk = Desk::new(shared);
+async fn work(port: ClientPort, mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>) {
+    let desk = Desk::new(port);
     tokio::spawn(tick());
     while let Some((stream, permit, load)) = handed.recv().await {
         if let Ok(stream) = TcpStream::from_std(stream) {

@@ -1,53 +1,53 @@
 //! Why a request went where it did: the machine's decision in the words of the admin API.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode};
-use meridian_base::{PeerId, RequestId};
+use meridian_base::RequestId;
 use meridian_routing::residency::Residence;
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
 
-use crate::http::refusal::json;
+use crate::ids::Ids;
 use crate::lock::Mutex;
-use crate::shared::Shared;
+use crate::machine::driver::Driver;
+use crate::peers::all::Peers;
+use crate::replicas::fleet::Fleet;
 
-/// Ids that clients gave themselves, so that they can ask by them: hashes only, the newest.
-#[derive(Default)]
-pub(crate) struct Explained {
-    ids: Mutex<VecDeque<(u64, RequestId)>>,
-    /// The residency rules of those that some name, the newest.
+/// Reads the machine's decisions.
+pub(crate) struct Explain {
+    driver: Arc<Driver>,
+    fleet: Arc<Fleet>,
+    peers: Option<Arc<Peers>>,
+    ids: Arc<Ids>,
+    /// The residency rules of requests that some rule names, the newest.
     rules: Mutex<BTreeMap<RequestId, Residence>>,
 }
 
-/// Clients' own ids remembered.
+/// Requests whose rules are remembered.
 const MOST: usize = 4096;
 
-impl Explained {
-    /// Remembers a request whose id is not of our making.
-    pub(crate) fn note(
-        &self,
-        shown: &HeaderValue,
-        id: RequestId,
-        residence: &Residence,
-        shared: &Shared,
-    ) {
-        if !residence.is_free() {
-            let mut rules = self.rules.lock();
-            rules.insert(id, residence.clone());
-            if rules.len() > MOST {
-                rules.pop_first();
-            }
-        }
-        if shown.to_str().ok().and_then(|s| shared.ids.parse(s)).is_some() {
+impl Explain {
+    pub(crate) fn new(
+        driver: Arc<Driver>,
+        fleet: Arc<Fleet>,
+        peers: Option<Arc<Peers>>,
+        ids: Arc<Ids>,
+    ) -> Explain {
+        Explain { driver, fleet, peers, ids, rules: Mutex::default() }
+    }
+
+    /// Remembers the rules that name a request.
+    pub(crate) fn note(&self, id: RequestId, residence: &Residence) {
+        if residence.is_free() {
             return;
         }
-        let mut ring = self.ids.lock();
-        if ring.len() == MOST {
-            ring.pop_front();
+        let mut rules = self.rules.lock();
+        rules.insert(id, residence.clone());
+        if rules.len() > MOST {
+            rules.pop_first();
         }
-        ring.push_back((shared.hash(Some(shown.as_bytes())), id));
     }
 
     /// The names of the residency rules that name a request.
@@ -57,58 +57,85 @@ impl Explained {
         names.map(|rule| rule.name.clone()).collect()
     }
 
-    fn find(&self, shown: &str, shared: &Shared) -> Option<RequestId> {
-        let hash = shared.hash(Some(shown.as_bytes()));
-        let ring = self.ids.lock();
-        ring.iter().rev().find(|(h, _)| *h == hash).map(|(_, id)| *id)
+    /// The newest decision about a request, by the id its client saw.
+    pub(crate) fn find(&self, shown: &str) -> Option<Explanation> {
+        let id = self.ids.find(shown)?;
+        let inner = self.driver.lock();
+        let decision = inner.routing.explain(id)?;
+        Some(self.explanation(&inner.routing, decision, shown))
     }
-}
 
-/// The newest decision about a request, by the id its client saw.
-pub(crate) fn find(shared: &Shared, shown: &str) -> Option<Explanation> {
-    let id = shared.ids.parse(shown).or_else(|| shared.explained.find(shown, shared))?;
-    let inner = shared.driver.lock();
-    let decision = inner.routing.explain(id)?;
-    Some(explanation(shared, &inner.routing, decision, shown))
-}
-
-/// The newest decisions, newest first.
-pub(crate) fn newest(shared: &Shared, most: usize) -> Vec<Decided> {
-    let inner = shared.driver.lock();
-    inner.routing.decisions().take(most).map(|d| decided(shared, d)).collect()
-}
-
-fn decided(shared: &Shared, decision: &Decision) -> Decided {
-    let replica = match decision.pick {
-        Some((Target::Replica(id), _)) => decision.candidates.iter().find(|c| c.replica == id),
-        _ => None,
-    };
-    let sent_to = match decision.pick {
-        Some((Target::Peer(id), _)) => decision.peers.iter().find(|c| c.peer == id),
-        _ => None,
-    };
-    let matched = replica.map(|c| c.matched_tokens).or(sent_to.map(|c| c.matched_tokens));
-    Decided {
-        id: shared.ids.show(decision.id),
-        at_s: decision.at.as_secs_f64(),
-        attempt: decision.attempt,
-        resumed: decision.resumed,
-        picked: decision.pick.map(|(target, _)| name(shared, target)),
-        reason: reason(decision).to_owned(),
-        prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
-        matched_tokens: matched.unwrap_or_default(),
-        rules: shared.explained.rules(decision.id),
+    /// The newest decisions, newest first.
+    pub(crate) fn newest(&self, most: usize) -> Vec<Decided> {
+        let inner = self.driver.lock();
+        inner.routing.decisions().take(most).map(|decision| self.decided(decision)).collect()
     }
-}
 
-/// The replica's address, or the peer as `region/name`.
-fn name(shared: &Shared, target: Target) -> String {
-    match target {
-        Target::Replica(id) => {
-            shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone())
+    /// Decides about a request without sending it: the explanation, as JSON.
+    pub(crate) fn dry_run(&self, request: Request) -> Bytes {
+        let shown = self.ids.show(request.id);
+        let mut inner = self.driver.lock();
+        let now = self.driver.clock.now();
+        let decision = inner.routing.dry_run(now, request);
+        let explanation = self.explanation(&inner.routing, &decision, &shown);
+        drop(inner);
+        let body = serde_json::to_vec(&explanation);
+        body.expect("numbers and strings always serialize").into()
+    }
+
+    fn decided(&self, decision: &Decision) -> Decided {
+        let replica = match decision.pick {
+            Some((Target::Replica(id), _)) => decision.candidates.iter().find(|c| c.replica == id),
+            _ => None,
+        };
+        let sent_to = match decision.pick {
+            Some((Target::Peer(id), _)) => decision.peers.iter().find(|c| c.peer == id),
+            _ => None,
+        };
+        let matched = replica.map(|c| c.matched_tokens).or(sent_to.map(|c| c.matched_tokens));
+        Decided {
+            id: self.ids.show(decision.id),
+            at_s: decision.at.as_secs_f64(),
+            attempt: decision.attempt,
+            resumed: decision.resumed,
+            picked: decision.pick.map(|(target, _)| self.name(target)),
+            reason: reason(decision).to_owned(),
+            prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
+            matched_tokens: matched.unwrap_or_default(),
+            rules: self.rules(decision.id),
         }
-        Target::Peer(id) => {
-            shared.peers.as_ref().map_or_else(|| id.to_string(), |peers| peers.name(id))
+    }
+
+    /// The replica's address, or the peer as `region/name`.
+    fn name(&self, target: Target) -> String {
+        match target {
+            Target::Replica(id) => {
+                self.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone())
+            }
+            Target::Peer(id) => {
+                self.peers.as_ref().map_or_else(|| id.to_string(), |peers| peers.name(id))
+            }
+        }
+    }
+
+    fn explanation(&self, routing: &Routing, decision: &Decision, shown: &str) -> Explanation {
+        let url = |c: &CandidateRow| self.name(Target::Replica(c.replica));
+        let peer = |c: &meridian_routing::PeerCandidate| self.name(Target::Peer(c.peer));
+        Explanation {
+            id: shown.to_owned(),
+            logged_as: self.ids.show(decision.id),
+            policy: routing.config().policy.name.to_owned(),
+            attempt: decision.attempt,
+            resumed: decision.resumed,
+            picked: decision.pick.map(|(target, _)| self.name(target)),
+            reason: reason(decision).to_owned(),
+            rules: self.rules(decision.id),
+            candidates: decision
+                .candidates
+                .iter()
+                .map(|c| candidate((routing, decision), c, url(c)))
+                .collect(),
+            peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c))).collect(),
         }
     }
 }
@@ -124,44 +151,6 @@ fn reason(decision: &Decision) -> &'static str {
             "no replica is eligible: held"
         }
         None => "waiting for a better replica: held",
-    }
-}
-
-/// Decides about a request without sending it.
-pub(crate) fn dry_run<B: From<Bytes>>(shared: &Shared, request: Request) -> Response<B> {
-    let shown = shared.ids.show(request.id);
-    let mut inner = shared.driver.lock();
-    let now = shared.driver.clock.now();
-    let decision = inner.routing.dry_run(now, request);
-    let explanation = explanation(shared, &inner.routing, &decision, &shown);
-    drop(inner);
-    let body = serde_json::to_vec(&explanation).expect("numbers and strings always serialize");
-    json(StatusCode::OK, body.into())
-}
-
-fn explanation(
-    shared: &Shared,
-    routing: &Routing,
-    decision: &Decision,
-    shown: &str,
-) -> Explanation {
-    let url = |id| shared.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone());
-    let peer = |id: PeerId| shared.peers.as_ref().map_or_else(|| id.to_string(), |p| p.name(id));
-    Explanation {
-        id: shown.to_owned(),
-        logged_as: shared.ids.show(decision.id),
-        policy: routing.config().policy.name.to_owned(),
-        attempt: decision.attempt,
-        resumed: decision.resumed,
-        picked: decision.pick.map(|(target, _)| name(shared, target)),
-        reason: reason(decision).to_owned(),
-        rules: shared.explained.rules(decision.id),
-        candidates: decision
-            .candidates
-            .iter()
-            .map(|c| candidate((routing, decision), c, url(c.replica)))
-            .collect(),
-        peers: decision.peers.iter().map(|c| peer_candidate(c, peer(c.peer))).collect(),
     }
 }
 

@@ -15,7 +15,7 @@ use super::framing::{Answer, Framing, Turn};
 use super::malformed::{End, last_words};
 use super::stalled::Streams;
 use super::{service, stalled};
-use crate::worker::Worker;
+use crate::shared::Worker;
 
 /// How a connection is served.
 pub(crate) struct Serving {

@@ -3,11 +3,13 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::RequestId;
 
-use crate::shared::Shared;
+use crate::ids::Ids;
 
 /// On a gateway's own refusals, whose bodies are for clients: the code.
 pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Anthropic's header for keys.
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");
 pub(crate) const PEER: HeaderName = HeaderName::from_static("x-meridian-peer");
 pub(crate) const REGION: HeaderName = HeaderName::from_static("x-meridian-region");
@@ -99,9 +101,8 @@ pub(crate) fn is_until_close(headers: &HeaderMap) -> bool {
 }
 
 /// The id a client sees: its own, or ours.
-pub(crate) fn request_id(shared: &Shared, headers: &HeaderMap, id: RequestId) -> HeaderValue {
-    let ours =
-        || HeaderValue::from_str(&shared.ids.show(id)).expect("hex digits are a header value");
+pub(crate) fn request_id(ids: &Ids, headers: &HeaderMap, id: RequestId) -> HeaderValue {
+    let ours = || HeaderValue::from_str(&ids.show(id)).expect("hex digits are a header value");
     headers.get(REQUEST_ID).cloned().unwrap_or_else(ours)
 }
 

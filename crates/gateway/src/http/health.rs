@@ -3,18 +3,19 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use meridian_base::ReplicaId;
-use meridian_routing::State;
 use meridian_wire::openai::Endpoint;
 
+use crate::draining::Draining;
 use crate::http::refusal::{Refusal, text};
-use crate::shared::Shared;
+use crate::machine::driver::Driver;
+use crate::metrics::Metrics;
 
 /// The answer where `path` is one of the two.
 pub(super) fn answer<B: From<Bytes>>(
-    shared: &Shared,
-    method: &Method,
-    path: &str,
+    draining: &Draining,
+    driver: &Driver,
+    metrics: &Metrics,
+    (method, path): (&Method, &str),
 ) -> Option<Response<B>> {
     let is_health = match path.strip_suffix('/').unwrap_or(path) {
         "/health" => true,
@@ -23,29 +24,21 @@ pub(super) fn answer<B: From<Bytes>>(
     };
     Some(match (method, is_health) {
         (&Method::GET | &Method::HEAD, true) => text(StatusCode::OK, "ok"),
-        (&Method::GET | &Method::HEAD, false) => ready(shared),
+        (&Method::GET | &Method::HEAD, false) => ready(draining, driver),
         _ => {
             let refusal = Refusal::wrong_method("GET, HEAD");
-            shared.metrics.refused(&refusal);
+            metrics.refused(&refusal);
             refusal.response(Endpoint::Other)
         }
     })
 }
 
 /// Whether some replica takes requests.
-pub(crate) fn ready<B: From<Bytes>>(shared: &Shared) -> Response<B> {
-    if shared.is_draining() {
+pub(crate) fn ready<B: From<Bytes>>(draining: &Draining, driver: &Driver) -> Response<B> {
+    if draining.has_begun() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
     }
-    let now = shared.driver.clock.now();
-    let inner = shared.driver.lock();
-    let table = inner.routing.replicas();
-    let takes = |id: &ReplicaId| {
-        table.row(*id).closed.is_none()
-            && table.spec(*id).is_some_and(|spec| !spec.models.is_empty())
-            && table.status(*id, now).is_some_and(|s| s.state == State::Up)
-    };
-    match table.ids().iter().any(takes) {
+    match driver.takes_requests() {
         true => text(StatusCode::OK, "ready"),
         false => text(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -22,7 +22,7 @@ use meridian_wire::registry::Snapshot;
 
 use crate::inputs::pins::Home;
 use crate::machine::driver::Driver;
-use crate::shared::Shared;
+use crate::peers::all::Peers;
 
 pub(crate) use counts::{Counts, Kept};
 pub(crate) use known::Known;
@@ -43,33 +43,26 @@ pub(crate) struct Reach {
 
 /// Who can serve a request for `model`, whose state lives at `home` if it has some.
 pub(crate) fn reach(
-    shared: &Shared,
+    residency: &Residency,
+    peers: Option<&Peers>,
     model: ModelId,
     home: Option<Home>,
     residence: &Residence,
 ) -> Reach {
-    let elsewhere = shared.peers.as_ref().is_some_and(|peers| peers.models.knows(model));
+    let elsewhere = peers.is_some_and(|peers| peers.models.knows(model));
     match home {
         Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica), elsewhere },
         // No replica here can, and of the peers only the one that gave the answer.
         Some(Home::Away(PeerId(peer))) => {
-            let may = may_be_at(shared, residence, PeerId(peer));
+            let may =
+                peers.is_some_and(|peers| residency.may_be_at(peers, residence, PeerId(peer)));
             Reach { peers: u64::from(may) << peer, here: false, pinned: None, elsewhere }
         }
         Some(Home::Gone) | None => {
-            let peers = shared.peers.as_ref().map_or(0, |peers| peers.serving(model));
+            let peers = peers.map_or(0, |peers| peers.serving(model));
             Reach { peers, here: true, pinned: None, elsewhere }
         }
     }
-}
-
-/// Whether a peer has, or may have when it is connected again, replicas that rules permit.
-fn may_be_at(shared: &Shared, residence: &Residence, peer: PeerId) -> bool {
-    let Some(link) = shared.peers.as_ref().and_then(|peers| peers.link(peer)) else { return false };
-    let known = shared.residency.known();
-    residence.is_free()
-        || known.permits_region(residence, link.region())
-        || link.places().iter().any(|place| known.permits(residence, place))
 }
 
 /// The rules of the gateway's file.
@@ -135,6 +128,15 @@ impl Residency {
             driver.tell(Input::Atlas(Arc::new(newer.atlas())));
             *known = Arc::new(newer);
         }
+    }
+
+    /// Whether a peer has, or may have when it is connected again, replicas that rules permit.
+    fn may_be_at(&self, peers: &Peers, residence: &Residence, peer: PeerId) -> bool {
+        let Some(link) = peers.link(peer) else { return false };
+        let known = self.known();
+        residence.is_free()
+            || known.permits_region(residence, link.region())
+            || link.places().iter().any(|place| known.permits(residence, place))
     }
 
     /// What is known now.

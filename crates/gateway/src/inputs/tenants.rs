@@ -16,11 +16,9 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
+use crate::http::headers::API_KEY;
 use crate::http::refusal::Refusal;
 use crate::inputs::rate::{Kept, Rates};
-
-/// Anthropic's header for keys.
-pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// One tenant.
 #[derive(Clone, Debug)]

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::{
-    Digest, Holdings, Input, Outcome, Output, RejectWhy, Request, Routing, Usage, Why,
+    Digest, Holdings, Input, Outcome, Output, RejectWhy, Request, Routing, State, Usage, Why,
 };
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::clock::Clock;
-use crate::peers::Peers;
+use crate::machine::outbox::Outbox;
 use crate::replicas::fleet::Fleet;
 
 /// What was decided about a request.
@@ -38,12 +38,12 @@ pub(crate) struct Driver {
     pub(crate) clock: Clock,
     inner: Mutex<Inner>,
     wake: Notify,
-    peers: Option<Arc<Peers>>,
+    outbox: Option<Arc<Outbox>>,
 }
 
 pub(crate) struct Inner {
     pub(crate) routing: Routing,
-    peers: Option<Arc<Peers>>,
+    outbox: Option<Arc<Outbox>>,
     waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
     /// Told which replicas are down.
     fleet: Arc<Fleet>,
@@ -61,15 +61,15 @@ impl Driver {
         routing: Routing,
         probes: mpsc::UnboundedSender<ReplicaId>,
         fleet: Arc<Fleet>,
-        peers: Option<Arc<Peers>>,
+        outbox: Option<Arc<Outbox>>,
     ) -> Driver {
         Driver {
             clock: Clock::start(),
             wake: Notify::new(),
-            peers: peers.clone(),
+            outbox: outbox.clone(),
             inner: Mutex::new(Inner {
                 routing,
-                peers,
+                outbox,
                 waiters: HashMap::new(),
                 fleet,
                 probes,
@@ -149,8 +149,8 @@ impl Driver {
 
     /// The peers may want to know.
     fn touch(&self) {
-        if let Some(peers) = &self.peers {
-            peers.touch();
+        if let Some(outbox) = &self.outbox {
+            outbox.touch();
         }
     }
 
@@ -162,6 +162,18 @@ impl Driver {
     /// What is known of a replica's cache and speed.
     pub(crate) fn holdings(&self, id: ReplicaId) -> Holdings {
         self.lock().routing.holdings(id)
+    }
+
+    /// Whether some replica takes requests.
+    pub(crate) fn takes_requests(&self) -> bool {
+        let now = self.clock.now();
+        let inner = self.lock();
+        let table = inner.routing.replicas();
+        table.ids().iter().any(|id| {
+            table.row(*id).closed.is_none()
+                && table.spec(*id).is_some_and(|spec| !spec.models.is_empty())
+                && table.status(*id, now).is_some_and(|status| status.state == State::Up)
+        })
     }
 
     /// Calls the machine when it wants to be called, for ever.
@@ -205,8 +217,8 @@ impl Inner {
                 }
                 Output::Held(_) => continue,
                 Output::Steal { from, count } => {
-                    if let Some(peers) = &self.peers {
-                        peers.steal(from, count);
+                    if let Some(outbox) = &self.outbox {
+                        outbox.steal(from, count);
                     }
                     continue;
                 }

@@ -21,7 +21,6 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::error::Source;
 use crate::http::refusal::Refusal;
 use crate::request::odd::Odd;
-use crate::shared::Shared;
 
 type Float = Gauge<f64, std::sync::atomic::AtomicU64>;
 
@@ -232,14 +231,14 @@ impl Metrics {
         }
     }
 
-    /// The page for a scraper.
-    pub(crate) fn page(&self, status: &Status, shared: &Shared) -> String {
+    /// The page for a scraper, with the connections of clients and the bytes of bodies in memory.
+    pub(crate) fn page(&self, status: &Status, connections: usize, body_bytes: usize) -> String {
         self.page.copy(status);
         self.peers.copy(status);
         self.residency.copy(status);
         self.sources.copy(status);
-        self.page.connections.set(shared.connections.used() as f64);
-        self.page.body_bytes.set(shared.bodies.used() as f64);
+        self.page.connections.set(connections as f64);
+        self.page.body_bytes.set(body_bytes as f64);
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
         text

@@ -1,13 +1,21 @@
 //! Dialling a peer: TCP and TLS, and that it is the gateway that was meant.
 
 use std::io;
+use std::time::Duration;
 
 use meridian_wire::peer::Identity;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::Tls;
+use super::tls::Tls;
+
+/// The first pause after a lost connection, and the longest.
+pub(super) const PAUSES: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long a peer may take for each step of getting to know each other.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a peer was not reached.
 #[derive(Debug, thiserror::Error)]

@@ -16,16 +16,17 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::server::StreamingService;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{PATIENCE, Peers};
+use super::all::Peers;
+use super::dial::PATIENCE;
+use super::region::Region;
 use crate::http::limits::Permit;
-use crate::shared::Shared;
 
 /// Messages on their way to a follower; beyond them it waits.
 const QUEUE: usize = 4;
 
 /// The stream's other end is this gateway's, whose certificate was checked.
 pub(super) struct Follow {
-    pub(super) shared: Arc<Shared>,
+    pub(super) region: Region,
     pub(super) peers: Arc<Peers>,
     pub(super) from: Identity,
     /// The one stream that its connection may have.
@@ -41,20 +42,20 @@ impl StreamingService<Ask> for Follow {
         Pin<Box<dyn Future<Output = Result<Response<ReceiverStream<Told>>, Status>> + Send>>;
 
     fn call(&mut self, request: Request<Streaming<Ask>>) -> Self::Future {
-        let (shared, peers, from) = (self.shared.clone(), self.peers.clone(), self.from.clone());
+        let (region, peers, from) = (self.region.clone(), self.peers.clone(), self.from.clone());
         let permit = self.permit.take();
         Box::pin(async move {
             let permit = permit.ok_or_else(|| {
                 Status::resource_exhausted("the connection has a stream already; use that one")
             })?;
-            begin(shared, peers, from, request.into_inner(), permit).await
+            begin(region, peers, from, request.into_inner(), permit).await
         })
     }
 }
 
 /// Exchanges hellos; the stream goes on in a task of its own.
 async fn begin(
-    shared: Arc<Shared>,
+    region: Region,
     peers: Arc<Peers>,
     from: Identity,
     mut asks: Streaming<Ask>,
@@ -72,10 +73,10 @@ async fn begin(
     }
     let follower = Follower { telling: Telling::default(), id: link.map(|link| link.id), send };
     tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer follows");
-    let over = shared.over.clone();
+    let over = region.over.clone();
     tokio::spawn(async move {
         tokio::select! {
-            ended = follower.tell(shared, &peers, asks) => {
+            ended = follower.tell(&region, &peers, asks) => {
                 let why = ended.err().map(|status| status.message().to_owned());
                 tracing::info!(peer = %from, error = why, "a peer follows no longer");
             }
@@ -111,11 +112,11 @@ impl Follower {
     /// Tells until the peer is gone.
     async fn tell(
         mut self,
-        shared: Arc<Shared>,
+        region: &Region,
         peers: &Peers,
         mut asks: Streaming<Ask>,
     ) -> Result<(), Status> {
-        let mut page = peers.bulletin.follow(&shared.driver);
+        let mut page = peers.bulletin.follow(&region.driver);
         self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
         let mut told_models = None;
         let mut is_new = true;
@@ -128,12 +129,14 @@ impl Follower {
                     }
                     Some(Ask::Steal(count)) => {
                         if let Some(by) = self.id {
-                            shared.driver.tell(Input::StealAsked { by, count });
+                            region.driver.tell(Input::StealAsked { by, count });
                         }
                     }
-                    Some(Ask::Holdings(_)) if !peers.compares() => {}
+                    Some(Ask::Holdings(_)) if !peers.handover.compares() => {}
                     Some(Ask::Holdings(replica)) => {
-                        for told in peers.handover.tell(&shared, &replica) {
+                        let here = region.fleet.at(&replica);
+                        let here = here.map(|member| region.driver.holdings(member.id));
+                        for told in peers.handover.tell(&replica, here) {
                             self.send.send(Ok(told)).await.map_err(gone)?;
                         }
                     }
@@ -143,9 +146,9 @@ impl Follower {
                 room = self.send.reserve(), if is_new => {
                     let room = room.map_err(gone)?;
                     // Before any figures: who does not serve a model is not to get requests for it.
-                    let models = shared.fleet.version();
+                    let models = region.fleet.version();
                     if told_models.replace(models) != Some(models) {
-                        room.send(Ok(Tell::Models(shared.fleet.served(MOST_MODELS))));
+                        room.send(Ok(Tell::Models(region.fleet.served(MOST_MODELS))));
                         continue;
                     }
                     let newest = page.borrow_and_update().clone();

@@ -9,7 +9,7 @@ use meridian_routing::Priority;
 use meridian_routing::residency::Residence;
 use meridian_wire::peer::Marks;
 
-use super::Link;
+use super::link::Link;
 use crate::error::AttemptError;
 use crate::http::parts::Parts;
 

@@ -6,7 +6,7 @@
 //! gateway that the client came to writes the event.
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,46 +14,53 @@ use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use meridian_wire::openai::{Endpoint, Usage};
+use meridian_wire::openai::Endpoint;
 use meridian_wire::peer::{Identity, Marks, usage_trailers};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Peers;
+use super::all::Peers;
+use super::report::Report;
 use super::traffic::{Leg, LegEnd};
 use crate::http::headers::REFUSED;
 use crate::http::refusal::Refusal;
-use crate::request::body::{AnswerBody, CutShort};
-use crate::request::entry;
-use crate::request::origin::Origin;
-use crate::worker::Worker;
 
-/// What is said of an answer beside it.
-#[derive(Debug, Default)]
-pub(crate) struct Report(OnceLock<Usage>);
-
-impl Report {
-    pub(crate) fn set(&self, usage: Usage) {
-        // An answer has one end.
-        let _ = self.0.set(usage);
-    }
+/// What a peer sent on: what it says of the request, and who it is.
+pub(crate) struct Forwarded {
+    pub(crate) marks: Box<Marks>,
+    pub(crate) report: Arc<Report>,
+    pub(crate) from: Identity,
 }
 
+/// Answers what peers send on.
+pub(crate) trait Forwards: Clone + Send + Sync + 'static {
+    /// Of the answers.
+    type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + From<Bytes> + Send + Unpin;
+
+    /// Answers one request.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        forwarded: Forwarded,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Serves a request that the gateway `from` sent on.
-pub(super) async fn take(
-    worker: Arc<Worker>,
+pub(super) async fn take<F: Forwards>(
+    forwards: &F,
     peers: &Peers,
     from: &Identity,
     mut request: Request<Incoming>,
-) -> Response<Answering> {
+) -> Response<Answering<F::Body>> {
     let length = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let leg = peers.taken(from).begin(length.unwrap_or(0));
     let token = peers.inbound.token();
     let report = Arc::new(Report::default());
     let response = match Marks::take(request.headers_mut()) {
         Ok(marks) => {
-            let marks = Box::new(marks);
-            let origin = Origin::Peer { marks, report: report.clone(), from: from.clone() };
-            entry::answer(worker, request, origin).await
+            let (marks, report) = (Box::new(marks), report.clone());
+            forwards.answer(request, Forwarded { marks, report, from: from.clone() }).await
         }
         Err(error) => {
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, "not_a_forward", error.to_string());
@@ -78,8 +85,8 @@ pub(super) async fn take(
 }
 
 /// An answer on its way to the peer.
-pub(crate) struct Answering {
-    body: AnswerBody,
+pub(crate) struct Answering<B> {
+    body: B,
     /// And how it ends when its body does.
     leg: Option<(Leg, LegEnd)>,
     report: Arc<Report>,
@@ -88,7 +95,7 @@ pub(crate) struct Answering {
     _token: TaskTrackerToken,
 }
 
-impl Answering {
+impl<B> Answering<B> {
     fn end(&mut self, cut: bool) {
         if let Some((leg, end)) = self.leg.take() {
             leg.end(if cut { LegEnd::Failed } else { end });
@@ -96,14 +103,14 @@ impl Answering {
     }
 }
 
-impl http_body::Body for Answering {
+impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Answering<B> {
     type Data = Bytes;
-    type Error = CutShort;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         if this.over {
             return Poll::Ready(None);
@@ -123,7 +130,7 @@ impl http_body::Body for Answering {
             None => {
                 this.over = true;
                 this.end(false);
-                this.report.0.get().map(|usage| Ok(Frame::trailers(usage_trailers(usage))))
+                this.report.get().map(|usage| Ok(Frame::trailers(usage_trailers(usage))))
             }
         })
     }

@@ -1,44 +1,15 @@
-//! The connection over which requests go to a peer: dialled before the first of them, and warm.
-//!
-//! It is not the one over which the peer tells of itself. A megabyte in front of a heartbeat would
-//! look like a longer way, and would make every digest old. A request of a megabyte crosses an
-//! ocean at once only when three windows are open: HTTP/2's, which the peer's port and this side
-//! set wide; the kernel's buffers, which grow by themselves; and TCP's congestion window, which
-//! begins at some 15 KB and doubles each round trip. So a new connection first carries bytes that
-//! mean nothing (`peers.warm`). The kernel closes the window again on an idle connection unless
-//! `net.ipv4.tcp_slow_start_after_idle` is 0 (docs/regions.md).
+//! The connection over which requests go to a peer, where there is one. `keep_line.rs` keeps it up.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use meridian_base::Rng;
-use meridian_wire::peer::WARM;
-use tokio::time::{Instant, timeout};
+use hyper::client::conn::http2::SendRequest;
+use tokio::time::Instant;
 
-use super::dial::{DialError, Dialled, dial};
-use super::link::Link;
-use super::session::{PAUSES, whole};
-use super::{PATIENCE, Peers};
+use super::whole::whole;
 use crate::http::parts::Parts;
 use crate::lock::{Mutex, MutexGuard};
-
-/// Bytes of one answer that may be under way before its client takes them.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// The same of all answers together: as many as there can be, so that a client that stops reading
-/// holds up nobody else's.
-const CONNECTION_WINDOW: u32 = 1 << 30;
-/// Bytes of one request that are taken from its body before the network took them.
-const SEND_BUFFER: usize = 4 << 20;
-/// Bytes that are sent ahead first: about what a new connection's window lets out.
-const WARM_FIRST: usize = 16 << 10;
-/// Requests that were given up and whose last frames may still come.
-const RESETS: usize = 1024;
 
 /// The connection, where there is one.
 #[derive(Debug)]
@@ -81,7 +52,7 @@ impl Line {
         if state.sender.is_some() { Duration::ZERO } else { state.since.elapsed() }
     }
 
-    fn set(&self, sender: Option<SendRequest<Parts>>) {
+    pub(super) fn set(&self, sender: Option<SendRequest<Parts>>) {
         *self.state() = State { sender, since: Instant::now() };
     }
 
@@ -95,127 +66,4 @@ impl Line {
         let mut sender = sender.filter(|s| !s.is_closed()).ok_or(LineError::None)?;
         Ok(sender.send_request(request).await?)
     }
-}
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-enum Broken {
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    #[error("{0}")]
-    Http(#[from] hyper::Error),
-    #[error("it does not answer within 5 s")]
-    Silent,
-    #[error("its certificate is revoked")]
-    Revoked,
-    #[error("{0}")]
-    Refused(String),
-}
-
-/// Characters that are kept of a refusal.
-const MOST_SAID: usize = 400;
-
-/// Keeps the connection up, for ever.
-pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
-    let mut rng = Rng::new(seed);
-    let (first, most) = PAUSES;
-    let mut pause = first;
-    let mut told = None;
-    loop {
-        let problem = match one(&peers, &link).await {
-            Ok(()) => {
-                pause = first;
-                "it was closed".to_owned()
-            }
-            Err(broken) => {
-                pause = (pause * 2).min(most);
-                whole(&broken)
-            }
-        };
-        if told.as_ref() != Some(&problem) {
-            tracing::warn!(peer = %link.identity, error = problem, "no connection for requests");
-        }
-        told = Some(problem);
-        link.rest(pause, &mut rng).await;
-    }
-}
-
-/// One connection, from dialling to its end.
-async fn one(peers: &Peers, link: &Link) -> Result<(), Broken> {
-    let opening = async {
-        let Dialled { stream, certificate } =
-            dial(&peers.tls, &link.identity, &link.address).await?;
-        let revoked = peers.tls.revoked(certificate);
-        let gone = peers.config.gone.0;
-        let opened = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_concurrent_reset_streams(RESETS)
-            .keep_alive_interval(gone)
-            .keep_alive_timeout(gone * 2)
-            .keep_alive_while_idle(true)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        Ok::<_, Broken>((opened, revoked))
-    };
-    let ((sender, connection), revoked) =
-        timeout(PATIENCE, opening).await.map_err(|_| Broken::Silent)??;
-    let warming = warm(sender.clone(), link, peers.config.warm.bytes());
-    link.line.set(Some(sender));
-    let _down = Down(&link.line);
-    let (mut connection, mut revoked) = (std::pin::pin!(connection), std::pin::pin!(revoked));
-    tokio::select! {
-        ended = &mut connection => return Ok(ended?),
-        () = &mut revoked => return Err(Broken::Revoked),
-        warm = warming => warm?,
-    }
-    tokio::select! {
-        ended = &mut connection => Ok(ended?),
-        () = &mut revoked => Err(Broken::Revoked),
-    }
-}
-
-/// However the connection ends, nobody is to send on it.
-struct Down<'a>(&'a Line);
-
-impl Drop for Down<'_> {
-    fn drop(&mut self) {
-        self.0.set(None);
-    }
-}
-
-/// Sends bytes that mean nothing, each time about as many as the window has room for, so that a
-/// request that comes meanwhile waits behind few of them. An older peer says that it does not know
-/// the path, and has taken what came until then.
-async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Result<(), Broken> {
-    let zeros = Bytes::from(vec![0; bytes]);
-    let (mut sent, mut step) = (0, WARM_FIRST);
-    while sent < bytes {
-        let end = bytes.min(sent + step);
-        let body = Parts::whole(zeros.slice(sent..end));
-        let request = Request::post(link.uri(WARM)).body(body);
-        let request = request.expect("the parts of a URI are fixed");
-        // What breaks the connection is its own error.
-        let Ok(answer) = sender.send_request(request).await else { return Ok(()) };
-        if answer.status() == StatusCode::FORBIDDEN {
-            return Err(refused(answer).await);
-        }
-        if sent == 0 {
-            tracing::info!(peer = %link.identity, "requests can be sent to a peer");
-        }
-        (sent, step) = (end, step * 2);
-    }
-    tracing::debug!(peer = %link.identity, bytes, "the connection for requests is warm");
-    Ok(())
-}
-
-/// The peer does not let this gateway in, and says why.
-async fn refused(answer: Response<Incoming>) -> Broken {
-    let body = Limited::new(answer.into_body(), 16 << 10).collect().await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let said = said["error"]["message"].as_str().unwrap_or("it refuses this gateway");
-    Broken::Refused(said.chars().take(MOST_SAID).collect())
 }

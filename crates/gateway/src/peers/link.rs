@@ -6,11 +6,10 @@
 //! `line.rs` the connection over which requests go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
-use http::uri::Authority;
 use meridian_base::{PeerId, Rng, keyed};
 use meridian_routing::residency::Place;
 use meridian_routing::{Input, PeerSpec};
@@ -22,11 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::models::Models;
+use super::tls::{Tls, TlsError};
 use super::traffic::Tally;
-use super::{Peers, Tls, TlsError};
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
-use crate::shared::Shared;
 
 /// One peer that is followed.
 pub(crate) struct Link {
@@ -45,12 +43,6 @@ pub(crate) struct Link {
     pub(super) taken: Arc<Tally>,
     /// Microseconds of the newest round trip.
     rtt: AtomicU64,
-    /// Held requests to ask it for. Set under the machine's lock, so it is not in the state, under
-    /// whose lock the machine is told of the peer.
-    pub(super) steal: AtomicU32,
-    /// Replicas that this gateway was given and that the peer is to be asked about.
-    given: Mutex<Vec<Authority>>,
-    pub(super) wants: Notify,
     /// The peer dialled here, so it lives: who waits to dial it again need not wait.
     pub(super) lives: Notify,
 }
@@ -98,9 +90,6 @@ impl Link {
             sent: Arc::default(),
             taken: Arc::default(),
             rtt: AtomicU64::new(0),
-            steal: AtomicU32::new(0),
-            given: Mutex::default(),
-            wants: Notify::new(),
             lives: Notify::new(),
         })
     }
@@ -117,26 +106,6 @@ impl Link {
     /// The peer's region.
     pub(crate) fn region(&self) -> &str {
         self.identity.region()
-    }
-
-    pub(super) fn steal(&self, count: u32) {
-        self.steal.store(count, Ordering::Relaxed);
-        self.wants.notify_one();
-    }
-
-    /// Asks it what it knows of a replica, now or when it is connected.
-    pub(super) fn ask(&self, replica: &Authority) {
-        let mut given = self.given.lock();
-        if !given.contains(replica) {
-            given.push(replica.clone());
-        }
-        drop(given);
-        self.wants.notify_one();
-    }
-
-    /// Replicas that it was not asked about yet.
-    pub(super) fn given(&self) -> Vec<Authority> {
-        std::mem::take(&mut *self.given.lock())
     }
 
     /// Waits before it is dialled again, or until it dials here. Many gateways that lost one peer do
@@ -200,27 +169,27 @@ impl Link {
     }
 
     /// It was heard of: it is in the machine from now on, once requests can go there.
-    pub(super) fn heard(&self, shared: &Shared, rtt: Duration) {
+    pub(super) fn heard(&self, driver: &Driver, rtt: Duration) {
         self.rtt.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut state = self.state();
         state.heard = Some(Instant::now());
         if !state.is_joined && self.line.is_open() {
             state.is_joined = true;
             let spec = PeerSpec { rtt, near: self.near, name_hash: self.name_hash };
-            shared.driver.tell(Input::PeerJoined { id: self.id, spec });
+            driver.tell(Input::PeerJoined { id: self.id, spec });
         }
     }
 
     /// Takes it out of the machine if it was not heard of for `gone`, or if requests could not go
     /// there for as long; else says when to look again.
-    fn leave_if_gone(&self, shared: &Shared, gone: Duration) -> Duration {
+    fn leave_if_gone(&self, driver: &Driver, gone: Duration) -> Duration {
         let mut state = self.state();
         let silent = state.heard.map_or(Duration::ZERO, |at| at.elapsed());
         let silent = silent.max(self.line.down_for());
         if state.is_joined && silent >= gone {
             state.is_joined = false;
             state.digested = None;
-            shared.driver.tell(Input::PeerLeft(self.id));
+            driver.tell(Input::PeerLeft(self.id));
             std::mem::take(&mut state.lost).cancel();
             tracing::warn!(peer = %self.identity, "a peer is gone");
         }
@@ -228,10 +197,10 @@ impl Link {
     }
 }
 
-/// Takes the peer out of the machine when it was not heard of, for ever.
-pub(super) async fn watch(shared: Arc<Shared>, peers: Arc<Peers>, link: Arc<Link>) {
+/// Takes the peer out of the machine when it was not heard of for `gone`, for ever.
+pub(super) async fn watch(driver: Arc<Driver>, link: Arc<Link>, gone: Duration) {
     loop {
-        let again = link.leave_if_gone(&shared, peers.config.gone.0);
+        let again = link.leave_if_gone(&driver, gone);
         sleep(again).await;
     }
 }

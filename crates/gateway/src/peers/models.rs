@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use crate::replicas::discovery::listed;
 use bytes::Bytes;
 use meridian_base::{ModelId, PeerId};
 
 use crate::replicas::fleet::Fleet;
+use crate::replicas::model_list::model_list;
 
 #[derive(Debug, Default)]
 pub(crate) struct Models(RwLock<Inner>);
@@ -43,7 +43,7 @@ impl Models {
     pub(crate) fn tell(&self, peer: PeerId, names: Vec<String>, fleet: &Fleet) {
         let bit = 1_u64 << peer.0;
         let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.intern(name)).collect();
-        let page = listed(&names);
+        let page = model_list(&names);
         let mut inner = self.0.write().unwrap_or_else(PoisonError::into_inner);
         inner.told |= bit;
         inner.serve.values_mut().for_each(|peers| *peers &= !bit);

@@ -21,12 +21,14 @@ use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tonic::body::Body;
 
+use super::all::Peers;
 use super::codec::Messages;
+use super::dial::PATIENCE;
 use super::follow::Follow;
-use super::{PATIENCE, Peers, inbound, refused};
+use super::inbound::Forwards;
+use super::region::Region;
+use super::{inbound, refused};
 use crate::http::limits::{Bound, Permit};
-use crate::shared::Shared;
-use crate::worker::Worker;
 
 /// Most connections, those that have not yet shown who they are included.
 pub(crate) const CONNECTIONS: u16 = 512;
@@ -42,8 +44,18 @@ const RESETS: usize = STREAMS as usize;
 /// Most bytes that are taken to warm a connection.
 const MOST_WARM: usize = 16 << 20;
 
+/// The port, and what answers there.
+#[derive(Clone)]
+pub(super) struct Port<F> {
+    pub(super) peers: Arc<Peers>,
+    pub(super) region: Region,
+    pub(super) forwards: F,
+    /// Largest header section of a request.
+    pub(super) header_bytes: usize,
+}
+
 /// Accepts peers for ever.
-pub(super) async fn serve(shared: Arc<Shared>, peers: Arc<Peers>, listener: TcpListener) {
+pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
     let connections = Bound::new(usize::from(CONNECTIONS));
     loop {
         let stream = match listener.accept().await {
@@ -58,13 +70,13 @@ pub(super) async fn serve(shared: Arc<Shared>, peers: Arc<Peers>, listener: TcpL
             tracing::warn!(limit = CONNECTIONS, "too many peers; one was turned away");
             continue;
         };
-        tokio::spawn(one(shared.clone(), peers.clone(), stream, permit));
+        tokio::spawn(one(port.clone(), stream, permit));
     }
 }
 
 /// One connection, from its first byte to its last.
-async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: Permit) {
-    let over = shared.over.clone();
+async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
+    let (peers, over) = (port.peers.clone(), port.region.over.clone());
     let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let _ = stream.set_nodelay(true);
     let serving = async {
@@ -89,7 +101,7 @@ async fn one(shared: Arc<Shared>, peers: Arc<Peers>, stream: TcpStream, permit: 
             () = revoked => {
                 tracing::warn!(peer = %from, "a peer's certificate is revoked; its connection is closed");
             }
-            () = talk(shared, peers, stream, from.clone()) => {}
+            () = talk(port, stream, from.clone()) => {}
         }
     };
     tokio::select! {
@@ -109,41 +121,31 @@ fn certified(
     Ok((identity, shown.ok_or(NameError::None)?.clone().into_owned()))
 }
 
-async fn talk(
-    shared: Arc<Shared>,
-    peers: Arc<Peers>,
-    stream: TlsStream<TcpStream>,
-    from: Identity,
-) {
+async fn talk<F: Forwards>(port: Port<F>, stream: TlsStream<TcpStream>, from: Identity) {
     let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(STREAMS)
         .max_pending_accept_reset_streams(RESETS)
-        .max_header_list_size(
-            u32::try_from(shared.config.limits.headers.bytes()).unwrap_or(u32::MAX),
-        )
-        .keep_alive_interval(peers.config.gone.0)
-        .keep_alive_timeout(peers.config.gone.0);
+        .max_header_list_size(u32::try_from(port.header_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(port.peers.config.gone.0)
+        .keep_alive_timeout(port.peers.config.gone.0);
     let peer = from.clone();
     let streams = Bound::new(1);
-    let upstream = shared.near.clone();
-    let worker = Arc::new(Worker::new(shared, upstream));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (worker, peers, from) = (worker.clone(), peers.clone(), from.clone());
-        let streams = streams.clone();
+        let (port, from, streams) = (port.clone(), from.clone(), streams.clone());
         async move {
+            let Port { peers, region, forwards, .. } = port;
             Ok::<_, Infallible>(match request.uri().path() {
                 FOLLOW => {
-                    let shared = worker.shared().clone();
-                    let follow = Follow { shared, peers, from, permit: streams.take(1) };
+                    let follow = Follow { region, peers, from, permit: streams.take(1) };
                     let mut grpc = tonic::server::Grpc::new(Messages::<Tell, Ask>::default())
                         .max_decoding_message_size(MOST_MESSAGE);
                     grpc.streaming(follow, request).await
                 }
                 WARM => warmed(request.into_body()).await,
-                _ => inbound::take(worker, &peers, &from, request).await.map(Body::new),
+                _ => inbound::take(&forwards, &peers, &from, request).await.map(Body::new),
             })
         }
     });

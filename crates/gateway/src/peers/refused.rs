@@ -20,7 +20,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::PATIENCE;
+use super::dial::PATIENCE;
 use crate::http::refusal::Refusal;
 use crate::lock::Mutex;
 

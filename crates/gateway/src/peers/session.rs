@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::{Rng, Time};
-use meridian_routing::Input;
 use meridian_routing::residency::Place;
+use meridian_routing::{Holdings, Input};
 use meridian_wire::peer::{
     Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE, Tell,
 };
@@ -28,19 +27,12 @@ use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
 use tonic::{Request, Status, Streaming};
 
+use super::all::Peers;
 use super::codec::Messages;
-use super::dial::{DialError, Dialled, dial};
-use super::handover;
+use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::link::Link;
-use super::{PATIENCE, Peers};
-use crate::shared::Shared;
-
-/// The first pause after a lost connection, and the longest.
-pub(super) const PAUSES: (Duration, Duration) =
-    (Duration::from_millis(100), Duration::from_secs(5));
-
-/// Characters that are kept of an error: the other side may have written it.
-const MOST_PROBLEM: usize = 400;
+use super::region::Region;
+use super::whole::whole;
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
@@ -62,12 +54,12 @@ enum Broken {
 }
 
 /// Keeps the stream up, for ever.
-pub(super) async fn keep(shared: Arc<Shared>, peers: Arc<Peers>, link: Arc<Link>) {
-    let mut rng = Rng::new(link.name_hash ^ shared.reading.seed);
+pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
+    let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
     let mut pause = first;
     loop {
-        let mut session = Session::new(&shared, &peers, &link);
+        let mut session = Session::new(&region, &peers, &link);
         let broken = session.run().await;
         let was_up = std::mem::take(&mut link.state().is_up);
         pause = if was_up { first } else { (pause * 2).min(most) };
@@ -80,23 +72,9 @@ pub(super) async fn keep(shared: Arc<Shared>, peers: Arc<Peers>, link: Arc<Link>
     }
 }
 
-/// An error with what caused it, as far as that says more.
-pub(super) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text.chars().take(MOST_PROBLEM).collect()
-}
-
 /// One stream, from dialling to its end.
 struct Session<'a> {
-    shared: &'a Shared,
+    region: &'a Region,
     peers: &'a Peers,
     link: &'a Link,
     hearing: Hearing,
@@ -107,9 +85,9 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(shared: &'a Shared, peers: &'a Peers, link: &'a Link) -> Session<'a> {
+    fn new(region: &'a Region, peers: &'a Peers, link: &'a Link) -> Session<'a> {
         let (hearing, unasked) = (Hearing::default(), VecDeque::new());
-        Session { shared, peers, link, hearing, rtt: None, unasked }
+        Session { region, peers, link, hearing, rtt: None, unasked }
     }
 
     async fn run(&mut self) -> Broken {
@@ -138,13 +116,11 @@ impl<'a> Session<'a> {
                     silent.as_mut().reset(Instant::now() + gone);
                     continue;
                 }
-                _ = beats.tick() => Ask::Heartbeat(self.shared.driver.clock.now().as_nanos()),
-                () = self.link.wants.notified() => {
-                    self.unasked.extend(self.link.given());
-                    match self.link.steal.swap(0, Ordering::Relaxed) {
-                        0 => continue,
-                        count => Ask::Steal(count),
-                    }
+                _ = beats.tick() => Ask::Heartbeat(self.region.driver.clock.now().as_nanos()),
+                count = self.peers.outbox.to_steal(self.link.id) => Ask::Steal(count),
+                replicas = self.peers.handover.to_ask(self.link.id) => {
+                    self.unasked.extend(replicas);
+                    continue;
                 }
                 room = asks.reserve(), if !self.unasked.is_empty() => {
                     if let (Ok(room), Some(replica)) = (room, self.unasked.pop_front()) {
@@ -211,22 +187,33 @@ impl<'a> Session<'a> {
     fn told(&mut self, tell: Tell) -> Result<(), Broken> {
         match tell {
             Tell::Echo(stamp) => {
-                let rtt = self.shared.driver.clock.now().since(Time::from_nanos(stamp));
+                let rtt = self.region.driver.clock.now().since(Time::from_nanos(stamp));
                 self.rtt = Some(self.rtt.map_or(rtt, |old| old.min(rtt)));
-                self.link.heard(self.shared, rtt);
+                self.link.heard(&self.region.driver, rtt);
             }
             Tell::News(news) => self.news(news)?,
             Tell::Models(names) => {
-                self.peers.models.tell(self.link.id, names, &self.shared.fleet);
+                self.peers.models.tell(self.link.id, names, &self.region.fleet);
             }
             Tell::Holdings(replica, holdings) => {
-                if self.peers.compares() && self.link.state().prefixes {
-                    handover::take(self.shared, &self.link.identity, &replica, holdings);
+                if self.peers.handover.compares() && self.link.state().prefixes {
+                    self.inherit(&replica, holdings);
                 }
             }
             Tell::Hello(_) | Tell::Unknown => {}
         }
         Ok(())
+    }
+
+    /// Takes in what the peer knows of a replica that is here.
+    fn inherit(&self, replica: &str, holdings: Holdings) {
+        let Some(member) = self.region.fleet.at(replica) else { return };
+        tracing::debug!(
+            replica = %member.name, peer = %self.link.identity, blocks = holdings.blocks(),
+            ms_per_token = holdings.ms_per_token, "a peer tells what a replica holds"
+        );
+        let there = || !member.gone.is_cancelled();
+        self.region.driver.tell_if(there, Input::Inherited { id: member.id, holdings });
     }
 
     fn news(&mut self, news: News) -> Result<(), Broken> {
@@ -246,7 +233,7 @@ impl<'a> Session<'a> {
             state.digests
         };
         let (peer, rtt) = (self.link.id, self.rtt.take());
-        self.shared.driver.tell(Input::Digested { peer, sent, rtt, digest });
+        self.region.driver.tell(Input::Digested { peer, sent, rtt, digest });
         Ok(())
     }
 }

@@ -11,50 +11,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meridian_routing::{Config as Routing, Input};
-use meridian_wire::config::Gateway as Config;
 use meridian_wire::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
 
+use super::following::{Following, State};
+use super::ours::{Ours, Standing};
 use super::wanted::{Away, Want, Wants, wants};
-use super::{Following, State};
-use crate::replicas::discovery;
+use crate::inputs::residency::Residency;
+use crate::machine::driver::Driver;
+use crate::machine::policy::PolicyNow;
+use crate::peers::all::Peers;
 use crate::replicas::fleet::Member;
-use crate::shared::Shared;
+use crate::replicas::membership::Replicas;
 
 /// Between two looks at replicas that are to leave.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A replica here that the registry decides about.
-pub(super) struct Ours {
-    /// Its name in the registry.
-    pub(super) name: String,
-    pub(super) member: Arc<Member>,
-    /// Whose it is, where it is another region's.
-    pub(super) adopted: Option<String>,
-    /// The store whose record it is.
-    store: String,
-    standing: Standing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Serves,
-    /// Stays, and takes nothing new.
-    Drains,
-    /// Drains, then leaves.
-    Leaves,
+/// What a view changes at this gateway.
+pub(crate) struct Applied {
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) policy: Arc<PolicyNow>,
+    pub(crate) residency: Arc<Residency>,
+    /// Told of regions' labels.
+    pub(crate) driver: Arc<Driver>,
+    /// Told which gateways may connect.
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 /// Follows the view, for ever.
-pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
+pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     let mut view = following.view.subscribe();
     loop {
         let leaving = {
             let newest = view.borrow_and_update().clone();
             let mut state = following.state();
             if let Some(newest) = newest {
-                apply(&shared, &following, &newest, &mut state);
+                apply(&applied, &following, &newest, &mut state);
             }
             // Others may be found meanwhile, which drain as well.
             let drains = !state.drained.is_empty();
@@ -68,15 +60,16 @@ pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>) {
 }
 
 /// One step towards what the view asks for.
-fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &mut State) {
-    shared.residency.registered(&shared.driver, view);
-    if let Some(peers) = &shared.peers {
+fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) {
+    applied.residency.registered(&applied.driver, view);
+    if let Some(peers) = &applied.peers {
         let living = view.gateways.iter();
         peers.register(living.map(|(name, gateway)| (gateway.region.clone(), name.clone())));
     }
+    let replicas = &applied.replicas;
     let mut wants = wants(view, &following.name, &following.region);
-    wants.problems.extend(decide(shared, view, state));
-    let members = shared.fleet.all();
+    wants.problems.extend(decide(&applied.policy, &following.region, view));
+    let members = replicas.all();
     let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
     // One that somebody took out by hand is not here any more.
     state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
@@ -96,7 +89,7 @@ fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &m
             let standing = known.map_or(Standing::Serves, |ours| ours.standing);
             let store = view.store.clone();
             let ours = Ours { name, member, adopted, store, standing };
-            if let Some(ours) = let_go(shared, ours, how.unwrap_or(Away::Elsewhere)) {
+            if let Some(ours) = let_go(replicas, ours, how.unwrap_or(Away::Elsewhere)) {
                 state.ours.insert(address, ours);
                 continue;
             }
@@ -105,31 +98,30 @@ fn apply(shared: &Arc<Shared>, following: &Following, view: &Snapshot, state: &m
     }
     for (address, want) in std::mem::take(&mut wants.here) {
         let known = state.ours.remove(&address);
-        match take(shared, want, there(&address), known, &view.store) {
+        match take(replicas, want, there(&address), known, &view.store) {
             Ok(ours) => drop(state.ours.insert(address, ours)),
             Err(problem) => drop(wants.problems.insert(problem)),
         }
     }
-    drain_others(shared, view, state);
+    drain_others(replicas, &following.region, view, state);
     tell(state, wants);
 }
 
 /// Drains with their region the replicas that the registry has no record of, and brings them back.
-fn drain_others(shared: &Shared, view: &Snapshot, state: &mut State) {
-    let region = view.regions.get(&shared.config.region);
+fn drain_others(replicas: &Replicas, region: &str, view: &Snapshot, state: &mut State) {
+    let region = view.regions.get(region);
     if region.is_none_or(|region| region.wanted == Wanted::Up) {
         for member in std::mem::take(&mut state.drained).into_values() {
-            let there = || !member.gone.is_cancelled();
-            shared.driver.tell_if(there, Input::Resumed(member.id));
+            replicas.resume(&member);
         }
         return;
     }
     let decided = |member: &Member| state.ours.contains_key(member.authority.as_str());
     // By name: one that joined under the id of one that left has not been told to drain.
-    let others = shared.fleet.all().into_iter().filter(|member| !decided(member));
+    let others = replicas.all().into_iter().filter(|member| !decided(member));
     let others: BTreeMap<_, _> = others.map(|member| (member.name, member)).collect();
     for (_, member) in others.iter().filter(|(name, _)| !state.drained.contains_key(*name)) {
-        shared.driver.tell(Input::Draining(member.id));
+        replicas.drain(member);
     }
     state.drained = others;
 }
@@ -143,29 +135,29 @@ fn tell(state: &mut State, wants: Wants) {
 }
 
 /// Lets a replica go; what comes back is still here.
-fn let_go(shared: &Arc<Shared>, mut ours: Ours, how: Away) -> Option<Ours> {
+fn let_go(replicas: &Replicas, mut ours: Ours, how: Away) -> Option<Ours> {
     let id = ours.member.id;
     if how == Away::Removed {
-        discovery::leave(shared, &ours.member);
+        replicas.leave(&ours.member);
         tracing::info!(replica = %id, name = ours.name, "replica removed");
         return None;
     }
     if ours.standing == Standing::Serves {
-        shared.driver.tell(Input::Draining(id));
+        replicas.drain(&ours.member);
         tracing::info!(replica = %id, name = ours.name, "replica drains: others serve it");
     }
     ours.standing = Standing::Leaves;
-    if discovery::is_busy(shared, &ours.member) {
+    if replicas.is_busy(&ours.member) {
         return Some(ours);
     }
-    discovery::leave(shared, &ours.member);
+    replicas.leave(&ours.member);
     tracing::info!(replica = %id, name = ours.name, "replica drained and left to others");
     None
 }
 
 /// Brings a replica to where it is to be.
 fn take(
-    shared: &Arc<Shared>,
+    replicas: &Replicas,
     want: Want,
     there: Option<Arc<Member>>,
     known: Option<Ours>,
@@ -178,9 +170,9 @@ fn take(
         Some(member) if fits(&member) => (member, standing),
         there => {
             if let Some(member) = there {
-                discovery::leave(shared, &member);
+                replicas.leave(&member);
             }
-            let joined = discovery::join_from(shared, want.spec, want.rtt);
+            let joined = replicas.join_from(want.spec, want.rtt);
             let member = joined.map_err(|error| format!("replica {}: {error}", want.name))?;
             let adopted = want.adopted.as_deref();
             tracing::info!(replica = %member.name, name = want.name, adopted, "replica taken in");
@@ -188,40 +180,22 @@ fn take(
         }
     };
     if want.drains && was == Standing::Serves {
-        shared.driver.tell(Input::Draining(member.id));
+        replicas.drain(&member);
         tracing::info!(replica = %member.name, name = want.name, "replica drains");
     }
     if !want.drains && was != Standing::Serves {
-        shared.driver.tell(Input::Resumed(member.id));
+        replicas.resume(&member);
         tracing::info!(replica = %member.name, name = want.name, "replica serves again");
     }
     let standing = if want.drains { Standing::Drains } else { Standing::Serves };
     Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
 }
 
-/// Lets the machine decide by the policy that the view asks for, by the file's where it asks for
-/// none. What can't be done is returned.
-fn decide(shared: &Shared, view: &Snapshot, state: &mut State) -> Option<String> {
-    let own = &shared.config.policy;
-    let region = view.regions.get(&shared.config.region);
-    let wanted = region.and_then(|region| region.policy.as_ref()).unwrap_or(own);
-    let now = state.policy.as_ref().unwrap_or(own);
-    if wanted == now {
-        return None;
-    }
-    let (name, now) = (&wanted.name, &now.name);
-    let config = Config { policy: wanted.clone(), ..shared.config.clone() };
-    let Routing { policy, params, admission, .. } = match config.routing() {
-        Ok(routing) => routing,
-        // Of a later version, perhaps.
-        Err(error) => return Some(format!("{error}; {now} decides on")),
-    };
-    if let Some(peers) = &shared.peers {
-        peers.read_in((policy.index)(&params).map(|spec| spec.block_bytes));
-    }
-    shared.reading.change(policy, &params);
-    shared.driver.tell(Input::Configured { policy, params, admission });
-    tracing::info!(policy = name, before = now, "the policy or its weights changed");
-    state.policy = (wanted != own).then(|| wanted.clone());
-    None
+/// Decides by the policy that the view asks for, by the file's where it asks for none. A policy that
+/// can't be used is returned as a problem.
+fn decide(policy: &PolicyNow, region: &str, view: &Snapshot) -> Option<String> {
+    let wanted = view.regions.get(region).and_then(|region| region.policy.as_ref());
+    // One of a later version, perhaps.
+    let error = policy.change(wanted).err()?;
+    Some(format!("{error}; {} decides on", policy.now().name))
 }

@@ -9,12 +9,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
+use meridian_wire::config;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Following;
+use super::secured::Secured;
 
 /// Largest answer, bytes: the registry of a hundred thousand replicas.
 const MOST: usize = 64 << 20;
@@ -56,7 +57,14 @@ impl Drop for Connection {
     }
 }
 
-impl Following {
+/// The control plane, as a server that is asked.
+pub(super) struct ControlPlane {
+    pub(super) config: config::Registry,
+    /// Over https.
+    pub(super) tls: Option<Secured>,
+}
+
+impl ControlPlane {
     /// Asks, and waits for the head of the answer.
     pub(super) async fn open(
         &self,

@@ -5,6 +5,7 @@
 //! break that was too long, is asked for anew at once.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,18 +13,33 @@ use http::Method;
 use meridian_wire::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
 
 use super::ask::Lost;
-use super::{Following, Task};
-use crate::admin;
-use crate::serve::Ready;
-use crate::shared::Shared;
+use super::following::{Following, Task};
+use super::ours::Ours;
+use crate::machine::driver::Driver;
+use crate::peers::all::Peers;
+use crate::replicas::fleet::Member;
+use crate::replicas::standing;
+
+/// Where this gateway is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) clients: SocketAddr,
+    pub(crate) peers: Option<SocketAddr>,
+}
+
+/// What the control plane is told with each renewal.
+pub(crate) struct Reported {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) peers: Option<Arc<Peers>>,
+}
 
 /// Keeps the lease, until the gateway goes.
-pub(super) async fn keep(shared: Arc<Shared>, following: Arc<Following>, ready: Ready) {
+pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, reported: Reported) {
     let mut pauses = following.pauses(1);
-    let third = following.config.lease.0 / 3;
+    let third = following.control.config.lease.0 / 3;
     loop {
         let renewed = tokio::select! {
-            renewed = renew(&shared, &following, ready) => renewed,
+            renewed = renew(&following, addresses, &reported) => renewed,
             () = following.leaving.cancelled() => return,
         };
         let pause = async {
@@ -54,14 +70,18 @@ fn is_over(why: &Lost) -> bool {
     matches!(why, Lost::Refused { code, .. } if code == "no_lease")
 }
 
-async fn renew(shared: &Shared, following: &Following, ready: Ready) -> Result<(), Lost> {
+async fn renew(
+    following: &Following,
+    addresses: Addresses,
+    reported: &Reported,
+) -> Result<(), Lost> {
     let held = following.state().lease.clone();
     let (method, body) = match held {
-        None => (Method::POST, json(&announce(following, ready))),
-        Some(lease) => (Method::PUT, json(&report(shared, following, lease))),
+        None => (Method::POST, json(&announce(following, addresses))),
+        Some(lease) => (Method::PUT, json(&report(reported, following, lease))),
     };
-    let limit = following.config.lease.0 / 3;
-    let leased = following.ask::<Leased>(method, &path(following), body, limit).await?;
+    let limit = following.control.config.lease.0 / 3;
+    let leased = following.control.ask::<Leased>(method, &path(following), body, limit).await?;
     if following.leaving.is_cancelled() {
         return Ok(());
     }
@@ -72,10 +92,14 @@ async fn renew(shared: &Shared, following: &Following, ready: Ready) -> Result<(
 }
 
 /// Says that this gateway goes.
-pub(super) async fn give_back(following: &Following, lease: &str) -> Result<(), Lost> {
+pub(super) async fn give_back(
+    following: &Following,
+    lease: &str,
+    limit: Duration,
+) -> Result<(), Lost> {
     let path = format!("{}?lease={lease}", path(following));
-    let limit = super::GOODBYE;
-    let said = following.ask::<serde_json::Value>(Method::DELETE, &path, [][..].into(), limit);
+    let said =
+        following.control.ask::<serde_json::Value>(Method::DELETE, &path, [][..].into(), limit);
     said.await.map(drop)
 }
 
@@ -87,36 +111,36 @@ fn json(value: &impl serde::Serialize) -> bytes::Bytes {
     serde_json::to_vec(value).expect("keys are strings, numbers are finite").into()
 }
 
-fn announce(following: &Following, ready: Ready) -> Announce {
+fn announce(following: &Following, addresses: Addresses) -> Announce {
     let gateway = Gateway {
         region: following.region.clone(),
-        address: format!("http://{}", ready.listen),
-        peer_address: ready.peers.map(|address| address.to_string()),
+        address: format!("http://{}", addresses.clients),
+        peer_address: addresses.peers.map(|address| address.to_string()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rtt_ms: BTreeMap::new(),
     };
-    Announce { gateway, lease: following.config.lease }
+    Announce { gateway, lease: following.control.config.lease }
 }
 
-fn report(shared: &Shared, following: &Following, lease: String) -> Renew {
+fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
     let members: Vec<_> = {
         let state = following.state();
-        let one = |o: &super::Ours| (o.name.clone(), o.member.clone(), o.adopted.is_some());
+        let one = |o: &Ours| (o.name.clone(), o.member.clone(), o.adopted.is_some());
         state.ours.values().map(one).collect()
     };
     let mut rtt_ms: BTreeMap<String, f64> = BTreeMap::new();
-    for peer in shared.peers.iter().flat_map(|peers| peers.status(&shared.driver)) {
+    for peer in reported.peers.iter().flat_map(|peers| peers.status(&reported.driver)) {
         let ms = f64::from(peer.rtt_ms);
         if peer.state == "up" && ms > 0.0 {
             let known = rtt_ms.entry(peer.region).or_insert(ms);
             *known = known.min(ms);
         }
     }
-    let now = shared.driver.clock.now();
-    let inner = shared.driver.lock();
-    let load = |(name, member, adopted): (String, Arc<crate::replicas::fleet::Member>, bool)| {
+    let now = reported.driver.clock.now();
+    let inner = reported.driver.lock();
+    let load = |(name, member, adopted): (String, Arc<Member>, bool)| {
         let status = inner.routing.replicas().status(member.id, now)?;
-        let state = admin::state(status.state, !member.found().models.is_empty());
+        let state = standing::word(status.state, !member.found().models.is_empty());
         let utilisation = status.row.utilisation;
         Some((
             name,
@@ -135,5 +159,5 @@ fn report(shared: &Shared, following: &Following, lease: String) -> Renew {
 
 /// How long a question may take that is not about the lease.
 pub(super) fn patience(following: &Following) -> Duration {
-    following.config.lease.0.max(Duration::from_secs(5))
+    following.control.config.lease.0.max(Duration::from_secs(5))
 }

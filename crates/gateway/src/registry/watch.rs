@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::ask::{Answer, Lost, whole};
+use super::following::{Following, Pauses, Task};
 use super::lease::patience;
-use super::{Following, Task};
 
 /// The control plane says something each second; after so much silence the way is broken.
 const SILENCE: Duration = Duration::from_secs(4);
@@ -36,7 +36,7 @@ pub(super) async fn keep(following: Arc<Following>) {
 /// Follows until the way breaks.
 async fn follow(
     following: &Following,
-    pauses: &mut super::Pauses,
+    pauses: &mut Pauses,
 ) -> Result<std::convert::Infallible, Lost> {
     // A view that was kept in a file is not gone on from.
     let mut view = match following.heard() {
@@ -85,7 +85,8 @@ async fn follow(
 /// Reads everything.
 async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
     let limit = patience(following);
-    let snapshot = following.ask(Method::GET, "/admin/registry", Bytes::new(), limit).await?;
+    let snapshot =
+        following.control.ask(Method::GET, "/admin/registry", Bytes::new(), limit).await?;
     let view: Arc<Snapshot> = Arc::new(snapshot);
     let before = following.hear(&view, true);
     if before.is_some_and(|before| before.store != view.store) {
@@ -101,7 +102,7 @@ async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
 async fn begin(following: &Following, view: &Snapshot) -> Result<Events, Lost> {
     let path = format!("/admin/watch?from={}&store={}", view.revision + 1, view.store);
     let limit = patience(following);
-    let answer = following.open(Method::GET, &path, Bytes::new(), limit).await?;
+    let answer = following.control.open(Method::GET, &path, Bytes::new(), limit).await?;
     if answer.status == 200 {
         return Ok(Events { answer, buffer: Vec::new() });
     }

@@ -37,8 +37,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::error::{AttemptError, Source};
+use crate::http::headers::API_KEY;
 use crate::http::parts::Parts;
-use crate::inputs::tenants::API_KEY;
 use crate::lock::Mutex;
 use crate::replicas::socket::{Look, Wire};
 use errors::{describe, no_head};

@@ -20,7 +20,7 @@ use crate::http::refusal::Refusal;
 use crate::inputs::engine_fields;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
-use crate::peers::Report;
+use crate::peers::report::Report;
 use crate::replicas::fleet::Fleet;
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
@@ -77,8 +77,8 @@ pub(crate) async fn admit(
     let hops = origin.hops();
     let deadline = deadline(plane, &parts.headers, &origin);
     let (residence, report) = residence(plane, access, caller.tenant.as_ref(), model, origin);
-    let reach = reach(plane, model, home, &residence);
-    let shown_id = headers::request_id(plane, &parts.headers, id);
+    let reach = reach(&plane.residency, plane.peers.as_deref(), model, home, &residence);
+    let shown_id = headers::request_id(&plane.ids, &parts.headers, id);
     let (prompt, payload) = salted(plane, model, tokens, info, body, caller.tenant.as_ref());
     let tenant_name = plane.peers.is_some().then_some(caller.tenant).flatten();
     let context = RequestContext {

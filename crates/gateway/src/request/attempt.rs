@@ -15,15 +15,17 @@ use crate::http::headers::{self, REFUSED};
 use crate::http::parts::Parts;
 use crate::http::refusal::ENGINE_DIED;
 use crate::inputs::pins::Home;
-use crate::peers::{Leg, LegEnd, Link, Outgoing};
+use crate::peers::forward::Outgoing;
+use crate::peers::link::Link;
+use crate::peers::traffic::{Leg, LegEnd};
 use crate::replicas::fleet::Member;
 use crate::replicas::name::ReplicaName;
+use crate::replicas::reports;
 use crate::replicas::upstream::{Answered, Flow, is_cut};
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::{Shared, Worker};
 
 /// An answer that has begun.
 pub(crate) struct Begun {
@@ -197,7 +199,7 @@ async fn at_replica(
     let Answered { head, body: mut flow } = answered.await?;
     member.life.answered();
     // The head may be here long before the first piece: its report is of now.
-    crate::replicas::probes::piggyback(plane, member, &head.headers);
+    reports::piggyback(&plane.driver, member, &head.headers);
     let status = head.status;
     match meaning(status) {
         Meaning::Passes => {}

@@ -8,7 +8,7 @@ use meridian_routing::{self as routing, Outcome, RejectWhy, Why};
 
 use crate::inputs::residency::Known;
 use crate::machine::driver::Decision;
-use crate::peers::Link;
+use crate::peers::link::Link;
 use crate::replicas::fleet::Member;
 use crate::shared::Shared;
 

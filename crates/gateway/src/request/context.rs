@@ -13,7 +13,7 @@ use meridian_routing::Priority;
 use meridian_routing::residency::Residence;
 use meridian_wire::openai::{Endpoint, RequestInfo, Splices};
 
-use crate::peers::Report;
+use crate::peers::report::Report;
 
 /// What is known of one request.
 pub(crate) struct RequestContext {

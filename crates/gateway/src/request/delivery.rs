@@ -12,13 +12,13 @@ use meridian_wire::openai::{self, Endpoint, error_event};
 
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::machine::driver::Ticket;
-use crate::peers::Report;
+use crate::peers::report::Report;
 use crate::request::body::CutShort;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
-use crate::worker::Worker;
+use crate::shared::Worker;
 
 /// How an answer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,6 @@ use bytes::{Bytes, BytesMut};
 use http::{StatusCode, response};
 use http_body_util::BodyExt;
 
-use crate::replicas::upstream::Flow;
-
 /// Not implemented (llama.cpp's embeddings, newer vLLM), HTTP version not supported, extension
 /// missing: no replica of the same engine would say otherwise.
 const OF_THE_REQUEST: [StatusCode; 3] =
@@ -60,7 +58,10 @@ pub(crate) struct EngineError {
 
 impl EngineError {
     /// Reads what is kept of a failure's body.
-    pub(crate) async fn read(head: response::Parts, mut flow: Flow) -> EngineError {
+    pub(crate) async fn read(
+        head: response::Parts,
+        mut flow: impl http_body::Body<Data = Bytes> + Unpin,
+    ) -> EngineError {
         let mut body = BytesMut::new();
         let read = async {
             while let Some(frame) = flow.frame().await {

@@ -8,7 +8,6 @@ use hyper::body::Incoming;
 use meridian_wire::openai::{self, Endpoint};
 use meridian_wire::peer::Marks;
 
-use crate::admin::explain;
 use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
 use crate::request::admit::{Admitted, admit};
@@ -16,8 +15,7 @@ use crate::request::body::AnswerBody;
 use crate::request::lifecycle::follow;
 use crate::request::origin::{Origin, identify};
 use crate::request::respond::{answered, unanswered};
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::{Shared, Worker};
 
 /// Answers one request, whatever happens.
 pub(crate) async fn answer(
@@ -68,7 +66,7 @@ async fn serve(
     }
     let admitted = admit(plane, &access, request, endpoint, origin, caller).await?;
     match admitted.dry_run {
-        true => Ok(explain::dry_run(plane, admitted.question)),
+        true => Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question))),
         false => Ok(live(plane, admitted).await),
     }
 }
@@ -76,7 +74,8 @@ async fn serve(
 /// Lives a request from the machine's first decision to the beginning of its answer.
 async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
     let Admitted { context, payload, reserved, question, .. } = admitted;
-    plane.explained.note(&context.call.shown_id, question.id, &context.terms.residence, plane);
+    plane.ids.note(context.call.shown_id.as_bytes(), question.id);
+    plane.explain.note(question.id, &context.terms.residence);
     let (ticket, verdict) = plane.driver.arrive(question);
     match follow(plane, &context, &payload, &ticket, verdict).await {
         Ok(answer) => answered(plane, context, payload, reserved, ticket, answer),

@@ -16,8 +16,7 @@ use crate::request::attempt::{Begun, Failure, attempt};
 use crate::request::choice::{Choice, Chosen, Target, choose};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::{Shared, Worker};
 
 /// Where a request stands that has no answer yet.
 enum State {

@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::http::refusal::Refusal;
 use crate::inputs::rate::Rates;
 use crate::inputs::{priority, tenants};
-use crate::peers::Report;
+use crate::peers::report::Report;
 use crate::shared::Shared;
 
 /// Who sent a request.

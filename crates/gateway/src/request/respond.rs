@@ -26,8 +26,7 @@ use crate::request::odd::Odd;
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::{Shared, Worker};
 
 /// An answer has begun: its head, with the gateway's own headers, before the body that follows.
 pub(crate) fn answered(

@@ -21,8 +21,7 @@ use crate::request::audit::check_kept;
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::lifecycle::{Unanswered, follow};
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::{Shared, Worker};
 
 /// What it takes to continue a stream.
 pub(crate) struct Resume {

@@ -11,40 +11,35 @@ use meridian_tls::{Look, Unread};
 use meridian_wire::admin::AddReplica;
 use meridian_wire::config::replica_list;
 
-use super::Source;
-use crate::shared::Shared;
+use super::source::{Read, Source};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, bytes.
 const MOST: u64 = 4 << 20;
 
-/// The file's text, or why there is none.
-pub(super) type Read = Result<String, String>;
-
-pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>, path: PathBuf) {
+pub(super) async fn keep(source: Arc<Source>, path: PathBuf, limit: usize) {
     loop {
-        let told = source.state().trouble.clone();
-        if let Look::Bad(Unread(why)) = look(&shared, &source, &path).await
+        let told = source.trouble();
+        if let Look::Bad(Unread(why)) = look(&source, &path, limit).await
             && told.as_ref() != Some(&why)
         {
             source.log_trouble(&why);
         }
-        source.rest(&shared, PAUSE).await;
+        source.rest(PAUSE).await;
     }
 }
 
 /// Reads the file and brings its replicas into use.
-pub(super) async fn look(shared: &Arc<Shared>, source: &Source, path: &Path) -> Look {
-    let limit = usize::from(shared.config.limits.replicas);
+pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
     let from = path.to_owned();
     let text = tokio::task::spawn_blocking(move || read(&from)).await;
     let text: Read = text.unwrap_or_else(|error| Err(error.to_string()));
-    let is_new = source.state().read.replace(text.clone()) != Some(text.clone());
+    let is_new = source.was_read(&text);
     match list(text, limit) {
         Ok(replicas) => {
             // Also where nothing has changed: others may have taken replicas out.
-            source.found(shared, replicas);
+            source.found(replicas);
             if is_new { Look::New } else { Look::Same }
         }
         Err(why) => {

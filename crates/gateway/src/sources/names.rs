@@ -15,10 +15,10 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
+use meridian_wire::admin::AddReplica;
 use meridian_wire::config::name_and_port;
 
-use super::{Found, Source};
-use crate::shared::Shared;
+use super::source::Source;
 
 /// Answers hold at least so long, whatever their TTL says,
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -30,7 +30,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Addresses with the weight of the replica there.
 type Addresses = BTreeMap<SocketAddr, u32>;
 
-pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>) {
+/// What a look brought.
+struct Found {
+    replicas: Vec<AddReplica>,
+    /// For so long it holds.
+    holds: Duration,
+}
+
+pub(super) async fn keep(source: Arc<Source>) {
     let mut pause = SHORTEST;
     loop {
         // Made anew each time: the system's configuration may have changed.
@@ -40,7 +47,7 @@ pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>) {
         };
         pause = match found {
             Ok(found) => {
-                source.found(&shared, found.replicas);
+                source.found(found.replicas);
                 found.holds
             }
             Err(why) => {
@@ -51,7 +58,7 @@ pub(super) async fn keep(shared: Arc<Shared>, source: Arc<Source>) {
                 (pause * 2).clamp(SHORTEST, Duration::from_secs(30))
             }
         };
-        source.rest(&shared, pause).await;
+        source.rest(pause).await;
     }
 }
 

@@ -1,0 +1,92 @@
+//! Accepts connections to the admin port, over TLS where certificates are named.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::pages::{Admin, answer};
+use super::tls::{AdminTls, Caller};
+use crate::http::body::Body;
+
+/// For a client of the admin port to shake hands, or to send a head.
+const HEAD: Duration = Duration::from_secs(10);
+/// Most connections to the admin port.
+const ADMIN_CONNECTIONS: usize = 256;
+
+/// Serves the admin port until `over` is cancelled; over TLS where certificates are named.
+pub(crate) async fn serve(
+    admin: Arc<Admin>,
+    tls: Option<Arc<AdminTls>>,
+    listener: TcpListener,
+    over: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
+    loop {
+        let Ok((stream, address)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!(limit = ADMIN_CONNECTIONS, "too many connections to the admin port");
+            continue;
+        };
+        let (admin, tls, over) = (admin.clone(), tls.clone(), over.clone());
+        let port = stream.local_addr().map_or(0, |own| own.port());
+        // Nor may a client leave its answer where it is.
+        let _ = sockopt::set_tcp_user_timeout(&stream, HEAD.as_millis() as u32);
+        tokio::spawn(async move {
+            let talk = async {
+                let caller = Caller { address, port, tls: false, party: None };
+                match &tls {
+                    None => answer_connection(&admin, stream, caller).await,
+                    Some(tls) => {
+                        let Some(met) = tls.meet(stream, HEAD).await else { return };
+                        let revoked = tls.revoked(&met);
+                        let caller = Caller { tls: true, party: met.party, ..caller };
+                        tokio::select! {
+                            // Looked at first: the list may have changed during the handshake.
+                            biased;
+                            () = revoked => {
+                                tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
+                            }
+                            () = answer_connection(&admin, met.stream, caller) => {}
+                        }
+                    }
+                }
+            };
+            tokio::select! {
+                () = talk => {}
+                () = over.cancelled() => {}
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Answers one connection to the admin port.
+async fn answer_connection<S>(admin: &Arc<Admin>, stream: S, caller: Caller)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let caller = Arc::new(caller);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (admin, caller) = (admin.clone(), caller.clone());
+        async move {
+            let answer = answer(&admin, &caller, request).await;
+            Ok::<Response<Body>, std::convert::Infallible>(answer)
+        }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // An error is the end of the connection.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}

@@ -1,0 +1,84 @@
+//! The status page: how the gateway, its replicas, its peers and its sources stand.
+
+use std::sync::Arc;
+
+use meridian_wire::admin::{Replica, Status};
+
+use crate::inputs::residency::Residency;
+use crate::machine::driver::Driver;
+use crate::peers::all::Peers;
+use crate::registry::following::Following;
+use crate::replicas::fleet::{Fleet, Member};
+use crate::replicas::standing;
+use crate::sources::source::Source;
+
+/// Everything that the page shows.
+pub(crate) struct StatusPage {
+    pub(crate) region: String,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) residency: Arc<Residency>,
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) registry: Option<Arc<Following>>,
+    pub(crate) sources: Vec<Arc<Source>>,
+}
+
+impl StatusPage {
+    /// How everything stands now.
+    pub(crate) fn read(&self) -> Status {
+        let members = self.fleet.all();
+        let peers = self.peers.as_ref().map(|peers| peers.status(&self.driver));
+        // Before the machine is locked: who has replicas join locks it with a state of its own held.
+        let discovery = self.sources.iter().map(|source| source.status()).collect();
+        let control = self.registry.as_ref().map(|registry| registry.status());
+        let now = self.driver.clock.now();
+        let inner = self.driver.lock();
+        let routing = &inner.routing;
+        let one =
+            |member: &Arc<Member>| replica(member, routing.replicas().status(member.id, now)?);
+        Status {
+            region: self.region.clone(),
+            policy: routing.config().policy.name.to_owned(),
+            admission: routing.config().admission.name().to_owned(),
+            uptime_s: now.as_secs_f64(),
+            requests: inner.requests,
+            held: routing.held_len(),
+            ttft_ms: inner.ttft.quantiles(),
+            prefix: inner.prefix,
+            replicas: members.iter().filter_map(one).collect(),
+            discovery,
+            peers: peers.unwrap_or_default(),
+            residency: self.residency.counts.read(),
+            control,
+        }
+    }
+}
+
+fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica> {
+    let found = member.found();
+    let engine = found.engine.map_or(member.spec.engine.name(), |engine| engine.name);
+    Some(Replica {
+        id: member.id.0,
+        name: member.name.to_string(),
+        region: member.region.to_str().unwrap_or_default().to_owned(),
+        trouble: member.trouble(),
+        url: member.spec.url.clone(),
+        engine: engine.to_owned(),
+        state: standing::word(status.state, !found.models.is_empty()).to_owned(),
+        models: found.models,
+        pending: status.row.pending,
+        running: status.row.running,
+        outstanding: status.own_outstanding,
+        kv_used: status.row.kv_used,
+        dispatched: status.totals.dispatched,
+        done: status.totals.done,
+        failed: status.totals.failed,
+        full: status.totals.full,
+        prompt_tokens: status.totals.prompt_tokens,
+        cached_tokens: status.totals.cached_tokens,
+        breaker: status.breaker.name().to_owned(),
+        drift: status.drift,
+        ms_per_token: status.row.ms_per_token,
+        trust: status.row.trust,
+    })
+}

@@ -1,0 +1,135 @@
+//! All peers of this gateway: those that it follows, and what it has for those that follow it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{ModelId, PeerId};
+use meridian_wire::config::Gateway as Config;
+use meridian_wire::peer::{Hello, Identity};
+use meridian_wire::{admin, config};
+use tokio_util::task::TaskTracker;
+
+use super::bulletin::Bulletin;
+use super::link::Link;
+use super::listed::Listed;
+use super::models::Models;
+use super::refused::Refusals;
+use super::tls::{Tls, TlsError};
+use super::traffic::Tally;
+use crate::machine::driver::Driver;
+use crate::machine::outbox::Outbox;
+use crate::replicas::handover::Handover;
+
+/// What the gateway has for its peers; made once.
+pub(crate) struct Peers {
+    pub(crate) config: config::Peers,
+    pub(super) hello: Hello,
+    pub(super) tls: Tls,
+    /// What the machine leaves for these tasks.
+    pub(crate) outbox: Arc<Outbox>,
+    pub(super) bulletin: Bulletin,
+    pub(super) links: Vec<Arc<Link>>,
+    pub(crate) models: Models,
+    pub(crate) handover: Arc<Handover>,
+    /// Gateways that may connect.
+    pub(super) listed: Listed,
+    pub(super) refusals: Refusals,
+    /// What gateways send on that this one does not follow.
+    others: Arc<Tally>,
+    /// Requests that peers sent on and that have not ended.
+    pub(super) inbound: TaskTracker,
+}
+
+impl Peers {
+    /// Reads the certificates; none where the configuration names no peers.
+    pub(crate) fn load(
+        config: &Config,
+        seed: u64,
+        block_bytes: Option<usize>,
+        policy: &str,
+    ) -> Result<Option<Peers>, TlsError> {
+        let Some(peers) = config.peers.clone() else { return Ok(None) };
+        let tls = Tls::load(&peers, &config.region)?;
+        let block_bytes = block_bytes.and_then(|b| u32::try_from(b).ok()).unwrap_or(0);
+        let hello = Hello::new(tls.identity.clone(), seed, block_bytes, policy);
+        let ids = (0..).map(PeerId);
+        let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
+        let links = ids.zip(&peers.gateways).map(link).collect::<Result<Vec<_>, _>>()?;
+        let told_block_bytes = usize::try_from(hello.block_bytes).unwrap_or(0);
+        let listed = Listed::new(&tls.identity, &peers);
+        Ok(Some(Peers {
+            listed,
+            refusals: Refusals::default(),
+            config: peers,
+            hello,
+            tls,
+            outbox: Arc::new(Outbox::new(links.len())),
+            bulletin: Bulletin::default(),
+            handover: Arc::new(Handover::new(told_block_bytes, links.len())),
+            links,
+            models: Models::default(),
+            others: Arc::default(),
+            inbound: TaskTracker::new(),
+        }))
+    }
+
+    /// This gateway's name, as its certificate says it.
+    pub(crate) fn own_name(&self) -> &str {
+        self.tls.identity.gateway()
+    }
+
+    /// The registry names these gateways, by region and name: they may connect.
+    pub(crate) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
+        self.listed.register(gateways);
+    }
+
+    /// Reads the certificates' files again where they changed, or `now` in any case.
+    pub(crate) fn look(&self, now: bool) -> meridian_tls::Look {
+        self.tls.look(now)
+    }
+
+    /// The peers that may serve a model, a bit each.
+    pub(crate) fn serving(&self, model: ModelId) -> u64 {
+        let others = u64::MAX.checked_shl(self.links.len() as u32).unwrap_or(0);
+        self.models.serving(model) & !others
+    }
+
+    pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {
+        self.links.get(id.index())
+    }
+
+    /// The peer as `region/name`.
+    pub(crate) fn name(&self, id: PeerId) -> String {
+        self.link(id).map_or_else(|| id.to_string(), |link| link.identity.to_string())
+    }
+
+    /// Where requests are counted that a gateway sends on to here.
+    pub(super) fn taken(&self, from: &Identity) -> &Arc<Tally> {
+        let link = self.links.iter().find(|link| link.identity == *from);
+        link.map_or(&self.others, |link| &link.taken)
+    }
+
+    /// How each stands, for the status page. Those that are not followed are one row, once one of
+    /// them has sent something.
+    pub(crate) fn status(&self, driver: &Driver) -> Vec<admin::Peer> {
+        let mut rows: Vec<_> =
+            self.links.iter().map(|link| link.status(driver, &self.models)).collect();
+        rows.iter_mut().for_each(|row| row.prefixes &= self.handover.compares());
+        let taken = self.others.read();
+        if taken.begun > 0 {
+            let name = "others".to_owned();
+            let state = "not followed".to_owned();
+            rows.push(admin::Peer { name, state, taken, ..admin::Peer::default() });
+        }
+        rows
+    }
+
+    /// Waits until everything that peers sent on has ended, within bounds.
+    pub(crate) async fn drain(&self, patience: Duration) {
+        self.inbound.close();
+        if tokio::time::timeout(patience, self.inbound.wait()).await.is_err() {
+            let left = self.inbound.len();
+            tracing::warn!(left, "timeouts.drain is over; what peers sent on is cut short");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The control plane as this gateway follows it: the newest view, and what stands in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use meridian_base::{Rng, keyed};
+use meridian_tls::{FileError, Look};
+use meridian_wire::registry::{Kept, Snapshot};
+use meridian_wire::{admin, config};
+use tokio::sync::watch as channel;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ask::{ControlPlane, Lost};
+use super::ours::Ours;
+use super::secured::Secured;
+use super::view_file::{Begun, ViewFile};
+use crate::lock::{Mutex, MutexGuard};
+use crate::replicas::fleet::Member;
+use crate::replicas::name::ReplicaName;
+
+/// The first pause after a failure; the longest is the time between two renewals.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The control plane as this gateway follows it.
+pub(crate) struct Following {
+    pub(super) control: ControlPlane,
+    pub(super) region: String,
+    pub(super) name: String,
+    /// Where the view is kept, if it is.
+    pub(super) file: Option<ViewFile>,
+    /// The newest view; none before the first.
+    pub(super) view: channel::Sender<Option<Arc<Snapshot>>>,
+    state: Mutex<State>,
+    /// This gateway says goodbye and renews no more.
+    pub(super) leaving: CancellationToken,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// The watch is up.
+    watches: bool,
+    /// What keeps the lease from being held, or the watch from being up.
+    trouble: BTreeMap<Task, String>,
+    /// When the control plane last said that the view holds.
+    told: Option<Instant>,
+    /// What the file held at the start, until a view is in force.
+    found: Option<Kept>,
+    /// That one is in force.
+    begun: Option<Begun>,
+    /// Why the view is not in the file.
+    pub(super) unkept: Option<String>,
+    lost: Option<Instant>,
+    losses: u64,
+    /// As it was granted.
+    pub(super) lease: Option<String>,
+    /// The registry's replicas that are here, by host and port.
+    pub(super) ours: BTreeMap<String, Ours>,
+    /// Replicas that drain with the region though the registry has no record of them.
+    pub(super) drained: BTreeMap<ReplicaName, Arc<Member>>,
+    /// What of the view can't be done.
+    pub(super) problems: BTreeSet<String>,
+}
+
+/// Whoever asks the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Task {
+    Lease,
+    Watch,
+}
+
+impl Following {
+    /// None where the configuration names no control plane.
+    /// `own_name` is the one of the certificate for peers, where there is one.
+    ///
+    /// # Errors
+    /// When its certificates can't be used, or its view can't be kept.
+    pub(crate) fn new(
+        config: &config::Gateway,
+        own_name: Option<&str>,
+    ) -> Result<Option<Following>, FileError> {
+        let Some(control) = config.control.clone() else { return Ok(None) };
+        let files = control.tls.clone().or_else(|| Some(config.peers.as_ref()?.files()));
+        let tls = files.filter(|_| control.is_https()).map(|files| Secured::load(&files));
+        let tls = tls.transpose()?;
+        // The configuration was checked: it has a name or peers.
+        let Some(name) = control.name.as_deref().or(own_name) else { return Ok(None) };
+        let file = control.view.as_deref().map(|path| ViewFile::new(path, &config.region));
+        let following = Following {
+            region: config.region.clone(),
+            name: name.to_owned(),
+            file: file.transpose()?,
+            view: channel::Sender::new(None),
+            state: Mutex::default(),
+            leaving: CancellationToken::new(),
+            control: ControlPlane { config: control, tls },
+        };
+        following.recall();
+        Ok(Some(following))
+    }
+
+    /// Reads the certificates' files again where they changed, or `now` in any case; none without
+    /// certificates.
+    pub(crate) fn look(&self, now: bool) -> Option<Look> {
+        self.control.tls.as_ref().map(|tls| tls.look(now))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The replicas that the registry has a record of, by host and port.
+    pub(crate) fn decided(&self) -> BTreeSet<String> {
+        let view = self.view.borrow().clone();
+        let replicas = view.iter().flat_map(|view| view.replicas.values());
+        replicas.filter_map(|record| config::authority(&record.spec.url)).collect()
+    }
+
+    fn revision(&self) -> u64 {
+        self.view.borrow().as_ref().map_or(0, |view| view.revision)
+    }
+
+    /// The control plane did not do what a task asked of it.
+    pub(super) fn failed(&self, task: Task, why: &Lost) {
+        let why = why.to_string();
+        if task == Task::Watch {
+            self.begin_with_kept();
+        }
+        let mut state = self.state();
+        if task == Task::Watch {
+            state.watches = false;
+        }
+        state.trouble.insert(task, why.clone());
+        if state.lost.is_some() {
+            return;
+        }
+        state.lost = Some(Instant::now());
+        state.losses += 1;
+        drop(state);
+        let (url, revision) = (&self.control.config.url, self.revision());
+        if self.view.borrow().is_some() {
+            tracing::warn!(%url, revision, error = why, "the control plane is lost; this gateway goes on with its last view");
+        } else {
+            tracing::warn!(%url, error = why, "the control plane does not answer; this gateway goes by its own file until it does");
+        }
+    }
+
+    /// It did.
+    pub(super) fn did(&self, task: Task) {
+        let mut state = self.state();
+        if task == Task::Watch {
+            state.watches = true;
+        }
+        state.trouble.remove(&task);
+        if !state.trouble.is_empty() || !state.watches {
+            return;
+        }
+        if let Some(since) = state.lost.take() {
+            drop(state);
+            let lost_s = since.elapsed().as_secs_f64();
+            let (url, revision) = (&self.control.config.url, self.revision());
+            tracing::info!(%url, revision, lost_s, "the control plane is there");
+        }
+    }
+
+    /// How it stands, for the status page.
+    pub(crate) fn status(&self) -> admin::Control {
+        let view = self.view.borrow().clone();
+        let state = self.state();
+        let word = match (&view, state.lost) {
+            (None, _) => "unseen",
+            _ if state.begun.is_some() => "kept",
+            (Some(_), Some(_)) => "lost",
+            (Some(_), None) => "up",
+        };
+        let told = || state.told.map(|at| at.elapsed());
+        let age = state.begun.as_ref().map(Begun::age).or_else(told);
+        let adopted: BTreeSet<_> = state.ours.values().filter_map(|o| o.adopted.clone()).collect();
+        let trouble = state.trouble.values().chain(&state.unkept).chain(&state.problems).cloned();
+        admin::Control {
+            url: self.control.config.url.clone(),
+            name: self.name.clone(),
+            state: word.to_owned(),
+            view_age_s: age.map(|age| age.as_secs_f64()),
+            lost_s: state.lost.map(|since| since.elapsed().as_secs_f64()),
+            losses: state.losses,
+            revision: view.as_ref().map_or(0, |view| view.revision),
+            leased: state.lease.is_some(),
+            gateways: view.iter().flat_map(|view| view.gateways.keys().cloned()).collect(),
+            adopted: adopted.into_iter().collect(),
+            adopted_replicas: state.ours.values().filter(|o| o.adopted.is_some()).count(),
+            problems: trouble.collect(),
+        }
+    }
+
+    /// Reads the file once, before anything is asked of the control plane.
+    fn recall(&self) {
+        let Some(file) = &self.file else { return };
+        let mut state = self.state();
+        match file.read() {
+            Ok(found) => state.found = found,
+            Err(problem) => {
+                tracing::warn!(problem, "no view to begin with");
+                state.unkept = Some(problem);
+            }
+        }
+    }
+
+    /// The control plane does not answer: the view of the file counts, where there is one and no
+    /// other came.
+    pub(super) fn begin_with_kept(&self) {
+        let mut state = self.state();
+        let Some(kept) = state.found.take() else { return };
+        let begun = Begun::with(kept.at);
+        let (revision, replicas) = (kept.view.revision, kept.view.replicas.len());
+        let view = Arc::new(kept.view);
+        let begins = self.view.send_if_modified(|held| {
+            let first = held.is_none();
+            if first {
+                *held = Some(view);
+            }
+            first
+        });
+        if begins {
+            let (url, age_s) = (&self.control.config.url, begun.age().as_secs());
+            state.begun = Some(begun);
+            tracing::warn!(%url, revision, replicas, age_s, "the control plane does not answer; this gateway begins with the view that it kept");
+        }
+    }
+
+    /// The control plane told this view, and whether anything in it changed. The one before it comes
+    /// back.
+    pub(super) fn hear(&self, view: &Arc<Snapshot>, changed: bool) -> Option<Arc<Snapshot>> {
+        let mut state = self.state();
+        state.told = Some(Instant::now());
+        state.found = None;
+        if let Some(begun) = state.begun.take() {
+            let age_s = begun.age().as_secs();
+            tracing::info!(age_s, "the control plane's view replaces the one that was kept");
+        }
+        let mut before = None;
+        self.view.send_if_modified(|held| {
+            before = held.replace(view.clone());
+            changed
+        });
+        before
+    }
+
+    /// The view that the control plane told, and when it last said that it holds.
+    pub(super) fn heard(&self) -> Option<(Arc<Snapshot>, Instant)> {
+        let state = self.state();
+        let told = state.told.filter(|_| state.begun.is_none())?;
+        Some((self.view.borrow().clone()?, told))
+    }
+
+    /// Pauses after failures: longer each time, and not the same for all gateways.
+    pub(super) fn pauses(&self, salt: u64) -> Pauses {
+        let rng = Rng::new(keyed(salt, self.name.as_bytes()));
+        Pauses { rng, next: PAUSE, most: self.control.config.lease.0 / 3 }
+    }
+}
+
+pub(super) struct Pauses {
+    rng: Rng,
+    next: Duration,
+    most: Duration,
+}
+
+impl Pauses {
+    pub(super) fn begin_anew(&mut self) {
+        self.next = PAUSE;
+    }
+
+    pub(super) async fn pause(&mut self) {
+        let pause = self.next.min(self.most);
+        self.next = (self.next * 2).min(self.most);
+        tokio::time::sleep(pause.mul_f64(0.5 + self.rng.unit())).await;
+    }
+}

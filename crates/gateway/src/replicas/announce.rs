@@ -1,0 +1,22 @@
+//! Tells the machine what a replica serves and holds, and how far it is.
+
+use meridian_routing::{Input, ReplicaSpec};
+
+use crate::machine::driver::Driver;
+use crate::replicas::fleet::{Fleet, Found, Member};
+
+/// Tells the machine about a replica, as it was found.
+pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &Found) {
+    let models = found.models.iter().filter_map(|name| fleet.intern(name)).collect();
+    let spec = ReplicaSpec {
+        models,
+        kv_tokens: member.spec.kv_tokens.or(found.kv_tokens),
+        slots: member.spec.slots.or(found.slots),
+        weight: member.spec.weight,
+        rtt: member.rtt(),
+        place: member.place.clone(),
+    };
+    // A discovery that was under way when the replica left tells nothing.
+    let there = || !member.gone.is_cancelled();
+    driver.tell_if(there, Input::Joined { id: member.id, spec });
+}

@@ -1,0 +1,35 @@
+//! The gateway's own questions to replicas: small pages, within `timeouts.probe`.
+
+use meridian_base::Duration;
+use meridian_wire::config::Gateway as Config;
+
+use crate::error::AttemptError;
+use crate::replicas::fleet::Member;
+use crate::replicas::upstream::{Page, Upstream};
+
+/// Connections for discovery and probes, apart from those that requests use within the region.
+pub(crate) struct Questions {
+    near: Upstream,
+    /// To replicas of other regions; requests use them, too.
+    far: Upstream,
+    /// The longest that an answer may take.
+    pub(crate) limit: Duration,
+}
+
+impl Questions {
+    pub(crate) fn new(config: &Config, near: Upstream, far: Upstream) -> Questions {
+        Questions { near, far, limit: config.timeouts.probe.0 }
+    }
+
+    /// Gets a page of a replica within `limit`.
+    pub(crate) async fn get(
+        &self,
+        member: &Member,
+        path: &str,
+        limit: Duration,
+    ) -> Result<Page, AttemptError> {
+        let upstream = if member.rtt().is_zero() { &self.near } else { &self.far };
+        let page = upstream.get(&member.dial, path, limit).await;
+        page.map_err(|e| AttemptError::of(e.fault, format!("GET {path}: {e}")))
+    }
+}

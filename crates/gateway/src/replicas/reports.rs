@@ -1,0 +1,38 @@
+//! What an engine reports of its load, as the machine takes it.
+
+use http::HeaderMap;
+use meridian_base::Duration;
+use meridian_routing::{Input, Load};
+use meridian_wire::signals;
+
+use crate::http::headers;
+use crate::machine::driver::Driver;
+use crate::replicas::fleet::Member;
+
+/// The most requests that an engine is believed to have: beyond any engine, and far from where sums
+/// of counts overflow.
+const MOST_REQUESTS: u32 = 1 << 24;
+
+/// What the machine steers by, of what an engine told.
+pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
+    Load {
+        pending: load.pending.map(|n| n.min(MOST_REQUESTS)),
+        running: load.running.map(|n| n.min(MOST_REQUESTS)),
+        kv_used: load.kv_used,
+        kv_tokens: load.kv_tokens.or(kv_tokens),
+    }
+}
+
+/// Beside the way there and back, dispatches younger than this may still be on their way when an engine writes its header.
+const ON_THE_WAY: Duration = Duration::from_millis(5);
+
+/// A load report that came in an answer's header (ORCA): fresher than any probe, and free.
+pub(crate) fn piggyback(driver: &Driver, member: &Member, headers: &HeaderMap) {
+    let Some(value) = headers.get(headers::ORCA) else { return };
+    let Ok(load) = signals::orca(value.as_bytes()) else { return };
+    if load.pending.is_some() {
+        let asked = driver.clock.now() - (ON_THE_WAY + member.rtt());
+        let load = load_of(&load, None);
+        driver.tell(Input::Reported { id: member.id, asked, load });
+    }
+}

@@ -1,0 +1,14 @@
+//! How a replica stands, in the words of the admin API and of the registry.
+
+use meridian_routing::State;
+
+/// A replica that answers probes but has not said what it serves takes no requests yet.
+pub(crate) fn word(state: State, is_found: bool) -> &'static str {
+    match state {
+        State::Unproven => "unproven",
+        State::Up if !is_found => "unproven",
+        State::Up => "up",
+        State::Down => "down",
+        State::Draining => "draining",
+    }
+}

@@ -1,0 +1,272 @@
+//! Puts the parts of a gateway together, each with the handles that it needs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use meridian_base::{ReplicaId, keyed};
+use meridian_routing::Routing;
+use meridian_wire::config::Gateway as Config;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::AccessNow;
+use crate::admin::explain::Explain;
+use crate::admin::pages::Admin;
+use crate::admin::sessions::Sessions;
+use crate::admin::status::StatusPage;
+use crate::admin::tls::AdminTls;
+use crate::certificates::ClientTls;
+use crate::check::{self, Parts};
+use crate::draining::Draining;
+use crate::error::Error;
+use crate::http::cors::Cors;
+use crate::http::limits::Bound;
+use crate::ids::Ids;
+use crate::inputs::fingerprint::ReadingNow;
+use crate::inputs::residency::Residency;
+use crate::inputs::salts::Salts;
+use crate::machine::driver::Driver;
+use crate::machine::policy::PolicyNow;
+use crate::machine::ratios::Ratios;
+use crate::metrics::Metrics;
+use crate::peers::all::Peers;
+use crate::peers::region::Region;
+use crate::registry::following::Following;
+use crate::registry::{Applied, Reported};
+use crate::reload::Reloaded;
+use crate::replicas::fleet::Fleet;
+use crate::replicas::membership::Replicas;
+use crate::replicas::probes::Prober;
+use crate::replicas::questions::Questions;
+use crate::replicas::upstream::Upstream;
+use crate::shared::Shared;
+use crate::sources::source::Source;
+use crate::worker::ClientPort;
+
+/// All parts of a gateway.
+pub(super) struct Gateway {
+    pub(super) config: Config,
+    pub(super) driver: Arc<Driver>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) peers: Option<Arc<Peers>>,
+    pub(super) registry: Option<Arc<Following>>,
+    pub(super) sources: Vec<Arc<Source>>,
+    /// To replicas of this region, for all but clients' requests.
+    pub(super) near: Upstream,
+    /// What the requests share.
+    pub(super) shared: Arc<Shared>,
+    pub(super) client_tls: Option<Arc<ClientTls>>,
+    pub(super) admin_tls: Option<Arc<AdminTls>>,
+    /// Of clients.
+    pub(super) connections: Bound,
+    pub(super) draining: Draining,
+    /// Ends every connection and every look at a replica.
+    pub(super) over: CancellationToken,
+    questions: Arc<Questions>,
+    policy: Arc<PolicyNow>,
+}
+
+impl Gateway {
+    /// Builds a gateway that does nothing yet. `wishes` takes the replicas that the machine wants
+    /// probed.
+    pub(super) fn build(
+        config: Config,
+        file: Option<&Path>,
+        wishes: mpsc::UnboundedSender<ReplicaId>,
+    ) -> Result<Gateway, Error> {
+        let routing = config.routing()?;
+        let seed = match &config.secret {
+            Some(secret) => keyed(0, secret.as_bytes()),
+            None => random_seed(),
+        };
+        let (name, params) = (routing.policy.name, &routing.params);
+        let block_bytes = (routing.policy.index)(params).map(|spec| spec.block_bytes);
+        let reading = ReadingNow::new(seed, config.resume.is_some(), routing.policy, params);
+        let reading = Arc::new(reading);
+        let Parts { peers, tls, admin_tls, registry } =
+            Parts::make(&config, seed, block_bytes, name)?;
+        warn(&config);
+        let over = CancellationToken::new();
+        let fleet = Arc::new(Fleet::new(&config.region, over.clone()));
+        let outbox = peers.as_ref().map(|peers| peers.outbox.clone());
+        let handover = peers.as_ref().map(|peers| peers.handover.clone());
+        let routing = Routing::new(routing, seed);
+        let driver = Arc::new(Driver::new(routing, wishes, fleet.clone(), outbox));
+        let (near, far) = (Upstream::new(&config), Upstream::far(&config));
+        let questions = Arc::new(Questions::new(&config, near.clone(), far.clone()));
+        let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
+        let shared = shared(&config, file, (&driver, &fleet, &peers), reading, far)?;
+        let replicas = Arc::new(Replicas::new(
+            fleet.clone(),
+            driver.clone(),
+            questions.clone(),
+            shared.pins.clone(),
+            handover,
+            config.limits.replicas,
+        ));
+        let source = |config| Arc::new(Source::new(config, replicas.clone(), registry.clone()));
+        let sources = config.discovery.iter().map(source).collect();
+        Ok(Gateway {
+            connections: Bound::new(config.limits.connections),
+            draining: shared.draining.clone(),
+            client_tls: tls.map(Arc::new),
+            admin_tls: admin_tls.map(Arc::new),
+            policy: Arc::new(policy),
+            shared: Arc::new(shared),
+            config,
+            driver,
+            fleet,
+            replicas,
+            peers,
+            registry,
+            sources,
+            near,
+            over,
+            questions,
+        })
+    }
+
+    pub(super) fn client_port(&self) -> ClientPort {
+        let (shared, tls) = (self.shared.clone(), self.client_tls.clone());
+        ClientPort { shared, tls, over: self.over.clone() }
+    }
+
+    pub(super) fn prober(&self) -> Prober {
+        Prober {
+            driver: self.driver.clone(),
+            fleet: self.fleet.clone(),
+            questions: self.questions.clone(),
+            metrics: self.shared.metrics.clone(),
+        }
+    }
+
+    pub(super) fn reloaded(&self) -> Reloaded {
+        Reloaded {
+            access: self.shared.access.clone(),
+            residency: self.shared.residency.clone(),
+            driver: self.driver.clone(),
+            client_tls: self.client_tls.clone(),
+            admin_tls: self.admin_tls.clone(),
+            peers: self.peers.clone(),
+            registry: self.registry.clone(),
+            sources: self.sources.clone(),
+            most_replicas: self.config.limits.replicas,
+        }
+    }
+
+    pub(super) fn admin(&self) -> Arc<Admin> {
+        let status = StatusPage {
+            region: self.config.region.clone(),
+            driver: self.driver.clone(),
+            fleet: self.fleet.clone(),
+            residency: self.shared.residency.clone(),
+            peers: self.peers.clone(),
+            registry: self.registry.clone(),
+            sources: self.sources.clone(),
+        };
+        Arc::new(Admin {
+            config: self.config.clone(),
+            status,
+            explain: self.shared.explain.clone(),
+            replicas: self.replicas.clone(),
+            access: self.shared.access.clone(),
+            policy: self.policy.clone(),
+            sessions: Sessions::default(),
+            metrics: self.shared.metrics.clone(),
+            connections: self.connections.clone(),
+            bodies: self.shared.bodies.clone(),
+            draining: self.draining.clone(),
+        })
+    }
+
+    pub(super) fn region(&self) -> Region {
+        Region {
+            driver: self.driver.clone(),
+            fleet: self.fleet.clone(),
+            draining: self.draining.clone(),
+            over: self.over.clone(),
+            seed: self.shared.reading.seed,
+        }
+    }
+
+    pub(super) fn reported(&self) -> Reported {
+        Reported { driver: self.driver.clone(), peers: self.peers.clone() }
+    }
+
+    pub(super) fn applied(&self) -> Applied {
+        Applied {
+            replicas: self.replicas.clone(),
+            policy: self.policy.clone(),
+            residency: self.shared.residency.clone(),
+            driver: self.driver.clone(),
+            peers: self.peers.clone(),
+        }
+    }
+}
+
+/// What requests share.
+fn shared(
+    config: &Config,
+    file: Option<&Path>,
+    (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
+    reading: Arc<ReadingNow>,
+    far: Upstream,
+) -> Result<Shared, Error> {
+    let header = |name: &String| name.parse().ok();
+    let seed = reading.seed;
+    let access = Arc::new(AccessNow::new(config, file)?);
+    let residency = Residency::new(driver, config, &access.now().rules);
+    let ids = Arc::new(Ids::new(random_seed(), seed));
+    let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
+    Ok(Shared {
+        driver: driver.clone(),
+        fleet: fleet.clone(),
+        far,
+        metrics: Arc::new(Metrics::new()),
+        pins: Arc::default(),
+        ratios: Ratios::new(),
+        requests: Bound::new(config.limits.requests),
+        bodies: Bound::new(config.limits.bodies.bytes()),
+        draining: Draining::default(),
+        reading,
+        key_headers: config.keys.headers.iter().filter_map(header).collect(),
+        tenant_header: header(&config.keys.tenant_header),
+        access,
+        salts: Salts::new(config, seed),
+        residency: Arc::new(residency),
+        cors: config.cors.as_ref().map(Cors::new),
+        ids,
+        explain: Arc::new(explain),
+        peers: peers.clone(),
+        config: config.clone(),
+    })
+}
+
+/// Warns of what a start goes on with.
+fn warn(config: &Config) {
+    for problem in check::doubts(config) {
+        tracing::error!(problem, "the gateway starts nevertheless");
+    }
+    if config.peers.is_some() && config.secret.is_none() {
+        tracing::warn!("no secret: prefixes are not shared with peers; give all gateways the same");
+    }
+    if !config.tenants.is_empty() && config.tls.is_none() && !config.listen.ip().is_loopback() {
+        tracing::warn!(
+            "tenants' keys come in plain HTTP; name a certificate in tls, or let something in front of this gateway end TLS"
+        );
+    }
+    if config.tenants.is_empty()
+        && config.cors.as_ref().is_some_and(meridian_wire::config::Cors::is_open)
+    {
+        tracing::warn!(
+            "cors.origins is `*` and no tenants are named: every page that a browser in this network opens can use the gateway; name the origins, or tenants"
+        );
+    }
+}
+
+/// A number that cannot be guessed from outside, from the process's own randomness.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
