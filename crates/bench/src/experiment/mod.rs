@@ -1,9 +1,9 @@
 //! Experiments: what the papers show, and what the simulator shows beside it.
 //!
-//! An experiment is a file, `experiments/NAME.yaml`, and one line in [`registry`]. The file says
-//! what is compared on what, which metrics to show, and which published figures to stand beside
-//! them; [`cells`] runs it. An experiment of its own kind brings a function, which may use any part
-//! of the usual one. Either way the result is [`Findings`], and [`report`] writes them down.
+//! An experiment is a file, `experiments/NAME.yaml`. The file says what is compared on what, which
+//! metrics to show, and which published figures to stand beside them; [`cells`] runs it. An
+//! experiment of its own kind also has a function and a line in [`registry`]; the function may use
+//! any part of the usual one. Either way the result is [`Findings`], and [`report`] writes them down.
 //!
 //! No parameter is chosen here so that a figure fits: engines come from `engine`, workloads from
 //! `workload`, and [`params`] hashes both into every result.

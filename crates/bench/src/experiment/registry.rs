@@ -1,5 +1,5 @@
-//! Every experiment, a line each: its name is its file's, and its code is [`cells::run`] unless the
-//! line names another.
+//! Every experiment: a file in `experiments/`, whose name it has. Its code is [`cells::run`] unless
+//! [`OWN`] names another.
 
 use super::{
     Context, Findings, ablation, calibration, cells, gorgo, heroserve, live, llm_cache_router, mfs,
@@ -21,62 +21,79 @@ pub struct Entry {
     pub live: Option<Code>,
 }
 
-macro_rules! entry {
-    ($name:literal) => {
-        entry!($name, cells::run)
-    };
-    ($name:literal, $code:path) => {
-        entry!($name, $code, None)
-    };
-    ($name:literal, $code:path, $live:expr) => {
-        Entry {
-            name: $name,
-            yaml: include_str!(concat!("../../../../experiments/", $name, ".yaml")),
-            code: $code,
-            live: $live,
+/// Experiments with code of their own, or that also run on real processes.
+const OWN: &[(&str, Code, Option<Code>)] = &[
+    ("skywalker-fig2", skywalker_load::days, None),
+    ("skywalker-fig3", skywalker_cost::run, None),
+    ("skywalker-fig5", skywalker_load::similarity_figures, None),
+    ("skywalker-fig8", cells::run, Some(live::run)),
+    ("skywalker-fig10", cells::run, Some(live::run)),
+    ("gorgo-tables", gorgo::tables, Some(live::run)),
+    ("gorgo-fit", gorgo::fit, None),
+    ("llm-cache-router", llm_cache_router::run, None),
+    ("mfs-fig5", mfs::run, None),
+    ("mfs-fig9", mfs::run, None),
+    ("mfs-fig10", mfs::run, None),
+    ("mfs-fig11", mfs::run, None),
+    ("mfs-fig12", mfs::run, None),
+    ("mfs-fig13", mfs::run, None),
+    ("mfs-fig14", mfs::run, None),
+    ("mfs-ablation", mfs::run, None),
+    ("heroserve-fig1", heroserve::share, None),
+    ("heroserve-fig2", heroserve::hops, None),
+    ("heroserve-fig7", heroserve::fleets, None),
+    ("heroserve-fig8", heroserve::fleets, None),
+    ("heroserve-fig9", heroserve::exchanges, None),
+    ("heroserve-fig10", heroserve::fleets, None),
+    ("calibration", calibration::run, None),
+    ("several-gateways", cells::run, Some(live::run)),
+    ("baseline-grid", tuning::run, None),
+    ("meridian-ablation", ablation::run, None),
+    ("meridian-saturation", saturation::run, None),
+    ("meridian-vs-all", versus::run, None),
+];
+
+/// Every experiment, by name. `build.rs` lists the files.
+pub static ALL: &[Entry] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
+
+const fn entry(name: &'static str, yaml: &'static str) -> Entry {
+    let mut at = 0;
+    while at < OWN.len() {
+        let (own, code, live) = OWN[at];
+        if equal(own.as_bytes(), name.as_bytes()) {
+            return Entry { name, yaml, code, live };
         }
-    };
+        at += 1;
+    }
+    Entry { name, yaml, code: cells::run, live: None }
 }
 
-/// Every experiment, in the order in which `all` runs them.
-pub static ALL: &[Entry] = &[
-    entry!("skywalker-fig2", skywalker_load::days),
-    entry!("skywalker-fig3", skywalker_cost::run),
-    entry!("skywalker-fig4"),
-    entry!("skywalker-fig5", skywalker_load::similarity_figures),
-    entry!("skywalker-fig6"),
-    entry!("skywalker-fig8", cells::run, Some(live::run)),
-    entry!("skywalker-fig9"),
-    entry!("skywalker-fig10", cells::run, Some(live::run)),
-    entry!("gorgo-tables", gorgo::tables, Some(live::run)),
-    entry!("gorgo-fit", gorgo::fit),
-    entry!("llm-cache-router", llm_cache_router::run),
-    entry!("mfs-fig5", mfs::run),
-    entry!("mfs-fig9", mfs::run),
-    entry!("mfs-fig10", mfs::run),
-    entry!("mfs-fig11", mfs::run),
-    entry!("mfs-fig12", mfs::run),
-    entry!("mfs-fig13", mfs::run),
-    entry!("mfs-fig14", mfs::run),
-    entry!("mfs-ablation", mfs::run),
-    entry!("heroserve-fig1", heroserve::share),
-    entry!("heroserve-fig2", heroserve::hops),
-    entry!("heroserve-fig7", heroserve::fleets),
-    entry!("heroserve-fig8", heroserve::fleets),
-    entry!("heroserve-fig9", heroserve::exchanges),
-    entry!("heroserve-fig10", heroserve::fleets),
-    entry!("calibration", calibration::run),
-    entry!("several-gateways", cells::run, Some(live::run)),
-    entry!("herding"),
-    entry!("open-loop-rates"),
-    entry!("baseline-grid", tuning::run),
-    entry!("meridian-ablation", ablation::run),
-    entry!("meridian-saturation", saturation::run),
-    entry!("meridian-vs-all", versus::run),
-];
+/// `a == b`, which a constant can't ask of strings.
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
 
 /// The experiment called `name`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Own code belongs to a file that is there, and is taken for it.
+    #[test]
+    fn own_code_has_its_file() {
+        for (name, code, live) in OWN {
+            let entry = find(name).unwrap_or_else(|| panic!("no file experiments/{name}.yaml"));
+            assert!(std::ptr::fn_addr_eq(entry.code, *code), "{name}");
+            assert_eq!(entry.live.is_some(), live.is_some(), "{name}");
+        }
+    }
 }
