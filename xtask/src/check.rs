@@ -3,6 +3,7 @@
 //! A rule is one file with one function that lists what is broken and says what to do instead.
 //! All rules run, even after one has failed, so that one run shows everything.
 
+mod architecture;
 mod commands;
 mod crates;
 mod cycles;
@@ -13,7 +14,7 @@ mod functions;
 mod imports;
 mod links;
 mod lints;
-pub(crate) mod made;
+mod made;
 mod named_tests;
 mod paths;
 mod policies;
@@ -64,6 +65,7 @@ const RULES: &[Rule] = &[
     named_tests::RULE,
     versions::RULE,
     links::RULE,
+    architecture::RULE,
     dependencies::RULE,
     purity::RULE,
     format::RULE,
@@ -96,6 +98,17 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
         println!("broken: {}", broken_rules.join(", "));
     }
     Ok(broken_rules.is_empty())
+}
+
+/// Writes every page that is made from what the binary prints; false where that does not build.
+pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
+    if !house.build()? {
+        return Ok(false);
+    }
+    for page in [&policies::PAGE, &engines::PAGE] {
+        page.write(house)?;
+    }
+    Ok(true)
 }
 
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Rule>> {

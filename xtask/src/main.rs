@@ -47,7 +47,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Check(args) => check::run(&house, &args),
         Command::Test(args) => test::run(&house, &args),
-        Command::Docs => check::made::write_all(&house),
+        Command::Docs => check::write_pages(&house),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Every library that the workspace uses stands in ARCHITECTURE.md with its reason.
+//! Every library that the workspace uses stands in docs/decisions/dependencies.md with its reason.
 //!
-//! The section "Dependencies" is a table whose first column names the libraries in backticks. A
-//! line for one that nobody uses any more is broken as well.
+//! The page is a table whose first column names the libraries in backticks. A line for one that is
+//! not used any more is broken as well.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Broken, Rule, of};
 
 pub(crate) const RULE: Rule = Rule {
     name: "dependencies",
-    holds: "every library stands in ARCHITECTURE.md with its reason",
+    holds: "every library has its reason in docs/decisions",
     run: |house| {
         let mut used = BTreeSet::new();
         for package in house.packages() {
@@ -20,24 +20,23 @@ pub(crate) const RULE: Rule = Rule {
     },
 };
 
-const PAGE: &str = "ARCHITECTURE.md";
+const PAGE: &str = "docs/decisions/dependencies.md";
 
 fn broken(page: &str, used: &BTreeSet<String>) -> Vec<Broken> {
     let named = named(page);
-    let missing = used.difference(&named).map(|name| {
-        of(PAGE, format!("{name} is used and has no line under Dependencies; say what it is for"))
-    });
+    let missing = used
+        .difference(&named)
+        .map(|name| of(PAGE, format!("{name} is used and has no line; say what it is for")));
     let stale = named
         .difference(used)
-        .map(|name| of(PAGE, format!("{name} has a line under Dependencies and no crate uses it")));
+        .map(|name| of(PAGE, format!("{name} has a line and no crate uses it")));
     missing.chain(stale).collect()
 }
 
-/// The names in the first column of the section's table, of lines that also give a reason.
+/// The names in the first column of the table, of lines that also give a reason.
 fn named(page: &str) -> BTreeSet<String> {
-    let section = page.split("\n## ").find(|section| section.starts_with("Dependencies\n"));
     let mut names = BTreeSet::new();
-    for row in section.unwrap_or_default().lines().filter(|line| line.starts_with("| `")) {
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
         let mut columns = row.trim_matches('|').split('|');
         let (libraries, reason) = (columns.next(), columns.next());
         if reason.is_some_and(|reason| !reason.trim().is_empty()) {
@@ -52,14 +51,14 @@ fn named(page: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# A\n\n## Dependencies\n| library | why |\n| --- | --- |\n\
-        | `http`, `bytes` | types |\n| `tokio` | |\n\n## Next\n| `serde` | elsewhere |\n";
+    const PAGE: &str = "# A\n\n| library | why |\n| --- | --- |\n\
+        | `http`, `bytes` | types |\n| `tokio` | |\n";
 
     fn used(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    // A line without a reason, and one in another section, do not count.
+    // A line without a reason does not count.
     #[test]
     fn a_library_without_its_reason_is_found() {
         let found = broken(PAGE, &used(&["http", "bytes", "tokio", "serde"]));

@@ -40,17 +40,6 @@ impl MadePage {
     }
 }
 
-/// Writes every such page; false where the binary does not build.
-pub(crate) fn write_all(house: &House) -> anyhow::Result<bool> {
-    if !house.build()? {
-        return Ok(false);
-    }
-    for page in [&super::policies::PAGE, &super::engines::PAGE] {
-        page.write(house)?;
-    }
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     // A page written for another version is broken, and so is one that is not there.
