@@ -4,7 +4,6 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
-use crate::active::Active;
 use crate::replica::Row;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -83,20 +82,6 @@ impl Default for Decision {
             candidates: Vec::new(),
             peers: Vec::new(),
         }
-    }
-}
-
-impl Decision {
-    /// Fills in what the decision is about and what it came to.
-    pub(crate) fn describe(
-        &mut self,
-        now: Time,
-        active: &Active,
-        attempt: u32,
-        pick: Option<(Target, Why)>,
-    ) {
-        (self.id, self.at, self.attempt) = (active.request.id, now, attempt);
-        (self.resumed, self.pick) = (active.resumed, pick);
     }
 }
 

@@ -2,6 +2,8 @@
 //! replicas coming and going, the life of a request, the release of held ones.
 
 mod configure;
+mod decide;
+mod digest;
 mod fleet;
 mod forwards;
 mod handover;
@@ -10,6 +12,7 @@ mod promise;
 mod release;
 mod requests;
 mod search;
+mod second_layer;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -17,13 +20,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time, mix};
 
+use self::decide::Scratch;
 use self::forwards::End;
 pub use self::handover::{Holdings, MOST_HOLDINGS};
 use self::search::Search;
 use crate::active::{Active, Actives};
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
-use crate::decide::Scratch;
 use crate::digest::Digest;
 use crate::explain::{CandidateRow, Decision, Journal};
 use crate::held::{Held, HeldConfig};

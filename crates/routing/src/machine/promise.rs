@@ -12,9 +12,9 @@
 use meridian_base::{ReplicaId, RequestId, Time};
 
 use super::Routing;
+use super::decide::Choice;
 use crate::active::Active;
 use crate::admission::Admission;
-use crate::decide::Choice;
 use crate::policy::Pick;
 use crate::replica::Promise;
 use crate::why::Why;

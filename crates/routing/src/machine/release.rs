@@ -2,8 +2,8 @@
 
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
+use super::decide::{Choice, Sending};
 use super::{CLOSED_RETICK, RETICK, Routing};
-use crate::decide::{Choice, Sending};
 use crate::priority::Priority;
 use crate::why::Ineligible;
 

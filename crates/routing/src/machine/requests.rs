@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Time};
 
+use super::decide::{Choice, Sending};
 use super::forwards::End;
 use super::{Output, RETICK, Routing, Sent};
 use crate::active::{Active, Place};
-use crate::decide::{Choice, Sending};
 use crate::explain::Target;
 use crate::index::Insert;
 use crate::policy::{Chosen, Dispatched};

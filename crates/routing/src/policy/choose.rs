@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use meridian_base::{PeerId, ReplicaId, Rng, mix};
 
-use super::forwarding::Forward;
+use super::pick::Forward;
 use super::view::View;
 use crate::explain::CandidateRow;
 use crate::ring::Ring;

@@ -3,40 +3,12 @@
 //! As published for most (SkyWalker section 3.1), a request leaves only when no replica of the region
 //! is eligible, and only for a peer with room; which of those is the policy's rule.
 
-use meridian_base::{PeerId, ReplicaId, Rng};
+use meridian_base::Rng;
 
 use super::choose;
-use super::rule::Pick;
+use super::pick::{Forward, Pick};
 use super::view::View;
 use crate::peer::PeerRow;
-use crate::why::Why;
-
-/// A peer that a request is forwarded to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forward {
-    /// The peer.
-    pub peer: PeerId,
-    /// What the policy minimised, as in [`Chosen`](super::Chosen).
-    pub score: Option<f64>,
-    /// Why this peer, for people: nothing is decided by it.
-    pub why: Why,
-    /// The peer's replica that the rule expects it to choose, where it weighs them.
-    pub meant: Option<ReplicaId>,
-}
-
-impl Forward {
-    /// To a peer that a rule without a score chose.
-    #[must_use]
-    pub fn unscored(peer: PeerId, why: Why) -> Forward {
-        Forward { peer, score: None, why, meant: None }
-    }
-
-    /// To the peer with the lowest score, meant for one of its replicas where the rule weighs them.
-    #[must_use]
-    pub fn scored(peer: PeerId, score: f64, meant: Option<ReplicaId>) -> Forward {
-        Forward { peer, score: Some(score), why: Why::LowestScore(score), meant }
-    }
-}
 
 /// Rules between regions. Pure, as [`Policy::pick`](super::Policy::pick) is.
 pub trait Forwarding {

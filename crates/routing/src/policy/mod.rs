@@ -17,6 +17,7 @@ mod least_outstanding;
 mod llmd_default;
 mod meridian;
 mod p2c;
+mod pick;
 mod preble;
 mod prefix_aware;
 mod prefix_trie;
@@ -33,8 +34,9 @@ mod stargate_wait_and_widen;
 mod view;
 mod window;
 
-pub use forwarding::{Forward, Forwarding};
-pub use rule::{Chosen, Dispatched, Pick, Policy};
+pub use forwarding::Forwarding;
+pub use pick::{Chosen, Forward, Pick};
+pub use rule::{Dispatched, Policy};
 pub use spec::{Given, Param, ParamError, Params, Spec, Value};
 pub use view::View;
 

@@ -8,47 +8,12 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng, Time};
 
 use super::forwarding::{Forwarding, ToNearest};
+use super::pick::Pick;
 use super::view::View;
 use crate::explain::{CandidateRow, Decision};
 use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
-use crate::why::Why;
-
-/// A policy's answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pick {
-    /// Send the request to this replica.
-    Replica(Chosen),
-    /// Keep it queued: a replica that is full is worth waiting for (delay scheduling).
-    Wait,
-}
-
-/// The replica that a policy picked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chosen {
-    /// The replica.
-    pub replica: ReplicaId,
-    /// What the policy minimised, in its own unit; `None` for rules without a score. Queued requests
-    /// are released in the order of their scores.
-    pub score: Option<f64>,
-    /// Why this replica, for people: nothing is decided by it.
-    pub why: Why,
-}
-
-impl Pick {
-    /// A replica picked by a rule without a score.
-    #[must_use]
-    pub fn unscored(replica: ReplicaId, why: Why) -> Pick {
-        Pick::Replica(Chosen { replica, score: None, why })
-    }
-
-    /// The replica with the lowest score.
-    #[must_use]
-    pub fn scored(replica: ReplicaId, score: f64) -> Pick {
-        Pick::Replica(Chosen { replica, score: Some(score), why: Why::LowestScore(score) })
-    }
-}
 
 /// A request as it was sent to a replica.
 #[derive(Clone, Copy, Debug)]

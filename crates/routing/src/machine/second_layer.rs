@@ -10,9 +10,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
+use super::Routing;
+use super::decide::{Choice, Scratch, Sending};
 use crate::active::Active;
-use crate::decide::{Choice, Scratch, Sending};
-use crate::machine::Routing;
 use crate::peer::Peer;
 use crate::policy::{Forward, Pick};
 use crate::recall::Recall;

@@ -7,10 +7,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId, Time};
 
+use super::Routing;
+use super::second_layer::Beyond;
 use crate::active::{Active, Place};
 use crate::explain::{CandidateRow, Decision, PeerCandidate, Target};
-use crate::forward::Beyond;
-use crate::machine::Routing;
 use crate::places::Places;
 use crate::policy::{Chosen, Forward, Pick, View};
 use crate::recall::Recall;
@@ -407,7 +407,8 @@ impl Routing {
     ) {
         let mut journal = core::mem::take(&mut self.journal);
         if let Some(decision) = journal.next() {
-            decision.describe(now, active, attempt, pick);
+            (decision.id, decision.at, decision.attempt) = (active.request.id, now, attempt);
+            (decision.resumed, decision.pick) = (active.resumed, pick);
             self.describe_candidates(active, self.config.explain_candidates, decision);
         }
         self.journal = journal;
@@ -421,8 +422,8 @@ impl Routing {
         attempt: u32,
         pick: Option<(Target, Why)>,
     ) -> Decision {
-        let mut decision = Decision::default();
-        decision.describe(now, active, attempt, pick);
+        let (id, resumed) = (active.request.id, active.resumed);
+        let mut decision = Decision { id, at: now, attempt, resumed, pick, ..Decision::default() };
         self.describe_candidates(active, usize::MAX, &mut decision);
         decision
     }

@@ -1,0 +1,80 @@
+//! What the region tells its peers of itself.
+
+use meridian_base::ReplicaId;
+
+use super::Routing;
+use crate::digest::{Digest, Remote};
+use crate::places::Places;
+use crate::replica::Row;
+use crate::why::Ineligible;
+
+impl Routing {
+    /// What the peers shall know of this region now.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digest = Digest { held: self.held.len(), ..Digest::default() };
+        let rooms = self.replicas.rooms();
+        let mut used = 0.0;
+        let (mut learned, mut speeds) = (0, 0.0);
+        let mut places = 0_u64;
+        for id in self.replicas.ids().iter().copied() {
+            let row = self.replicas.row(id);
+            let kv_tokens = self.replicas.kv_tokens(id);
+            let remote = remote(id, row, rooms[id.index()], kv_tokens);
+            digest.eligible += u32::from(remote.eligible);
+            if matches!(row.closed, None | Some(Ineligible::Full)) {
+                digest.usable += 1;
+                used += row.utilisation;
+                places |= self.place_bit(id);
+            }
+            digest.kv_tokens += kv_tokens.unwrap_or(0);
+            if self.replicas.get(id).is_some_and(|r| r.speed.is_learned()) {
+                learned += 1;
+                speeds += row.ms_per_token;
+            }
+            digest.replicas.push(remote);
+        }
+        digest.utilisation = if digest.usable == 0 { 1.0 } else { used / digest.usable as f32 };
+        digest.learned_ms_per_token = speeds / (learned.max(1) as f32);
+        digest.places = self.places.named(places);
+        let most = usize::from(self.config.peering.most_remotes);
+        digest.whole = digest.replicas.len() <= most;
+        if !digest.whole {
+            let load = |r: &Remote| r.ms_per_token * r.front_tokens + r.running as f32;
+            let worse = |r: &Remote| (!r.eligible, load(r));
+            digest.replicas.select_nth_unstable_by(most, |a, b| {
+                let (x, y) = (worse(a), worse(b));
+                x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.id.cmp(&b.id))
+            });
+            digest.replicas.truncate(most);
+            digest.replicas.sort_unstable_by_key(|remote| remote.id);
+        }
+        digest
+    }
+
+    /// The bit of a replica's place; none where it has no number, as no rule permits it.
+    fn place_bit(&self, id: ReplicaId) -> u64 {
+        let number = self.replicas.get(id).map(|replica| replica.place);
+        number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)
+    }
+}
+
+/// A replica as the peers see it.
+fn remote(id: ReplicaId, row: &Row, room: f32, kv_tokens: Option<u64>) -> Remote {
+    Remote {
+        id,
+        eligible: room > 0.0,
+        room,
+        front_tokens: row.front_tokens,
+        running: row.running,
+        outstanding: row.outstanding,
+        outstanding_tokens: row.outstanding_tokens,
+        reported_pending: row.reported_pending,
+        utilisation: row.utilisation,
+        kv_used: row.kv_used,
+        kv_free: row.kv_free,
+        kv_tokens: kv_tokens.unwrap_or(0) as f32,
+        ms_per_token: row.ms_per_token,
+        trust: row.trust,
+    }
+}
