@@ -16,6 +16,7 @@ mod client_tls;
 mod common;
 mod discovery;
 mod drain;
+mod dry_runs;
 mod engine_errors;
 mod engine_fields;
 mod forwards;
