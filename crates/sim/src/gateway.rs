@@ -14,6 +14,7 @@ use crate::news::Shown;
 use crate::replica::Replica;
 use crate::scenario::{News, System, Topology};
 use crate::stopped::Stopped;
+use crate::twin::Publisher;
 
 /// The one model of a run.
 pub(crate) const MODEL: ModelId = ModelId(0);
@@ -38,6 +39,8 @@ pub(crate) struct Gateway {
     /// Digests sent, and when the newest was.
     pub(crate) told_digests: u64,
     pub(crate) told_at: Time,
+    /// When a twin's process publishes them.
+    pub(crate) publisher: Publisher,
     /// Where probes and digests are looked up.
     pub(crate) shown: Shown,
     /// What it claimed too much of each replica.
@@ -87,6 +90,7 @@ impl Gateway {
             peers: Vec::new(),
             told_digests: 0,
             told_at: Time::ZERO,
+            publisher: Publisher::default(),
             shown: Shown::default(),
             claims: Claims::default(),
             seed,

@@ -15,6 +15,10 @@ impl World {
         if !self.gateways[usize::from(gateway)].up {
             return;
         }
+        if self.twin.is_some() {
+            self.publish(gateway);
+            return;
+        }
         self.send_digest(gateway);
         self.queue.push(self.now + every, Event::Tell { gateway });
     }
@@ -24,13 +28,17 @@ impl World {
         if self.system.digests.on_change.is_none() || !self.forwards() || self.lazy() {
             return;
         }
+        if self.twin.is_some() {
+            self.publish_soon(gateway);
+            return;
+        }
         let gap = self.digest_gap();
         if self.now >= self.gateways[usize::from(gateway)].told_at + gap {
             self.send_digest(gateway);
         }
     }
 
-    fn send_digest(&mut self, gateway: u16) {
+    pub(crate) fn send_digest(&mut self, gateway: u16) {
         let now = self.now;
         let there = &mut self.gateways[usize::from(gateway)];
         there.told_digests += 1;

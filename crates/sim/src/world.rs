@@ -128,7 +128,7 @@ impl World {
             for _ in 0..self.system.gateways.max(1) {
                 let at = self.gateways.len();
                 let mut gateway = Gateway::new(region, &self.system, entries, self.seed, at);
-                if let Some(twin) = self.twin.filter(|_| at == 0) {
+                if let Some(twin) = self.twin {
                     gateway.reseed(&self.system, twin.gateway_seed);
                 }
                 self.gateways.push(gateway);

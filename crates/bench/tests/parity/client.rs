@@ -13,7 +13,10 @@ use tokio::time::Instant;
 
 /// An answer that is whole.
 pub(crate) struct Answer {
+    /// In the region that answered.
     pub(crate) replica: u32,
+    /// The region of the peer that answered; none where the gateway's own region did.
+    pub(crate) peer: Option<String>,
     /// Why it was this replica.
     pub(crate) reason: String,
     /// In percent.
@@ -63,6 +66,10 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     let header = |name| response.headers()[name].to_str().unwrap().to_owned();
     let (replica, matched) = (header("x-meridian-replica"), header("x-meridian-prefix-match"));
     let reason = header("x-meridian-reason");
+    let peer = response.headers().get("x-meridian-peer").map(|peer| {
+        let (region, _) = peer.to_str().unwrap().split_once('/').unwrap();
+        region.to_owned()
+    });
     let (mut first, mut events, mut body) = (None, Vec::new(), response.into_body());
     while let Some(frame) = body.frame().await {
         first.get_or_insert_with(Instant::now);
@@ -72,6 +79,7 @@ pub(crate) async fn ask(gateway: SocketAddr, session: &str, body: String) -> Ans
     let count = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
     Answer {
         replica: replica.strip_prefix('r').unwrap().parse().unwrap(),
+        peer,
         reason,
         matched: (matched.parse::<f64>().unwrap() * 100.0).round() as u32,
         prompt: count(&usage["prompt_tokens"]),

@@ -15,7 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client;
-use crate::work::{self, Decision, Load, Paced, REPLICAS, Source};
+use crate::fleet::Fleet;
+use crate::work::{self, Decision, Load, Paced, REGIONS, REPLICAS, Source};
 
 /// What a gateway decided, and all that it gave as a reason.
 pub(crate) struct Live {
@@ -26,40 +27,52 @@ pub(crate) struct Live {
 pub(crate) fn run(policy: &str, load: &Load) -> Live {
     paused(async {
         let start = Instant::now();
-        let gateway = gateway(policy, load).await;
-        let (decisions, reasons) = (Mutex::default(), Mutex::default());
-        let region = Arc::new(Region { gateway, start, decisions, reasons });
+        let fleet = Fleet::new();
+        let mut gateways = Vec::new();
+        for region in 0..load.sources.len() {
+            gateways.push(gateway(policy, load, region, &fleet).await);
+        }
+        let seen = Arc::new(Seen { start, decisions: Mutex::default(), reasons: Mutex::default() });
         let mut clients = JoinSet::new();
-        match &load.source {
-            Source::Closed { clients: count, programs, generator } => {
-                for client in 0..*count {
-                    let (region, generator) = (region.clone(), Paced(generator.clone()));
-                    let programs = *programs;
-                    clients.spawn(async move {
-                        for ordinal in 0..programs {
-                            walk(&region, generator.program(work::key(client, ordinal))).await;
-                        }
-                    });
-                }
-            }
-            Source::Open { programs, per_second, generator } => {
-                for (at, program) in work::arrivals(*programs, *per_second, generator) {
-                    let region = region.clone();
-                    clients.spawn(async move {
-                        sleep_until(region.start + Duration::from_nanos(at.as_nanos())).await;
-                        walk(&region, program).await;
-                    });
-                }
-            }
+        for (at, (source, gateway)) in load.sources.iter().zip(gateways).enumerate() {
+            let region = Region { at: at as u32, gateway, seen: seen.clone() };
+            start_clients(&mut clients, source, &region);
         }
         while let Some(ended) = clients.join_next().await {
             ended.unwrap();
         }
-        let mut decisions = std::mem::take(&mut *region.decisions.lock().unwrap());
+        let mut decisions = std::mem::take(&mut *seen.decisions.lock().unwrap());
         decisions.sort();
-        let reasons = std::mem::take(&mut *region.reasons.lock().unwrap());
+        let reasons = std::mem::take(&mut *seen.reasons.lock().unwrap());
         Live { decisions, reasons }
     })
+}
+
+/// The clients of a region.
+fn start_clients(clients: &mut JoinSet<()>, source: &Source, region: &Region) {
+    match source {
+        Source::Closed { clients: count, programs, generator } => {
+            for client in 0..*count {
+                let (region, generator) = (region.clone(), Paced(generator.clone()));
+                let programs = *programs;
+                clients.spawn(async move {
+                    for ordinal in 0..programs {
+                        let key = work::key(region.at, client, ordinal);
+                        walk(&region, generator.program(key)).await;
+                    }
+                });
+            }
+        }
+        Source::Open { programs, per_second, generator } => {
+            for (at, program) in work::arrivals(*programs, *per_second, generator, region.at) {
+                let region = region.clone();
+                clients.spawn(async move {
+                    sleep_until(region.seen.start + Duration::from_nanos(at.as_nanos())).await;
+                    walk(&region, program).await;
+                });
+            }
+        }
+    }
 }
 
 /// Runs `work` on a thread whose clock moves on when nothing is left to do. What is on its way over
@@ -75,16 +88,26 @@ fn paused<F: Future>(work: F) -> F::Output {
     runtime.build().unwrap().block_on(work)
 }
 
+#[derive(Clone)]
 struct Region {
+    at: u32,
     gateway: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+/// What all clients saw.
+struct Seen {
     start: Instant,
     decisions: Mutex<Vec<Decision>>,
     reasons: Mutex<BTreeSet<String>>,
 }
 
-/// Starts engines and the gateway before them; no time passes.
-async fn gateway(policy: &str, load: &Load) -> SocketAddr {
+/// Starts a region's engines and the gateway before them; no time passes.
+async fn gateway(policy: &str, load: &Load, region: usize, fleet: &Fleet) -> SocketAddr {
     let mut config = work::config(policy);
+    if load.sources.len() > 1 {
+        fleet.connect(region, &mut config).await;
+    }
     let kv_tokens = u64::from(work::engine(load).kv_blocks) * 16;
     for _ in 0..REPLICAS {
         let (ready, is_ready) = oneshot::channel();
@@ -108,7 +131,7 @@ async fn gateway(policy: &str, load: &Load) -> SocketAddr {
 }
 
 /// A client runs one program to its end.
-async fn walk(region: &Arc<Region>, program: Program) {
+async fn walk(region: &Region, program: Program) {
     let mut walk = Walk::<String>::new(program);
     let header = work::session_header(walk.program());
     let mut on = JoinSet::new();
@@ -121,18 +144,21 @@ async fn walk(region: &Arc<Region>, program: Program) {
                 sleep(think).await;
                 let sent = Instant::now();
                 let answer = client::ask(region.gateway, &header, body).await;
+                let peer = answer.peer.as_deref();
+                let served = REGIONS.iter().position(|name| peer == Some(*name));
                 let decision = Decision {
-                    sent_ms: sent.duration_since(region.start).as_millis(),
+                    sent_ms: sent.duration_since(region.seen.start).as_millis(),
                     session,
-                    replica: answer.replica,
+                    replica: served.map_or(region.at, |at| at as u32) * REPLICAS + answer.replica,
+                    forwarded: peer.is_some(),
                     matched: answer.matched,
                     prompt: answer.prompt,
                     cached: answer.cached,
                     ttft_ms: answer.first.duration_since(sent).as_millis(),
                     e2e_ms: Instant::now().duration_since(sent).as_millis(),
                 };
-                region.decisions.lock().unwrap().push(decision);
-                region.reasons.lock().unwrap().insert(answer.reason);
+                region.seen.decisions.lock().unwrap().push(decision);
+                region.seen.reasons.lock().unwrap().insert(answer.reason);
                 (node, answer.text)
             });
         }

@@ -10,10 +10,17 @@
 //! milliseconds, and two events within one tick have no order that both sides could agree on; so
 //! the engines are a hundred times slower than real ones and the probes as much rarer, which
 //! changes no proportion and makes such meetings rare.
+//!
+//! Two regions run the same way: two gateways that follow each other over mutual TLS, on a line that
+//! takes its time, beside two regions of the simulator. A digest is published when something changed,
+//! and the simulator's twin publishes at the same milliseconds as the gateway's own task
+//! (`peers/bulletin.rs`), so both sides know as much of the peer at each decision. All decisions must
+//! be equal, those about forwards and those of the peer included.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod client;
+mod fleet;
 mod live;
 mod twin;
 mod work;
@@ -31,7 +38,10 @@ fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
     let Live { decisions: live, reasons } = live::run(policy, load);
     let simulated = twin::run(policy, load);
     let on = |r: u32| live.iter().filter(|d| d.replica == r).count();
-    assert!((0..REPLICAS).all(|r| on(r) > 0), "{policy} uses every replica");
+    let replicas = REPLICAS * load.sources.len() as u32;
+    assert!((0..replicas).all(|r| on(r) > 0), "{policy} uses every replica");
+    let forwards = live.iter().filter(|d| d.forwarded).count();
+    assert_eq!(forwards > 0, load.sources.len() > 1, "{policy} forwards where it has a peer");
     assert!(live.iter().any(|d| d.cached > 0), "{policy} finds something cached");
     let both = live.iter().zip(&simulated).enumerate();
     for (at, (live, simulated)) in both {
@@ -45,19 +55,29 @@ fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
 fn sessions() -> Load {
     let generator = Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
     // Little enough KV to evict.
-    Load { kv_blocks: 1200, source: Source::Closed { clients: 24, programs: 2, generator } }
+    Load { kv_blocks: 1200, sources: vec![Source::Closed { clients: 24, programs: 2, generator }] }
 }
 
 /// Chats that arrive by themselves, behind a system prompt that ends in the middle of a block.
 fn chats() -> Load {
     let generator = Arc::new(Chat { system_bytes: 1000, max_prompt_tokens: 1500, max_tokens: 64 });
-    Load { kv_blocks: 1200, source: Source::Open { programs: 80, per_second: 0.025, generator } }
+    let source = Source::Open { programs: 80, per_second: 0.025, generator };
+    Load { kv_blocks: 1200, sources: vec![source] }
 }
 
 /// Prompts of any length where KV is short, so that a long one waits until room is promised to it.
 fn crowd() -> Load {
     let generator = Arc::new(Chat { system_bytes: 0, max_prompt_tokens: 4000, max_tokens: 64 });
-    Load { kv_blocks: 300, source: Source::Open { programs: 80, per_second: 0.05, generator } }
+    let source = Source::Open { programs: 80, per_second: 0.05, generator };
+    Load { kv_blocks: 300, sources: vec![source] }
+}
+
+/// Sessions in two regions, of which the first has more clients than its replicas can serve.
+fn uneven() -> Load {
+    let generator: Arc<Sessions> =
+        Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
+    let clients = |clients| Source::Closed { clients, programs: 2, generator: generator.clone() };
+    Load { kv_blocks: 1200, sources: vec![clients(36), clients(6)] }
 }
 
 /// Each policy under each load is a test of its own, so that they run side by side.
@@ -80,6 +100,18 @@ macro_rules! policies {
 }
 
 policies! { meridian skywalker prefix_aware least_outstanding round_robin gorgo }
+
+// Two regions that forward to each other over a slow line: which requests leave their region, when,
+// and where they run is the same on both sides.
+#[test]
+fn two_regions_with_meridian() {
+    agree("meridian", &uneven());
+}
+
+#[test]
+fn two_regions_with_skywalker() {
+    agree("skywalker", &uneven());
+}
 
 // Held requests are released, and promised room, at the same moments too.
 #[test]

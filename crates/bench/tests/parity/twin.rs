@@ -30,6 +30,7 @@ fn decision(record: &Record) -> Decision {
         sent_ms: u128::from(record.sent.as_nanos() / 1_000_000),
         session: record.session,
         replica: record.replica,
+        forwarded: record.forwarded,
         matched: record.matched_tokens * 100 / record.prompt_tokens,
         prompt: record.prompt_tokens,
         cached: record.cached_tokens,
@@ -40,7 +41,8 @@ fn decision(record: &Record) -> Decision {
 
 fn scenario(policy: &str, load: &Load) -> Scenario {
     let routing = work::config(policy).routing().unwrap();
-    let source = match &load.source {
+    let regions = load.sources.len();
+    let source = |(region, source): (usize, &work::Source)| match source {
         work::Source::Closed { clients, programs, generator } => Source::Closed {
             clients: *clients,
             generator: Arc::new(Paced(generator.clone())),
@@ -49,28 +51,45 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             day: None,
         },
         work::Source::Open { programs, per_second, generator } => {
-            Source::Open(Box::new(work::arrivals(*programs, *per_second, generator).into_iter()))
+            let region = region as u32;
+            let arrivals = work::arrivals(*programs, *per_second, generator, region);
+            Source::Open(Box::new(arrivals.into_iter()))
         }
     };
-    let hardware = Hardware { region: 0, engine: work::engine(load), kv_tokens: None };
+    let engine = work::engine(load);
+    let hardware = |region| vec![Hardware { region, engine, kv_tokens: None }; REPLICAS as usize];
+    let region = |name: &&str| Region { name: (*name).to_owned(), continent: "here".to_owned() };
+    let rtt_ms = |here: usize| {
+        let to = |there| if here == there { 0.0 } else { work::RTT.as_secs_f64() * 1e3 };
+        (0..regions).map(to).collect()
+    };
     Scenario {
         seed: SEED,
-        regions: vec![Region { name: "here".to_owned(), continent: "here".to_owned() }],
-        wan: Wan { rtt_ms: vec![vec![0.0]], jitter: 0.0, loss: 0.0 },
-        replicas: vec![hardware; REPLICAS as usize],
+        regions: work::REGIONS[..regions].iter().map(region).collect(),
+        wan: Wan { rtt_ms: (0..regions).map(rtt_ms).collect(), jitter: 0.0, loss: 0.0 },
+        replicas: (0..regions).flat_map(hardware).collect(),
         system: System {
             name: policy.to_owned(),
             policy: routing.policy,
             params: routing.params,
             admission: routing.admission,
-            topology: Topology::RegionLocal,
+            topology: if regions > 1 { Topology::TwoLayer } else { Topology::RegionLocal },
             gateways: 1,
             held: routing.held,
             probe: routing.probe,
-            digests: Digests { every: Duration::from_secs(1), on_change: None },
+            digests: Digests { every: work::BEAT, on_change: Some(work::PUSH) },
             news: News::Eager,
         },
-        loads: vec![meridian_sim::Load { region: 0, source, may_run_in: None }],
+        loads: load
+            .sources
+            .iter()
+            .enumerate()
+            .map(|(region, of)| meridian_sim::Load {
+                region,
+                source: source((region, of)),
+                may_run_in: None,
+            })
+            .collect(),
         faults: Vec::new(),
         autoscaler: None,
         measure: Measure { warmup: Duration::ZERO, window: WINDOW },

@@ -8,7 +8,15 @@ use meridian_engine::{Config, Profile, Terms};
 use meridian_wire::config::Gateway;
 use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
 
+/// In each region.
 pub(crate) const REPLICAS: u32 = 3;
+/// The regions by their place; a load of one region runs in the first.
+pub(crate) const REGIONS: [&str; 2] = ["us", "eu"];
+/// Between them, as slow as the engines.
+pub(crate) const RTT: Duration = Duration::from_millis(800);
+/// Between two digests while something changes, and while nothing does.
+pub(crate) const PUSH: Duration = Duration::from_millis(1);
+pub(crate) const BEAT: Duration = Duration::from_secs(1);
 pub(crate) const SEED: u64 = 11;
 const SECRET: &str = "the fleet's secret";
 /// How many times slower than real the engines are, and how many times rarer the probes.
@@ -20,7 +28,8 @@ const BEGIN: Duration = Duration::from_secs(400);
 pub(crate) struct Load {
     /// Of 16 tokens, in each replica.
     pub(crate) kv_blocks: u32,
-    pub(crate) source: Source,
+    /// Of each region that there is.
+    pub(crate) sources: Vec<Source>,
 }
 
 /// Who sends what.
@@ -34,7 +43,9 @@ pub(crate) enum Source {
 pub(crate) struct Decision {
     pub(crate) sent_ms: u128,
     pub(crate) session: u64,
+    /// The replica by its place in all regions.
     pub(crate) replica: u32,
+    pub(crate) forwarded: bool,
     /// Share of the prompt that the gateway expected to be cached, in percent.
     pub(crate) matched: u32,
     pub(crate) prompt: u32,
@@ -116,16 +127,17 @@ pub(crate) fn arrivals(
     programs: usize,
     per_second: f64,
     generator: &Arc<dyn Generator>,
+    region: u32,
 ) -> Vec<(Time, Program)> {
     let times = Poisson::new(SEED, per_second).map(|at| {
         let ms = u64::try_from(at.as_millis()).unwrap();
         BEGIN + Duration::from_millis(ms)
     });
     let paced: Arc<dyn Generator> = Arc::new(Paced(generator.clone()));
-    open_loop(paced, times, SEED, 0).take(programs).collect()
+    open_loop(paced, times, SEED, region).take(programs).collect()
 }
 
-/// The clients of a closed loop are numbered as the simulator numbers those of its first load.
-pub(crate) fn key(client: u32, ordinal: u64) -> ProgramKey {
-    ProgramKey { seed: SEED, region: 0, client, ordinal }
+/// The clients of a closed loop are numbered as the simulator numbers them, a load for each region.
+pub(crate) fn key(region: u32, client: u32, ordinal: u64) -> ProgramKey {
+    ProgramKey { seed: SEED, region, client: region << 16 | client, ordinal }
 }
