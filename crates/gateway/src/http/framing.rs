@@ -21,7 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
 use super::stalled;
-use crate::request::body::{AnswerBody, CutShort};
+use crate::request::body::AnswerBody;
+use crate::request::incoming::CutShort;
 
 /// Whether a request is being served on a connection.
 #[derive(Debug, Default)]

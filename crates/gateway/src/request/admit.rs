@@ -1,5 +1,5 @@
-//! Lets a request in: reads its body whole, fingerprints the prompt, and settles who sent it, which
-//! model it is for, where it may be served, and when its first token is due.
+//! Admission: reads a request's body whole, fingerprints the prompt, and finds its model, its residency
+//! rules, the replica that holds its state, and its deadline.
 
 use std::sync::Arc;
 use std::time::Instant;

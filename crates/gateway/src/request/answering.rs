@@ -20,7 +20,7 @@ use crate::request::odd::Oddity;
 use crate::request::resume::{Resume, Search, search};
 use crate::request::silence::Silence;
 
-/// An answer that the machine was not told the end of.
+/// An answer whose end the machine has not been told.
 pub(crate) struct Answering {
     incoming: Incoming,
     reader: Answer,
@@ -29,11 +29,11 @@ pub(crate) struct Answering {
     sent: Instant,
     /// The usage that a peer tells in its trailers.
     told: Option<Usage>,
-    /// What it takes to continue a stream that breaks, where that can be.
+    /// The state to continue the stream from, should it break.
     resume: Option<Box<Resume>>,
 }
 
-/// What comes next of an answer, after a look at it.
+/// The next piece or the end of an answer.
 pub(crate) enum Step {
     /// Bytes to pass on; perhaps none.
     Pass(Bytes),
@@ -124,8 +124,8 @@ impl Answering {
         }
     }
 
-    /// Tells the machine how it ended. Returns what comes after its own end, and bytes that were still
-    /// held back.
+    /// Tells the machine how the attempt ended. Returns the rest of the transfer, and bytes that were
+    /// held back until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
         let Answering { mut incoming, mut reader, ticket, by, sent, told, mut resume } = self;
         let held = resume
@@ -158,8 +158,8 @@ impl Answering {
         (incoming, join(held, rest))
     }
 
-    /// It broke off: begins to look for a replica or a peer that continues it. Where none can, the
-    /// answer comes back.
+    /// Starts a search for a replica or a peer that continues the broken stream. An answer that can't be
+    /// continued comes back.
     pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Answering> {
         let plane = &delivery.plane;
         let Some(mut resume) = self.resume.take() else { return Err(self) };

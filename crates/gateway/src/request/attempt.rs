@@ -43,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) by: AnsweredBy,
 }
 
-/// Where an answer comes from.
+/// The source of an answer.
 pub(crate) enum AnsweredBy {
     Replica(ReplicaId),
     Peer {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::request::incoming::{Event, Incoming};
+use crate::request::incoming::{CutShort, Event, Incoming};
 use crate::request::relay::Relay;
 
 /// What goes to a client.
@@ -24,11 +24,6 @@ impl From<Bytes> for AnswerBody {
         AnswerBody::Whole(Some(bytes))
     }
 }
-
-/// The answer was cut short after bytes had gone out; the connection is closed to say so.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the replica's answer was cut short")]
-pub(crate) struct CutShort;
 
 impl http_body::Body for AnswerBody {
     type Data = Bytes;

@@ -1,4 +1,4 @@
-//! A decision of the machine, with the connections' ends in place of ids.
+//! Turns a decision of the machine, which speaks of ids, into the replica or peer that it names.
 
 use std::sync::Arc;
 
@@ -28,20 +28,20 @@ impl Target {
     }
 }
 
-/// A target that the machine chose, with what is said of it.
+/// A target that the machine chose, and why.
 pub(crate) struct Choice {
     pub(crate) target: Target,
     pub(crate) why: Why,
     /// Tokens of the prompt that are expected in its cache.
     pub(crate) matched: u32,
-    /// What was known of regions when it was chosen, where rules name the request.
+    /// The regions as they were known then, where residency rules name the request.
     pub(crate) known: Option<Arc<Known>>,
 }
 
-/// What a decision comes to.
+/// The result of looking a decision up.
 pub(crate) enum Chosen {
     Target(Choice),
-    /// It can't be carried out any more: the machine decides again, after this.
+    /// The target is gone or no longer permitted: the machine decides again after this outcome.
     Stale(Outcome),
     Refused(RejectWhy, Duration),
 }

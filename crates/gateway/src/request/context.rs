@@ -1,6 +1,6 @@
-//! The facts of a request: read once, when it is admitted, and the same until it ends. What changes
-//! meanwhile is elsewhere: what is sent of it in [`Payload`], what it holds in
-//! [`crate::request::reserved`], where it stands in [`crate::request::lifecycle`] and
+//! The facts of a request. Admission reads them once, and they stay the same until the request ends.
+//! Everything that changes has a place of its own: the body of the next attempt in [`Payload`], permits
+//! and charges in [`crate::request::reserved`], the request's state in [`crate::request::lifecycle`] and
 //! [`crate::request::relay`].
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use meridian_wire::openai::{Endpoint, RequestInfo, Splices};
 
 use crate::peers::report::Report;
 
-/// What is known of one request.
+/// The facts of one request.
 pub(crate) struct RequestContext {
     /// When it came.
     pub(crate) began: Instant,
@@ -37,7 +37,7 @@ pub(crate) struct Call {
     pub(crate) shown_id: HeaderValue,
 }
 
-/// Who sent it.
+/// The sender of a request.
 pub(crate) struct Sender {
     /// The keyed hash of the tenant's name; 0 for none.
     pub(crate) tenant: u64,
@@ -48,22 +48,22 @@ pub(crate) struct Sender {
     pub(crate) priority: Priority,
     /// Forwards between regions so far.
     pub(crate) hops: u8,
-    /// What the peer is told that forwarded it.
+    /// Reports the usage to the peer that forwarded it.
     pub(crate) report: Option<Arc<Report>>,
 }
 
-/// What it asks for.
+/// The prompt and the model that it is for.
 pub(crate) struct Prompt {
     pub(crate) model: ModelId,
     /// Estimated.
     pub(crate) tokens: u32,
-    /// As its body was read. The splices are taken out: they belong to the [`Payload`].
+    /// Its body as it was read, without the splices, which belong to the [`Payload`].
     pub(crate) info: RequestInfo,
     /// Keeps its tenant apart in an engine's prefix cache.
     pub(crate) salt: Option<String>,
 }
 
-/// What binds the gateway in serving it.
+/// Conditions that the gateway must meet in serving it.
 pub(crate) struct Terms {
     /// The residency rules that name it.
     pub(crate) residence: Residence,
@@ -73,9 +73,10 @@ pub(crate) struct Terms {
     pub(crate) tells: bool,
 }
 
-/// The body of the next attempt: at first the client's, after a break one that continues the answer.
+/// The body of the next attempt: the client's body at first, and after a broken stream one that
+/// continues the answer.
 pub(crate) struct Payload {
-    /// What goes out are slices of it, around the splices.
+    /// Attempts send slices of it, around the splices.
     pub(crate) body: Bytes,
     pub(crate) splices: Splices,
     /// It continues a chat that broke off.

@@ -1,5 +1,5 @@
-//! What the delivery of an answer keeps of its request, for as long as the answer takes, whichever
-//! attempts it comes from.
+//! The part of a request that its relay keeps until the answer is delivered. It outlives attempts: a
+//! stream that breaks and continues elsewhere is one delivery.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,26 +13,26 @@ use meridian_wire::openai::{self, Endpoint, error_event};
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::machine::driver::Ticket;
 use crate::peers::report::Report;
-use crate::request::body::CutShort;
 use crate::request::context::{Payload, RequestContext};
+use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
 use crate::shared::Worker;
 
-/// How an answer comes.
+/// How the end of an answer is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As a stream of events with a mark at its end.
+    /// A stream of events, with a mark at its end.
     Events,
-    /// As a body whose end HTTP tells.
+    /// One body, whose end HTTP marks.
     Whole,
-    /// As one whose end is that of its connection.
+    /// One body, which ends when the replica closes the connection.
     UntilClose,
 }
 
 impl Form {
-    /// What it means that an answer's bytes ended before its own end came; none where that is fine.
+    /// The error where the bytes end before the answer's own end; none where HTTP marks the end.
     pub(crate) fn cut_short(self) -> Option<&'static str> {
         match self {
             Form::Events => Some("the replica ended the stream before its end marker"),
@@ -42,6 +42,7 @@ impl Form {
     }
 }
 
+/// The delivery of one answer to its client.
 pub(crate) struct Delivery {
     pub(crate) plane: Arc<Worker>,
     pub(crate) endpoint: Endpoint,
@@ -49,7 +50,7 @@ pub(crate) struct Delivery {
     model: ModelId,
     /// The keyed hash of the tenant's name.
     tenant: u64,
-    /// Of an answer for a peer.
+    /// Reports the usage to the peer that forwarded the request.
     report: Option<Arc<Report>>,
     /// The prompt's fingerprint, where the reply is to be added to it.
     prompt: Option<Fingerprinter>,
@@ -60,8 +61,8 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Of an answer in this form, whose reply is collected or not; and what it takes to continue it
-    /// where it breaks.
+    /// The delivery of an answer, and the state to continue it from where it is a stream and `resume`
+    /// is set. `collect`: the policy learns from the reply.
     pub(crate) fn new(
         plane: &Arc<Worker>,
         context: RequestContext,
@@ -102,7 +103,7 @@ impl Delivery {
         ticket.first_token(ttft);
     }
 
-    /// Whether the beginning of a body is yet to be told: it counts as the first token.
+    /// Whether the first piece of a plain body is still to be reported as the first token.
     pub(crate) fn is_unseen(&self) -> bool {
         !self.saw_first && self.form != Form::Events
     }
@@ -113,7 +114,8 @@ impl Delivery {
         }
     }
 
-    /// Tokens were counted: the peer that forwarded the request is told, and estimates learn.
+    /// Takes the engine's count of tokens: reports it to the peer that forwarded the request, and learns
+    /// from it how long prompts are.
     pub(crate) fn counted(&self, usage: openai::Usage) -> Usage {
         if let Some(report) = &self.report {
             report.set(usage);
@@ -123,7 +125,7 @@ impl Delivery {
         usage
     }
 
-    /// The answer has this id, by which a later request may continue it.
+    /// Remembers where the state of this response is, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, home: Home) {
         let response = self.plane.hash(Some(response.as_bytes()));
         self.plane.pins.set(ResponseKey { tenant: self.tenant, response }, home);

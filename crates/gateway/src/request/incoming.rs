@@ -30,6 +30,11 @@ pub(crate) enum Event {
     Broken(&'static str),
 }
 
+/// The answer was cut short after bytes had gone out; the connection is closed to say so.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the replica's answer was cut short")]
+pub(crate) struct CutShort;
+
 impl Incoming {
     pub(crate) fn new(
         flow: Flow,

@@ -2,8 +2,8 @@
 //!
 //! Until that piece is here nothing has gone to the client, so a failed attempt may be repeated, at
 //! another replica or another peer, as the machine decides. From then on [`crate::request::relay`]
-//! carries the answer; when it breaks and can be continued, the request comes back to this file, with a
-//! payload that continues it.
+//! carries the answer. When a stream breaks and can be continued, [`crate::request::resume`] calls
+//! [`follow`] again, with a payload that continues it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
 use crate::shared::{Shared, Worker};
 
-/// Where a request stands that has no answer yet.
+/// The state of a request that has no answer yet.
 enum State {
     /// The machine decides; a request that it holds waits here.
     Deciding(Verdict),

@@ -12,7 +12,7 @@ pub(crate) mod context;
 mod delivery;
 pub(crate) mod engine_error;
 pub(crate) mod entry;
-mod incoming;
+pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod odd;
 pub(crate) mod origin;

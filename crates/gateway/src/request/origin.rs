@@ -1,5 +1,5 @@
-//! Where a request comes from: a client, or a peer that forwarded it. What its client is called and how
-//! long it may take is then what the peer says, and not the client's own headers.
+//! The origin of a request: a client, or a peer that forwarded it. Of a forwarded request the peer's marks
+//! give the tenant, the priority and the deadline, and the client's own headers do not count.
 
 use std::sync::Arc;
 

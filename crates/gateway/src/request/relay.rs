@@ -13,17 +13,17 @@ use meridian_wire::openai::Answer;
 
 use crate::request::answering::{Answering, Step, join};
 use crate::request::attempt::undoes;
-use crate::request::body::CutShort;
 use crate::request::delivery::Delivery;
-use crate::request::incoming::{Event, Incoming};
+use crate::request::incoming::{CutShort, Event, Incoming};
 use crate::request::resume::{Resumed, Search};
 
+/// The body that a client reads: an answer, wherever its pieces come from.
 pub(crate) struct Relay {
     state: State,
     delivery: Delivery,
 }
 
-/// Where an answer stands.
+/// The state of an answer.
 #[derive(Default)]
 enum State {
     /// Its own end has not come.

@@ -1,5 +1,5 @@
-//! What a request holds until its answer is out: its places in the gateway's limits, and what its
-//! tenant was charged.
+//! The resources that a request holds until its answer is out: permits of the gateway's limits, and the
+//! charge to its tenant.
 
 use http::HeaderMap;
 use meridian_routing::Usage;
@@ -7,6 +7,7 @@ use meridian_routing::Usage;
 use crate::http::limits::Permit;
 use crate::inputs::rate::Charge;
 
+/// Permits and charge of one request.
 pub(crate) struct Reserved {
     permits: Vec<Permit>,
     /// Where its tenant has limits; settled when it is dropped.
@@ -48,7 +49,7 @@ impl Reserved {
         }
     }
 
-    /// Gives its places back.
+    /// Gives the permits back.
     pub(crate) fn release(&mut self) {
         self.permits.clear();
     }

@@ -1,5 +1,5 @@
-//! What a client gets: the beginning of an answer with the gateway's own headers on it, an engine's
-//! failure, or a refusal. Each of them ends the request's ticket or hands it to the relay.
+//! The response to a client: the head of an answer with the gateway's own headers, an engine's failure,
+//! or a refusal. Each of them ends the request's ticket or hands it to the relay.
 
 use std::sync::Arc;
 
