@@ -24,7 +24,6 @@ mod reload;
 mod replicas;
 mod request;
 mod serve;
-mod shared;
 mod sources;
 mod worker;
 

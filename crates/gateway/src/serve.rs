@@ -18,7 +18,7 @@ use crate::http::limits::check_descriptors;
 use crate::peers::port::CONNECTIONS;
 use crate::registry::Addresses;
 use crate::replicas::probes;
-use crate::shared::Worker;
+use crate::request::plane::Worker;
 use crate::worker::Workers;
 use crate::{admin, lock, opening, peers, registry, reload, sources};
 
@@ -115,7 +115,7 @@ fn follow(
 ) {
     let limits = &gateway.config.limits;
     if let (Some(peers), Some(listener)) = (&gateway.peers, peer_listener) {
-        let worker = Arc::new(Worker::new(gateway.shared.clone(), gateway.near.clone()));
+        let worker = Arc::new(Worker::new(gateway.plane.clone(), gateway.near.clone()));
         let header_bytes = limits.headers.bytes();
         peers::start(peers, &gateway.region(), listener, worker, header_bytes, tasks);
     }

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use meridian_wire::config::Gateway as Config;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -31,7 +32,7 @@ use crate::replicas::upstream::Upstream;
 use crate::request::body::AnswerBody;
 use crate::request::entry;
 use crate::request::origin::Origin;
-use crate::shared::{Shared, Worker};
+use crate::request::plane::{DataPlane, Worker};
 
 /// After this long without a byte either way, a client's kernel is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -39,7 +40,8 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// The clients' port, as all threads serve it.
 #[derive(Clone)]
 pub(crate) struct ClientPort {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) plane: Arc<DataPlane>,
     /// Plain without.
     pub(crate) tls: Option<Arc<ClientTls>>,
     /// Ends every connection.
@@ -61,6 +63,7 @@ impl Forwards for Arc<Worker> {
 
 /// Serves connections on the runtime it lives on.
 struct Desk {
+    config: Arc<Config>,
     worker: Arc<Worker>,
     tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
@@ -70,11 +73,10 @@ struct Desk {
 
 impl Desk {
     fn new(port: ClientPort) -> Desk {
-        let ClientPort { shared, tls, over } = port;
-        let upstream = Upstream::new(&shared.config);
-        let builder = builder(&shared);
-        let worker = Arc::new(Worker::new(shared, upstream));
-        Desk { worker, tls, over, builder, graceful: GracefulShutdown::new() }
+        let ClientPort { config, plane, tls, over } = port;
+        let worker = Arc::new(Worker::new(plane, Upstream::new(&config)));
+        let builder = builder(&config);
+        Desk { config, worker, tls, over, builder, graceful: GracefulShutdown::new() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -82,7 +84,7 @@ impl Desk {
         let _ = stream.set_nodelay(true);
         // A client that stops reading, or is gone without a word, is given up like a silent
         // replica: its answer would hold a place there for ever.
-        let patience = self.worker.config.timeouts.idle.0.as_millis();
+        let patience = self.config.timeouts.idle.0.as_millis();
         let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(patience).unwrap_or(u32::MAX));
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEPALIVE);
@@ -91,8 +93,8 @@ impl Desk {
             worker: self.worker.clone(),
             builder: self.builder.clone(),
             watcher: self.graceful.watcher(),
-            client: self.worker.hash(Some(ip.as_bytes())),
-            first_by: Instant::now() + self.worker.config.timeouts.client.0,
+            client: self.worker.inputs.reading.hash(Some(ip.as_bytes())),
+            first_by: Instant::now() + self.config.timeouts.client.0,
         };
         let over = self.over.clone();
         let tls = self.tls.as_deref().map(ClientTls::acceptor);
@@ -115,7 +117,7 @@ impl Desk {
 
     /// Waits for what is in flight, within bounds.
     async fn drain(self) {
-        let patience = self.worker.config.timeouts.drain.0;
+        let patience = self.config.timeouts.drain.0;
         if tokio::time::timeout(patience, self.graceful.shutdown()).await.is_err() {
             let left = self.worker.driver.lock().requests.in_flight;
             tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
@@ -123,15 +125,15 @@ impl Desk {
     }
 }
 
-fn builder(shared: &Shared) -> Builder<Streams> {
-    let headers = shared.config.limits.headers.bytes();
-    let mut builder = Builder::new(Streams::new(shared.config.timeouts.idle.0));
+fn builder(config: &Config) -> Builder<Streams> {
+    let headers = config.limits.headers.bytes();
+    let mut builder = Builder::new(Streams::new(config.timeouts.idle.0));
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(shared.config.timeouts.client.0)
+        .header_read_timeout(config.timeouts.client.0)
         .max_buf_size(headers)
-        .max_headers(most_fields(&shared.config));
+        .max_headers(most_fields(headers));
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -15,7 +15,7 @@ use super::framing::{Answer, Framing, Turn};
 use super::malformed::{End, last_words};
 use super::stalled::Streams;
 use super::{service, stalled};
-use crate::shared::Worker;
+use crate::request::plane::Worker;
 
 /// How a connection is served.
 pub(crate) struct Serving {
@@ -65,7 +65,7 @@ where
     };
     if let Ok(left) = left.try_recv() {
         // A future of its own: what it needs is not part of every connection's task.
-        Box::pin(last_words(worker.shared(), left, &end)).await;
+        Box::pin(last_words(&worker, left, &end)).await;
     }
 }
 

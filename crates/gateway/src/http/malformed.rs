@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use meridian_wire::config::Gateway as Config;
 use meridian_wire::openai::Endpoint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::framing::Left;
 use crate::http::refusal::Refusal;
-use crate::shared::Shared;
+use crate::request::plane::{DataPlane, Settings};
 
 /// How a connection ended for hyper.
 pub(super) enum End {
@@ -33,20 +32,20 @@ const LINGER: Duration = Duration::from_secs(1);
 const MOST_LINGER: usize = 1 << 20;
 
 /// How many header fields an HTTP/1 request may have.
-pub(crate) fn most_fields(config: &Config) -> usize {
-    (config.limits.headers.bytes() / PER_FIELD).clamp(100, 4096)
+pub(crate) fn most_fields(head_bytes: usize) -> usize {
+    (head_bytes / PER_FIELD).clamp(100, 4096)
 }
 
 /// Ends a connection: says what was wrong where the client can still be told, lets it read, and
 /// closes.
-pub(super) async fn last_words<S>(shared: &Shared, left: Left<S>, end: &End)
+pub(super) async fn last_words<S>(plane: &DataPlane, left: Left<S>, end: &End)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let Left { mut io, held_back, in_head } = left;
-    let refusal = (held_back || in_head).then(|| refusal(&shared.config, end)).flatten();
+    let refusal = (held_back || in_head).then(|| refusal(&plane.settings, end)).flatten();
     if let Some(refusal) = refusal {
-        shared.metrics.refused(&refusal);
+        plane.metrics.refused(&refusal);
         let answer = written(refusal.response(Endpoint::Other));
         // It may be gone; then there is nothing to tell.
         let _ = timeout(LINGER, io.write_all(&answer)).await;
@@ -69,17 +68,17 @@ async fn read_on(mut io: impl AsyncRead + Unpin) {
 }
 
 /// What to say, if anything.
-fn refusal(config: &Config, end: &End) -> Option<Refusal> {
+fn refusal(settings: &Settings, end: &End) -> Option<Refusal> {
     let error = match end {
-        End::Silent => return Some(Refusal::too_slow("head", config.timeouts.client.0)),
+        End::Silent => return Some(Refusal::too_slow("head", settings.timeouts.client.0)),
         End::Http(Ok(())) => return None,
         End::Http(Err(error)) => error.downcast_ref::<hyper::Error>()?,
     };
     if error.is_timeout() {
-        return Some(Refusal::too_slow("head", config.timeouts.client.0));
+        return Some(Refusal::too_slow("head", settings.timeouts.client.0));
     }
     if error.is_parse_too_large() {
-        return Some(too_large(config));
+        return Some(too_large(settings.head_bytes));
     }
     if error.is_incomplete_message() {
         let message =
@@ -89,8 +88,8 @@ fn refusal(config: &Config, end: &End) -> Option<Refusal> {
     error.is_parse().then(|| malformed(&error.to_string()))
 }
 
-fn too_large(config: &Config) -> Refusal {
-    let (bytes, fields) = (config.limits.headers.bytes(), most_fields(config));
+fn too_large(bytes: usize) -> Refusal {
+    let fields = most_fields(bytes);
     Refusal::new(
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         "headers_too_large",

@@ -12,7 +12,7 @@ use super::{cors, health};
 use crate::request::body::AnswerBody;
 use crate::request::entry;
 use crate::request::origin::Origin;
-use crate::shared::Worker;
+use crate::request::plane::Worker;
 
 /// Answers one request of a client, whose address hashes to `client`.
 pub(super) async fn answer(
@@ -50,12 +50,8 @@ fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<AnswerBo
             refusal.response(meridian_wire::openai::Endpoint::Other)
         }));
     }
-    health::answer(
-        &worker.draining,
-        &worker.driver,
-        &worker.metrics,
-        (request.method(), request.uri().path()),
-    )
+    let asked = (request.method(), request.uri().path());
+    health::answer(&worker.limits.draining, &worker.driver, &worker.metrics, asked)
 }
 
 /// An answer of the gateway's own to HEAD has the length of the body that it leaves out. A

@@ -1,6 +1,7 @@
 //! How prompts are read and answers followed, as the policy in force asks for. The policy may change
 //! while requests come; one that is under way is read as the policy of its arrival asked.
 
+use meridian_base::keyed;
 use meridian_routing::Insert;
 use meridian_routing::policy::{Params, Spec};
 use meridian_wire::openai::Reading;
@@ -52,6 +53,11 @@ impl ReadingNow {
         let Asked { block_bytes, head_bytes, .. } = self.asked();
         let (seed, counts) = (self.seed, self.counts);
         Reading { seed, block_bytes, head_bytes, tenant_scope: tenant, counts }
+    }
+
+    /// A keyed hash of something that a client sent; 0 for nothing.
+    pub(crate) fn hash(&self, bytes: Option<&[u8]>) -> u64 {
+        bytes.map_or(0, |bytes| keyed(self.seed, bytes))
     }
 
     pub(crate) fn follows_replies(&self) -> bool {

@@ -20,13 +20,14 @@ use crate::http::refusal::Refusal;
 use crate::inputs::engine_fields;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::{Reach, reach};
+use crate::inputs::salts::Salts;
 use crate::peers::report::Report;
 use crate::replicas::fleet::Fleet;
 use crate::request::context::{Call, Payload, Prompt, RequestContext, Sender, Terms};
 use crate::request::origin::{Caller, Origin};
+use crate::request::plane::{DataPlane, Inputs};
 use crate::request::reserved::Reserved;
 use crate::request::resume::continue_chats;
-use crate::shared::Shared;
 
 /// A request that was let in.
 pub(crate) struct Admitted {
@@ -41,7 +42,7 @@ pub(crate) struct Admitted {
 
 /// Reads a request of `caller`, or says why it is refused.
 pub(crate) async fn admit(
-    plane: &Shared,
+    plane: &DataPlane,
     access: &Access,
     request: Request<Incoming>,
     endpoint: Endpoint,
@@ -50,21 +51,21 @@ pub(crate) async fn admit(
 ) -> Result<Admitted, Refusal> {
     let began = Instant::now();
     let Received { parts, body, permits, engine_headers } = receive(plane, request).await?;
-    let tenant = plane.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
-    let reading = plane.reading.of(plane.isolates().then_some(tenant));
+    let tenant = plane.inputs.reading.hash(caller.tenant.as_ref().map(HeaderValue::as_bytes));
+    let reading = plane.inputs.reading.of(plane.settings.isolates.then_some(tenant));
     let info = openai::read(endpoint, &body, &reading).map_err(Refusal::bad_request)?;
     engine_fields::judge(
-        plane.config.engine_fields,
+        plane.settings.engine_fields,
         &plane.metrics,
         &engine_headers,
         &info.splices,
     )?;
     let model = model(&plane.fleet, endpoint, &info, &origin)?;
-    let home = home(plane, access, &info, tenant, &origin)?;
-    may_continue(plane, model, &origin)?;
+    let home = home(&plane.inputs, access, &info, tenant, &origin)?;
+    may_continue(&plane.fleet, model, &origin)?;
     let tells = access.tells || !origin.is_client();
     let dry_run = is_dry_run(&parts.headers, tells)?;
-    let ratio = plane.ratios.get(model);
+    let ratio = plane.inputs.ratios.get(model);
     let tokens = (ratio * info.prompt_bytes as f32) as u32;
     let charge = match &caller.rates {
         Some(rates) if !dry_run => {
@@ -75,11 +76,12 @@ pub(crate) async fn admit(
     let id = plane.ids.next();
     let key = key(plane, &parts.headers, &info, tenant, &origin);
     let hops = origin.hops();
-    let deadline = deadline(plane, &parts.headers, &origin);
+    let deadline = deadline(plane.driver.clock.now(), &parts.headers, &origin);
     let (residence, report) = residence(plane, access, caller.tenant.as_ref(), model, origin);
-    let reach = reach(&plane.residency, plane.peers.as_deref(), model, home, &residence);
+    let reach = reach(&plane.inputs.residency, plane.peers.as_deref(), model, home, &residence);
     let shown_id = headers::request_id(&plane.ids, &parts.headers, id);
-    let (prompt, payload) = salted(plane, model, tokens, info, body, caller.tenant.as_ref());
+    let (prompt, payload) =
+        salted(&plane.inputs.salts, model, tokens, info, body, caller.tenant.as_ref());
     let tenant_name = plane.peers.is_some().then_some(caller.tenant).flatten();
     let context = RequestContext {
         began,
@@ -104,16 +106,16 @@ struct Received {
 }
 
 /// Reads the body whole, within the gateway's limits.
-async fn receive(plane: &Shared, request: Request<Incoming>) -> Result<Received, Refusal> {
-    if plane.is_draining() {
+async fn receive(plane: &DataPlane, request: Request<Incoming>) -> Result<Received, Refusal> {
+    if plane.limits.draining.has_begun() {
         return Err(Refusal::draining());
     }
-    let room = plane.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
+    let room = plane.limits.requests.take(1).ok_or_else(|| Refusal::busy("limits.requests"))?;
     let (mut parts, body) = request.into_parts();
     let engine_headers = engine_fields::take(&mut parts.headers);
-    let patience = plane.config.timeouts.client.0;
-    let limit = plane.config.limits.body.0;
-    let collected = collect(&parts.headers, body, patience, limit, &plane.bodies).await?;
+    let patience = plane.settings.timeouts.client.0;
+    let limit = plane.settings.body_bytes;
+    let collected = collect(&parts.headers, body, patience, limit, &plane.limits.bodies).await?;
     let Collected { bytes, mut permits } = collected;
     permits.push(room);
     Ok(Received { parts, body: bytes, permits, engine_headers })
@@ -121,14 +123,14 @@ async fn receive(plane: &Shared, request: Request<Incoming>) -> Result<Received,
 
 /// What a request asks for, and what is sent of it; both with a salt where tenants share nothing.
 fn salted(
-    plane: &Shared,
+    salts: &Salts,
     model: ModelId,
     tokens: u32,
     mut info: RequestInfo,
     body: Bytes,
     tenant: Option<&HeaderValue>,
 ) -> (Prompt, Payload) {
-    let salt = plane.salts.of(tenant.map(HeaderValue::as_bytes), info.cache_salt.as_deref());
+    let salt = salts.of(tenant.map(HeaderValue::as_bytes), info.cache_salt.as_deref());
     if let Some(salt) = &salt {
         info.salt(salt);
     }
@@ -172,9 +174,9 @@ fn question(
 }
 
 /// Of a request that continues a chat: every replica of its model here must be able to.
-fn may_continue(plane: &Shared, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
+fn may_continue(fleet: &Fleet, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
     match origin {
-        Origin::Peer { marks, .. } if marks.continues && !continue_chats(&plane.fleet, model) => {
+        Origin::Peer { marks, .. } if marks.continues && !continue_chats(fleet, model) => {
             Err(Refusal::cannot_continue())
         }
         _ => Ok(()),
@@ -207,7 +209,7 @@ fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
 /// The residency rules that name a request, with those that a peer applied to it; and what that peer is
 /// told of the answer.
 fn residence(
-    plane: &Shared,
+    plane: &DataPlane,
     access: &Access,
     tenant: Option<&HeaderValue>,
     model: ModelId,
@@ -223,7 +225,7 @@ fn residence(
     };
     match origin {
         Origin::Client(_) => {
-            (access.rules.residence(&subject(&plane.config.region), Vec::new()), None)
+            (access.rules.residence(&subject(&plane.settings.region), Vec::new()), None)
         }
         Origin::Peer { marks, report, from } => {
             (access.rules.residence(&subject(from.region()), marks.rules), Some(report))
@@ -233,7 +235,7 @@ fn residence(
 
 /// The affinity key, first found: a configured header, the body's own, the tenant, the client.
 fn key(
-    plane: &Shared,
+    plane: &DataPlane,
     headers: &HeaderMap,
     info: &RequestInfo,
     tenant: u64,
@@ -243,9 +245,9 @@ fn key(
         Origin::Client(client) => *client,
         Origin::Peer { marks, .. } => return marks.key,
     };
-    let header = plane.key_headers.iter().find_map(|name| headers.get(name));
+    let header = plane.settings.key_headers.iter().find_map(|name| headers.get(name));
     match (header, info.session) {
-        (Some(value), _) => plane.hash(Some(value.as_bytes())),
+        (Some(value), _) => plane.inputs.reading.hash(Some(value.as_bytes())),
         (None, Some(session)) => session,
         (None, None) if tenant != 0 => tenant,
         (None, None) => client,
@@ -253,7 +255,7 @@ fn key(
 }
 
 /// A TTFT objective in the request becomes its deadline; of a peer's request, what is left of it.
-fn deadline(plane: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
+fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
     let left = match origin {
         Origin::Client(_) => {
             let ms: u64 = headers.get(headers::TTFT_SLO)?.to_str().ok()?.parse().ok()?;
@@ -261,22 +263,22 @@ fn deadline(plane: &Shared, headers: &HeaderMap, origin: &Origin) -> Option<Time
         }
         Origin::Peer { marks, .. } => marks.budget?,
     };
-    Some(plane.driver.clock.now() + left)
+    Some(now + left)
 }
 
 /// Where the state is that a request continues. Where tenants are named, a client may continue only
 /// responses that this gateway knows as its tenant's; of a forwarded request the first gateway has seen
 /// to that.
 fn home(
-    plane: &Shared,
+    inputs: &Inputs,
     access: &Access,
     info: &RequestInfo,
     tenant: u64,
     origin: &Origin,
 ) -> Result<Option<Home>, Refusal> {
     let Some(previous) = &info.previous_response_id else { return Ok(None) };
-    let pin = ResponseKey { tenant, response: plane.hash(Some(previous.as_bytes())) };
-    match plane.pins.get(pin) {
+    let pin = ResponseKey { tenant, response: inputs.reading.hash(Some(previous.as_bytes())) };
+    match inputs.pins.get(pin) {
         Some(Home::Gone) => Err(Refusal::of(RejectWhy::PinnedGone, Duration::ZERO, None, false)),
         None if access.tenants.are_named() && origin.is_client() => {
             Err(Refusal::unknown_response())

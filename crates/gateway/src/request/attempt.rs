@@ -25,7 +25,7 @@ use crate::replicas::upstream::{Answered, Flow, is_cut};
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
-use crate::shared::{Shared, Worker};
+use crate::request::plane::{Settings, Worker};
 
 /// An answer that has begun.
 pub(crate) struct Begun {
@@ -106,7 +106,7 @@ pub(crate) async fn attempt(
     payload: &Payload,
     target: &Target,
 ) -> Result<Begun, Failure> {
-    let patience = plane.config.timeouts.first_byte.0;
+    let patience = plane.settings.timeouts.first_byte.0;
     match target {
         Target::Replica(member) => {
             let down = member.life.down();
@@ -124,7 +124,7 @@ pub(crate) async fn attempt(
         Target::Peer(link) => {
             let body = body(payload, |purpose| match purpose {
                 Purpose::Strip(_) => true,
-                Purpose::Usage => asks_peers(plane),
+                Purpose::Usage => asks_peers(&plane.settings),
                 Purpose::CacheSalt => false,
             });
             let leg = link.sent.begin(body.left());
@@ -163,19 +163,19 @@ fn body(payload: &Payload, wanted: impl Fn(Purpose) -> bool) -> Parts {
 
 /// A peer gets the client's body, less what is the engines', and asks for usage itself, unless a stream
 /// that breaks there is continued from here: then the count in each chunk is wanted here.
-fn asks_peers(plane: &Shared) -> bool {
-    plane.config.resume.is_some()
+fn asks_peers(settings: &Settings) -> bool {
+    settings.resume.is_some()
 }
 
 /// Whether usage was asked for that the client did not ask for.
 pub(crate) fn undoes(
-    plane: &Shared,
+    settings: &Settings,
     info: &RequestInfo,
     payload: &Payload,
     target: &Target,
 ) -> bool {
     let asked = payload.splices.has(Purpose::Usage) && !info.include_usage;
-    asked && (matches!(target, Target::Replica(_)) || asks_peers(plane))
+    asked && (matches!(target, Target::Replica(_)) || asks_peers(settings))
 }
 
 async fn at_replica(

@@ -10,7 +10,7 @@ use crate::inputs::residency::Known;
 use crate::machine::driver::Decision;
 use crate::peers::link::Link;
 use crate::replicas::fleet::Member;
-use crate::shared::Shared;
+use crate::request::plane::DataPlane;
 
 /// Where an attempt goes.
 pub(crate) enum Target {
@@ -47,7 +47,7 @@ pub(crate) enum Chosen {
 }
 
 /// Finds the target of a decision about a request with these residency rules.
-pub(crate) fn choose(plane: &Shared, residence: &Residence, decision: Decision) -> Chosen {
+pub(crate) fn choose(plane: &DataPlane, residence: &Residence, decision: Decision) -> Chosen {
     let (target, id, why, matched) = match decision {
         Decision::Dispatch { replica, why, matched_tokens } => {
             let member = plane.fleet.get(replica).map(Target::Replica);
@@ -63,7 +63,7 @@ pub(crate) fn choose(plane: &Shared, residence: &Residence, decision: Decision) 
     if residence.is_free() {
         return Chosen::Target(Choice { target, why, matched, known: None });
     }
-    let known = plane.residency.known();
+    let known = plane.inputs.residency.known();
     // A replica may have left since, and its id may be another's by now.
     let stands_there = match &target {
         Target::Replica(member) => known.permits(residence, &member.place),

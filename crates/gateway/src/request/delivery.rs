@@ -16,9 +16,9 @@ use crate::peers::report::Report;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
+use crate::request::plane::Worker;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
-use crate::shared::Worker;
 
 /// How the end of an answer is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Delivery {
             reserved,
             saw_first: false,
         };
-        let resume = plane.config.resume.as_ref().filter(|_| form == Form::Events);
+        let resume = plane.settings.resume.as_ref().filter(|_| form == Form::Events);
         if let Some(resume) = resume {
             delivery.prompt = collect.then(|| context.prompt.info.fingerprint.clone());
             return (delivery, Resume::new(resume, context, payload));
@@ -121,14 +121,14 @@ impl Delivery {
             report.set(usage);
         }
         let usage = narrow(usage);
-        self.plane.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
+        self.plane.inputs.ratios.learn(self.model, self.prompt_bytes, usage.prompt_tokens);
         usage
     }
 
     /// Remembers where the state of this response is, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, home: Home) {
-        let response = self.plane.hash(Some(response.as_bytes()));
-        self.plane.pins.set(ResponseKey { tenant: self.tenant, response }, home);
+        let response = self.plane.inputs.reading.hash(Some(response.as_bytes()));
+        self.plane.inputs.pins.set(ResponseKey { tenant: self.tenant, response }, home);
     }
 
     /// The prompt's fingerprint, extended by the reply: what the next turn begins with.

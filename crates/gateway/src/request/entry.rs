@@ -10,12 +10,14 @@ use meridian_wire::peer::Marks;
 
 use crate::http::refusal::{Refusal, json};
 use crate::http::{head, headers};
+use crate::peers::all::Peers;
+use crate::replicas::fleet::Fleet;
 use crate::request::admit::{Admitted, admit};
 use crate::request::body::AnswerBody;
 use crate::request::lifecycle::follow;
 use crate::request::origin::{Origin, identify};
+use crate::request::plane::Worker;
 use crate::request::respond::{answered, unanswered};
-use crate::shared::{Shared, Worker};
 
 /// Answers one request, whatever happens.
 pub(crate) async fn answer(
@@ -51,14 +53,15 @@ async fn serve(
     if origin.is_client() {
         head::check(&request)?;
     }
-    let access = plane.access.now();
-    let caller = identify(plane, &access, request.headers_mut(), endpoint, &origin)?;
+    let access = plane.inputs.access.now();
+    let tenant_header = plane.settings.tenant_header.as_ref();
+    let caller = identify(tenant_header, &access, request.headers_mut(), endpoint, &origin)?;
     let path = request.uri().path();
-    let passes = endpoint != Endpoint::Other || plane.config.paths.iter().any(|p| p == path);
+    let passes = endpoint != Endpoint::Other || plane.settings.paths.iter().any(|p| p == path);
     match (endpoint, request.method()) {
         _ if !passes => return Err(Refusal::unknown_path()),
         (Endpoint::Models, &Method::GET | &Method::HEAD) => {
-            return Ok(models(plane, path));
+            return Ok(models(&plane.fleet, plane.peers.as_deref(), path));
         }
         (Endpoint::Models, _) => return Err(Refusal::wrong_method("GET, HEAD")),
         (Endpoint::Other, _) | (_, &Method::POST) => {}
@@ -84,10 +87,10 @@ async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
 }
 
 /// `/v1/models`: every model that some replica serves, here or at a peer, once.
-fn models(plane: &Shared, path: &str) -> Response<AnswerBody> {
-    let mut pages: Vec<_> = plane.fleet.all().iter().filter_map(|m| m.models_page()).collect();
+fn models(fleet: &Fleet, peers: Option<&Peers>, path: &str) -> Response<AnswerBody> {
+    let mut pages: Vec<_> = fleet.all().iter().filter_map(|m| m.models_page()).collect();
     // Of one that is served both here and there, this region's own words.
-    pages.extend(plane.peers.iter().flat_map(|peers| peers.models.pages()));
+    pages.extend(peers.iter().flat_map(|peers| peers.models.pages()));
     let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
     let merged = openai::merge_models(&pages);
     let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) else {

@@ -16,7 +16,7 @@ use crate::request::attempt::{Begun, Failure, attempt};
 use crate::request::choice::{Choice, Chosen, Target, choose};
 use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
-use crate::shared::{Shared, Worker};
+use crate::request::plane::{DataPlane, Worker};
 
 /// The state of a request that has no answer yet.
 enum State {
@@ -103,7 +103,7 @@ impl Failures {
 
 /// Logs a failed attempt, under the gateway's own id of the request: the client's may be anything. A
 /// full peer is ordinary.
-fn log(plane: &Shared, id: RequestId, target: &Target, failure: &Failure) {
+fn log(plane: &DataPlane, id: RequestId, target: &Target, failure: &Failure) {
     let request = plane.ids.show(id);
     let error = &failure.error;
     match target {

@@ -16,6 +16,7 @@ pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod odd;
 pub(crate) mod origin;
+pub(crate) mod plane;
 pub(crate) mod relay;
 mod reserved;
 mod respond;

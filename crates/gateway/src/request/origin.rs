@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use meridian_routing::Priority;
 use meridian_wire::openai::Endpoint;
 use meridian_wire::peer::{Identity, Marks};
@@ -13,7 +13,6 @@ use crate::http::refusal::Refusal;
 use crate::inputs::rate::Rates;
 use crate::inputs::{priority, tenants};
 use crate::peers::report::Report;
-use crate::shared::Shared;
 
 /// Who sent a request.
 pub(crate) enum Origin {
@@ -48,7 +47,7 @@ pub(crate) struct Caller {
 /// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
 /// client calls itself. Where tenants are named, what told it goes no further.
 pub(crate) fn identify(
-    plane: &Shared,
+    tenant_header: Option<&HeaderName>,
     access: &Access,
     headers: &mut HeaderMap,
     endpoint: Endpoint,
@@ -65,13 +64,13 @@ pub(crate) fn identify(
             Caller { tenant: Some(tenant.name.clone()), rates: tenant.rates.clone(), priority }
         }
         Origin::Client(_) => {
-            let tenant = plane.tenant_header.as_ref().and_then(|name| headers.get(name)).cloned();
+            let tenant = tenant_header.and_then(|name| headers.get(name)).cloned();
             let priority = priority::lowered(headers, Priority::default())?;
             Caller { tenant, rates: None, priority }
         }
     };
     if named {
-        tenants::strip(headers, plane.tenant_header.as_ref());
+        tenants::strip(headers, tenant_header);
     }
     Ok(caller)
 }

@@ -150,8 +150,12 @@ impl Relay {
     /// Another answer has begun, which continues the one that broke.
     fn resumed(&mut self, resumed: Resumed) -> Piece {
         let Resumed { resume, ticket, target, opened } = resumed;
-        let undo =
-            undoes(&self.delivery.plane, &resume.context.prompt.info, &resume.payload, &target);
+        let undo = undoes(
+            &self.delivery.plane.settings,
+            &resume.context.prompt.info,
+            &resume.payload,
+            &target,
+        );
         let reader = Answer::new(self.delivery.endpoint, true, undo, false);
         let answering =
             Answering::new(&self.delivery, &target, opened, reader, ticket, Some(resume));

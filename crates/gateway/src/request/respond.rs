@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Response, response};
 use meridian_base::Duration;
 use meridian_routing::{Outcome, RejectWhy};
+use meridian_wire::config::Timeouts;
 use meridian_wire::openai::Answer;
 
 use crate::http::headers;
@@ -23,10 +24,10 @@ use crate::request::engine_error::EngineError;
 use crate::request::incoming::Incoming;
 use crate::request::lifecycle::Unanswered;
 use crate::request::odd::Odd;
+use crate::request::plane::{DataPlane, Worker};
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
-use crate::shared::{Shared, Worker};
 
 /// An answer has begun: its head, with the gateway's own headers, before the body that follows.
 pub(crate) fn answered(
@@ -46,7 +47,10 @@ pub(crate) fn answered(
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
         reserved.unserved();
-        return Response::from_parts(head, client_error(plane, &choice.target, opened, ticket));
+        return Response::from_parts(
+            head,
+            client_error(&plane.settings.timeouts, &choice.target, opened, ticket),
+        );
     }
     let endpoint = context.call.endpoint;
     let here = matches!(choice.target, Target::Replica(_));
@@ -55,9 +59,9 @@ pub(crate) fn answered(
         plane.metrics.odd(Odd::JsonForStream);
     }
     plane.driver.matched(context.prompt.tokens, choice.matched);
-    let collect = plane.reading.follows_replies() && endpoint.is_generation();
+    let collect = plane.inputs.reading.follows_replies() && endpoint.is_generation();
     let events = form == Form::Events;
-    let undo = events && undoes(plane, &context.prompt.info, &payload, &choice.target);
+    let undo = events && undoes(&plane.settings, &context.prompt.info, &payload, &choice.target);
     let reader = Answer::new(endpoint, events, undo, collect);
     let (delivery, resume) = Delivery::new(plane, context, payload, reserved, form, collect);
     let answering = Answering::new(&delivery, &choice.target, opened, reader, ticket, resume);
@@ -79,24 +83,29 @@ fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Fo
 }
 
 /// A client's mistake: the engine's own words go back; nothing is learned from them.
-fn client_error(plane: &Shared, target: &Target, opened: Opened, ticket: Ticket) -> AnswerBody {
+fn client_error(
+    timeouts: &Timeouts,
+    target: &Target,
+    opened: Opened,
+    ticket: Ticket,
+) -> AnswerBody {
     let Opened { flow, first, by, .. } = opened;
     by.end(Outcome::ClientError);
     ticket.finish(Outcome::ClientError, Told::default());
-    let silence = Silence::new(&plane.config.timeouts, target.member());
+    let silence = Silence::new(timeouts, target.member());
     AnswerBody::Unread(Box::new(Incoming::new(flow, first, silence, None)))
 }
 
 /// Makes the headers of an answer fit for the client, with those of the gateway.
 fn dress(
-    plane: &Shared,
+    plane: &DataPlane,
     context: &RequestContext,
     choice: &Choice,
     head: &mut HeaderMap,
     length_changes: bool,
 ) {
     let asked_orca = context.call.headers.contains_key(headers::ORCA_ASK);
-    let place = audit(&plane.residency, &context.terms.residence, choice, head);
+    let place = audit(&plane.inputs.residency, &context.terms.residence, choice, head);
     headers::to_client(head, asked_orca, length_changes);
     audit::write(head, choice, place, context.prompt.tokens);
     if !context.terms.tells {
@@ -106,7 +115,7 @@ fn dress(
 
 /// No answer began.
 pub(crate) fn unanswered(
-    plane: &Shared,
+    plane: &DataPlane,
     context: &RequestContext,
     mut reserved: Reserved,
     ticket: Ticket,
@@ -143,7 +152,7 @@ pub(crate) fn unanswered(
 
 /// The machine's refusal, in words for the client.
 fn refusal(
-    plane: &Shared,
+    plane: &DataPlane,
     terms: &Terms,
     why: RejectWhy,
     retry_after: Duration,
@@ -153,7 +162,7 @@ fn refusal(
     let restricted = !residence.is_free();
     match why {
         RejectWhy::NotPermitted if restricted => {
-            plane.residency.counts.count(residence, Kept::Refused);
+            plane.inputs.residency.counts.count(residence, Kept::Refused);
             residency::not_permitted(residence)
         }
         RejectWhy::HeldTooLong { limit, .. } if restricted => {
@@ -168,7 +177,7 @@ fn refusal(
 
 /// The engine's own failure goes to the client.
 fn engine_failed(
-    plane: &Shared,
+    plane: &DataPlane,
     context: &RequestContext,
     choice: &Choice,
     said: &EngineError,

@@ -21,7 +21,7 @@ use crate::request::audit::check_kept;
 use crate::request::choice::Target;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::lifecycle::{Unanswered, follow};
-use crate::shared::{Shared, Worker};
+use crate::request::plane::{DataPlane, Worker};
 
 /// What it takes to continue a stream.
 pub(crate) struct Resume {
@@ -138,12 +138,12 @@ pub(crate) async fn search(
         ticket.broke_off(Some(Outcome::ClientError));
         return nowhere(&plane, id);
     }
-    check_kept(&plane.residency, &resume.context.terms.residence, &choice, &head.headers);
+    check_kept(&plane.inputs.residency, &resume.context.terms.residence, &choice, &head.headers);
     plane.metrics.resumed("went_on");
     Some(Box::new(Resumed { resume, ticket, target: choice.target, opened }))
 }
 
-fn nowhere(plane: &Shared, id: RequestId) -> Option<Box<Resumed>> {
+fn nowhere(plane: &DataPlane, id: RequestId) -> Option<Box<Resumed>> {
     plane.metrics.resumed("nowhere");
     tracing::warn!(request = plane.ids.show(id), "no replica or peer continues a broken stream");
     None

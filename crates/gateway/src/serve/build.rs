@@ -39,13 +39,13 @@ use crate::replicas::membership::Replicas;
 use crate::replicas::probes::Prober;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
-use crate::shared::Shared;
+use crate::request::plane::{DataPlane, Inputs, Limits, Settings};
 use crate::sources::source::Source;
 use crate::worker::ClientPort;
 
 /// All parts of a gateway.
 pub(super) struct Gateway {
-    pub(super) config: Config,
+    pub(super) config: Arc<Config>,
     pub(super) driver: Arc<Driver>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) replicas: Arc<Replicas>,
@@ -54,8 +54,7 @@ pub(super) struct Gateway {
     pub(super) sources: Vec<Arc<Source>>,
     /// To replicas of this region, for all but clients' requests.
     pub(super) near: Upstream,
-    /// What the requests share.
-    pub(super) shared: Arc<Shared>,
+    pub(super) plane: Arc<DataPlane>,
     pub(super) client_tls: Option<Arc<ClientTls>>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
     /// Of clients.
@@ -96,12 +95,12 @@ impl Gateway {
         let (near, far) = (Upstream::new(&config), Upstream::far(&config));
         let questions = Arc::new(Questions::new(&config, near.clone(), far.clone()));
         let policy = PolicyNow::new(&config, driver.clone(), reading.clone(), handover.clone());
-        let shared = shared(&config, file, (&driver, &fleet, &peers), reading, far)?;
+        let plane = data_plane(&config, file, (&driver, &fleet, &peers), reading, far)?;
         let replicas = Arc::new(Replicas::new(
             fleet.clone(),
             driver.clone(),
             questions.clone(),
-            shared.pins.clone(),
+            plane.inputs.pins.clone(),
             handover,
             config.limits.replicas,
         ));
@@ -109,12 +108,12 @@ impl Gateway {
         let sources = config.discovery.iter().map(source).collect();
         Ok(Gateway {
             connections: Bound::new(config.limits.connections),
-            draining: shared.draining.clone(),
+            draining: plane.limits.draining.clone(),
             client_tls: tls.map(Arc::new),
             admin_tls: admin_tls.map(Arc::new),
             policy: Arc::new(policy),
-            shared: Arc::new(shared),
-            config,
+            plane: Arc::new(plane),
+            config: Arc::new(config),
             driver,
             fleet,
             replicas,
@@ -128,8 +127,12 @@ impl Gateway {
     }
 
     pub(super) fn client_port(&self) -> ClientPort {
-        let (shared, tls) = (self.shared.clone(), self.client_tls.clone());
-        ClientPort { shared, tls, over: self.over.clone() }
+        ClientPort {
+            config: self.config.clone(),
+            plane: self.plane.clone(),
+            tls: self.client_tls.clone(),
+            over: self.over.clone(),
+        }
     }
 
     pub(super) fn prober(&self) -> Prober {
@@ -137,14 +140,14 @@ impl Gateway {
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
             questions: self.questions.clone(),
-            metrics: self.shared.metrics.clone(),
+            metrics: self.plane.metrics.clone(),
         }
     }
 
     pub(super) fn reloaded(&self) -> Reloaded {
         Reloaded {
-            access: self.shared.access.clone(),
-            residency: self.shared.residency.clone(),
+            access: self.plane.inputs.access.clone(),
+            residency: self.plane.inputs.residency.clone(),
             driver: self.driver.clone(),
             client_tls: self.client_tls.clone(),
             admin_tls: self.admin_tls.clone(),
@@ -160,22 +163,22 @@ impl Gateway {
             region: self.config.region.clone(),
             driver: self.driver.clone(),
             fleet: self.fleet.clone(),
-            residency: self.shared.residency.clone(),
+            residency: self.plane.inputs.residency.clone(),
             peers: self.peers.clone(),
             registry: self.registry.clone(),
             sources: self.sources.clone(),
         };
         Arc::new(Admin {
-            config: self.config.clone(),
+            config: Config::clone(&self.config),
             status,
-            explain: self.shared.explain.clone(),
+            explain: self.plane.explain.clone(),
             replicas: self.replicas.clone(),
-            access: self.shared.access.clone(),
+            access: self.plane.inputs.access.clone(),
             policy: self.policy.clone(),
             sessions: Sessions::default(),
-            metrics: self.shared.metrics.clone(),
+            metrics: self.plane.metrics.clone(),
             connections: self.connections.clone(),
-            bodies: self.shared.bodies.clone(),
+            bodies: self.plane.limits.bodies.clone(),
             draining: self.draining.clone(),
         })
     }
@@ -186,7 +189,7 @@ impl Gateway {
             fleet: self.fleet.clone(),
             draining: self.draining.clone(),
             over: self.over.clone(),
-            seed: self.shared.reading.seed,
+            seed: self.plane.inputs.reading.seed,
         }
     }
 
@@ -198,48 +201,45 @@ impl Gateway {
         Applied {
             replicas: self.replicas.clone(),
             policy: self.policy.clone(),
-            residency: self.shared.residency.clone(),
+            residency: self.plane.inputs.residency.clone(),
             driver: self.driver.clone(),
             peers: self.peers.clone(),
         }
     }
 }
 
-/// What requests share.
-fn shared(
+/// The parts that requests are answered with.
+fn data_plane(
     config: &Config,
     file: Option<&Path>,
     (driver, fleet, peers): (&Arc<Driver>, &Arc<Fleet>, &Option<Arc<Peers>>),
     reading: Arc<ReadingNow>,
     far: Upstream,
-) -> Result<Shared, Error> {
-    let header = |name: &String| name.parse().ok();
+) -> Result<DataPlane, Error> {
     let seed = reading.seed;
     let access = Arc::new(AccessNow::new(config, file)?);
     let residency = Residency::new(driver, config, &access.now().rules);
     let ids = Arc::new(Ids::new(random_seed(), seed));
     let explain = Explain::new(driver.clone(), fleet.clone(), peers.clone(), ids.clone());
-    Ok(Shared {
+    Ok(DataPlane {
+        settings: Settings::new(config),
+        inputs: Inputs {
+            access,
+            reading,
+            ratios: Ratios::new(),
+            pins: Arc::default(),
+            salts: Salts::new(config, seed),
+            residency: Arc::new(residency),
+        },
+        limits: Limits::new(config),
         driver: driver.clone(),
         fleet: fleet.clone(),
+        peers: peers.clone(),
         far,
         metrics: Arc::new(Metrics::new()),
-        pins: Arc::default(),
-        ratios: Ratios::new(),
-        requests: Bound::new(config.limits.requests),
-        bodies: Bound::new(config.limits.bodies.bytes()),
-        draining: Draining::default(),
-        reading,
-        key_headers: config.keys.headers.iter().filter_map(header).collect(),
-        tenant_header: header(&config.keys.tenant_header),
-        access,
-        salts: Salts::new(config, seed),
-        residency: Arc::new(residency),
-        cors: config.cors.as_ref().map(Cors::new),
         ids,
         explain: Arc::new(explain),
-        peers: peers.clone(),
-        config: config.clone(),
+        cors: config.cors.as_ref().map(Cors::new),
     })
 }
 
