@@ -195,30 +195,12 @@ impl Refusal {
                 code,
                 "no replica stands where this request may be served; add one there, or widen its residency rule",
             ),
-            RejectWhy::HeldFull { limit } => wait(Refusal::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                code,
-                format!(
-                    "every replica is full and {limit} requests are held already; slow down, or add replicas"
-                ),
-            )),
-            RejectWhy::TenantHeldFull { limit } => wait(Refusal::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                code,
-                format!(
-                    "every replica is full and {limit} requests of this tenant are held already; slow down"
-                ),
-            )),
-            RejectWhy::Displaced => wait(Refusal::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                code,
-                "every replica is full, the queue as well, and a request of a higher priority took this one's place; try again later, or add replicas",
-            )),
-            RejectWhy::NoRoom => wait(Refusal::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                code,
-                "every replica is full, and a peer's requests are not held here; hold it, or ask another peer",
-            )),
+            RejectWhy::HeldFull { .. }
+            | RejectWhy::TenantHeldFull { .. }
+            | RejectWhy::Displaced
+            | RejectWhy::NoRoom => {
+                wait(Refusal::new(StatusCode::TOO_MANY_REQUESTS, code, full(why)))
+            }
             RejectWhy::HeldTooLong { limit, closed } => wait(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 code,
@@ -291,6 +273,26 @@ impl From<Barred> for Refusal {
 impl From<BadQuery> for Refusal {
     fn from(bad: BadQuery) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, BadQuery::CODE, bad.to_string())
+    }
+}
+
+/// Why a request can't wait in the queue either.
+fn full(why: RejectWhy) -> Cow<'static, str> {
+    match why {
+        RejectWhy::HeldFull { limit } => format!(
+            "every replica is full and {limit} requests are held already; slow down, or add replicas"
+        )
+        .into(),
+        RejectWhy::TenantHeldFull { limit } => format!(
+            "every replica is full and {limit} requests of this tenant are held already; slow down"
+        )
+        .into(),
+        RejectWhy::Displaced => {
+            "every replica is full, the queue as well, and a request of a higher priority took this one's place; try again later, or add replicas".into()
+        }
+        _ => {
+            "every replica is full, and a peer's requests are not held here; hold it, or ask another peer".into()
+        }
     }
 }
 
