@@ -15,7 +15,6 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use meridian_wire::config::{self, TenantLimits};
-use tokio::time::Instant;
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
@@ -65,7 +64,7 @@ impl Rates {
         reply: Option<u32>,
         replies: u32,
     ) -> Result<Charge, Refusal> {
-        let (tokens, when) = (self.tokens_of(prompt, reply, replies), Instant::now());
+        let tokens = self.tokens_of(prompt, reply, replies);
         if let Some(bucket) = &self.tokens
             && tokens > bucket.size()
         {
@@ -76,11 +75,11 @@ impl Rates {
         }
         if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(tokens)) {
             // It was not served, so it does not count as a request either.
-            self.requests.iter().for_each(|bucket| bucket.settle(1, 0, when));
+            self.requests.iter().for_each(|bucket| bucket.settle(1, 0));
             return Err(self.over("tokens", tokens, &over));
         }
         let unbounded = if reply.is_none() { replies } else { 0 };
-        Ok(Charge::new(self.clone(), (prompt, tokens), when, unbounded))
+        Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
     }
 
     /// What a request is charged. An unbounded reply counts at the mean, and not as more than the limit
@@ -110,8 +109,8 @@ impl Rates {
         }
     }
 
-    fn settle(&self, taken: u32, used: u32, when: Instant) {
-        self.tokens.iter().for_each(|bucket| bucket.settle(taken, used, when));
+    fn settle(&self, taken: u32, used: u32) {
+        self.tokens.iter().for_each(|bucket| bucket.settle(taken, used));
     }
 
     fn limited(&self, limit: &'static str) -> Box<Limited> {

@@ -3,15 +3,10 @@
 //! That number is the time at which everything taken so far has been earned back. `governor` only ever
 //! moves it forward, so it is kept here, where it can be moved back as well when a request took less
 //! than it was charged, and further ahead when it took more. While a bucket owes, nothing is taken.
-//!
-//! What is given back late may have been earned back already while the request ran, and what a full
-//! bucket earns is lost. So no more is given back than would be there had the request taken less from
-//! the beginning: else requests that run for long could save up for a burst.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use governor::clock::Clock;
@@ -23,11 +18,6 @@ use tokio::time::Instant;
 
 /// The furthest that a limit can be behind: a tenant of an engine that counts nonsense gets in again.
 const MOST_BEHIND: u64 = 10 * 60 * 1_000_000_000;
-
-/// Between the beginnings of two [`Since`], nanoseconds, and most of them: longer together than the minute
-/// in which a bucket fills.
-const STEP: u64 = 8 * 1_000_000_000;
-const STEPS: usize = 9;
 
 /// More than is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,17 +36,6 @@ pub(super) struct Bucket {
     size: u32,
     /// Nanoseconds in which one is earned.
     each: u64,
-    /// The oldest first.
-    since: Mutex<VecDeque<Since>>,
-}
-
-/// A bucket that was full at a moment, and from which the same was taken after it: how far it is behind is
-/// the least that the real one is, whatever was given back of what was taken earlier.
-#[derive(Clone, Copy, Debug)]
-struct Since {
-    start: u64,
-    /// When everything that was taken since has been earned back.
-    earned: u64,
 }
 
 /// Since a bucket was made. Tokio's clock, which tests pause.
@@ -117,7 +96,6 @@ impl Bucket {
             ticks,
             size: size.get(),
             each: Nanos::from(quota.replenish_interval()).as_u64(),
-            since: Mutex::default(),
         }
     }
 
@@ -129,50 +107,21 @@ impl Bucket {
     pub(super) fn take(&self, n: u32) -> Result<(), Over> {
         let Some(units) = NonZeroU32::new(n) else { return Ok(()) };
         let wait = match self.limiter.check_n(units) {
-            Ok(Ok(())) => {
-                self.note(n);
-                return Ok(());
-            }
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(later)) => later.wait_time_from(self.ticks.now()),
             Err(_) => Duration::from_secs(60),
         };
         Err(Over { size: self.size, remaining: self.left().0, wait })
     }
 
-    /// So many units were taken.
-    fn note(&self, n: u32) {
-        let (now, worth) = (self.ticks.now().as_u64(), self.worth(n));
-        let mut all = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter_mut().for_each(|since| since.earned = later(since.earned, now, worth));
-        if all.back().is_none_or(|newest| newest.start + STEP <= now) {
-            if all.len() == STEPS {
-                all.pop_front();
-            }
-            // Without what was just taken.
-            all.push_back(Since { start: now + 1, earned: now });
-        }
-    }
-
-    fn worth(&self, units: u32) -> u64 {
-        self.each.saturating_mul(u64::from(units))
-    }
-
-    /// Of units `taken` at `when` only `used` were needed, or more.
-    pub(super) fn settle(&self, taken: u32, used: u32, when: Instant) {
+    /// Of `taken` units only `used` were needed, or more.
+    pub(super) fn settle(&self, taken: u32, used: u32) {
         let now = self.ticks.now().as_u64();
-        let worth = self.worth(taken.abs_diff(used));
-        let mut all = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        if used > taken {
-            all.iter_mut().for_each(|since| since.earned = later(since.earned, now, worth));
-            self.earned.change(|at| later(at, now, worth));
-            return;
-        }
-        let when = Nanos::from(when.saturating_duration_since(self.ticks.0)).as_u64();
-        // The first that does not have it is the furthest behind of those.
-        let least = all.iter().find(|since| since.start > when).map_or(0, |since| since.earned);
-        let back = |at: u64| at.saturating_sub(worth).max(least.min(at));
-        all.iter_mut().filter(|since| since.start <= when).for_each(|s| s.earned = back(s.earned));
-        self.earned.change(back);
+        let worth = self.each.saturating_mul(u64::from(taken.abs_diff(used)));
+        self.earned.change(|at| match used <= taken {
+            true => at.saturating_sub(worth),
+            false => at.max(now).saturating_add(worth).min(at.max(now + MOST_BEHIND)),
+        });
     }
 
     /// Units left, and the time until all of them are there again.
@@ -183,11 +132,6 @@ impl Bucket {
         let left = whole.saturating_sub(behind) / self.each;
         (u32::try_from(left).unwrap_or(u32::MAX), Duration::from_nanos(behind))
     }
-}
-
-/// When all has been earned back that was to be at `at`, and `worth` more.
-fn later(at: u64, now: u64, worth: u64) -> u64 {
-    at.max(now).saturating_add(worth).min(at.max(now + MOST_BEHIND))
 }
 
 #[cfg(test)]
@@ -217,11 +161,11 @@ mod tests {
     // owed: nothing is taken until it is earned.
     #[tokio::test(start_paused = true)]
     async fn settled_both_ways() {
-        let (bucket, start) = (Bucket::new(60), Instant::now());
+        let bucket = Bucket::new(60);
         assert_eq!(bucket.take(50), Ok(()));
-        bucket.settle(50, 20, start);
+        bucket.settle(50, 20);
         assert_eq!(bucket.left().0, 40);
-        bucket.settle(0, 70, start);
+        bucket.settle(0, 70);
         assert_eq!(bucket.left(), (0, 90 * SECOND));
         assert_eq!(bucket.take(1).unwrap_err().wait, 31 * SECOND);
         sleep(31 * SECOND).await;
@@ -231,59 +175,21 @@ mod tests {
     // Given back late, it makes no more than a minute's units.
     #[tokio::test(start_paused = true)]
     async fn nothing_is_gained() {
-        let (bucket, start) = (Bucket::new(60), Instant::now());
+        let bucket = Bucket::new(60);
         assert_eq!(bucket.take(60), Ok(()));
         sleep(60 * SECOND).await;
-        bucket.settle(60, 0, start);
+        bucket.settle(60, 0);
         assert_eq!(bucket.left(), (60, Duration::ZERO));
         assert_eq!(bucket.take(60), Ok(()));
         assert!(bucket.take(1).is_err());
-    }
-
-    // Charges that were earned back while their requests ran can't be saved up: given back one after the
-    // other, they make no burst of more than a minute's units.
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_saved_up() {
-        let bucket = Bucket::new(60);
-        let mut running = Vec::new();
-        for _ in 0..5 {
-            running.push(Instant::now());
-            assert_eq!(bucket.take(60), Ok(()));
-            sleep(60 * SECOND).await;
-        }
-        let mut burst = 0;
-        for start in running {
-            bucket.settle(60, 0, start);
-            while bucket.take(20).is_ok() {
-                burst += 20;
-            }
-        }
-        assert_eq!(burst, 60);
-    }
-
-    // A bucket that was never full meanwhile gives all of it back, however late: the request might as
-    // well have taken less from the beginning.
-    #[tokio::test(start_paused = true)]
-    async fn a_busy_bucket_gives_all_back() {
-        let (bucket, start) = (Bucket::new(60), Instant::now());
-        assert_eq!((bucket.take(30), bucket.take(30)), (Ok(()), Ok(())));
-        let mut used = 30;
-        for _ in 0..12 {
-            sleep(10 * SECOND).await;
-            assert_eq!(bucket.take(10), Ok(()));
-            used += 10;
-        }
-        bucket.settle(30, 0, start);
-        let earned = 120;
-        assert_eq!(bucket.left().0, 60 + earned - used);
     }
 
     // A count of nonsense shuts the tenant out for ten minutes and not for ever, and the largest limit
     // has units that can be told apart.
     #[tokio::test(start_paused = true)]
     async fn extremes() {
-        let (bucket, start) = (Bucket::new(60), Instant::now());
-        (0..3).for_each(|_| bucket.settle(0, u32::MAX, start));
+        let bucket = Bucket::new(60);
+        (0..3).for_each(|_| bucket.settle(0, u32::MAX));
         assert_eq!(bucket.left(), (0, 600 * SECOND));
         let bucket = Bucket::new(1_000_000_000);
         assert_eq!(bucket.take(1_000_000_000), Ok(()));

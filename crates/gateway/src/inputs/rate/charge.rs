@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::header::HeaderMap;
 use meridian_routing::Usage;
-use tokio::time::Instant;
 
 use super::Rates;
 
@@ -17,7 +16,6 @@ pub(crate) struct Charge {
     /// The prompt's part.
     prompt: u32,
     taken: u32,
-    when: Instant,
     /// Pieces of the reply that passed.
     seen: u32,
     /// As the engine counted.
@@ -27,14 +25,8 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Of so many tokens for the prompt, and with the reply, taken at `when`.
-    pub(super) fn new(
-        rates: Arc<Rates>,
-        (prompt, taken): (u32, u32),
-        when: Instant,
-        unbounded: u32,
-    ) -> Charge {
-        Charge { rates, prompt, taken, when, seen: 0, used: None, unbounded }
+    pub(super) fn new(rates: Arc<Rates>, prompt: u32, taken: u32, unbounded: u32) -> Charge {
+        Charge { rates, prompt, taken, seen: 0, used: None, unbounded }
     }
 
     /// The engine counted.
@@ -72,6 +64,6 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let used = self.used.unwrap_or_else(|| self.uncounted());
-        self.rates.settle(self.taken, used, self.when);
+        self.rates.settle(self.taken, used);
     }
 }
