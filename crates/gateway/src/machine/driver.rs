@@ -5,19 +5,18 @@
 //! the same lock, so accepted requests are at any moment exactly the ended ones and those in
 //! flight.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
-use meridian_routing::{
-    Digest, Holdings, Input, Outcome, Output, RejectWhy, Request, Routing, State, Usage, Why,
-};
+use meridian_routing::{Digest, Holdings, Input, Output, RejectWhy, Routing, State, Why};
 use meridian_wire::admin;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::clock::Clock;
 use crate::machine::outbox::Outbox;
+use crate::machine::samples::Samples;
 use crate::replicas::fleet::Fleet;
 
 /// What was decided about a request.
@@ -44,13 +43,13 @@ pub(crate) struct Driver {
 pub(crate) struct Inner {
     pub(crate) routing: Routing,
     outbox: Option<Arc<Outbox>>,
-    waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
+    pub(super) waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
     /// Told which replicas are down.
     fleet: Arc<Fleet>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
-    pub(crate) ttft: Window,
+    pub(crate) ttft: Samples,
     pub(crate) attempts: u64,
     /// When the timer task will look again.
     armed: Time,
@@ -75,7 +74,7 @@ impl Driver {
                 probes,
                 requests: admin::Requests::default(),
                 prefix: admin::Prefix::default(),
-                ttft: Window::default(),
+                ttft: Samples::default(),
                 attempts: 0,
                 armed: Time::MAX,
             }),
@@ -104,20 +103,8 @@ impl Driver {
         self.rearm(inner);
     }
 
-    /// A request enters. The ticket ends it, whatever happens to its holder.
-    pub(crate) fn arrive(self: &Arc<Self>, request: Request) -> (Ticket, Verdict) {
-        let id = request.id;
-        let mut inner = self.lock();
-        inner.requests.accepted += 1;
-        inner.requests.in_flight += 1;
-        let verdict = self.turn(&mut inner, id, Input::Arrived(request));
-        self.rearm(inner);
-        let ticket = Ticket { driver: self.clone(), id, open: true };
-        (ticket, verdict)
-    }
-
     /// Hands in an event of request `id` that leads to a decision about it.
-    fn turn(&self, inner: &mut Inner, id: RequestId, input: Input) -> Verdict {
+    pub(super) fn turn(&self, inner: &mut Inner, id: RequestId, input: Input) -> Verdict {
         let now = self.clock.now();
         inner.routing.handle(now, input);
         match inner.carry_out(Some(id)) {
@@ -138,7 +125,7 @@ impl Driver {
     }
 
     /// Wakes the timer task when the machine wants to be called before the task would look.
-    fn rearm(&self, inner: MutexGuard<'_, Inner>) {
+    pub(super) fn rearm(&self, inner: MutexGuard<'_, Inner>) {
         let sooner = inner.routing.poll_timeout().is_some_and(|t| t < inner.armed);
         drop(inner);
         if sooner {
@@ -200,7 +187,7 @@ impl Driver {
 
 impl Inner {
     /// Carries the machine's outputs to whom they concern; the decision about `own` is returned.
-    fn carry_out(&mut self, own: Option<RequestId>) -> Option<Decision> {
+    pub(super) fn carry_out(&mut self, own: Option<RequestId>) -> Option<Decision> {
         let mut mine = None;
         while let Some(output) = self.routing.poll() {
             let (id, decision) = match output {
@@ -250,174 +237,5 @@ impl Inner {
             }
         }
         mine
-    }
-}
-
-/// How a request ended, in the words of the status page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Done,
-    ClientError,
-    Rejected,
-    Failed,
-    Cancelled,
-}
-
-/// What became of an attempt, beyond its outcome.
-#[derive(Default)]
-pub(crate) struct Told {
-    pub(crate) usage: Option<Usage>,
-    pub(crate) extended: Option<Vec<u64>>,
-    /// Of a forward: the peer's own id of the replica that served it.
-    pub(crate) served: Option<ReplicaId>,
-}
-
-/// A request in flight. Dropped without an end, it counts as cancelled by its client: that is the
-/// only way a handler stops early, be it by a hang-up, a timeout or a panic, so nothing leaks.
-pub(crate) struct Ticket {
-    driver: Arc<Driver>,
-    pub(crate) id: RequestId,
-    open: bool,
-}
-
-impl Ticket {
-    /// The answer began; with its TTFT where it streams, since a whole answer's first byte says
-    /// nothing of its first token.
-    pub(crate) fn first_token(&self, ttft: Option<Duration>) {
-        let mut inner = self.driver.lock();
-        if let Some(ttft) = ttft {
-            inner.ttft.add(ttft.as_secs_f32() * 1e3);
-        }
-        let now = self.driver.clock.now();
-        inner.routing.handle(now, Input::FirstToken(self.id));
-        let _ = inner.carry_out(None);
-        self.driver.rearm(inner);
-    }
-
-    /// An attempt failed before a byte went out: the machine decides again.
-    pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
-        self.retry(outcome, None)
-    }
-
-    /// An answer broke off: the machine decides who goes on with it. Its prompt has these blocks
-    /// now.
-    pub(crate) fn go_on(&self, blocks: Vec<u64>) -> Verdict {
-        self.retry(Outcome::ReplicaError, Some(blocks))
-    }
-
-    fn retry(&self, outcome: Outcome, extended: Option<Vec<u64>>) -> Verdict {
-        let (id, retry) = (self.id, true);
-        let input = Input::Finished { id, outcome, retry, usage: None, extended, served: None };
-        let mut inner = self.driver.lock();
-        let verdict = self.driver.turn(&mut inner, self.id, input);
-        self.driver.rearm(inner);
-        verdict
-    }
-
-    /// The request is over after an attempt.
-    pub(crate) fn finish(mut self, outcome: Outcome, told: Told) {
-        let end = match outcome {
-            Outcome::Done => End::Done,
-            Outcome::ClientError => End::ClientError,
-            Outcome::Full | Outcome::NoRoom => End::Rejected,
-            _ => End::Failed,
-        };
-        let Told { usage, extended, served } = told;
-        let input = Input::Finished { id: self.id, outcome, retry: false, usage, extended, served };
-        self.close(end, Some(input), usage);
-    }
-
-    /// Nobody went on with a broken answer: for its client it has failed. `outcome` is that of the
-    /// attempt; none where the machine is done with it.
-    pub(crate) fn broke_off(mut self, outcome: Option<Outcome>) {
-        let id = self.id;
-        let input = outcome.map(|outcome| Input::Finished {
-            id,
-            outcome,
-            retry: false,
-            usage: None,
-            extended: None,
-            served: None,
-        });
-        self.close(End::Failed, input, None);
-    }
-
-    /// The machine refused it: it is over there already.
-    pub(crate) fn rejected(mut self, why: RejectWhy) {
-        let end = match why {
-            RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => End::Failed,
-            _ => End::Rejected,
-        };
-        self.close(end, None, None);
-    }
-
-    fn close(&mut self, end: End, input: Option<Input>, usage: Option<Usage>) {
-        self.open = false;
-        let mut inner = self.driver.lock();
-        inner.count(end);
-        if let Some((usage, cached)) = usage.and_then(|u| u.cached_tokens.map(|c| (u, c))) {
-            inner.prefix.known_prompt_tokens += u64::from(usage.prompt_tokens);
-            inner.prefix.cached_tokens += u64::from(cached);
-        }
-        inner.waiters.remove(&self.id);
-        if let Some(input) = input {
-            let now = self.driver.clock.now();
-            inner.routing.handle(now, input);
-            let _ = inner.carry_out(None);
-        }
-        self.driver.rearm(inner);
-    }
-}
-
-impl Inner {
-    fn count(&mut self, end: End) {
-        let r = &mut self.requests;
-        r.in_flight -= 1;
-        match end {
-            End::Done => r.done += 1,
-            End::ClientError => r.client_error += 1,
-            End::Rejected => r.rejected += 1,
-            End::Failed => r.failed += 1,
-            End::Cancelled => r.cancelled += 1,
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if self.open {
-            let input = Input::Cancelled(self.id);
-            self.close(End::Cancelled, Some(input), None);
-        }
-    }
-}
-
-/// The newest samples of something, for quantiles on a status page.
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    samples: VecDeque<f32>,
-    count: u64,
-}
-
-/// Samples a window remembers.
-const WINDOW: usize = 4096;
-
-impl Window {
-    pub(crate) fn add(&mut self, sample: f32) {
-        if self.samples.len() == WINDOW {
-            self.samples.pop_front();
-        }
-        self.samples.push_back(sample);
-        self.count += 1;
-    }
-
-    pub(crate) fn quantiles(&self) -> admin::Quantiles {
-        let mut sorted: Vec<f32> = self.samples.iter().copied().collect();
-        sorted.sort_unstable_by(f32::total_cmp);
-        let at = |q: f64| match sorted.len() {
-            0 => 0.0,
-            n => f64::from(sorted[((n - 1) as f64 * q).round() as usize]),
-        };
-        admin::Quantiles { p50: at(0.5), p99: at(0.99), count: self.count }
     }
 }

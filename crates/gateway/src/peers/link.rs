@@ -3,7 +3,7 @@
 //! The peer stays in the machine for a while without a stream, its digest growing old; when it was
 //! not heard of for that long, or no request could go there for that long, it leaves, and joins
 //! again with its first answer. `session.rs` keeps the stream up on which it tells of itself,
-//! `line.rs` the connection over which requests go.
+//! `keep_line.rs` the connection over which requests go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

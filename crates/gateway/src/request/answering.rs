@@ -11,7 +11,7 @@ use meridian_wire::openai::{Answer, Summary, Usage};
 use meridian_wire::peer::usage_of;
 
 use crate::inputs::pins::Home;
-use crate::machine::driver::{Ticket, Told};
+use crate::machine::ticket::{Ticket, Told};
 use crate::request::attempt::{AnsweredBy, Opened};
 use crate::request::choice::Target;
 use crate::request::delivery::{Delivery, Form};

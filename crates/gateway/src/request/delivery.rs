@@ -11,7 +11,7 @@ use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{self, Endpoint, error_event};
 
 use crate::inputs::pins::{Home, ResponseKey};
-use crate::machine::driver::Ticket;
+use crate::machine::ticket::Ticket;
 use crate::peers::report::Report;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::incoming::CutShort;

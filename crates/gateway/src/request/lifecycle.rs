@@ -11,7 +11,8 @@ use meridian_base::{Duration, RequestId};
 use meridian_routing::RejectWhy;
 
 use crate::error::Source as Fault;
-use crate::machine::driver::{Ticket, Verdict};
+use crate::machine::driver::Verdict;
+use crate::machine::ticket::Ticket;
 use crate::request::attempt::{Begun, Failure, attempt};
 use crate::request::choice::{Choice, Chosen, Target, choose};
 use crate::request::context::{Payload, RequestContext};

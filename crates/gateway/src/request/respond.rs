@@ -12,7 +12,7 @@ use meridian_wire::openai::Answer;
 use crate::http::headers;
 use crate::http::refusal::Refusal;
 use crate::inputs::residency::{self, Kept};
-use crate::machine::driver::{Ticket, Told};
+use crate::machine::ticket::{Ticket, Told};
 use crate::request::answering::Answering;
 use crate::request::attempt::{Begun, Failure, Opened, undoes};
 use crate::request::audit::{self, audit};

@@ -14,7 +14,8 @@ use meridian_wire::config;
 use meridian_wire::openai::{self, Counts, Endpoint, Lost, Thread, Usage};
 
 use crate::http::headers;
-use crate::machine::driver::{Ticket, Verdict};
+use crate::machine::driver::Verdict;
+use crate::machine::ticket::Ticket;
 use crate::replicas::fleet::Fleet;
 use crate::request::attempt::{Begun, Opened};
 use crate::request::audit::check_kept;

@@ -1,0 +1,35 @@
+//! The newest samples of a figure, for the quantiles of the status page.
+
+use std::collections::VecDeque;
+
+use meridian_wire::admin;
+
+/// A bounded window of samples.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    samples: VecDeque<f32>,
+    count: u64,
+}
+
+/// Samples that are remembered.
+const WINDOW: usize = 4096;
+
+impl Samples {
+    pub(crate) fn add(&mut self, sample: f32) {
+        if self.samples.len() == WINDOW {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+        self.count += 1;
+    }
+
+    pub(crate) fn quantiles(&self) -> admin::Quantiles {
+        let mut sorted: Vec<f32> = self.samples.iter().copied().collect();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let at = |q: f64| match sorted.len() {
+            0 => 0.0,
+            n => f64::from(sorted[((n - 1) as f64 * q).round() as usize]),
+        };
+        admin::Quantiles { p50: at(0.5), p99: at(0.99), count: self.count }
+    }
+}

@@ -1,0 +1,186 @@
+//! Metrics that a scrape copies from the status page.
+
+use meridian_wire::admin::Status;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::labels::{EndedAs, Float, set};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReplicaLabel {
+    replica: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReplicaInfo {
+    replica: String,
+    url: String,
+    engine: String,
+    model: String,
+    region: String,
+}
+
+/// What is copied from the status page at each scrape.
+#[derive(Default)]
+pub(super) struct Page {
+    requests: Family<EndedAs, Counter>,
+    in_flight: Float,
+    held: Float,
+    control_up: Float,
+    control_losses: Counter,
+    control_revision: Float,
+    control_view_age: Float,
+    adopted: Float,
+    pub(super) connections: Float,
+    pub(super) body_bytes: Float,
+    prompt_tokens: Counter,
+    matched_tokens: Counter,
+    known_prompt_tokens: Counter,
+    cached_tokens: Counter,
+    info: Family<ReplicaInfo, Float>,
+    up: Family<ReplicaLabel, Float>,
+    breaker_open: Family<ReplicaLabel, Float>,
+    pending: Family<ReplicaLabel, Float>,
+    running: Family<ReplicaLabel, Float>,
+    outstanding: Family<ReplicaLabel, Float>,
+    kv_used: Family<ReplicaLabel, Float>,
+    dispatched: Family<ReplicaLabel, Counter>,
+    failed: Family<ReplicaLabel, Counter>,
+    drift: Family<ReplicaLabel, Float>,
+    trust: Family<ReplicaLabel, Float>,
+    ms_per_token: Family<ReplicaLabel, Float>,
+}
+
+impl Page {
+    pub(super) fn register(&self, r: &mut Registry) {
+        r.register("requests", "Requests read whole, by how they ended", self.requests.clone());
+        r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
+        r.register("held", "Requests held for want of room", self.held.clone());
+        r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
+        r.register("control_losses", "Times it was lost", self.control_losses.clone());
+        r.register("control_revision", "Revision of the view", self.control_revision.clone());
+        let age = "Seconds since the control plane last told that the view holds";
+        r.register("control_view_age_seconds", age, self.control_view_age.clone());
+        r.register("adopted_replicas", "Replicas of other regions", self.adopted.clone());
+        r.register("connections", "Client connections", self.connections.clone());
+        r.register("body_bytes", "Bytes of request bodies in memory", self.body_bytes.clone());
+        r.register(
+            "prompt_tokens",
+            "Prompt tokens dispatched, estimated",
+            self.prompt_tokens.clone(),
+        );
+        r.register("matched_tokens", "Of those, expected in cache", self.matched_tokens.clone());
+        r.register(
+            "known_prompt_tokens",
+            "Prompt tokens engines counted",
+            self.known_prompt_tokens.clone(),
+        );
+        r.register("cached_tokens", "Of those, found in cache", self.cached_tokens.clone());
+        r.register("replica_info", "1 for each replica, with what it is", self.info.clone());
+        r.register("replica_up", "1 when the replica answers its probes", self.up.clone());
+        r.register(
+            "replica_breaker_open",
+            "1 when its breaker is not closed",
+            self.breaker_open.clone(),
+        );
+        r.register(
+            "replica_pending",
+            "Reported pending and dispatches since",
+            self.pending.clone(),
+        );
+        r.register("replica_running", "In the replica's batch", self.running.clone());
+        r.register(
+            "replica_outstanding",
+            "Dispatched there and not ended",
+            self.outstanding.clone(),
+        );
+        r.register("replica_kv_used_ratio", "Reported share of KV in use", self.kv_used.clone());
+        r.register("replica_dispatched", "Attempts sent", self.dispatched.clone());
+        r.register("replica_failed", "Attempts that failed by its fault", self.failed.clone());
+        r.register("replica_drift", "Requests it has beyond ours", self.drift.clone());
+        r.register(
+            "replica_index_trust_ratio",
+            "Weight of inferred prefix matches",
+            self.trust.clone(),
+        );
+        r.register(
+            "replica_ms_per_prefill_token",
+            "Learned prefill time",
+            self.ms_per_token.clone(),
+        );
+    }
+
+    pub(super) fn copy(&self, status: &Status) {
+        let q = &status.requests;
+        for (outcome, n) in [
+            ("done", q.done),
+            ("client_error", q.client_error),
+            ("rejected", q.rejected),
+            ("failed", q.failed),
+            ("cancelled", q.cancelled),
+        ] {
+            set(&self.requests.get_or_create(&EndedAs { outcome }), n);
+        }
+        self.in_flight.set(q.in_flight as f64);
+        self.held.set(f64::from(status.held));
+        if let Some(control) = &status.control {
+            self.control_up.set(f64::from(u8::from(control.state == "up")));
+            set(&self.control_losses, control.losses);
+            self.control_revision.set(control.revision as f64);
+            self.control_view_age.set(control.view_age_s.unwrap_or_default());
+            self.adopted.set(control.adopted_replicas as f64);
+        }
+        set(&self.prompt_tokens, status.prefix.prompt_tokens);
+        set(&self.matched_tokens, status.prefix.matched_tokens);
+        set(&self.known_prompt_tokens, status.prefix.known_prompt_tokens);
+        set(&self.cached_tokens, status.prefix.cached_tokens);
+        self.copy_replicas(status);
+    }
+
+    fn copy_replicas(&self, status: &Status) {
+        let gauges = [
+            &self.up,
+            &self.breaker_open,
+            &self.pending,
+            &self.running,
+            &self.outstanding,
+            &self.kv_used,
+            &self.drift,
+            &self.trust,
+            &self.ms_per_token,
+        ];
+        // Replicas that left shall not linger.
+        gauges.iter().for_each(|f| f.clear());
+        [&self.dispatched, &self.failed].iter().for_each(|f| f.clear());
+        self.info.clear();
+        for r in &status.replicas {
+            let label = ReplicaLabel { replica: r.name.clone() };
+            let info = ReplicaInfo {
+                replica: r.name.clone(),
+                url: r.url.clone(),
+                engine: r.engine.clone(),
+                model: r.models.first().cloned().unwrap_or_default(),
+                region: r.region.clone(),
+            };
+            self.info.get_or_create(&info).set(1.0);
+            let values = [
+                f64::from(u8::from(r.state == "up")),
+                f64::from(u8::from(r.breaker != "closed")),
+                f64::from(r.pending),
+                f64::from(r.running),
+                f64::from(r.outstanding),
+                f64::from(r.kv_used),
+                f64::from(r.drift),
+                f64::from(r.trust),
+                f64::from(r.ms_per_token),
+            ];
+            for (family, value) in gauges.iter().zip(values) {
+                family.get_or_create(&label).set(value);
+            }
+            set(&self.dispatched.get_or_create(&label), r.dispatched);
+            set(&self.failed.get_or_create(&label), r.failed);
+        }
+    }
+}
