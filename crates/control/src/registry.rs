@@ -43,6 +43,11 @@ pub enum Refused {
         /// What was given.
         name: String,
     },
+    /// A region's name that no certificate could say, nor a gateway tell its peers.
+    #[error(
+        "region {0:?} is no name; use a letter, then letters, digits and hyphens, lower case, at most 63"
+    )]
+    Region(String),
     /// There is one of that name.
     #[error("{what} `{name}` is there already; change it, or use another name")]
     There {
@@ -127,7 +132,7 @@ impl<S: Store> Registry<S> {
     /// When the name is taken or is none, or the record can't work.
     pub async fn add_replica(&self, name: &str, replica: &Replica) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
-        name::check("region", &replica.region)?;
+        region_name(&replica.region)?;
         works(replica.problems())?;
         self.change(&key, |before: Option<Replica>| match before {
             Some(there) if there.wanted != Wanted::Removed => {
@@ -188,10 +193,11 @@ impl<S: Store> Registry<S> {
         region: &Region,
         at: Option<Revision>,
     ) -> Result<Revision, Refused> {
+        region_name(name)?;
         let key = Key::region(name)?;
         works(region.problems())?;
         for other in region.rtt_ms.keys().chain(region.adopters.iter().flatten()) {
-            name::check("region", other)?;
+            region_name(other)?;
         }
         region.policy.as_ref().map_or(Ok(()), sound)?;
         let guard = match at {
@@ -317,6 +323,16 @@ impl<S: Store> Registry<S> {
         let changes = vec![Change::put(key.to_string(), json(record))];
         Ok(self.store.commit(Txn { guards: vec![guard], changes }).await?)
     }
+}
+
+/// Refuses a name for a region that gateways could not tell each other. Records that earlier versions
+/// stored under such a name stay readable, and can be removed.
+///
+/// # Errors
+/// When it is no DNS label in lower case.
+pub fn region_name(name: &str) -> Result<(), Refused> {
+    let shown = || name.chars().take(64).collect();
+    meridian_wire::peer::label("region", name).map_err(|_| Refused::Region(shown()))
 }
 
 fn works(problems: Vec<String>) -> Result<(), Refused> {

@@ -104,6 +104,10 @@ async fn bad_input_is_told() {
             "rtt_ms.us: -1 is no round",
         ),
         ("PUT", "/admin/regions/eu", json!({"adopters": ["U"]}), 400, "\"U\" is no name"),
+        ("PUT", "/admin/regions/ap_south", json!({}), 400, "region \"ap_south\" is no name; use a"),
+        ("PUT", "/admin/replicas/b?force=true", replica("ap_south", 2), 400, "\"ap_south\" is no"),
+        ("POST", "/admin/regions/eu./drain?force=true", Value::Null, 400, "\"eu.\" is no name"),
+        ("POST", "/admin/gateways/g", announce("1eu"), 400, "region \"1eu\" is no name"),
         ("PUT", "/admin/regions/eu?at=x", json!({}), 400, "at: `x` is no number"),
         (
             "PUT",

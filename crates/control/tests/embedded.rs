@@ -151,6 +151,23 @@ async fn replicas_come_and_go() {
     assert!(bad.to_string().starts_with("replica \"R 1\" is no name"), "{bad}");
 }
 
+// A region that an earlier version stored under a name that gateways cannot tell each other is still
+// read, drained and forgotten; nothing more is written under that name.
+#[tokio::test(start_paused = true)]
+async fn a_stored_region_without_a_good_name_can_be_removed() {
+    let registry = Registry::new(store(Limits::default()));
+    registry.store().commit(put("desired/region/ap_south", "{}")).await.unwrap();
+    let at = registry.view().await.unwrap().regions["ap_south"].at;
+    let changed = registry.set_region("ap_south", &Region::default(), Some(at)).await;
+    assert_eq!(changed, Err(Refused::Region("ap_south".to_owned())));
+    let replica = replica("ap_south");
+    let added = registry.add_replica("r1", &replica).await;
+    assert_eq!(added, Err(Refused::Region("ap_south".to_owned())));
+    registry.want_region("ap_south", Wanted::Draining).await.unwrap();
+    registry.forget(&Key::region("ap_south").unwrap()).await.unwrap();
+    assert!(registry.view().await.unwrap().regions.is_empty());
+}
+
 // A region's policy is checked before it is kept, and a change made against an older revision than
 // the present is refused with the revision that came between.
 #[tokio::test(start_paused = true)]

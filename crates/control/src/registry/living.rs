@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use meridian_base::{Duration, Time};
 use meridian_wire::registry::{Gateway, Seen};
 
-use super::{Key, Refused, Registry, json, name, read};
+use super::{Key, Refused, Registry, json, read};
 use crate::Error;
 use crate::store::{Change, Committed, Entry, Guard, LeaseId, Store, Txn};
 use crate::tenure::Tenure;
@@ -40,7 +40,7 @@ impl<S: Store> Registry<S> {
         asked: Time,
     ) -> Result<Announced, Refused> {
         let key = Key::gateway(name)?;
-        name::check("region", &gateway.region)?;
+        super::region_name(&gateway.region)?;
         let lease = self.store.grant(ttl).await?;
         let text = key.to_string();
         let put = Change::Put { key: text.clone(), value: json(gateway), lease: Some(lease.id) };

@@ -59,7 +59,7 @@ impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Refusal {
         let message = refused.to_string();
         let (status, code) = match refused {
-            Refused::Name { .. } => (StatusCode::BAD_REQUEST, "invalid_name"),
+            Refused::Name { .. } | Refused::Region(_) => (StatusCode::BAD_REQUEST, "invalid_name"),
             Refused::Policy(_) => (StatusCode::BAD_REQUEST, "invalid_policy"),
             Refused::Record(_) => (StatusCode::BAD_REQUEST, "invalid_record"),
             Refused::Unknown { .. } => (StatusCode::NOT_FOUND, "unknown_name"),

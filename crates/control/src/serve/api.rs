@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use super::answer::{Answered, Body, Refusal, page, status_page, text, typed};
 use super::secured::may_change;
 use super::{Shared, gateways, metrics, names, needs, watch};
-use crate::registry::{Kept, Key, View};
+use crate::registry::{Kept, Key, View, region_name};
 use crate::store::Revision;
 
 /// Largest request, bytes: a gateway's report of a thousand replicas has about a quarter of it.
@@ -266,7 +266,7 @@ async fn replica(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) ->
     match (method, rest) {
         ("PUT", [name]) => {
             let replica: Replica = read(&asked.body, REPLICA)?;
-            Key::region(&replica.region)?;
+            region_name(&replica.region)?;
             if !asked.query.flag("force")? {
                 names::known(&view(shared).await?, "region", [&replica.region])?;
             }
@@ -361,7 +361,7 @@ async fn prepared(shared: &Shared, name: &str, asked: &Asked) -> Result<(), Refu
 fn adopters(view: &View, name: &str, region: &Region) -> Result<(), Refusal> {
     let known: Vec<&String> = region.adopters.iter().flatten().collect();
     for one in &known {
-        Key::region(one)?;
+        region_name(one)?;
     }
     let before = view.regions.get(name).and_then(|kept| kept.record.adopters.as_ref());
     let had = |one: &&String| before.is_some_and(|before| before.contains(one));

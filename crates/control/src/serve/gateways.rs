@@ -12,7 +12,7 @@ use super::Shared;
 use super::answer::{Answered, Refusal, page, status_page};
 use super::api::{Asked, read, unknown};
 use super::secured::may_serve;
-use crate::registry::Key;
+use crate::registry::{Key, region_name};
 use crate::store::LeaseId;
 
 const ANNOUNCE: &str = r#"{"gateway": {"region": "eu", "address": "http://host:port", "version": "0.1.0"}, "lease": "5s"}"#;
@@ -117,7 +117,7 @@ async fn write_distances(
 
 fn distances(rtt_ms: &BTreeMap<String, f64>) -> Result<(), Refusal> {
     for (region, ms) in rtt_ms {
-        Key::region(region)?;
+        region_name(region)?;
         if !(ms.is_finite() && (0.0..=60_000.0).contains(ms)) {
             let message = format!("rtt_ms.{region}: {ms} is no round trip; use 0 to 60000 ms");
             return Err(Refusal::bad("invalid_record", message));

@@ -1,6 +1,8 @@
 //! The stream on which a peer tells of itself, kept up.
 //!
-//! A lost stream is opened anew after a pause that doubles. Heartbeats measure the round trip as
+//! A lost stream is opened anew after a pause that doubles until a digest of the peer was taken: one
+//! that answers and tells nothing that can be used is no better than one that does not answer.
+//! Heartbeats measure the round trip as
 //! long as it lives; the shortest since the last digest goes to the machine with it.
 
 use std::collections::VecDeque;
@@ -62,7 +64,7 @@ pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
         let mut session = Session::new(&region, &peers, &link);
         let broken = session.run().await;
         let was_up = std::mem::take(&mut link.state().is_up);
-        pause = if was_up { first } else { (pause * 2).min(most) };
+        pause = if session.took { first } else { (pause * 2).min(most) };
         let problem = whole(&broken);
         let is_new = link.state().problem.replace(problem.clone()) != Some(problem.clone());
         if was_up || is_new {
@@ -82,12 +84,14 @@ struct Session<'a> {
     rtt: Option<Duration>,
     /// Replicas that it is to be asked about.
     unasked: VecDeque<Authority>,
+    /// A digest of it was taken.
+    took: bool,
 }
 
 impl<'a> Session<'a> {
     fn new(region: &'a Region, peers: &'a Peers, link: &'a Link) -> Session<'a> {
         let (hearing, unasked) = (Hearing::default(), VecDeque::new());
-        Session { region, peers, link, hearing, rtt: None, unasked }
+        Session { region, peers, link, hearing, rtt: None, unasked, took: false }
     }
 
     async fn run(&mut self) -> Broken {
@@ -218,6 +222,7 @@ impl<'a> Session<'a> {
 
     fn news(&mut self, news: News) -> Result<(), Broken> {
         let digest = self.hearing.take(news)?;
+        self.took = true;
         let sent = {
             let mut state = self.link.state();
             // Before the first echo it is not known how far away the peer is.

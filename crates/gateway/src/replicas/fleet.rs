@@ -14,6 +14,7 @@ use meridian_base::{Duration, ModelId, ReplicaId};
 use meridian_routing::residency::Place;
 use meridian_wire::admin::AddReplica;
 use meridian_wire::engines::Engine;
+use meridian_wire::peer::{IdentityError, label};
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, RwLock};
@@ -159,8 +160,8 @@ pub(crate) enum JoinError {
     Url(String),
     #[error("url: `{0}` is a replica of this region already; remove it first")]
     Twin(String),
-    #[error("region: `{0}` is no name; use letters, digits and hyphens")]
-    Region(String),
+    #[error(transparent)]
+    Region(#[from] IdentityError),
     #[error("weight: 0 would never be picked; use 1 or more")]
     Weight,
     #[error("limits.replicas: {0} replicas are there already; raise the limit or remove one")]
@@ -190,6 +191,8 @@ impl Fleet {
         if spec.weight == 0 {
             return Err(JoinError::Weight);
         }
+        let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
+        label("region", &region)?;
         let is_free = |slot: &Slot| slot.member.is_none() && !slot.leaving;
         let at = inner.slots.iter().position(is_free).unwrap_or(inner.slots.len());
         if at >= usize::from(most) {
@@ -200,11 +203,10 @@ impl Fleet {
         }
         let id = ReplicaId(at as u16);
         let name = ReplicaName::new(id, inner.slots[at].had);
-        let label =
+        let number =
             HeaderValue::from_str(&name.to_string()).expect("`r` and digits are a header value");
-        let region = spec.region.clone().unwrap_or_else(|| self.region.clone());
         let place = Arc::new(Place { region: region.clone(), labels: spec.labels.clone() });
-        let region = HeaderValue::from_str(&region).map_err(|_| JoinError::Region(region))?;
+        let region = HeaderValue::from_str(&region).expect("a label is a header value");
         let found = RwLock::new(Found::default());
         let member = Arc::new(Member {
             id,
@@ -217,7 +219,7 @@ impl Fleet {
             life: Life::default(),
             region,
             place,
-            label,
+            label: number,
             found,
             trouble: Mutex::default(),
             gone: self.over.child_token(),
@@ -344,10 +346,14 @@ mod tests {
         AddReplica::at(url)
     }
 
+    fn empty() -> Fleet {
+        Fleet::new("eu", CancellationToken::new())
+    }
+
     // Ids are the lowest free ones; twins and a full region are refused with the remedy.
     #[test]
     fn join_and_leave() {
-        let fleet = Fleet::default();
+        let fleet = empty();
         let join = |url| fleet.join(spec(url), Duration::ZERO, 2);
         let (a, b) = (join("http://a:1").expect("joins"), join("http://b:1").expect("joins"));
         assert_eq!((a.id.index(), b.id.index()), (0, 1));
@@ -371,10 +377,24 @@ mod tests {
         assert!(!c.gone.is_cancelled() && fleet.leave(&c));
     }
 
+    // A region that no certificate and no digest can name is refused with field, value and remedy.
+    #[test]
+    fn regions_are_names() {
+        let fleet = empty();
+        for bad in ["ap_south", "EU", "EU!", "\u{e9}", "", "a\nb"] {
+            let spec = AddReplica { region: Some(bad.to_owned()), ..spec("http://a:1") };
+            let error = fleet.join(spec, Duration::ZERO, 9).expect_err("is refused").to_string();
+            assert!(error.starts_with(&format!("region: `{bad}` is no name; use")), "{error}");
+        }
+        assert!(fleet.all().is_empty());
+        let spec = AddReplica { region: Some("ap-south".to_owned()), ..spec("http://a:1") };
+        assert!(fleet.join(spec, Duration::ZERO, 9).is_ok());
+    }
+
     // The name of a replica that left is never another one's, nor does it find another one.
     #[test]
     fn names_are_not_given_again() {
-        let fleet = Fleet::default();
+        let fleet = empty();
         let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
         let mut names = Vec::new();
         for url in ["http://a:1", "http://b:1", "http://c:1"] {

@@ -21,7 +21,28 @@ pub(crate) fn parse<T: DeserializeOwned>(yaml: &str) -> Result<T, ConfigError> {
     // An error goes to a log, and the lines around it may hold a secret.
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(yaml, options)
-        .map_err(|e| ConfigError::Unreadable(e.to_string()))
+        .map_err(|e| ConfigError::Unreadable(named(yaml, &e)))
+}
+
+/// An error that begins with the key whose value is wrong; one about a key names that by itself.
+fn named(yaml: &str, error: &serde_saphyr::Error) -> String {
+    let place = error.location().map(|at| (at.line(), at.column()));
+    match place.and_then(|(line, column)| key_before(yaml, line, column)) {
+        Some(key) => format!("{key}: {error}"),
+        None => error.to_string(),
+    }
+}
+
+/// The key of the value at a line and column, which count from 1.
+fn key_before(yaml: &str, line: u64, column: u64) -> Option<&str> {
+    let text = yaml.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
+    let chars = usize::try_from(column.checked_sub(1)?).ok()?;
+    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let before = text[..end].trim_end_matches(['"', '\'', ' ']).strip_suffix(':')?;
+    let start = before
+        .rfind(|c: char| !c.is_ascii_lowercase() && c != '_')
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    Some(&before[start..]).filter(|key| !key.is_empty())
 }
 
 /// A configuration as a file.

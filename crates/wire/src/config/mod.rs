@@ -36,9 +36,14 @@ pub use topology::Topology;
 pub use units::{Size, Span};
 
 pub use crate::admin::AddReplica;
+use crate::peer::label;
 
 /// The schema version that this program reads.
 pub const VERSION: u32 = 1;
+/// Most decisions that can be kept: some hundred bytes each.
+const MOST_EXPLAINED: usize = 1_000_000;
+/// Most threads that serve: more than any machine has cores.
+const MOST_THREADS: usize = 1024;
 
 /// One gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,7 +51,7 @@ pub const VERSION: u32 = 1;
 pub struct Gateway {
     /// Schema version: 1.
     pub version: u32,
-    /// The region's name, in metrics and status.
+    /// The region's name: in certificates, residency rules, metrics and status.
     #[serde(default = "defaults::region")]
     pub region: String,
     /// Where clients connect. Port 0: any free one.
@@ -452,6 +457,9 @@ impl Gateway {
             self.version == VERSION,
             format!("version: {} is not known; use {VERSION}", self.version),
         );
+        if let Err(error) = label("region", &self.region) {
+            check(false, error.to_string());
+        }
         check(self.attempts >= 1, "attempts: 0 would send nothing; use 1 or more".to_owned());
         check(
             self.ms_per_token > 0.0 && self.ms_per_token.is_finite(),
@@ -464,14 +472,37 @@ impl Gateway {
                 path.starts_with('/'),
                 format!("paths[{i}]: `{path}` is no path; begin it with /"),
             );
+            check(
+                !path.starts_with('/') || is_path(path),
+                format!(
+                    "paths[{i}]: `{path}` is in no request; use a path as it is sent, without a query"
+                ),
+            );
         }
+        for (i, name) in self.keys.headers.iter().enumerate() {
+            check(
+                http::HeaderName::from_bytes(name.as_bytes()).is_ok(),
+                format!(
+                    "keys.headers[{i}]: `{name}` is no header; use letters, digits and hyphens"
+                ),
+            );
+        }
+        let tenant = &self.keys.tenant_header;
+        check(
+            tenant.is_empty() || http::HeaderName::from_bytes(tenant.as_bytes()).is_ok(),
+            format!("keys.tenant_header: `{tenant}` is no header; use letters, digits and hyphens"),
+        );
+        check(
+            self.secret.as_deref() != Some(""),
+            "secret: is empty; use a long random text, or leave it out".to_owned(),
+        );
         self.admin_access.check(self.admin, &mut check);
         self.check_bounds(&mut check);
         let limit = usize::from(self.limits.replicas);
         sources::check_list("replicas", &self.replicas, limit, &mut check);
         sources::check_all(&self.discovery, &mut check);
         if let Some(peers) = &self.peers {
-            peers.check(&self.region, &mut check);
+            peers.check(&mut check);
         }
         if let Some(control) = &self.control {
             control.check(self.peers.is_some(), &mut check);
@@ -529,6 +560,12 @@ impl Gateway {
         ];
         for (name, n) in counts {
             check(n > 0, format!("{name}: 0 would admit nothing; use 1 or more"));
+        }
+        for (name, n, most) in [
+            ("explain_keep", self.explain_keep, MOST_EXPLAINED),
+            ("threads", self.threads, MOST_THREADS),
+        ] {
+            check(n <= most, format!("{name}: {n} is too many; use at most {most}"));
         }
         check(
             self.limits.headers.bytes() >= 8192,
@@ -599,6 +636,12 @@ impl From<AdmissionMode> for Admission {
             AdmissionMode::PendingKv => Admission::PendingKv,
         }
     }
+}
+
+/// Whether a request can have this path.
+fn is_path(path: &str) -> bool {
+    let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
+    parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
 }
 
 /// Checks a replica's base address.

@@ -89,6 +89,40 @@ replicas:
     }
 }
 
+// What a start would fail of, or what could never do anything, is no valid configuration.
+#[test]
+fn values_have_bounds() {
+    for (yaml, part) in [
+        ("explain_keep: 99999999999", "explain_keep: 99999999999 is too many; use at most 1000000"),
+        ("threads: 100000", "threads: 100000 is too many; use at most 1024"),
+        ("region: EU", "region: `EU` is no name; use a letter"),
+        ("region: \"\"", "region: `` is no name"),
+        ("region: \"a\\nb\"", "is no name"),
+        ("region: ap_south", "region: `ap_south` is no name"),
+        ("keys: {headers: [\"x y\"]}", "keys.headers[0]: `x y` is no header; use"),
+        ("keys: {tenant_header: \"x:y\"}", "keys.tenant_header: `x:y` is no header"),
+        ("paths: [\"/a b\"]", "paths[0]: `/a b` is in no request"),
+        ("paths: [\"/a?b\"]", "paths[0]: `/a?b` is in no request"),
+        ("secret: \"\"", "secret: is empty; use a long random text"),
+    ] {
+        let error = Gateway::read(&format!("version: 1\n{yaml}\n")).expect_err(yaml).to_string();
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+}
+
+// A value of a wrong type is told with its key.
+#[test]
+fn wrong_types_name_the_key() {
+    for (yaml, key) in [
+        ("listen: localhost:8080", "listen: "),
+        ("limits: {replicas: 100000}", "replicas: "),
+        ("limits:\n  requests: -1", "requests: "),
+    ] {
+        let error = Gateway::read(&format!("version: 1\n{yaml}\n")).expect_err(yaml).to_string();
+        assert!(error.starts_with(key), "{error}");
+    }
+}
+
 // A size is printed in the largest unit that does not round it.
 #[test]
 fn sizes_print_exactly() {

@@ -1,7 +1,8 @@
 //! Where a peer's replicas stand, in its news.
 //!
-//! A place that breaks a bound is left out when it is written: what is not told is permitted
-//! nothing, which is safe. A label that was left out would not be, since a replica's own label goes
+//! A place that breaks a bound is left out when it is written, and again when it is read: a replica
+//! whose place is not known is permitted nothing, which is safe, and one bad place must not hide the
+//! rest of a region. A label that was left out would not be safe, since a replica's own label goes
 //! before its region's.
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use meridian_routing::residency::{MOST_PLACES, Place};
 use prost::Message;
 
-use super::bounds::{MOST_NAME, PeerError, at_most, name};
+use super::bounds::{MOST_NAME, PeerError, at_most};
 use super::identity::label;
 use super::proto;
 
@@ -32,7 +33,7 @@ pub(super) fn write(places: &[Arc<Place>]) -> proto::Places {
 fn fits(place: &Place) -> bool {
     let is_short = |text: &String| text.len() <= MOST_NAME;
     let labels = &place.labels;
-    is_short(&place.region)
+    label("region", &place.region).is_ok()
         && labels.len() <= MOST_LABELS
         && labels.iter().all(|(name, value)| is_short(name) && is_short(value))
 }
@@ -47,18 +48,12 @@ fn one(place: &Place) -> proto::Place {
 
 pub(super) fn read(told: proto::Places) -> Result<Vec<Arc<Place>>, PeerError> {
     at_most("places", told.places.len(), MOST_PLACES)?;
-    let mut places = BTreeSet::new();
-    for place in told.places {
-        at_most("places.labels", place.labels.len(), MOST_LABELS)?;
-        label("region", &place.region)?;
-        for label in &place.labels {
-            name("places.labels", &label.name, MOST_NAME)?;
-            name("places.labels", &label.value, MOST_NAME)?;
-        }
+    let place = |place: proto::Place| {
         let labels = place.labels.into_iter().map(|label| (label.name, label.value));
-        places.insert(Arc::new(Place { region: place.region, labels: labels.collect() }));
-    }
-    Ok(places.into_iter().collect())
+        Place { region: place.region, labels: labels.collect() }
+    };
+    let places: BTreeSet<Place> = told.places.into_iter().map(place).filter(fits).collect();
+    Ok(places.into_iter().map(Arc::new).collect())
 }
 
 #[cfg(test)]
@@ -71,7 +66,8 @@ mod tests {
     }
 
     // What is written is read as the same; a place with more than its bounds is left out, and the
-    // others are told. Nothing that breaks a bound is read.
+    // others are told. Of what an older gateway tells, a place that breaks a bound or whose region has
+    // no name is skipped, and the others are read.
     #[test]
     fn read_back() {
         let places = [place("eu", &[]), place("us", &[("jurisdiction", "eu"), ("rack", "a")])];
@@ -82,8 +78,12 @@ mod tests {
         let odd = [place("eu", &labels), place("eu", &[("a", &long)]), places[0].clone()];
         assert_eq!(read(write(&odd)), Ok(places[..1].to_vec()));
         let raw = |place: &Arc<Place>| proto::Places { places: vec![one(place)] };
-        assert!(read(raw(&odd[0])).is_err() && read(raw(&odd[1])).is_err());
-        assert!(read(raw(&place("E U", &[]))).is_err());
+        for odd in [&odd[0], &odd[1], &place("ap_south", &[]), &place("", &[])] {
+            assert_eq!(read(raw(odd)), Ok(Vec::new()));
+            let both = proto::Places { places: vec![one(odd), one(&places[0])] };
+            assert_eq!(read(both), Ok(places[..1].to_vec()));
+            assert_eq!(write(std::slice::from_ref(odd)).places, []);
+        }
         let many = proto::Places { places: vec![one(&places[0]); MOST_PLACES + 1] };
         assert!(read(many).is_err());
     }
