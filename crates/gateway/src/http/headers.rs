@@ -64,6 +64,8 @@ pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
 
 /// Makes a replica's headers fit for a client.
 pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_changes: bool) {
+    // The chunks tell where the answer ends; a length beside them is wrong (RFC 9112 section 6.3).
+    let length_changes = length_changes || headers.contains_key(header::TRANSFER_ENCODING);
     strip_hop(headers);
     // What only a gateway may say.
     headers.remove(&REFUSED);

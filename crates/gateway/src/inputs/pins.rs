@@ -1,7 +1,8 @@
 //! Where stateful answers live: `previous_response_id` must go back to the replica that gave it.
 //!
-//! An answer is known by its tenant and its id together, so no tenant continues another's. When the
-//! table is full, the oldest answer of the tenant with the most answers is forgotten.
+//! An answer belongs to the tenant that got it first, and no other tenant continues it: engines let a
+//! client choose an answer's id, so an answer with the id of another tenant's is not remembered. When
+//! the table is full, the oldest answer of the tenant with the most answers is forgotten.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -25,8 +26,8 @@ pub(crate) enum Home {
     Gone,
 }
 
-/// An answer's name: the keyed hashes of its tenant and of its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// An answer of a tenant: the keyed hashes of the tenant's name and of the answer's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseKey {
     pub(crate) tenant: u64,
     pub(crate) response: u64,
@@ -34,7 +35,8 @@ pub(crate) struct ResponseKey {
 
 #[derive(Default)]
 struct Inner {
-    homes: HashMap<ResponseKey, Home>,
+    /// By the answer's id, its tenant and where it lives.
+    homes: HashMap<u64, (u64, Home)>,
     /// Each tenant's answers, the oldest first.
     tenants: HashMap<u64, VecDeque<u64>>,
     /// The tenants by how many answers they have.
@@ -53,7 +55,7 @@ impl Inner {
         let Some((size, tenant)) = self.sizes.last().copied() else { return };
         let Some(order) = self.tenants.get_mut(&tenant) else { return };
         if let Some(response) = order.pop_front() {
-            self.homes.remove(&ResponseKey { tenant, response });
+            self.homes.remove(&response);
         }
         if order.is_empty() {
             self.tenants.remove(&tenant);
@@ -63,12 +65,18 @@ impl Inner {
 }
 
 impl Pins {
-    /// The answer lives at `home`.
-    pub(crate) fn set(&self, pin: ResponseKey, home: Home) {
+    /// The answer lives at `home`; false, and nothing is changed, where its id is that of another
+    /// tenant's answer.
+    pub(crate) fn set(&self, pin: ResponseKey, home: Home) -> bool {
         let mut inner = self.0.lock();
-        if inner.homes.insert(pin, home).is_some() {
-            return;
+        if let Some((tenant, known)) = inner.homes.get_mut(&pin.response) {
+            let is_own = *tenant == pin.tenant;
+            if is_own {
+                *known = home;
+            }
+            return is_own;
         }
+        inner.homes.insert(pin.response, (pin.tenant, home));
         let order = inner.tenants.entry(pin.tenant).or_default();
         order.push_back(pin.response);
         let size = order.len();
@@ -76,17 +84,20 @@ impl Pins {
         if inner.homes.len() > MOST {
             inner.forget_one();
         }
+        true
     }
 
     pub(crate) fn get(&self, pin: ResponseKey) -> Option<Home> {
-        self.0.lock().homes.get(&pin).copied()
+        let (tenant, home) = self.0.lock().homes.get(&pin.response).copied()?;
+        (tenant == pin.tenant).then_some(home)
     }
 
     /// Nothing lives at `replica` any more. What lived there is remembered as gone, and a request
     /// that continues it is refused with that reason.
     pub(crate) fn forget(&self, replica: ReplicaId) {
         let mut inner = self.0.lock();
-        let there = inner.homes.values_mut().filter(|home| **home == Home::At(replica));
+        let homes = inner.homes.values_mut().map(|(_, home)| home);
+        let there = homes.filter(|home| **home == Home::At(replica));
         there.for_each(|home| *home = Home::Gone);
     }
 }
@@ -105,7 +116,7 @@ mod tests {
     #[test]
     fn bounded() {
         let pins = Pins::default();
-        (0..=MOST as u64).for_each(|n| pins.set(pin(0, n), HOME));
+        assert!((0..=MOST as u64).all(|n| pins.set(pin(0, n), HOME)));
         assert_eq!(pins.get(pin(0, 0)), None);
         assert_eq!(pins.get(pin(0, 1)), Some(HOME));
         pins.forget(ReplicaId(1));
@@ -113,12 +124,17 @@ mod tests {
         assert_eq!(pins.get(pin(0, 0)), None);
     }
 
-    // The same id of two tenants is two answers.
+    // An answer stays its first tenant's, also when where it lived is gone; another tenant can neither
+    // read nor move it.
     #[test]
     fn tenants_are_kept_apart() {
-        let pins = Pins::default();
-        pins.set(pin(1, 7), HOME);
+        let (pins, moved) = (Pins::default(), Home::At(ReplicaId(2)));
+        assert!(pins.set(pin(1, 7), HOME) && !pins.set(pin(2, 7), moved));
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(HOME), None));
+        assert!(pins.set(pin(1, 7), moved));
+        pins.forget(ReplicaId(2));
+        assert!(!pins.set(pin(2, 7), HOME));
+        assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(Home::Gone), None));
     }
 
     // A tenant that fills the table pushes out its own answers and not those of the others, and the
@@ -126,8 +142,8 @@ mod tests {
     #[test]
     fn a_tenant_pushes_out_its_own() {
         let pins = Pins::default();
-        (0..10).for_each(|n| pins.set(pin(1, n), HOME));
-        (0..2 * MOST as u64).for_each(|n| pins.set(pin(2, n), HOME));
+        assert!((0..10).all(|n| pins.set(pin(1, n), HOME)));
+        assert!((10..2 * MOST as u64).all(|n| pins.set(pin(2, n), HOME)));
         assert!((0..10).all(|n| pins.get(pin(1, n)) == Some(HOME)));
         let inner = pins.0.lock();
         assert_eq!(inner.homes.len(), MOST);

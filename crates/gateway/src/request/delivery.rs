@@ -128,7 +128,10 @@ impl Delivery {
     /// Remembers where the state of this response is, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, home: Home) {
         let response = self.plane.inputs.reading.hash(Some(response.as_bytes()));
-        self.plane.inputs.pins.set(ResponseKey { tenant: self.tenant, response }, home);
+        let pin = ResponseKey { tenant: self.tenant, response };
+        if !self.plane.inputs.pins.set(pin, home) {
+            self.count(Some(Odd::TakenId));
+        }
     }
 
     /// The prompt's fingerprint, extended by the reply: what the next turn begins with.

@@ -10,6 +10,8 @@ pub(crate) enum Odd {
     NotJson,
     /// More came after the answer's own end.
     AfterEnd,
+    /// Its id is that of another tenant's answer.
+    TakenId,
 }
 
 impl Odd {
@@ -18,6 +20,7 @@ impl Odd {
             Odd::JsonForStream => "json_for_stream",
             Odd::NotJson => "not_json",
             Odd::AfterEnd => "after_end",
+            Odd::TakenId => "taken_id",
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use meridian_wire::config::Gateway as Config;
 
-use crate::common::{Answer, Region, Replica, Script, call, chat, open, post, request};
+use crate::common::{Answer, Region, Replica, Script, call, chat, get, open, post, request};
 use crate::forwards::{World, occupy_with};
 use crate::tenants::{bearing, tenant};
 
@@ -149,9 +149,39 @@ async fn another_tenants_response_is_unknown() {
     let (theirs, never): (Vec<_>, Vec<_>) = (names(&theirs), names(&never));
     assert_eq!(theirs, never);
     assert_eq!(replica.count(), 2);
-    // Once the other tenant has a response of that id, the two are apart.
+    // Nor does it become theirs when an engine gives a response of theirs the same id.
     assert_eq!(respond_to(&region, OTHER, None).await.status, 200);
-    assert_eq!(respond_to(&region, OTHER, Some("resp_a")).await.status, 200);
+    let theirs = respond_to(&region, OTHER, Some("resp_a")).await;
+    assert_eq!((theirs.status, theirs.code().as_str()), (404, "previous_response_not_found"));
+    assert_eq!(respond_to(&region, KEY, Some("resp_a")).await.status, 200);
+    let page = get(region.admin, "/metrics").await;
+    assert!(page.text().contains("meridian_odd_answers_total{kind=\"taken_id\"} 1"));
+    region.settled().await;
+}
+
+// An engine gives a response the id that its request names. A tenant that names the id of another
+// tenant's response gets one of its own all the same: no name reaches the engine.
+#[tokio::test(start_paused = true)]
+async fn no_tenant_names_a_response() {
+    let replica = Replica::start().await;
+    replica.then(Script::json(200, r#"{"id":"resp_alice","object":"response"}"#));
+    let region = Region::with(&[&replica], tenants).await;
+    assert_eq!(respond_to(&region, KEY, None).await.status, 200);
+    replica.then(Script::json(200, r#"{"id":"resp_bob","object":"response"}"#));
+    let named = [
+        r#""request_id":"resp_alice","rid":"resp_alice""#,
+        r#""extra_body":{"request_id":"resp_alice"}"#,
+        r#""request_id":"resp____prefill_addr_10.0.0.9:1___decode_addr_10.0.0.8:2_x""#,
+    ];
+    for named in named {
+        let body = format!(r#"{{"model":"m","input":"hi","store":false,{named}}}"#);
+        let request = request("POST", "/v1/responses", &body);
+        assert_eq!(call(region.listen, bearing(request, OTHER)).await.status, 200);
+        let sent = replica.last();
+        assert!(!sent.text().contains("resp_"), "{}", sent.text());
+    }
+    let theirs = respond_to(&region, OTHER, Some("resp_alice")).await;
+    assert_eq!((theirs.status, theirs.code().as_str()), (404, "previous_response_not_found"));
     region.settled().await;
 }
 

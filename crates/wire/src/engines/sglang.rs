@@ -58,6 +58,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
             "data_parallel_rank_decode",
             // Read beside the `bootstrap_` fields (`GenerateReqInput`), to shape the transfer.
             "decode_tp_size",
+            // Its name for the request.
+            "rid",
         ],
         families: &[
             ("bootstrap_", "bootstrap_*"),

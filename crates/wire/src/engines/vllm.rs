@@ -29,7 +29,8 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     // The labels of `vllm:cache_config_info`.
     capacity: Some(METRICS),
     private: Private {
-        fields: &["kv_transfer_params", "ec_transfer_params"],
+        // It names a stored response by `request_id`.
+        fields: &["kv_transfer_params", "ec_transfer_params", "request_id"],
         containers: &["vllm_xargs", "extra_args"],
         headers: &["x-data-parallel-rank"],
         // The older P2P connector finds the engines' addresses there.

@@ -5,6 +5,11 @@
 //! vLLM with a KV connector dies of `{"do_remote_prefill":true,"do_remote_decode":false}`, and two
 //! SGLang requests with one `bootstrap_room` end both schedulers. So none of them passes.
 //!
+//! Nor does the name that an engine gives the request (`request_id`, SGLang's `rid`): vLLM makes it
+//! the id of a stored response, so that one client could give its response the id of another's, and
+//! an older KV connector reads engines' addresses out of it. A client names its request in the header
+//! `x-request-id`.
+//!
 //! A field counts where an engine reads it: in the body's object, in each object of a body that is
 //! an array, and inside the containers that engines merge into the request, to any depth as long as
 //! the path leads through containers and arrays alone. Everywhere else a name is the client's own: a
@@ -136,6 +141,9 @@ mod tests {
             ("Kv_transfer_params", None),
             ("bootstrap", None),
             ("decode", None),
+            ("request_id", Some(("request_id", "request_id"))),
+            ("rid", Some(("rid", "rid"))),
+            ("request_ids", None),
             ("", None),
         ];
         for (name, expected) in table {

@@ -33,6 +33,10 @@ fn members_go() {
         expect![[r#"{"a":1}"#]],
     );
     check(r#"{"dp_rank":1,"dp_rank":2,"dp_rank":3}"#, expect!["{}"]);
+    check(
+        r#"{"request_id":"resp_1","rid":["a","b"],"sampling_params":{"rid":"x"},"metadata":{"rid":"own","request_id":"own"}}"#,
+        expect![[r#"{"sampling_params":{},"metadata":{"rid":"own","request_id":"own"}}"#]],
+    );
 }
 
 // Every duplicate goes, in whatever way its name is written.
