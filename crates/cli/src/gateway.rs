@@ -31,13 +31,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if config.threads > 0 { config.threads } else { cores() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let reload = hangup::reloads()?;
         // A pipe is read once.
         let file = args.config.is_file().then_some(args.config);
         let given = Given { config, file, reload };
         meridian_gateway::serve(given, threads, announce, stopped()).await.map_err(Into::into)
-    })
+    });
+    // A read of a file that never ends does not keep the process.
+    runtime.shutdown_background();
+    served
 }
 
 /// Lines that programs wait for.

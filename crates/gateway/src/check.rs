@@ -10,7 +10,6 @@ use std::time::SystemTime;
 
 use meridian_tls::Files;
 use meridian_wire::config::Gateway as Config;
-use meridian_wire::peer::Party;
 
 use crate::admin::tls::{self as admin, AdminTls};
 use crate::certificates::{self, ClientTls};
@@ -122,7 +121,12 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
             found.extend(files.mismatch(&material).map(|error| error.to_string()));
         }
         if files.section == "control.tls" {
-            found.extend(misnamed(config, files, meridian_tls::party(material.certificate()).ok()));
+            let name = config.control.as_ref().and_then(|control| control.name.as_deref());
+            let party = meridian_tls::party(material.certificate()).ok();
+            let wrong = party
+                .zip(name)
+                .and_then(|(party, name)| registry::misnamed(files, &party, &config.region, name));
+            found.extend(wrong.map(|error| error.to_string()));
         }
     }
     if let Some(peers) = &config.peers
@@ -137,20 +141,4 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         );
     }
     found
-}
-
-/// A certificate with which the control plane would refuse this gateway.
-fn misnamed(config: &Config, files: &Files, party: Option<Party>) -> Option<String> {
-    let named = config.control.as_ref()?.name.as_deref()?;
-    match party {
-        Some(Party::Gateway(own)) if own.region() == config.region && own.gateway() == named => {
-            None
-        }
-        Some(party) => {
-            let region = &config.region;
-            let problem = format!("is of {party}, and this gateway is {region}/{named}");
-            Some(files.error("certificate", problem).to_string())
-        }
-        None => None,
-    }
 }

@@ -4,11 +4,12 @@
 //! There are two triggers. A poll every 2 seconds compares the files and logs what changed. SIGHUP
 //! reads all of them at once, also those whose change the poll would wait to settle, and logs every
 //! part: changed, unchanged, in need of a restart, or wrong. What is wrong leaves the state in force
-//! as it is, and no request or connection ends for a reload.
+//! as it is, and no request or connection ends for a reload. Files are read on a thread of their own: a
+//! file system that does not answer holds up reloads and nothing else.
 
 use std::sync::Arc;
 
-use meridian_tls::{LOOK, Look};
+use meridian_tls::{LOOK, Look, Unread};
 use tokio::sync::Notify;
 
 use crate::access::AccessNow;
@@ -60,8 +61,9 @@ impl Part {
 /// runs are one further reload.
 pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
     // The file was read before the gateway was built, and may have changed meanwhile.
+    let all = Arc::new(all);
     if all.access.has_file() {
-        problems(&[all.access(true)]);
+        problems(&apart(&all, |all| vec![all.access(true)]).await);
     }
     loop {
         let now = tokio::select! {
@@ -69,7 +71,7 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             () = asked.notified() => true,
         };
         let before = all.access.now();
-        let mut parts = parts(&all, now);
+        let mut parts = apart(&all, move |all| parts(all, now)).await;
         let changed = |part: &Part| part.look == Look::New;
         if now {
             for source in &all.sources {
@@ -89,6 +91,16 @@ pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
             restarts(after.others());
         }
     }
+}
+
+/// Reads files on another thread.
+async fn apart(
+    all: &Arc<Reloaded>,
+    read: impl FnOnce(&Reloaded) -> Vec<Part> + Send + 'static,
+) -> Vec<Part> {
+    let all = all.clone();
+    let read = tokio::task::spawn_blocking(move || read(&all)).await;
+    read.unwrap_or_else(|error| vec![Part::new("files", Look::Bad(Unread(error.to_string())))])
 }
 
 /// Reads everything but the sources of replicas, which have tasks of their own.

@@ -13,11 +13,10 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use meridian_wire::config::Gateway as Config;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +67,8 @@ struct Desk {
     tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
     builder: Builder<Streams>,
-    graceful: GracefulShutdown,
+    /// Tells connections that the gateway shuts down; closed once none of them is left.
+    closing: watch::Sender<()>,
 }
 
 impl Desk {
@@ -76,7 +76,7 @@ impl Desk {
         let ClientPort { config, plane, tls, over } = port;
         let worker = Arc::new(Worker::new(plane, Upstream::new(&config)));
         let builder = builder(&config);
-        Desk { config, worker, tls, over, builder, graceful: GracefulShutdown::new() }
+        Desk { config, worker, tls, over, builder, closing: watch::Sender::default() }
     }
 
     fn serve(&self, stream: TcpStream, permit: Permit) {
@@ -92,7 +92,7 @@ impl Desk {
         let serving = Serving {
             worker: self.worker.clone(),
             builder: self.builder.clone(),
-            watcher: self.graceful.watcher(),
+            closing: self.closing.subscribe(),
             client: self.worker.inputs.reading.hash(Some(ip.as_bytes())),
             first_by: Instant::now() + self.config.timeouts.client.0,
         };
@@ -118,7 +118,8 @@ impl Desk {
     /// Waits for what is in flight, within bounds.
     async fn drain(self) {
         let patience = self.config.timeouts.drain.0;
-        if tokio::time::timeout(patience, self.graceful.shutdown()).await.is_err() {
+        let _ = self.closing.send(());
+        if tokio::time::timeout(patience, self.closing.closed()).await.is_err() {
             let left = self.worker.driver.lock().requests.in_flight;
             tracing::warn!(left, "timeouts.drain is over; what is left is cut short");
         }

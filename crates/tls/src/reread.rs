@@ -6,7 +6,7 @@
 //! its certificate's yet, leaves what is in force as it is; the next look tries again.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ impl<T> Reread<T> {
             return Look::Same;
         }
         looked.unsettled = None;
-        let made = (self.make)();
+        let made = regular(&self.paths).and_then(|()| (self.make)());
         let told = looked.problem.take();
         match made {
             Ok(made) => {
@@ -169,7 +169,19 @@ impl<T> Reread<T> {
 }
 
 fn read(paths: &[PathBuf]) -> Bytes {
-    paths.iter().map(|path| std::fs::read(path).ok()).collect()
+    let one = |path: &PathBuf| if is_special(path) { None } else { std::fs::read(path).ok() };
+    paths.iter().map(one).collect()
+}
+
+/// Refuses a pipe or a device, which may never end.
+fn regular(paths: &[PathBuf]) -> Result<(), Unread> {
+    let Some(path) = paths.iter().find(|path| is_special(path)) else { return Ok(()) };
+    let path = path.display();
+    Err(Unread(format!("{path}: is no regular file; put a file there, or a link to one")))
+}
+
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| !file.is_file())
 }
 
 #[cfg(test)]
@@ -222,6 +234,24 @@ mod tests {
         assert_eq!((reread.look(), *reread.now()), (Look::Same, 2));
         std::fs::write(&path, "2").unwrap();
         assert_eq!((reread.reload(), *reread.now()), (Look::New, 2));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    // What may never end is not read: a device in a file's place leaves what is in force, and is told.
+    #[test]
+    fn only_regular_files_are_read() {
+        let path = std::env::temp_dir().join(format!("meridian-special-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let from = path.clone();
+        let make = move || std::fs::read_to_string(&from).map_err(|e| Unread(e.to_string()));
+        let reread = Reread::new(vec![path.clone()], make).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        for look in [reread.look(), reread.reload()] {
+            let Look::Bad(Unread(problem)) = look else { panic!("{look:?}") };
+            assert!(problem.ends_with("is no regular file; put a file there, or a link to one"));
+        }
+        assert_eq!((reread.look(), reread.now().as_str()), (Look::Same, "1"));
         std::fs::remove_file(&path).unwrap();
     }
 

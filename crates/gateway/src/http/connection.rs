@@ -1,17 +1,20 @@
 //! One client's connection, from its first byte to its last.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::Watcher;
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::framing::{Answer, Framing, Turn};
+use super::framing::{Answer, Framing, Turn, unused};
 use super::malformed::{End, last_words};
 use super::stalled::Streams;
 use super::{service, stalled};
@@ -21,7 +24,8 @@ use crate::request::plane::Worker;
 pub(crate) struct Serving {
     pub(crate) worker: Arc<Worker>,
     pub(crate) builder: Builder<Streams>,
-    pub(crate) watcher: Watcher,
+    /// Changes when the gateway shuts down, which waits until this is dropped.
+    pub(crate) closing: watch::Receiver<()>,
     /// The hash of the client's address.
     pub(crate) client: u64,
     /// When the first request has to have come.
@@ -33,25 +37,26 @@ pub(crate) async fn converse<S>(stream: S, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Serving { worker, builder, watcher, client, first_by } = serving;
+    let Serving { worker, builder, closing, client, first_by } = serving;
     let turn = Arc::new(Turn::default());
     let (framing, mut left) = Framing::new(stream, turn.clone());
     let (of_service, service_turn) = (worker.clone(), turn.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        service_turn.begin();
-        let (worker, turn) = (of_service.clone(), service_turn.clone());
+        let served = service_turn.begin(request.version());
+        let worker = of_service.clone();
         async move {
             let response = service::answer(worker, request, client).await;
             stalled::note(true);
             Ok::<Response<Answer>, std::convert::Infallible>(
-                response.map(|body| Answer { body, turn }),
+                response.map(|body| Answer { body, _served: served }),
             )
         }
     });
     let http = builder.serve_connection(TokioIo::new(framing), service).into_owned();
+    let patience = worker.settings.timeouts.client.0;
     // What is not chosen is dropped here, and the socket comes back.
     let end = tokio::select! {
-        ended = watcher.watch(http) => {
+        ended = until_unused(http, closing, &turn, patience) => {
             // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
             if let Err(error) = &ended {
                 tracing::debug!(error = %error, "connection ended");
@@ -66,6 +71,29 @@ where
     if let Ok(left) = left.try_recv() {
         // A future of its own: what it needs is not part of every connection's task.
         Box::pin(last_words(&worker, left, &end)).await;
+    }
+}
+
+/// Serves a connection to its end. It is closed, and what is being served ends first, when the gateway
+/// shuts down or nothing was served on it for `patience`; a client that does not go then is cut off
+/// after as long again.
+async fn until_unused<C: GracefulConnection>(
+    http: C,
+    mut closing: watch::Receiver<()>,
+    turn: &Turn,
+    patience: Duration,
+) -> Result<(), C::Error> {
+    let mut http = pin!(http);
+    let is_unused = tokio::select! {
+        biased;
+        ended = http.as_mut() => return ended,
+        _ = closing.changed() => false,
+        () = unused(turn, patience) => true,
+    };
+    http.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = http => ended,
+        () = unused(turn, patience), if is_unused => Ok(()),
     }
 }
 

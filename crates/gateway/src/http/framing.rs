@@ -8,14 +8,19 @@
 //! A request's turn begins when the service is called. It ends when its answer's body is dropped
 //! and hyper flushes, which it does with an empty buffer only, so no byte of an answer is ever held
 //! back. HTTP/2 passes untouched. Each read and write costs a load of a flag.
+//!
+//! The same turns tell whether a connection is used at all ([`unused`]): hyper closes one that keeps
+//! silent in HTTP/1, and would keep an HTTP/2 one for ever.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
@@ -30,6 +35,12 @@ pub(super) struct Turn {
     state: AtomicU8,
     /// A request has come.
     spoke: AtomicBool,
+    /// Requests came in HTTP/2.
+    http2: AtomicBool,
+    /// Requests being served.
+    open: AtomicU32,
+    /// Counts requests, beyond its range from 0 again.
+    begun: AtomicU32,
 }
 
 /// No request is being served.
@@ -40,10 +51,14 @@ const SERVING: u8 = 1;
 const ANSWERED: u8 = 2;
 
 impl Turn {
-    /// A request has come.
-    pub(super) fn begin(&self) {
+    /// A request has come, and is served until what this returns is dropped.
+    pub(super) fn begin(self: &Arc<Turn>, version: Version) -> Served {
         self.spoke.store(true, Relaxed);
         self.state.store(SERVING, Relaxed);
+        self.http2.store(version == Version::HTTP_2, Relaxed);
+        self.begun.fetch_add(1, Relaxed);
+        self.open.fetch_add(1, Relaxed);
+        Served(self.clone())
     }
 
     pub(super) fn spoke(&self) -> bool {
@@ -55,16 +70,33 @@ impl Turn {
     }
 }
 
+/// Completes when no request was served on an HTTP/2 connection for `patience`, at most twice as long
+/// after the last one ended.
+pub(super) async fn unused(turn: &Turn, patience: Duration) {
+    loop {
+        let begun = turn.begun.load(Relaxed);
+        tokio::time::sleep(patience).await;
+        let is_same = turn.begun.load(Relaxed) == begun && turn.open.load(Relaxed) == 0;
+        if is_same && turn.http2.load(Relaxed) {
+            return;
+        }
+    }
+}
+
+/// A request that is being served.
+pub(super) struct Served(Arc<Turn>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.state.store(ANSWERED, Relaxed);
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
 /// An answer whose end is the end of its turn.
 pub(super) struct Answer {
     pub(super) body: AnswerBody,
-    pub(super) turn: Arc<Turn>,
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.turn.state.store(ANSWERED, Relaxed);
-    }
+    pub(super) _served: Served,
 }
 
 impl http_body::Body for Answer {

@@ -82,10 +82,10 @@ impl Following {
     ) -> Result<Option<Following>, FileError> {
         let Some(control) = config.control.clone() else { return Ok(None) };
         let files = control.tls.clone().or_else(|| Some(config.peers.as_ref()?.files()));
-        let tls = files.filter(|_| control.is_https()).map(|files| Secured::load(&files));
-        let tls = tls.transpose()?;
         // The configuration was checked: it has a name or peers.
         let Some(name) = control.name.as_deref().or(own_name) else { return Ok(None) };
+        let secured = |files| Secured::load(&files, &config.region, name);
+        let tls = files.filter(|_| control.is_https()).map(secured).transpose()?;
         let file = control.view.as_deref().map(|path| ViewFile::new(path, &config.region));
         let following = Following {
             region: config.region.clone(),

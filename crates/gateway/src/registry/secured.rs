@@ -2,10 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use meridian_tls::{FileError, Files, Look, Reread, Revoked, client, party};
 use meridian_wire::config::MutualTls;
-use meridian_wire::peer::control_name;
+use meridian_wire::peer::{Party, control_name};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -22,10 +23,22 @@ struct Side {
 }
 
 impl Secured {
-    pub(super) fn load(tls: &MutualTls) -> Result<Secured, FileError> {
+    /// Of the gateway `name` of `region`. A start with another gateway's certificate is logged, as the
+    /// control plane will refuse it; a reload of one is refused, and what was in force stays.
+    pub(super) fn load(tls: &MutualTls, region: &str, name: &str) -> Result<Secured, FileError> {
         let files = files(tls);
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
-        Ok(Secured(Reread::new(paths, move || side(&files))?))
+        let (region, name) = (region.to_owned(), name.to_owned());
+        let has_begun = AtomicBool::new(false);
+        let make = move || {
+            let (side, own) = side(&files)?;
+            let is_reload = has_begun.swap(true, Ordering::Relaxed);
+            match misnamed(&files, &own, &region, &name).filter(|_| is_reload) {
+                Some(error) => Err(error),
+                None => Ok(side),
+            }
+        };
+        Ok(Secured(Reread::new(paths, make)?))
     }
 
     /// Connects; the future that comes along completes once the control plane's certificate is
@@ -58,11 +71,47 @@ pub(crate) fn files(tls: &MutualTls) -> Files {
     }
 }
 
-fn side(files: &Files) -> Result<Side, FileError> {
+/// What is wrong with a certificate with which the control plane would refuse the gateway `name` of
+/// `region`.
+pub(crate) fn misnamed(files: &Files, own: &Party, region: &str, name: &str) -> Option<FileError> {
+    match own {
+        Party::Gateway(own) if own.region() == region && own.gateway() == name => None,
+        own => {
+            let problem = format!("is of {own}, and this gateway is {region}/{name}");
+            Some(files.error("certificate", problem))
+        }
+    }
+}
+
+fn side(files: &Files) -> Result<(Side, Party), FileError> {
     let named = files.read()?;
     let own = party(named.certificate()).map_err(|error| files.error("certificate", error))?;
     let name = ServerName::try_from(control_name(own.fleet())).expect("labels are a DNS name");
     let revoked = named.revoked().clone();
     let connector = TlsConnector::from(Arc::new(client(files, named, &[b"http/1.1"])?));
-    Ok(Side { connector, name, revoked })
+    Ok((Side { connector, name, revoked }, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use meridian_wire::peer::Identity;
+
+    use super::*;
+
+    // Only the certificate of this very gateway is fit to ask the control plane with.
+    #[test]
+    fn another_gateways_certificate_is_told() {
+        let [ca, certificate, key] = ["ca.crt", "eu-1.crt", "eu-1.key"].map(Into::into);
+        let files = files(&MutualTls { ca, crl: None, certificate, key });
+        let of = |region: &str, name: &str| {
+            let own = Identity::new("prod", region, name).expect("are labels");
+            misnamed(&files, &Party::Gateway(own), "eu", "eu-1").map(|error| error.to_string())
+        };
+        assert_eq!(of("eu", "eu-1"), None);
+        for (region, name) in [("eu", "eu-2"), ("us", "eu-1")] {
+            let error = of(region, name).expect("is another gateway's");
+            assert!(error.starts_with("control.tls.certificate: eu-1.crt: is of "), "{error}");
+            assert!(error.contains("and this gateway is eu/eu-1"), "{error}");
+        }
+    }
 }

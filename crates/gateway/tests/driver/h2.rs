@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use meridian_wire::config::Span;
 
-use crate::common::{Region, Replica, Script, eventually};
+use crate::common::{Region, Replica, Script, eventually, get};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -88,6 +88,43 @@ async fn a_reset_cancels() {
     assert_eq!(response.status(), 200);
     response.into_body().collect().await.unwrap();
     assert_eq!(region.settled().await.requests.done, 1);
+}
+
+// A connection on which nothing is served for `timeouts.client` is closed, and its place is free again;
+// one with a stream stays for as long as the stream takes.
+#[tokio::test(start_paused = true)]
+async fn unused_connections_are_closed() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    let connections = async || {
+        let page = get(region.admin, "/metrics").await;
+        let line = page.text().lines().find_map(|l| l.strip_prefix("meridian_connections "));
+        line.unwrap().parse::<f64>().unwrap() as usize
+    };
+    let mut streaming = connect(&region).await;
+    let event = "data: {\"choices\":[]}\n\n";
+    let slow = Script::sse().event(event).wait(100_000 * MS).event(event).wait(100_000 * MS);
+    replica.then(slow.event("data: [DONE]\n\n").send("0\r\n\r\n"));
+    let answer = streaming.send_request(chat(&region, true)).await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = connect(&region).await;
+        let uri = format!("http://{}/health", region.listen);
+        let request = Request::get(uri).version(Version::HTTP_2).body(Full::default()).unwrap();
+        let health = client.send_request(request).await.unwrap();
+        assert_eq!(health.status(), 200);
+        health.into_body().collect().await.unwrap();
+        clients.push(client);
+    }
+    assert_eq!(connections().await, 21);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    eventually("the unused ones are closed", async || {
+        clients.iter().all(SendRequest::is_closed).then_some(())
+    })
+    .await;
+    eventually("their places are free", async || (connections().await == 1).then_some(())).await;
+    let all = answer.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(all, [event, event, "data: [DONE]\n\n"].concat());
 }
 
 // A plain answer cut short resets its stream and no other.
