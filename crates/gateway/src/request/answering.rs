@@ -160,15 +160,15 @@ impl Answering {
 
     /// Starts a search for a replica or a peer that continues the broken stream. An answer that can't be
     /// continued comes back.
-    pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Answering> {
+    pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Answering>> {
         let plane = &delivery.plane;
-        let Some(mut resume) = self.resume.take() else { return Err(self) };
+        let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };
         let blocks = match resume.take_up(&plane.fleet) {
             Ok(blocks) => blocks,
             Err(why) => {
                 plane.metrics.resumed(why);
                 tracing::info!(why, "the broken stream can't be continued");
-                return Err(self);
+                return Err(Box::new(self));
             }
         };
         let Answering { reader, ticket, by, .. } = self;

@@ -91,7 +91,7 @@ impl Settings {
             key_headers: config.keys.headers.iter().filter_map(header).collect(),
             tenant_header: header(&config.keys.tenant_header),
             timeouts: config.timeouts,
-            resume: config.resume.clone(),
+            resume: config.resume,
             head_bytes: config.limits.headers.bytes(),
             body_bytes: config.limits.body.0,
         }

@@ -45,7 +45,7 @@ impl Pick {
 pub struct Forward {
     /// The peer.
     pub peer: PeerId,
-    /// What the policy minimised, as in [`Chosen`](super::Chosen).
+    /// What the policy minimised, as in [`Chosen`].
     pub score: Option<f64>,
     /// Why this peer, for people: nothing is decided by it.
     pub why: Why,

@@ -27,7 +27,7 @@ pub struct Spec {
     pub admission: Admission,
     /// The prefix index it wants; `None` for policies without one.
     pub index: fn(&Params) -> Option<IndexSpec>,
-    /// Bytes of the prompt that [`Request::head`] shall cover; 0 for none.
+    /// Bytes of the prompt that [`Request::head`](crate::Request::head) covers; 0 for none.
     pub head_bytes: fn(&Params) -> usize,
     /// Makes one. Parameters were checked against `params` before.
     pub build: fn(&Params) -> Box<dyn Policy>,

@@ -17,7 +17,7 @@ pub struct View<'a> {
     pub waited: Duration,
     /// Whether it may be queued although a replica is eligible: it is early enough.
     pub may_wait: bool,
-    /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`].
+    /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`](super::Policy::pick).
     pub eligible: &'a [ReplicaId],
     /// Replicas that could serve it but are full by the admission mode, in ascending id.
     pub full: &'a [ReplicaId],
@@ -33,7 +33,7 @@ pub struct View<'a> {
     /// Every peer.
     pub peers: &'a Peers,
     /// Peers that may get the request and have room, in ascending id. The lists of peers are for
-    /// [`Forwarding::forward`] and empty in [`Policy::pick`].
+    /// [`Forwarding::forward`](super::Forwarding::forward) and empty in [`Policy::pick`](super::Policy::pick).
     pub available: &'a [PeerId],
     /// Peers that may get the request, room or not, in ascending id.
     pub reachable: &'a [PeerId],
