@@ -1,13 +1,13 @@
 //! Fingerprints: a prompt as a chain of block hashes.
 //!
-//! The prompt is cut into blocks of B bytes. Each block is hashed on its own, at memory speed,
-//! and then chained to the one before it by a cheap mix; so a block's hash names the whole prefix
-//! up to and including it, and two prompts share exactly as many leading hashes as they share
-//! leading blocks. Hashes are keyed with the fleet's secret and chained from a scope (model,
-//! adapter, cache salt, tenant), so equal text in two scopes never meets.
+//! The prompt is cut into blocks of B bytes. Each block is hashed on its own, at memory speed, and
+//! then chained to the one before it by a cheap mix. A block's hash therefore names the whole
+//! prefix up to and including it, and two prompts share exactly as many leading hashes as they
+//! share leading blocks. Hashes are keyed with the fleet's secret and chained from a scope (model,
+//! adapter, cache salt, tenant), so equal text in two scopes gets different hashes.
 //!
-//! A fast hash with a secret seed keeps honest prompts apart; it is no defence against somebody
-//! who knows the seed. What leaves the process is rehashed with a cryptographic key elsewhere.
+//! A fast hash with a secret seed keeps honest prompts apart, but does not stop an attacker who
+//! knows the seed. Hashes that leave the process are rehashed elsewhere with a cryptographic key.
 
 use alloc::vec::Vec;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline, rapidhash_v3_seeded};
@@ -28,9 +28,9 @@ pub fn keyed(seed: u64, bytes: &[u8]) -> u64 {
 
 /// Cuts a stream of bytes into blocks and chains their hashes.
 ///
-/// Feed it with [`push`](Self::push), in as many pieces as are at hand: the pieces leave no trace,
-/// only the bytes count. The last, incomplete block has no hash. Cloning it and pushing the reply
-/// gives the fingerprint of the prompt that the next turn will begin with.
+/// Feed it with [`push`](Self::push), in any number of pieces: only the bytes affect the result.
+/// The last, incomplete block has no hash. To fingerprint the prefix of the next turn's prompt,
+/// clone it and push the reply.
 #[derive(Clone)]
 pub struct Fingerprinter {
     secrets: RapidSecrets,
@@ -42,9 +42,10 @@ pub struct Fingerprinter {
 }
 
 impl Fingerprinter {
-    /// A fingerprint of nothing yet, in blocks of `block_bytes`, keyed by `seed`, within `scope`.
+    /// An empty fingerprint in blocks of `block_bytes`, keyed by `seed`, within `scope`.
     ///
     /// # Panics
+    ///
     /// When `block_bytes` is 0.
     #[must_use]
     pub fn new(seed: u64, scope: u64, block_bytes: usize) -> Fingerprinter {
@@ -59,7 +60,7 @@ impl Fingerprinter {
         }
     }
 
-    /// Makes room for a prompt of about `bytes`, so that hashing it allocates once.
+    /// Reserves space for a prompt of about `bytes`, so that hashing it allocates once.
     pub fn reserve(&mut self, bytes: usize) {
         self.blocks.reserve(bytes / self.block);
     }
@@ -86,8 +87,8 @@ impl Fingerprinter {
         self.tail.extend_from_slice(rest);
     }
 
-    /// Hashes the whole blocks of the default size: with the length known, the hash is a straight
-    /// run of multiplications, several blocks' at a time. Returns the rest.
+    /// Hashes the whole blocks of the default size and returns the rest. With a constant length,
+    /// the hash is a straight run of multiplications over several blocks at a time.
     fn whole<'a, const BLOCK: usize>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (whole, rest) = bytes.as_chunks::<BLOCK>();
         let (mut chain, secrets) = (self.chain, &self.secrets);
@@ -99,7 +100,7 @@ impl Fingerprinter {
         rest
     }
 
-    /// The same for blocks of any size.
+    /// As [`whole`](Self::whole), for blocks of any size.
     fn whole_of_any<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let whole = bytes.chunks_exact(self.block);
         let rest = whole.remainder();
@@ -166,7 +167,7 @@ mod tests {
         f.into_blocks()
     }
 
-    // However a prompt arrives in pieces, its hashes are the same.
+    // The hashes do not depend on how the prompt was split into pieces.
     #[test]
     fn pieces_leave_no_trace() {
         let text: Vec<u8> = (0..1000u32).map(|i| (i * 7 % 251) as u8).collect();

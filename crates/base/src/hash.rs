@@ -1,8 +1,8 @@
 //! A fixed hasher for maps keyed by numbers: block hashes, ids.
 //!
 //! One folded multiply spreads small ids (a trace's block numbers) as well as real hashes. It has
-//! no random seed, so a map behaves the same in every run; it is no defence against chosen keys,
-//! and nobody outside the process chooses these.
+//! no random seed, so a map behaves the same in every run. It does not resist chosen keys, and no
+//! client chooses these.
 
 use core::hash::{BuildHasher, Hasher};
 
@@ -41,7 +41,7 @@ impl Hasher for NumberHasher {
 mod tests {
     use super::*;
 
-    // The same in every run; other seeds and other numbers hash otherwise.
+    // Hashes are the same in every run; other seeds and other numbers give other hashes.
     #[test]
     fn is_fixed() {
         assert_eq!(Seeded::default().hash_one(7_u64), Seeded(0).hash_one(7_u64));

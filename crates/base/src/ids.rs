@@ -1,4 +1,4 @@
-//! Ids: plain numbers given out by a driver, meaningless outside its process.
+//! Ids: plain numbers that a driver assigns, meaningless outside its process.
 
 use core::fmt;
 

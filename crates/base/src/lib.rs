@@ -1,7 +1,7 @@
-//! The vocabulary every other crate speaks: time, ids, fingerprints and seeded chance.
+//! The types that every other crate uses: time, ids, fingerprints and a seeded random generator.
 //!
-//! Nothing here decides anything. The crate is `no_std`, so a clock, a socket or a random hash
-//! order cannot slip in, and the same seed gives the same bytes on every platform.
+//! Nothing here makes decisions. The crate is `no_std`, so it cannot use a clock, a socket or a
+//! random hash order, and the same seed gives the same bytes on every platform.
 #![no_std]
 #![deny(missing_docs)]
 

@@ -1,9 +1,9 @@
-//! Seeded chance. One seed, one sequence, on every platform.
+//! Seeded random numbers: one seed gives one sequence, on every platform.
 
 use crate::fingerprint::mix;
 
-/// A SplitMix64 generator: 8 bytes of state, cheap to fork by name, and good enough for ties,
-/// arrivals and lengths. Not for secrets.
+/// A SplitMix64 generator: 8 bytes of state, cheap to fork by name, and good enough to break ties
+/// and to draw arrivals and lengths. Do not use it for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
@@ -16,8 +16,8 @@ impl Rng {
         Rng { state: mix(seed, 0x9E37_79B9_7F4A_7C15) }
     }
 
-    /// A generator of its own for the part named by `tag`: drawing more numbers in one part never
-    /// shifts another's (common random numbers).
+    /// A separate generator for the part named by `tag`: drawing more numbers in one part never
+    /// shifts another part's sequence (common random numbers).
     #[must_use]
     pub fn fork(&self, tag: u64) -> Rng {
         Rng::new(mix(self.state, tag))
@@ -79,7 +79,7 @@ mod tests {
         assert_ne!(Rng::new(7).fork(1).next_u64(), Rng::new(7).fork(2).next_u64());
     }
 
-    // The moments of the samplers are what the workloads rest on.
+    // The workloads depend on the moments of these samplers.
     #[test]
     fn samplers_have_their_means() {
         let mut rng = Rng::new(1);

@@ -1,11 +1,11 @@
-//! Time as the machines see it: a number handed in by the driver.
+//! Time as the machines see it: a number that the driver passes in.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
 /// A point in time, in nanoseconds since an epoch that the driver chose (its start, or zero in a
-/// simulation). Machines compare and add; they never ask what time it is.
+/// simulation). Machines compare times and add to them; they never read a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
