@@ -1,4 +1,4 @@
-//! Requests that entered and have not left.
+//! Active requests: those that have arrived and not yet ended.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,24 +14,24 @@ use crate::request::{Outcome, Request};
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Between two places.
+    /// In neither queue nor replica, while it is being decided about.
     Nowhere,
     /// In the held queue.
     Held,
     /// Sent to a replica.
     At(ReplicaId),
-    /// Sent on to a peer.
+    /// Forwarded to a peer.
     Away(PeerId),
-    /// Sent to a replica or peer that has left since; its id may be another's by now.
+    /// Sent to a replica or peer that has since left; its id may belong to another by now.
     Orphan,
 }
 
-/// What was expected of a forward.
+/// Expectations recorded when a request is forwarded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Away {
     /// The peer's replica that it was meant for.
     pub(crate) meant: Option<ReplicaId>,
-    /// Prompt blocks that the peer, and that replica, were thought to hold.
+    /// Prompt blocks that the peer, and that replica, were expected to have cached.
     pub(crate) there: u32,
     pub(crate) at_meant: u32,
 }
@@ -44,41 +44,42 @@ pub(crate) struct Active {
     pub(crate) arrived: Time,
     pub(crate) place: Place,
     pub(crate) attempt: u32,
-    /// Replicas that failed it.
+    /// Replicas that failed this request.
     pub(crate) tried: Vec<ReplicaId>,
-    /// A failure of it was counted against a replica: one request counts one at most, or a request
-    /// that every engine fails of would close a region.
+    /// Whether a failure of it was counted against a replica. Each request counts against one
+    /// replica at most; otherwise one request that every engine fails would open every breaker in
+    /// the region.
     pub(crate) blamed: bool,
-    /// The first replica that answered it with a failure of its own. To be blamed if another replica
-    /// does otherwise.
+    /// The first replica that answered with an error of its own. It is blamed if another replica
+    /// then answers differently.
     pub(crate) suspect: Option<ReplicaId>,
-    /// An engine's connection ended under it.
+    /// An engine's connection broke while serving it.
     pub(crate) died: bool,
-    /// Peers that failed or refused it, a bit each, and when the last of them did.
+    /// Peers that failed or refused it, one bit each, and when the last of them did.
     pub(crate) tried_peers: u64,
     pub(crate) tried_at: Time,
-    /// What its rules permit.
+    /// Places where its residency rules permit it.
     pub(crate) permitted: Permitted,
     pub(crate) away: Away,
     pub(crate) dispatched: Time,
     /// Prompt tokens matched and not matched at the replica it was sent to.
     pub(crate) matched: f32,
     pub(crate) unmatched: f32,
-    /// Tokens in front of it: with its TTFT they teach the prefill speed. None where others' requests
-    /// are in front as well, or an answer comes in one piece.
+    /// Tokens ahead of it: together with its TTFT they give the prefill speed. `None` if other
+    /// clients' requests are ahead as well, or if the answer arrives in one piece.
     pub(crate) in_front: Option<f32>,
     pub(crate) first_token: bool,
-    /// An answer broke off, and what is sent now goes on with it.
+    /// Whether the answer broke off and the next attempt resumes it.
     pub(crate) resumed: bool,
-    /// Past its predicted first token, and counted so.
+    /// Whether it is past its predicted first token and counted as overdue.
     pub(crate) overdue: bool,
-    /// What it matched when it was last looked at, while it is held.
+    /// Its prefix matches when it was last examined in the queue.
     pub(crate) recall: Option<Box<Recall>>,
 }
 
 impl Active {
-    /// Where an answer broke off, its beginning is part of the prompt, of these `blocks`, from now
-    /// on, and its wait for a replica begins anew.
+    /// Prepares a request whose answer broke off to resume: the tokens already sent become part of
+    /// the prompt, which now has these `blocks`, and its wait for a replica restarts.
     pub(crate) fn goes_on(&mut self, now: Time, blocks: Option<Vec<u64>>) {
         let Some(blocks) = blocks else { return };
         let grown = blocks.len().saturating_sub(self.request.blocks.len());
@@ -95,13 +96,13 @@ impl Active {
         self.request.peers & self.permitted.peers
     }
 
-    /// Whether residency rules name it.
+    /// Whether residency rules apply to it.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
         !self.request.residence.is_free()
     }
 
-    /// Notes whose failure an attempt's end is.
+    /// Records which replica is to blame for the failure of an attempt.
     pub(crate) fn note(&mut self, replica: ReplicaId, outcome: Outcome) {
         match outcome {
             Outcome::EngineError if !self.blamed => {
@@ -159,8 +160,8 @@ impl Hasher for IdHasher {
     }
 }
 
-/// The table. Rows are boxed: taking one out to decide about it and putting it back moves a
-/// pointer.
+/// The table of active requests. Rows are boxed, so taking one out to decide about it and putting
+/// it back moves only a pointer.
 #[derive(Default)]
 pub(crate) struct Actives {
     map: HashMap<RequestId, Box<Active>, BuildHasherDefault<IdHasher>>,
@@ -187,7 +188,7 @@ impl Actives {
         self.map.get_mut(&id).map(|a| &mut **a)
     }
 
-    /// Requests sent on to each peer that have not ended.
+    /// Requests forwarded to each peer that have not ended.
     pub(crate) fn away(&self) -> [u32; MOST] {
         let mut away = [0; MOST];
         for active in self.map.values() {
@@ -203,19 +204,19 @@ impl Actives {
         self.map.values().filter(|a| a.place == Place::Held).count()
     }
 
-    /// What held requests matched counts no more.
+    /// Discards the kept prefix matches of held requests.
     pub(crate) fn forget_matches(&mut self) {
         self.map.values_mut().for_each(|active| active.recall = None);
     }
 
-    /// The requests at `peer` outlive it.
+    /// Marks the requests at `peer` as orphans when it leaves.
     pub(crate) fn orphan_at_peer(&mut self, peer: PeerId) {
         for active in self.map.values_mut().filter(|a| a.place == Place::Away(peer)) {
             active.place = Place::Orphan;
         }
     }
 
-    /// The requests at `replica` outlive it.
+    /// Marks the requests at `replica` as orphans when it leaves.
     pub(crate) fn orphan(&mut self, replica: ReplicaId) {
         for active in self.map.values_mut() {
             if active.place == Place::At(replica) {

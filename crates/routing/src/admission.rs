@@ -1,7 +1,7 @@
-//! Admission: when a replica may be given another request. Orthogonal to the policy.
+//! Admission modes: when a replica may receive another request. Independent of the policy.
 //!
-//! SkyWalker section 3.3 compares the first three; the fourth is ours, because a paged engine with
-//! nothing waiting may still be full, and one with something waiting may only have spent its
+//! SkyWalker section 3.3 compares the first three; the fourth is ours. A paged engine with no
+//! pending requests may still be full, and one with pending requests may only have used up its
 //! step's token budget.
 
 use crate::replica::Row;
@@ -9,17 +9,17 @@ use crate::replica::Row;
 /// An admission mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Push on arrival, always.
+    /// Always dispatch on arrival.
     Blind,
-    /// SP-O: fewer than `max` outstanding requests, as counted here.
+    /// SP-O: fewer than `max` outstanding requests, as this gateway counts them.
     Outstanding {
         /// The bound.
         max: u32,
     },
     /// SP-P: the engine reported nothing pending.
     Pending,
-    /// KV fit: the prompt's unmatched tokens fit beside what is referenced, dispatched since the
-    /// last report, and reserved for growth.
+    /// KV fit: the prompt's unmatched tokens fit into the KV cache next to the tokens in use, those
+    /// dispatched since the last report, and those reserved for growth.
     PendingKv,
 }
 
@@ -35,13 +35,13 @@ impl Admission {
         }
     }
 
-    /// The most unmatched prompt tokens that a replica with this row has room for; negative when
-    /// it has none at all.
+    /// The most unmatched prompt tokens that a replica with this row has capacity for; negative
+    /// when it has none.
     ///
-    /// Under [`Admission::PendingKv`] an empty replica always has room: a prompt larger than its KV
-    /// cache is the engine's to refuse. Engines that tell their slots instead of their KV use
-    /// (llama.cpp) have room while a slot is free; engines that tell nothing, while none of our
-    /// dispatches is overdue.
+    /// Under [`Admission::PendingKv`] an empty replica always has capacity; the engine itself
+    /// refuses a prompt larger than its KV cache. An engine that reports slots instead of KV use
+    /// (llama.cpp) has capacity while a slot is free. One that reports neither has capacity while
+    /// none of our dispatches is overdue.
     #[must_use]
     pub fn room(&self, row: &Row) -> f32 {
         let all_or_none = |all: bool| if all { f32::INFINITY } else { -1.0 };

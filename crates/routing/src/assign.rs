@@ -1,43 +1,44 @@
-//! Who serves a region's replicas, while gateways come and go.
+//! Assignment: which gateways serve a region's replicas as gateways join and leave.
 //!
-//! A region's replicas are shared by all of its living gateways. When none of them lives, the
-//! region is adopted whole by the one nearest living gateway of another region that may (SkyWalker,
-//! section 4.2), and when one of its own is back it is handed back. The answer is a function of the
-//! membership alone: gateways that know the same members answer alike without asking each other, a
-//! loss moves only what the lost gateway served alone, and a recovery brings back exactly the state
-//! before the loss, however many were lost in between.
+//! A region's replicas are shared by all of its living gateways. When none of them is alive, the
+//! nearest living gateway of another region that may adopt takes over the whole region (SkyWalker,
+//! section 4.2), and hands it back when one of the region's own gateways returns. The assignment
+//! depends on the membership alone. Gateways that see the same members compute the same assignment
+//! without coordinating, a loss moves only the replicas that the lost gateway served alone, and a
+//! recovery restores exactly the assignment from before the loss, however many were lost in
+//! between.
 //!
-//! Ties in distance go to the gateway that is first by its key, so keys must mean the same on
-//! every side: names, or places in a list that all share. A distance that nobody has measured is
-//! the farthest. The simulator's `adopt` and the gateways use this one definition.
+//! Ties in distance go to the gateway that is first by its key, so keys must mean the same on every
+//! gateway: names, or positions in a shared list. An unmeasured distance counts as the farthest.
+//! The simulator's `adopt` and the gateways share this definition.
 //!
-//! What this does not do is notice who lives. Sides that differ in that answer differently for as
-//! long; a replica then has two gateways or none for a moment, which costs balance and not answers,
-//! since replicas serve whoever asks.
+//! Failure detection is not part of this. While gateways disagree about the members they compute
+//! different assignments, and a replica may briefly have two gateways or none. This costs balance
+//! but no answers, since replicas serve any gateway.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use meridian_base::Duration;
 
-/// Who serves the replicas of a region, and why.
+/// The gateways that serve a region's replicas, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serving<G> {
-    /// The region's own living gateways, together; in order of their keys.
+    /// The region's own living gateways together, in order of their keys.
     Own(Vec<G>),
-    /// The nearest living gateway elsewhere: none of the region's own lives.
+    /// The nearest living gateway of another region, because none of the region's own is alive.
     Adopted {
-        /// Whose they are for now.
+        /// The gateway that serves them for now.
         by: G,
-        /// The round trip between the two regions; `None`: not known.
+        /// The round trip between the two regions; `None` if unknown.
         rtt: Option<Duration>,
     },
-    /// No gateway that may serve them lives.
+    /// No gateway that may serve them is alive.
     Nobody,
 }
 
 impl<G: PartialEq> Serving<G> {
-    /// Whether `gateway` is one of those who serve.
+    /// Whether `gateway` is one of the serving gateways.
     #[must_use]
     pub fn includes(&self, gateway: &G) -> bool {
         match self {
@@ -48,7 +49,7 @@ impl<G: PartialEq> Serving<G> {
     }
 }
 
-/// Who serves the replicas of `home`, given the `living` gateways with their regions. `rtt` is the
+/// Assigns the replicas of `home`, given the `living` gateways with their regions. `rtt` is the
 /// round trip from a gateway's region to the home; `may` says which regions may adopt.
 ///
 /// One pass over the gateways.
@@ -84,11 +85,11 @@ pub fn serving<G: Ord, R: PartialEq>(
 pub struct Home<R> {
     /// Its region.
     pub region: R,
-    /// The regions whose gateways may adopt it; `None`: any.
+    /// The regions whose gateways may adopt it; `None` means any.
     pub adopters: Option<BTreeSet<R>>,
 }
 
-/// Who is there.
+/// The members: gateways, replicas and the distances between regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership<R, G, P> {
     /// Round trips from the first region to the second.
@@ -106,7 +107,7 @@ impl<R, G, P> Default for Membership<R, G, P> {
     }
 }
 
-/// Who serves each replica. Costs a pass over the gateways for each replica.
+/// The gateways that serve each replica. Costs a pass over the gateways for each replica.
 #[must_use]
 pub fn assign<R, G, P>(members: &Membership<R, G, P>) -> BTreeMap<P, Serving<G>>
 where

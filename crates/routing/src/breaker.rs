@@ -1,14 +1,15 @@
 //! The circuit breaker: closed, open, half-open with one probe.
 //!
-//! Only a replica's own failures count (connection, 5xx, timeout, a stream cut short). A client's
-//! mistake and a full engine say nothing about its health and never reach this file.
+//! Only a replica's own failures count: connection errors, 5xx, timeouts, truncated streams. Client
+//! errors and a full engine say nothing about a replica's health and are not reported to the
+//! breaker.
 
 use meridian_base::{Duration, Time};
 
 /// When a breaker opens and how long it stays open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakerConfig {
-    /// Failures in a row that open it.
+    /// Consecutive failures that open it.
     pub failures: u32,
     /// How long it stays open the first time.
     pub open: Duration,
@@ -29,11 +30,11 @@ impl Default for BreakerConfig {
 /// The state of a breaker, for status pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Requests pass.
+    /// Requests pass through.
     Closed,
     /// No request passes.
     Open,
-    /// One request passes; its end decides.
+    /// One request passes; its result closes or reopens the breaker.
     HalfOpen,
 }
 
@@ -53,9 +54,9 @@ impl BreakerState {
 pub(crate) struct Breaker {
     config: BreakerConfig,
     failures: u32,
-    /// Until when it is open, and the length of the next opening.
+    /// When it may half-open, and how long the next opening will be.
     open: Option<(Time, Duration)>,
-    /// The half-open probe is on its way.
+    /// The half-open probe is in flight.
     trying: bool,
 }
 
@@ -88,24 +89,23 @@ impl Breaker {
         }
     }
 
-    /// A request ended well: closes.
+    /// A request succeeded: closes the breaker.
     pub(crate) fn success(&mut self) {
         self.failures = 0;
         self.open = None;
         self.trying = false;
     }
 
-    /// A request ended without saying anything of the replica's health: the half-open try is given
-    /// back.
+    /// A request ended without a verdict on the replica's health: frees the half-open slot.
     pub(crate) fn neutral(&mut self) {
         self.trying = false;
     }
 
-    /// A request failed by the replica's fault.
+    /// A request failed because of the replica.
     pub(crate) fn failure(&mut self, now: Time) {
         self.trying = false;
         match self.open {
-            // Late failures of requests sent before the opening do not prolong it.
+            // Late failures of requests sent before the breaker opened do not prolong it.
             Some((until, _)) if now < until => {}
             Some((_, length)) => {
                 let length = (length * 2).min(self.config.open_max);
@@ -131,7 +131,7 @@ mod tests {
         b
     }
 
-    // Five failures in a row open it; a success between them starts the count anew.
+    // Five failures in a row open the breaker; a success in between resets the count.
     #[test]
     fn opens_on_failures_in_a_row() {
         let mut b = Breaker::new(BreakerConfig::default());
@@ -143,7 +143,8 @@ mod tests {
         assert_eq!(b.state(Time::ZERO), BreakerState::Open);
     }
 
-    // Half-open lets exactly one through; its success closes, its failure doubles the wait.
+    // Half-open lets exactly one request through. If it succeeds the breaker closes; if it fails
+    // the wait doubles.
     #[test]
     fn half_open_tries_once() {
         let mut b = opened();
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(b.state(later), BreakerState::Closed);
     }
 
-    // A try that ends with the client's mistake or a full engine gives the try back.
+    // A half-open try that ends in a client error or a full engine frees the slot for another.
     #[test]
     fn neutral_end_gives_the_try_back() {
         let mut b = opened();

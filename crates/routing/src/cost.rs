@@ -1,11 +1,11 @@
 //! Exponentially weighted means.
 //!
-//! Irregular samples need a mean whose memory is a time and not a number of samples: a sample
-//! weighs exp(-age / tau). See linkerd's peak-EWMA for the same idea in a load balancer.
+//! Samples arrive irregularly, so the mean decays by time and not by sample count: a sample weighs
+//! exp(-age / tau). See linkerd's peak-EWMA for the same idea in a load balancer.
 
 use meridian_base::{Duration, Time};
 
-/// A mean that forgets with a time constant.
+/// A mean that decays with a time constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Ewma {
     tau: f64,
@@ -13,13 +13,13 @@ pub struct Ewma {
 }
 
 impl Ewma {
-    /// A mean with time constant `tau`, empty.
+    /// An empty mean with time constant `tau`.
     #[must_use]
     pub fn new(tau: Duration) -> Ewma {
         Ewma { tau: tau.as_secs_f64().max(1e-9), value: None }
     }
 
-    /// Takes a sample. The first one is the value.
+    /// Adds a sample. The first one sets the value.
     pub fn add(&mut self, now: Time, sample: f64) {
         let next = match self.value {
             None => sample,
@@ -31,7 +31,7 @@ impl Ewma {
         self.value = Some((next, now));
     }
 
-    /// The same mean standing at `value`.
+    /// The same mean with its value set to `value`.
     #[must_use]
     pub(crate) fn with(self, now: Time, value: f64) -> Ewma {
         Ewma { value: Some((value, now)), ..self }

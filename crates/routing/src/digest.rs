@@ -1,11 +1,12 @@
-//! The digest: what a region tells its peers of itself, a few dozen bytes a replica.
+//! The digest: the summary of its load that a region sends to its peers, a few dozen bytes per
+//! replica.
 //!
-//! SkyWalker's heartbeat carries two numbers, the replicas that are not full and the length of
-//! the queue (section 3.3, Listing 1 lines 9-15). Rules that weigh a far replica against a near
-//! one need what they know of a near one, so the digest also carries the figures of each replica.
-//! A huge region names its best ones and sums up the rest.
+//! SkyWalker's heartbeat carries two numbers, the replicas that are not full and the length of the
+//! queue (section 3.3, Listing 1 lines 9-15). Policies that compare a remote replica with a local
+//! one need the same figures for both, so the digest also carries those of each replica. A very
+//! large region lists its best replicas and aggregates the rest.
 //!
-//! Deliberately not here: when a digest is sent and how it travels, which is the driver's.
+//! Deliberately not here: the driver decides when and how to send a digest.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,42 +19,44 @@ use crate::residency::Place;
 pub struct Digest {
     /// Requests held in its gateway.
     pub held: u32,
-    /// Replicas that may be given another request.
+    /// Replicas that may receive another request.
     pub eligible: u32,
-    /// Replicas that take requests at all, full ones included.
+    /// Replicas that take requests, including full ones.
     pub usable: u32,
     /// Mean utilisation of the usable replicas, 0 to 1; 1 without any.
     pub utilisation: f32,
     /// KV size of all its replicas in tokens, where known.
     pub kv_tokens: u64,
-    /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
+    /// Mean prefill time of the replicas that have measured it from answers, ms a token; 0 if there
+    /// are none.
     pub learned_ms_per_token: f32,
-    /// Its replicas in the order of their ids; in a huge region the best ones.
+    /// Its replicas in the order of their ids; in a very large region only the best ones.
     pub replicas: Vec<Remote>,
-    /// Whether `replicas` leaves none out.
+    /// Whether `replicas` is complete.
     pub whole: bool,
-    /// The places of its usable replicas: rules of peers' requests are held against these.
+    /// The places of its usable replicas. Peers check their requests' residency rules against
+    /// these.
     pub places: Vec<Arc<Place>>,
 }
 
 /// One replica of a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remote {
-    /// The peer's own id of it.
+    /// The peer's own id for it.
     pub id: ReplicaId,
-    /// Whether it may be given another request.
+    /// Whether it may receive another request.
     pub eligible: bool,
-    /// The most unmatched prompt tokens that it has room for; negative when it has none.
+    /// The most unmatched prompt tokens that it has capacity for; negative when it has none.
     pub room: f32,
-    /// Prefill tokens in front.
+    /// Prefill tokens ahead of a new request.
     pub front_tokens: f32,
     /// Requests in its batch.
     pub running: u32,
     /// Requests sent there that have not ended.
     pub outstanding: u32,
-    /// Prompt tokens of those.
+    /// Prompt tokens of those requests.
     pub outstanding_tokens: f32,
-    /// Pending as its engine reported it.
+    /// Pending requests as its engine reported them.
     pub reported_pending: u32,
     /// Smoothed utilisation, 0 to 1.
     pub utilisation: f32,

@@ -1,4 +1,4 @@
-//! Decisions kept for the explain endpoint: what every candidate looked like when one was picked.
+//! Decisions kept for the explain endpoint: the state of every candidate when one was picked.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 use crate::replica::Row;
 use crate::why::{Ineligible, Unavailable, Why};
 
-/// One candidate as it stood at a decision.
+/// A candidate's state at a decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CandidateRow {
     /// The replica.
@@ -24,22 +24,22 @@ pub struct CandidateRow {
     pub row: Row,
 }
 
-/// One peer as it stood at a decision.
+/// A peer's state at a decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeerCandidate {
     /// The peer.
     pub peer: PeerId,
     /// Why it could not be forwarded to; `None` when it was available.
     pub unavailable: Option<Unavailable>,
-    /// Prompt tokens of what was sent there before that this request begins with.
+    /// Leading prompt tokens of this request that were sent there before.
     pub matched_tokens: f32,
     /// Round trip in ms.
     pub rtt_ms: f32,
-    /// Requests it held.
+    /// Requests in its held queue.
     pub held: u32,
-    /// Its replicas with room.
+    /// Its replicas with free capacity.
     pub eligible: u32,
-    /// Own forwards that its digest did not know of.
+    /// Our forwards that its digest does not include.
     pub since: u32,
 }
 
@@ -52,7 +52,7 @@ pub enum Target {
     Peer(PeerId),
 }
 
-/// One decision, whole.
+/// A complete decision.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The request.
@@ -61,7 +61,7 @@ pub struct Decision {
     pub at: Time,
     /// Which attempt this was, from 1.
     pub attempt: u32,
-    /// An answer broke off, and this attempt goes on with it.
+    /// Whether this attempt resumes an answer that broke off.
     pub resumed: bool,
     /// The pick and its reason; `None` when the request was held or rejected.
     pub pick: Option<(Target, Why)>,
@@ -85,7 +85,7 @@ impl Default for Decision {
     }
 }
 
-/// The last decisions, a bounded ring whose buffers are reused.
+/// The most recent decisions: a bounded ring that reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     keep: usize,
@@ -102,8 +102,8 @@ impl Journal {
         self.ring.iter().rev()
     }
 
-    /// A decision to fill in, whose lists are empty; `None` when none are kept. The oldest one's
-    /// buffers are used again.
+    /// A decision with empty lists to fill in; `None` when none are kept. Reuses the oldest
+    /// decision's buffers.
     pub(crate) fn next(&mut self) -> Option<&mut Decision> {
         let recycled = match self.ring.len() < self.keep {
             true => None,

@@ -1,9 +1,9 @@
-//! The held queue: requests no replica has room for yet.
+//! The held queue: the gateway's queue of requests for which no replica has free capacity yet.
 //!
-//! A queue for each priority class, and in each a line for each tenant. A higher class goes before all
-//! of the lower ones; which request of a class goes first, its lines decide (`class.rs`). What is held
-//! is bounded in number, by a tenant's share of it, and in the time held. When the queue is full, a
-//! request of a higher class takes the place of the newest request of the lowest class.
+//! There is a queue for each priority class, and in each a line for each tenant. A higher class
+//! goes before all lower ones; `class.rs` orders the requests within a class. The queue is bounded
+//! in total length, in length per tenant, and in waiting time. When it is full, a request of a
+//! higher class replaces the newest request of the lowest class.
 
 mod class;
 #[cfg(test)]
@@ -24,14 +24,15 @@ pub struct HeldConfig {
     pub max: u32,
     /// Most requests held for one tenant.
     pub max_per_tenant: u32,
-    /// Longest time a request is held; then it is rejected.
+    /// Longest time a request is held before it is rejected.
     pub max_wait: Duration,
-    /// How many of a class from the front are looked at when room appears.
+    /// How many requests at the front of a class are examined when capacity frees up.
     pub look_ahead: u32,
-    /// After this long the oldest of the tenant that was served least goes before better fits.
-    /// Half of `max_wait` at most, as is the next.
+    /// After waiting this long, the oldest request of the least-served tenant goes before requests
+    /// that fit better. This and the next are at most half of `max_wait`.
     pub patience: Duration,
-    /// After this long who fits nowhere is promised the next room of a full replica.
+    /// After waiting this long, a request that fits nowhere is promised the next free capacity of a
+    /// full replica.
     pub promise: Duration,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
-        // Later they would help nobody who is not refused before.
+        // Any later and the request would be refused first.
         let most = config.max_wait / 2;
         let (patience, promise) = (config.patience.min(most), config.promise.min(most));
         let config = HeldConfig { patience, promise, ..config };
@@ -74,23 +75,23 @@ impl Held {
         Priority::ALL.into_iter().filter(move |priority| holds[*priority as usize])
     }
 
-    /// Until when a request that arrived then may be held though it could go: for the first half of
-    /// the time until it is refused or too late.
+    /// How long a request that arrived then may be held although it could be dispatched: the first
+    /// half of the time until it is refused or misses its deadline.
     pub(crate) fn may_wait_until(&self, arrived: Time, deadline: Option<Time>) -> Time {
         let expires = arrived + self.config.max_wait;
         let ends = deadline.map_or(expires, |deadline| deadline.min(expires));
         arrived + ends.since(arrived) / 2
     }
 
-    /// When the next of all held ones may not be held for better any more.
+    /// The earliest time at which one of the held requests may no longer wait for a better replica.
     pub(crate) fn next_may_not_wait(&self, now: Time) -> Option<Time> {
         let all = self.classes.iter().flat_map(Class::entries);
         let until = all.map(|e| self.may_wait_until(e.since, e.deadline));
         until.filter(|until| *until > now).min()
     }
 
-    /// Takes a request in at the back of its tenant's line. When the queue or the tenant's share of it
-    /// is full, the newest request of the lowest class below goes, and its id is returned.
+    /// Adds a request at the back of its tenant's line. When the queue or the tenant's share of it
+    /// is full, evicts the newest request of the lowest class below and returns its id.
     pub(crate) fn push(
         &mut self,
         request: &Request,
@@ -115,12 +116,12 @@ impl Held {
         Ok(displaced)
     }
 
-    /// Takes a request out to be served: its tokens count against its tenant.
+    /// Removes a request to dispatch it: its tokens count against its tenant.
     pub(crate) fn release(&mut self, request: &Request) {
         self.classes[request.priority as usize].take(request.id, request.tenant, true);
     }
 
-    /// Takes a request out that will not be served.
+    /// Removes a request that will not be served.
     pub(crate) fn remove(&mut self, request: &Request) -> bool {
         self.classes[request.priority as usize].take(request.id, request.tenant, false)
     }
@@ -139,28 +140,28 @@ impl Held {
         }
     }
 
-    /// Of those of a class that waited longer than patience allows, the oldest of the tenant that was
-    /// served least.
+    /// Of a class's requests that have waited past `patience`, the oldest of the least-served
+    /// tenant.
     pub(crate) fn impatient(&self, now: Time, priority: Priority) -> Option<RequestId> {
         self.classes[priority as usize].impatient(now, self.config.patience)
     }
 
-    /// When the oldest will have waited for long enough to be promised room.
+    /// When the oldest request will have waited long enough to be promised capacity.
     pub(crate) fn promise_due(&self) -> Option<Time> {
         self.oldest().map(|(since, _)| since + self.config.promise)
     }
 
-    /// Whether who came at `since` has waited for long enough to be promised room.
+    /// Whether a request that arrived at `since` has waited long enough to be promised capacity.
     pub(crate) fn is_due(&self, now: Time, since: Time) -> bool {
         now.since(since) >= self.config.promise
     }
 
-    /// When the oldest request will have been held for as long as allowed.
+    /// When the oldest request reaches the longest waiting time.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.oldest().map(|(since, _)| since + self.config.max_wait)
     }
 
-    /// A request held for longer than allowed, if any.
+    /// A request that has been held for longer than allowed, if any.
     pub(crate) fn expired(&self, now: Time) -> Option<RequestId> {
         let (since, id) = self.oldest()?;
         (now >= since + self.config.max_wait).then_some(id)

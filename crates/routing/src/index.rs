@@ -1,20 +1,19 @@
-//! The prefix index: which targets hold which block of a prompt.
+//! The prefix index: which targets have which blocks of a prompt cached.
 //!
 //! A prompt is a chain of block hashes, each naming the whole prefix up to it, so the targets that
 //! hold a block are always a subset of those that hold its parent. Chains are kept as a tree (as in
-//! SkyWalker, section 3.2) of *runs*, stretches of blocks between the places where chains part: a
-//! conversation is a handful of them, however long it grows, and what is done to it costs as many
-//! steps, not as many as it has blocks.
+//! SkyWalker, section 3.2) of *runs*, stretches of blocks between the places where chains diverge.
+//! A conversation is a handful of runs however long it grows, and an operation on it takes that
+//! many steps, not one per block.
 //!
 //! Every target has its own order of eviction. A chain is placed in it from root to leaf, each
-//! block right behind its parent, so that the oldest block is always a leaf: what is evicted is
-//! always the end of the oldest run, block by block.
+//! block right behind its parent. The oldest block is therefore always a leaf, and eviction removes
+//! blocks from the end of the oldest run.
 //!
-//! Memory is bounded by the number of entries (blocks at targets): 8 bytes each for its hash and some
-//! 120 for each run at a target, which in conversations is one in dozens of blocks.
+//! Memory is bounded by the number of entries (blocks at targets): 8 bytes for each hash and some
+//! 120 for each run at a target. In conversations a run has dozens of blocks.
 //!
-//! Deliberately not here: the text of prompts, and what a match is worth, which is the policy's
-//! business.
+//! Deliberately not here: the text of prompts, and the value of a match, which the policy decides.
 
 mod age;
 mod check;
@@ -34,9 +33,9 @@ pub(crate) use recall::Recalled;
 use runs::Runs;
 pub use spec::{Branch, Evict, IndexSpec, Insert};
 
-/// Most blocks at targets, so that everything is named by 32 bits.
+/// Most blocks at targets, so that 32 bits can address everything.
 const MOST: usize = 1 << 26;
-/// Blocks in a run that memory is reserved for; where runs are shorter, it grows.
+/// Blocks per run to reserve memory for; if runs are shorter, it grows.
 const BLOCKS_A_RUN: usize = 16;
 
 /// Maps chained block hashes to the set of targets that hold each block.
@@ -51,10 +50,10 @@ pub struct PrefixIndex {
 }
 
 impl PrefixIndex {
-    /// An empty index of at most `total_entries` (blocks times the targets that hold them) for
-    /// the targets `0..max_targets`.
+    /// An empty index of at most `total_entries` (blocks times the targets that hold them) for the
+    /// targets `0..max_targets`.
     ///
-    /// `total_entries` is brought into 1..=67,108,864. Every target's cap is the total until
+    /// `total_entries` is clamped to 1..=67,108,864. Every target's cap is the total until
     /// [`set_cap`](Self::set_cap).
     #[must_use]
     pub fn new(total_entries: usize, max_targets: usize, evict: Evict) -> Self {
@@ -71,18 +70,19 @@ impl PrefixIndex {
         }
     }
 
-    /// The same, with entries that age: [`expire`](Self::expire) forgets those unused for `ttl`.
+    /// As [`new`](Self::new), with entries that age: [`expire`](Self::expire) removes those unused
+    /// for `ttl`.
     #[must_use]
     pub fn with_ttl(self, ttl: Option<Duration>) -> Self {
         PrefixIndex { ages: Ages::new(ttl), ..self }
     }
 
-    /// The time that entries are used at from now on.
+    /// Sets the time at which later operations use entries.
     pub fn set_now(&mut self, now: Time) {
         self.ages.set_now(now);
     }
 
-    /// Forgets what `target` has not used for its time to live.
+    /// Removes the entries that `target` has not used for `ttl`.
     pub fn expire(&mut self, target: u16) {
         if !self.knows(target) {
             return;
@@ -93,7 +93,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Sets the blocks that `target` may hold, evicting its oldest leaves beyond that at once.
+    /// Sets the most blocks that `target` may hold, and evicts its oldest leaves beyond that.
     pub fn set_cap(&mut self, target: u16, blocks: usize) {
         if self.knows(target) {
             let cap = blocks.min(self.capacity);
@@ -102,9 +102,9 @@ impl PrefixIndex {
         }
     }
 
-    /// Forgets the blocks of a chain deeper than `keep` that `target` was thought to hold, from
-    /// the deepest up; returns how many. Stops below a block that other chains hang from: those
-    /// age out by the order of eviction.
+    /// Removes the blocks of a chain deeper than `keep` that `target` was thought to hold, deepest
+    /// first; returns how many. Stops below a block that other chains depend on: those age out in
+    /// the order of eviction.
     pub fn truncate(&mut self, target: u16, blocks: &[u64], keep: u32) -> u32 {
         let (depth, last) = self.deepest(blocks, target);
         let Some(last) = last.filter(|last| last.agreed == last.len) else { return 0 };
@@ -117,7 +117,8 @@ impl PrefixIndex {
         (depth - left) as u32
     }
 
-    /// Forgets all that `target` holds and lifts its cap, in time proportional to what it holds.
+    /// Removes everything that `target` holds and lifts its cap, in time proportional to the blocks
+    /// it holds.
     pub fn remove_target(&mut self, target: u16) {
         if self.knows(target) {
             self.evict(target, self.orders.held(target));
@@ -131,7 +132,7 @@ impl PrefixIndex {
         self.orders.total()
     }
 
-    /// Whether nothing is held.
+    /// Whether the index is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -162,7 +163,7 @@ impl PrefixIndex {
         self.runs[there.run].holder(there.target).map_or(0, |h| h.len as usize)
     }
 
-    /// Evicts the oldest so many blocks of a target, of those that it holds.
+    /// Evicts this many of a target's blocks, oldest first; it must hold at least as many.
     fn evict(&mut self, target: u16, blocks: usize) {
         let mut left = blocks;
         while left > 0
@@ -172,7 +173,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Takes up to `most` blocks off the end of a hold, from which nothing may hang. Returns how many.
+    /// Removes up to `most` blocks from the end of a hold that has no children. Returns how many.
     fn give(&mut self, hold: u32, most: usize) -> usize {
         let Hold { run, target, .. } = self.orders[hold];
         self.changes.count(self.runs[run].name());

@@ -1,15 +1,15 @@
-//! The routing machine: one region's decisions.
+//! The routing machine: it makes one region's routing decisions.
 //!
-//! A pure state machine. A driver (the gateway with sockets, the simulator with a clock that it
-//! invents) hands in events with the time in them and polls for what to do, and why. Nothing here
-//! opens a socket, asks for the time, logs, or draws chance that is not seeded.
+//! It is a pure state machine. A driver (the gateway with sockets, the simulator with a simulated
+//! clock) passes in timestamped events and polls for actions and the reasons for them. Nothing here
+//! opens a socket, reads a clock, logs, or uses unseeded random numbers.
 //!
-//! It has five methods, as every machine of the house:
+//! Like every machine in the project, it has five methods:
 //!
 //! - [`Routing::new`] takes a validated configuration and a seed;
 //! - [`Routing::handle`] takes one [`Input`] at a time `now`, never earlier than the last;
-//! - [`Routing::poll`] gives the next [`Output`]; call it until `None` after each input;
-//! - [`Routing::poll_timeout`] says when [`Routing::handle_timeout`] wants to be called next.
+//! - [`Routing::poll`] returns the next [`Output`]; call it until `None` after each input;
+//! - [`Routing::poll_timeout`] says when to call [`Routing::handle_timeout`] next.
 //!
 //! A request enters with [`Input::Arrived`] and leaves exactly once: with [`Output::Reject`], or
 //! with the driver's [`Input::Finished`] or [`Input::Cancelled`].

@@ -1,5 +1,5 @@
-//! The machine: what it is told, what it answers, and its five methods. Its parts stand beside it:
-//! replicas coming and going, the life of a request, the release of held ones.
+//! The routing machine: its inputs, its outputs and its five methods. The modules next to it handle
+//! replicas joining and leaving, the life of a request, and the release of held requests.
 
 mod configure;
 mod decide;
@@ -43,39 +43,39 @@ use crate::snapshot::Snapshot;
 use crate::topology::{PeerSpec, Peering, Topology};
 use crate::why::{RejectWhy, Why};
 
-/// How a region decides.
+/// Configuration of a region's routing decisions.
 pub struct Config {
     /// The policy and its parameters.
     pub policy: &'static Spec,
     /// Complete parameters of the policy.
     pub params: Params,
-    /// When a replica may be given another request.
+    /// When a replica may receive another request.
     pub admission: Admission,
-    /// Which peers a request may be sent on to, and when.
+    /// Which peers a request may be forwarded to, and when.
     pub topology: Topology,
-    /// How peers are judged.
+    /// Thresholds for judging peers.
     pub peering: Peering,
     /// The held queue's bounds.
     pub held: HeldConfig,
-    /// Attempts a request gets before it is given up, the first included.
+    /// Attempts a request gets before it fails, including the first.
     pub attempts: u32,
-    /// When breakers open.
+    /// When circuit breakers open.
     pub breaker: BreakerConfig,
     /// Pace of probes.
     pub probe: ProbeConfig,
-    /// Prefill time to start from, ms a token, until answers teach better.
+    /// Initial prefill time, ms a token, until answers provide a measurement.
     pub ms_per_token: f64,
-    /// KV size assumed where neither config nor engine tells, tokens.
+    /// KV size assumed if neither the config nor the engine reports it, tokens.
     pub default_kv_tokens: u64,
-    /// Most entries that the prefix index reserves memory for, where the policy would take more: for
-    /// a driver that knows how much all replicas can hold, the peers' included. The peers' index
-    /// reserves twice as many.
+    /// Most entries that the prefix index reserves memory for, even if the policy asks for more:
+    /// for a driver that knows how much all replicas can hold, including the peers'. The peers'
+    /// index reserves twice as many.
     pub index_entries: usize,
     /// Most replicas the region can have.
     pub max_replicas: u16,
     /// Decisions kept for explain.
     pub explain_keep: usize,
-    /// Candidates written down with a decision; a dry run writes all.
+    /// Candidates recorded with a decision; a dry run records all.
     pub explain_candidates: usize,
 }
 
@@ -106,24 +106,24 @@ impl Config {
 /// An event.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A replica joins, or an existing one is described anew.
+    /// A replica joins, or the description of an existing one changes.
     Joined {
         /// Its id.
         id: ReplicaId,
         /// What it serves.
         spec: ReplicaSpec,
     },
-    /// A replica finishes what it has and takes nothing new.
+    /// A replica drains: it finishes its requests and receives no new ones.
     Draining(ReplicaId),
-    /// A draining replica takes requests again. What was cached there counts as before.
+    /// A draining replica receives requests again. Its known cache contents stay valid.
     Resumed(ReplicaId),
-    /// A replica is gone. Its requests are ended by the driver.
+    /// A replica is gone. The driver ends its requests.
     Left(ReplicaId),
-    /// Another gateway that serves or served the replica tells what it holds.
+    /// Another gateway that serves or served the replica sends its cache contents.
     Inherited {
         /// Which replica.
         id: ReplicaId,
-        /// Of [`Routing::holdings`] there.
+        /// The result of [`Routing::holdings`] on that gateway.
         holdings: Holdings,
     },
     /// A probe was answered.
@@ -132,13 +132,13 @@ pub enum Input {
         id: ReplicaId,
         /// When the probe was sent: dispatches after this are not in the report.
         asked: Time,
-        /// What the engine said; all `None` for an engine that only says that it lives.
+        /// The engine's figures; all `None` for an engine that reports only that it is alive.
         load: Load,
     },
     /// A probe was not answered.
     ProbeFailed(ReplicaId),
-    /// A probe was not answered, but answers of the replica flowed meanwhile: it is alive, and its
-    /// load is not known.
+    /// A probe was not answered, but the replica kept streaming answers: it is alive, with unknown
+    /// load.
     Alive {
         /// Which replica.
         id: ReplicaId,
@@ -153,128 +153,129 @@ pub enum Input {
     Finished {
         /// The request.
         id: RequestId,
-        /// How.
+        /// The result.
         outcome: Outcome,
-        /// It may be tried elsewhere: no byte went to the client yet, or the answer can be gone on
-        /// with.
+        /// Whether it may be retried elsewhere: no byte has reached the client yet, or the answer
+        /// can be resumed.
         retry: bool,
-        /// What the engine counted.
+        /// The token counts that the engine reported.
         usage: Option<Usage>,
-        /// Block hashes of prompt and reply together, where the driver followed the reply. With
-        /// `retry`, the answer broke off after so much of it: that is the prompt from now on.
+        /// Block hashes of prompt and reply together, if the driver followed the reply. With
+        /// `retry`, the answer broke off after this much of it, and this is now the prompt.
         extended: Option<Vec<u64>>,
-        /// Of a forward: the peer's own id of the replica that served it, where the peer told.
+        /// For a forward: the peer's own id of the replica that served it, if the peer reported it.
         served: Option<ReplicaId>,
     },
-    /// The client is gone.
+    /// The client disconnected.
     Cancelled(RequestId),
-    /// A peer joins, or an existing one is described anew. At most 64: ids from 64 on are ignored.
+    /// A peer joins, or the description of an existing one changes. At most 64: ids from 64 on are
+    /// ignored.
     PeerJoined {
         /// Its id.
         id: PeerId,
-        /// What is known of it.
+        /// Its description.
         spec: PeerSpec,
     },
-    /// A peer is gone. What was forwarded to it is ended by the driver.
+    /// A peer is gone. The driver ends the requests forwarded to it.
     PeerLeft(PeerId),
-    /// A peer told of itself.
+    /// A peer's digest arrived.
     Digested {
         /// Which peer.
         peer: PeerId,
-        /// Its count of digests: one that is not newer than the last is ignored.
+        /// Its sequence number: a digest that is not newer than the last is ignored.
         sent: u64,
-        /// A round trip measured since the last.
+        /// A round trip measured since the last digest.
         rtt: Option<Duration>,
-        /// What it told.
+        /// The digest.
         digest: Arc<Digest>,
     },
-    /// Requests are decided about by another rule from now on, or by other weights. The driver
-    /// fingerprints prompts as the rule asks for.
+    /// The policy or its weights changed; they apply to decisions from now on. The driver
+    /// fingerprints prompts as the policy requires.
     Configured {
         /// The policy.
         policy: &'static Spec,
         /// Complete parameters of it.
         params: Params,
-        /// When a replica may be given another request.
+        /// When a replica may receive another request.
         admission: Admission,
     },
-    /// What the configuration and the registry say of regions, all of it: residency rules are held
-    /// against it from now on, those of requests under way too.
+    /// Everything that the configuration and the registry say about regions. Residency rules are
+    /// checked against it from now on, also for requests in progress.
     Atlas(Arc<Atlas>),
     /// A peer is idle and asks for held requests.
     StealAsked {
         /// Which peer.
         by: PeerId,
-        /// The most that it takes.
+        /// The most requests that it takes.
         count: u32,
     },
 }
 
-/// What to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Send the request to the replica.
     Dispatch {
         /// The request.
         id: RequestId,
-        /// Where.
+        /// The replica.
         replica: ReplicaId,
-        /// Why there.
+        /// Why it was chosen.
         why: Why,
         /// Prompt tokens expected in its cache.
         matched_tokens: u32,
         /// Which attempt this is, from 1.
         attempt: u32,
     },
-    /// Send the request to the peer, with `hops` one higher. The driver tells its first token, its
-    /// end or its cancellation as after a [`Output::Dispatch`]; a peer that refuses it is
-    /// [`Outcome::Full`].
+    /// Forward the request to the peer, with `hops` one higher. The driver reports its first token,
+    /// its end or its cancellation as after an [`Output::Dispatch`]; if the peer refuses it, that
+    /// is [`Outcome::Full`].
     Forward {
         /// The request.
         id: RequestId,
-        /// Where.
+        /// The peer.
         peer: PeerId,
-        /// Why there.
+        /// Why it was chosen.
         why: Why,
         /// Prompt tokens expected in its caches.
         matched_tokens: u32,
         /// Which attempt this is, from 1.
         attempt: u32,
     },
-    /// Ask a peer for some of its held requests; it gets [`Input::StealAsked`].
+    /// Ask a peer for some of its held requests; the peer gets [`Input::StealAsked`].
     Steal {
         /// Which peer.
         from: PeerId,
-        /// The most that are taken.
+        /// The most requests to take.
         count: u32,
     },
-    /// No replica has room: the request waits here. Nothing to do.
+    /// No replica has free capacity: the request waits in the queue. Nothing to do.
     Held(RequestId),
-    /// Refuse the request. It is over.
+    /// Refuse the request, which ends it.
     Reject {
         /// The request.
         id: RequestId,
         /// Why.
         why: RejectWhy,
-        /// When trying again may help.
+        /// When a retry may succeed.
         retry_after: Duration,
     },
-    /// Ask a replica how it is; answer with [`Input::Reported`], [`Input::ProbeFailed`] or
+    /// Probe a replica; answer with [`Input::Reported`], [`Input::ProbeFailed`] or
     /// [`Input::Alive`].
     Probe(ReplicaId),
-    /// A replica missed its probes: do not wait for answers of it any longer.
+    /// A replica missed its probes: stop waiting for its answers.
     Down(ReplicaId),
     /// A replica that was down is alive again.
     Up(ReplicaId),
 }
 
-/// One region's decisions. See the crate's documentation for the contract.
+/// One region's routing decisions. See the crate's documentation for the contract.
 pub struct Routing {
     pub(crate) config: Config,
     pub(crate) policy: Box<dyn Policy>,
-    /// What the draws of every decision are derived from.
+    /// The seed for the random draws of every decision.
     seed: u64,
-    /// Requests that arrived.
+    /// Number of requests that have arrived.
     arrivals: u64,
     pub(crate) replicas: Replicas,
     pub(crate) serves: BTreeMap<ModelId, Vec<ReplicaId>>,
@@ -285,26 +286,26 @@ pub struct Routing {
     pub(crate) held: Held,
     pub(crate) journal: Journal,
     pub(crate) scratch: Scratch,
-    /// Of the best decision so far while held requests are compared.
+    /// Buffers of the best decision so far while held requests are compared.
     best_scratch: Scratch,
     pub(crate) peers: Peers,
     pub(crate) places: Places,
     pub(crate) snapshot: Option<Snapshot>,
-    /// There are peers, and a topology that looks at them.
+    /// Whether there are peers, and a topology that uses them.
     pub(crate) second_layer: bool,
     schedule: Schedule,
     outputs: VecDeque<Output>,
-    /// The newest dispatch, while nothing has been remembered of it.
+    /// The newest dispatch, until it has been recorded.
     unwritten: Option<Sent>,
     last_arrival: Option<Time>,
     released: Vec<RequestId>,
     search: Search,
-    /// Rate of finished requests, for Retry-After.
+    /// Rate of finished requests, for `Retry-After`.
     finished: crate::cost::Ewma,
     last_finish: Time,
-    /// When held requests are looked at even though nothing happened.
+    /// When held requests are examined again without any event.
     retick: Option<Time>,
-    /// Matches anew at every look, for tests.
+    /// Recomputes matches every time, for tests.
     pub(crate) forgetful: bool,
 }
 
@@ -317,9 +318,9 @@ struct Sent {
     why: Why,
 }
 
-/// Held requests are looked at again at least this often: a policy may wait for time itself.
+/// Held requests are examined at least this often: a policy may depend on time alone.
 const RETICK: Duration = Duration::from_millis(50);
-/// The same while nobody has room: news opens somebody, or nothing does.
+/// The interval while no replica has free capacity: only an event can free some.
 const CLOSED_RETICK: Duration = Duration::from_secs(1);
 /// A region without arrivals for this long is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
@@ -402,7 +403,8 @@ impl Routing {
         }
     }
 
-    /// The next thing to do. With `None`, what was sent is in the books, the journal and the index.
+    /// The next action. Once it returns `None`, every dispatch is recorded in the counts, the
+    /// journal and the index.
     pub fn poll(&mut self) -> Option<Output> {
         let output = self.outputs.pop_front();
         if output.is_none() {
@@ -411,7 +413,7 @@ impl Routing {
         output
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let times = [self.schedule.next(), self.held.next_expiry(), self.retick];
@@ -463,7 +465,7 @@ impl Routing {
         self.held.len()
     }
 
-    /// Requests that entered and have not left.
+    /// Requests that have arrived and not ended.
     #[must_use]
     pub fn active_len(&self) -> usize {
         self.actives.len()
@@ -475,7 +477,7 @@ impl Routing {
         &self.config
     }
 
-    /// The prefix index, where the policy keeps one.
+    /// The prefix index, if the policy uses one.
     #[must_use]
     pub fn index(&self) -> Option<&PrefixIndex> {
         self.index.as_ref()
@@ -487,7 +489,7 @@ impl Routing {
         self.journal.find(id)
     }
 
-    /// The decisions that are kept, newest first.
+    /// The kept decisions, newest first.
     pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
         self.journal.newest()
     }
@@ -498,10 +500,11 @@ impl Routing {
         self.policy.terms(candidate, of)
     }
 
-    /// Checks what must hold between events, in time proportional to the tables.
+    /// Checks the invariants that hold between events, in time proportional to the tables.
     ///
     /// # Panics
-    /// When it does not, which is a defect of the machine.
+    ///
+    /// When one does not hold, which is a defect of the machine.
     pub fn check_invariants(&self) {
         assert_eq!(self.held.len() as usize, self.actives.held(), "who is held has not left");
         if self.peers.is_empty() {
@@ -516,22 +519,24 @@ impl Routing {
         }
     }
 
-    /// Matches held requests anew whenever they are looked at: what tests compare with.
+    /// Recomputes the matches of held requests every time they are examined, as a reference for
+    /// tests.
     #[doc(hidden)]
     pub fn forget_matches(&mut self) {
         self.forgetful = true;
     }
 
-    /// Decides about `request` as if it arrived now, and changes nothing: no later decision differs
-    /// from what it would have been without.
+    /// Decides about `request` as if it arrived now, without changing state: later decisions are
+    /// the same as without the call.
     pub fn dry_run(&mut self, now: Time, request: Request) -> Decision {
         let mut active = Active::new(now, self.arrivals, request);
         let choice = self.choose(now, &mut active);
         self.decision(now, &active, active.attempt + 1, choice.pick())
     }
 
-    /// The chance of one decision: a stream of the request's own for each attempt, so that neither
-    /// other requests, nor how often the queue is looked at, nor a client's choice of id changes it.
+    /// The random stream of one decision, separate for each attempt of a request. It does not
+    /// depend on other requests, on how often the queue is examined, or on the client's choice of
+    /// id.
     pub(crate) fn draw(&self, active: &Active) -> Rng {
         Rng::new(mix(mix(self.seed, active.number), u64::from(active.attempt)))
     }

@@ -1,12 +1,12 @@
-//! The peer table: what is known of the other regions, and from when.
+//! The peer table: the known state of the other regions, and its age.
 //!
-//! As with replicas, two sources meet: the peer's digest is true but old by half a round trip and
-//! an interval, and what this gateway forwarded since is new but only ours. A forward is in a
-//! digest when it left a round trip before the digest came; the younger ones are kept in a list
-//! and count beside it. Nothing is concluded from a digest that is too old.
+//! As with replicas, it combines two sources. The peer's digest is complete but old by half a round
+//! trip and an interval; this gateway's own forwards since then are current but only ours. A digest
+//! includes a forward that left at least one round trip before the digest arrived; younger ones are
+//! kept in a list and counted in addition. A digest that is too old is ignored.
 //!
-//! Deliberately not here: which prefixes a peer holds (`snapshot.rs`) and who is chosen
-//! (`forward.rs` and the policies).
+//! Deliberately not here: the prefixes cached at a peer (`snapshot.rs`) and the choice of a peer
+//! (`second_layer.rs` and the policies).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -20,10 +20,10 @@ use crate::topology::{PeerSpec, Peering};
 /// Most peers: a request's permission is a bit for each.
 pub(crate) const MOST: usize = 64;
 
-/// What a decision reads of a peer.
+/// A peer's figures, as a decision reads them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerRow {
-    /// On the same continent.
+    /// Whether it is on the same continent.
     pub near: bool,
     /// A hash of its name.
     pub name_hash: u64,
@@ -31,32 +31,32 @@ pub struct PeerRow {
     pub rtt_ms: f32,
     /// Shortest round trip seen, in ms.
     pub min_rtt_ms: f32,
-    /// Requests it holds.
+    /// Requests in its held queue.
     pub held: u32,
-    /// Its replicas that may be given another request.
+    /// Its replicas that may receive another request.
     pub eligible: u32,
-    /// Its replicas that take requests at all.
+    /// Its replicas that take requests, including full ones.
     pub usable: u32,
     /// Mean utilisation of those, 0 to 1.
     pub utilisation: f32,
     /// Our own forwards that have not ended.
     pub outstanding: u32,
-    /// Our own forwards that its digest does not know of.
+    /// Our own forwards that its digest does not include.
     pub since: u32,
-    /// Its replicas, as far as its digest names them.
+    /// Its replicas, as far as its digest lists them.
     pub remotes: Vec<RemoteRow>,
 }
 
-/// What a decision reads of a peer's replica.
+/// The figures of a peer's replica, as a decision reads them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemoteRow {
-    /// What the peer told.
+    /// The peer's report of it.
     pub told: Remote,
-    /// Our own forwards that the digest does not know of and that were meant for it.
+    /// Our own forwards meant for it that the digest does not include.
     pub own: u32,
-    /// Unmatched prompt tokens of those that have shown no first token.
+    /// Unmatched prompt tokens of those forwards that have no first token yet.
     pub own_tokens: f32,
-    /// Where the snapshot's matches have it; `None` where it is not followed.
+    /// Its index in the snapshot's matches; `None` if the snapshot does not track it.
     pub slot: Option<u16>,
 }
 
@@ -65,17 +65,17 @@ pub struct RemoteRow {
 pub struct PeerTotals {
     /// Requests sent there.
     pub forwarded: u64,
-    /// Of those, ended well.
+    /// Of those, succeeded.
     pub done: u64,
-    /// Failed by the peer's fault.
+    /// Failed because of the peer.
     pub failed: u64,
     /// Refused by it.
     pub full: u64,
-    /// Digests taken.
+    /// Digests accepted.
     pub digests: u64,
 }
 
-/// A forward of ours that the newest digest does not know of.
+/// A forward of ours that the newest digest does not include.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at: Time,
@@ -88,17 +88,17 @@ struct Since {
 pub(crate) struct Peer {
     row: PeerRow,
     rtt: Duration,
-    /// The newest digest's count, and when it came.
+    /// The newest digest's sequence number, and when it arrived.
     heard: Option<(u64, Time)>,
-    /// It failed or refused a forward since its newest digest.
+    /// Whether it failed or refused a forward since its newest digest.
     pub(crate) shut: bool,
-    /// It was asked for held requests since its newest digest.
+    /// Whether it was asked for held requests since its newest digest.
     pub(crate) asked: bool,
     since: VecDeque<Since>,
-    /// Where its usable replicas stand, by its newest digest.
+    /// The places of its usable replicas, by its newest digest.
     places: Vec<Arc<Place>>,
     pub(crate) totals: PeerTotals,
-    /// A forward went beyond what the policy grants it.
+    /// Whether a forward exceeded the credit that the policy grants it.
     pub(crate) overdrawn: bool,
 }
 
@@ -143,7 +143,7 @@ impl Peer {
         }
     }
 
-    /// Takes a digest's figures, and sets our own forwards that it can't know of beside them.
+    /// Takes over a digest's figures, and adds our own forwards that it cannot include yet.
     fn take(&mut self, now: Time, digest: &Digest, slot: impl Fn(ReplicaId) -> Option<u16>) {
         let row = &mut self.row;
         (row.held, row.eligible) = (digest.held, digest.eligible);
@@ -171,7 +171,7 @@ fn remote_of(remotes: &mut [RemoteRow], meant: Option<ReplicaId>) -> Option<&mut
     remotes.iter_mut().find(|r| r.told.id == meant)
 }
 
-/// The table.
+/// The peer table.
 #[derive(Debug, Default)]
 pub struct Peers {
     map: BTreeMap<PeerId, Peer>,
@@ -185,19 +185,19 @@ impl Peers {
         &self.ids
     }
 
-    /// Whether there is none.
+    /// Whether there are no peers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// What a decision reads of a peer.
+    /// A peer's figures, as a decision reads them.
     #[must_use]
     pub fn row(&self, id: PeerId) -> Option<&PeerRow> {
         self.map.get(&id).map(|p| &p.row)
     }
 
-    /// Where its usable replicas stand, as it last said.
+    /// The places of its usable replicas, by its newest digest.
     #[must_use]
     pub fn places(&self, id: PeerId) -> &[Arc<Place>] {
         self.map.get(&id).map_or(&[], |p| &p.places)
@@ -253,12 +253,12 @@ impl Peers {
         self.ids = self.map.keys().copied().collect();
     }
 
-    /// Whether a digest of this count would be news.
+    /// Whether a digest with this sequence number is new.
     pub(crate) fn is_news(&self, id: PeerId, sent: u64) -> bool {
         self.map.get(&id).is_some_and(|p| p.heard.is_none_or(|(last, _)| sent > last))
     }
 
-    /// Takes a digest that is news; true when its replicas stand elsewhere than before.
+    /// Applies a new digest; true if its replicas' places changed.
     pub(crate) fn digested(
         &mut self,
         now: Time,
@@ -284,7 +284,7 @@ impl Peers {
         moved
     }
 
-    /// Enters a forward, meant for one of the peer's replicas where the policy says so.
+    /// Records a forward, meant for one of the peer's replicas if the policy names one.
     pub(crate) fn sent(
         &mut self,
         now: Time,
@@ -304,7 +304,7 @@ impl Peers {
         }
     }
 
-    /// Its prefill is over: it is in front of nobody.
+    /// A forward's prefill is over: it is no longer ahead of other requests.
     pub(crate) fn prefilled(&mut self, id: PeerId, request: RequestId) {
         let Some(peer) = self.map.get_mut(&id) else { return };
         let Some(since) = peer.since.iter_mut().find(|s| s.id == request) else { return };
@@ -324,17 +324,17 @@ impl Peers {
 }
 
 impl Peer {
-    /// Whether its newest digest says anything still, and no forward was turned away since.
+    /// Whether its newest digest is still valid, and it has refused no forward since.
     pub(crate) fn is_fresh(&self, now: Time, peering: &Peering) -> bool {
         self.heard.is_some_and(|(_, at)| now.since(at) <= peering.stale) && !self.shut
     }
 
-    /// SkyWalker's rule (Listing 1, line 12): a replica with room, and a short queue.
+    /// SkyWalker's rule (Listing 1, line 12): a replica with free capacity, and a short queue.
     pub(crate) fn has_room(&self, own_held: u32, peering: &Peering) -> bool {
         self.row.eligible > 0 && self.row.held <= peering.most_held(own_held)
     }
 
-    /// The newest digest's count, and when it came.
+    /// The newest digest's sequence number, and when it arrived.
     pub(crate) fn heard(&self) -> Option<(u64, Time)> {
         self.heard
     }
@@ -343,7 +343,7 @@ impl Peer {
         &self.row
     }
 
-    /// Checks what must hold of one peer.
+    /// Checks one peer's invariants.
     pub(crate) fn check(&self, id: PeerId) {
         assert_eq!(self.row.since as usize, self.since.len(), "{id}'s own forwards are counted");
         let own: u32 = self.row.remotes.iter().map(|r| r.own).sum();

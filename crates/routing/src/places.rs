@@ -1,16 +1,17 @@
-//! Places: numbers for where replicas stand, and what a request's rules permit of them.
+//! Places: numbers for the replicas' locations, and masks of those that a request's residency rules
+//! permit.
 //!
 //! Rules compare names and labels, which is too slow for every candidate of every decision. So each
-//! place where a replica stands has a number, and what a request's rules permit is a mask over these
-//! numbers and one over the peers ([`Permitted`]). A peer is judged by the places that its newest
-//! digest names, so one that adopted replicas of another region is permitted what those are.
+//! place that has a replica has a number, and a request's rules become a mask over these numbers
+//! and one over the peers ([`Permitted`]). A peer is judged by the places in its newest digest, so
+//! for replicas that it adopted from another region, their own place counts.
 //!
-//! A number is given back when the last replica of its place leaves, and may then mean another
-//! place. So a mask is only read in the generation that it was made in: every change of numbers, of
-//! what is known of regions, and of the places of peers begins another generation, and a request
-//! whose mask is older gets a new one when it is next decided about. That costs a comparison a
-//! decision. To forbid a number's reuse while any request holds a mask would need a count of masks
-//! for every number, and one long stream would keep a number for hours.
+//! A number is released when the last replica of its place leaves, and may then be reused for
+//! another place. A mask is therefore valid only in the generation it was made in. Every change of
+//! numbers, of the known regions, or of the peers' places starts a new generation, and a request
+//! with an older mask gets a new one at its next decision. That costs one comparison per decision.
+//! Preventing reuse while any request has a mask would need a count of masks for every number, and
+//! one long stream would keep a number for hours.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -20,10 +21,10 @@ use crate::peer::Peers;
 use crate::request::Request;
 use crate::residency::{Atlas, MOST_PLACES, Place, Residence};
 
-/// The number of a place when all are taken: no mask of rules has this bit.
+/// The number of a place when all are taken: no rule's mask has this bit.
 const BEYOND: u8 = MOST_PLACES as u8;
 
-/// What a request's rules permit, as of one generation.
+/// The places that a request's rules permit, as of one generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permitted {
     generation: u64,
@@ -31,12 +32,13 @@ pub(crate) struct Permitted {
     pub(crate) places: u64,
     /// The peers that have a usable replica which may serve it.
     pub(crate) peers: u64,
-    /// The fleet has a permitted place, whether anything there takes requests now or not.
+    /// Whether the fleet has a permitted place, even if no replica there takes requests now.
     pub(crate) somewhere: bool,
 }
 
 impl Permitted {
-    /// Of a request that just arrived: anything without rules, and nothing before the first look.
+    /// For a request that just arrived: everything if it has no rules, otherwise nothing until the
+    /// first refresh.
     pub(crate) fn at_first(request: &Request) -> Permitted {
         let all = if request.residence.is_free() { u64::MAX } else { 0 };
         let places = if request.here { all } else { 0 };
@@ -44,10 +46,10 @@ impl Permitted {
     }
 }
 
-/// The numbers.
+/// The table of numbers.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// By number: the place, and how many replicas stand there. A row without any is free.
+    /// By number: the place, and how many replicas are there. A row with none is free.
     rows: Vec<(Arc<Place>, u32)>,
     atlas: Arc<Atlas>,
     generation: u64,
@@ -58,18 +60,18 @@ impl Places {
         Places { rows: Vec::new(), atlas: Arc::default(), generation: 1 }
     }
 
-    /// Masks of before are not read any more.
+    /// Invalidates earlier masks.
     pub(crate) fn changed(&mut self) {
         self.generation += 1;
     }
 
-    /// What is known of regions from now on.
+    /// Replaces the known regions.
     pub(crate) fn known(&mut self, atlas: Arc<Atlas>) {
         self.atlas = atlas;
         self.changed();
     }
 
-    /// A replica stands there: the number of its place.
+    /// Adds a replica at a place; returns the place's number.
     pub(crate) fn enter(&mut self, place: &Arc<Place>) -> u8 {
         let known = self.rows.iter().position(|(known, count)| *count > 0 && known == place);
         if let Some(at) = known {
@@ -89,7 +91,7 @@ impl Places {
         at as u8
     }
 
-    /// A replica with this number left; true when the number is free now.
+    /// Removes a replica with this number; true if the number is now free.
     pub(crate) fn leave(&mut self, number: u8) -> bool {
         let Some((_, count)) = self.rows.get_mut(usize::from(number)) else { return false };
         *count = count.saturating_sub(1);
@@ -100,18 +102,18 @@ impl Places {
         is_free
     }
 
-    /// Whether rules can permit what stands there.
+    /// Whether rules can permit the place with this number.
     pub(crate) fn is_numbered(number: u8) -> bool {
         number < BEYOND
     }
 
-    /// Whether replicas with this number may serve what is permitted in `places`.
+    /// Whether replicas with this number may serve a request restricted to `places`.
     #[inline]
     pub(crate) fn within(number: u8, places: u64) -> bool {
         places & 1 << (number % 64) != 0
     }
 
-    /// The places of a mask of numbers, in their order.
+    /// The places in a mask of numbers, in order.
     pub(crate) fn named(&self, numbers: u64) -> Vec<Arc<Place>> {
         let rows = self.rows.iter().enumerate();
         let named = rows.filter(|(at, _)| numbers & 1 << at != 0);
@@ -132,7 +134,7 @@ impl Places {
         places.iter().any(|place| !residence.permits(place, self.labels()))
     }
 
-    /// Brings what a request's rules permit up to date.
+    /// Updates a request's permitted places to the current generation.
     pub(crate) fn refresh(&self, permitted: &mut Permitted, request: &Request, peers: &Peers) {
         let residence = &request.residence;
         if residence.is_free() || permitted.generation == self.generation {
@@ -169,7 +171,7 @@ mod tests {
         Arc::new(Place { labels, ..Place::region("eu") })
     }
 
-    /// A request that may be served where the label `rack` is one of these.
+    /// A request that must be served where the label `rack` is one of these.
     fn kept(racks: &[usize]) -> Request {
         let run_in = racks.iter().map(|n| Term::Label("rack".to_string(), n.to_string())).collect();
         let mut residence = Residence::default();
@@ -195,9 +197,9 @@ mod tests {
         }
     }
 
-    // A place has one number however many replicas stand there, and gives it back with the last.
+    // A place has one number however many replicas are there, and releases it with the last one.
     // Over a gateway's life there are far more places than numbers. A request whose mask was made
-    // with a number's old meaning does not read it with the new one.
+    // with a number's old meaning does not apply it to the new one.
     #[test]
     fn numbers_are_given_back() {
         let (mut places, peers) = (Places::new(), Peers::default());
@@ -219,7 +221,8 @@ mod tests {
         assert_eq!(places.enter(&rack(0)), 0);
     }
 
-    // With every number taken, a further place is one that no rule permits, and nothing else is.
+    // With every number taken, no rule permits a further place, and every other place is
+    // unaffected.
     #[test]
     fn numbers_run_out() {
         let (mut places, peers) = (Places::new(), Peers::default());

@@ -1,7 +1,6 @@
-//! How urgent a request is, where not all are alike.
+//! Priority classes of requests.
 
-/// A priority class. Of the requests that are held, one of a higher class goes before all of the lower
-/// ones.
+/// A priority class. Held requests of a higher class go before all those of lower ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Work that can wait, such as batch jobs.
@@ -9,7 +8,7 @@ pub enum Priority {
     /// Everything else.
     #[default]
     Normal,
-    /// Goes first.
+    /// Goes before all others.
     High,
 }
 

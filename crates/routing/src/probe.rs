@@ -1,9 +1,9 @@
-//! When to ask each replica how it is.
+//! The schedule of probes: when to health-check each replica.
 //!
-//! Fast where the answer can change a choice (requests are there or coming, and there is more than
-//! one replica to choose from), slow where nothing happens. The first probes are spread over one
-//! interval by a golden-ratio step, and each next one is timed from the last, so a thousand
-//! replicas are never asked at the same instant.
+//! Probes are frequent if the report can change a decision (requests are present or arriving, and
+//! there is more than one replica to choose from), and rare on an idle replica. The first probes
+//! are spread over one interval by a golden-ratio step, and each later one is timed from the last,
+//! so a thousand replicas are never probed at the same instant.
 
 use alloc::collections::BTreeSet;
 use meridian_base::{Duration, ReplicaId, Time};
@@ -15,9 +15,9 @@ pub struct ProbeConfig {
     pub busy: Duration,
     /// Between probes of an idle one.
     pub idle: Duration,
-    /// Misses in a row after which a replica is down.
+    /// Consecutive misses after which a replica is down.
     pub down_after: u32,
-    /// A report older than this is not steered by any more.
+    /// A report older than this is no longer used.
     pub stale: Duration,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Enters a new replica, its first probe somewhere in the coming interval.
+    /// Adds a new replica, with its first probe somewhere in the coming interval.
     pub(crate) fn enter(&mut self, now: Time, id: ReplicaId, interval: Duration) {
         let spread = u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let offset = (interval.as_nanos() * u128::from(spread)) >> 32;
@@ -47,7 +47,7 @@ impl Schedule {
         self.due.insert((now + Duration::from_nanos(offset), id));
     }
 
-    /// Asks for a probe of `id`, which has no entry now, at `at`.
+    /// Schedules a probe of `id`, which has no entry now, at `at`.
     pub(crate) fn set(&mut self, at: Time, id: ReplicaId) {
         self.due.insert((at, id));
     }
@@ -70,7 +70,7 @@ impl Schedule {
         self.due.first().map(|(t, _)| *t)
     }
 
-    /// Takes out a replica whose probe is due.
+    /// Removes and returns a replica whose probe is due.
     pub(crate) fn pop(&mut self, now: Time) -> Option<ReplicaId> {
         let first = *self.due.first()?;
         (first.0 <= now).then(|| {

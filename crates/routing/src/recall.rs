@@ -1,12 +1,12 @@
-//! What a held request matched when it was last looked at.
+//! The cached prefix matches of a held request.
 //!
-//! Whenever room appears, the machine decides about the first held requests again, and most of them
-//! stay. Their prompts and, mostly, the caches are what they were, so the match is computed again only
-//! where something that counts has changed. Decisions are the same as without it, to the last bit.
+//! Whenever capacity frees up, the machine decides about the first held requests again, and most of
+//! them stay. Their prompts have not changed and the caches hardly, so a match is recomputed only
+//! if a relevant part of the index has changed. Decisions are bit-for-bit the same as without it.
 
 use crate::index::Recalled;
 
-/// One request's.
+/// The cached matches of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Recall {
     /// By replica.

@@ -1,8 +1,8 @@
-//! What is known of a replica, and from when.
+//! The known state of a replica, and its age.
 //!
-//! Two sources meet here. The engine's own report (pending, running, KV use) is true but old; what
-//! this gateway dispatched since then is new but only ours. Both count, always: choosing by the
-//! report alone sends every request of a probe interval to the same replica.
+//! It combines two sources. The engine's own report (pending, running, KV use) is complete but old;
+//! this gateway's dispatches since then are current but only ours. Both always count: with the
+//! report alone, every request of a probe interval would go to the same replica.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -16,61 +16,61 @@ use crate::residency::Place;
 use crate::speed::PrefillSpeed;
 use crate::why::Ineligible;
 
-/// What the driver tells of a replica when it joins.
+/// The driver's description of a replica when it joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplicaSpec {
     /// The models it serves.
     pub models: Vec<ModelId>,
-    /// KV cache size in tokens; `None` until an engine tells.
+    /// KV cache size in tokens; `None` until an engine reports it.
     pub kv_tokens: Option<u64>,
-    /// Most requests it runs at once (slots); `None` where unlimited or unknown.
+    /// Most requests it runs at once (slots); `None` if unlimited or unknown.
     pub slots: Option<u32>,
     /// Relative capacity, 1 for an ordinary replica.
     pub weight: u32,
-    /// Round trip to it: zero within the region, more where a gateway serves replicas elsewhere.
+    /// Round trip to it: zero within the region, more if a gateway serves replicas elsewhere.
     pub rtt: Duration,
-    /// Where it stands, for residency rules.
+    /// Its location, for residency rules.
     pub place: Arc<Place>,
 }
 
-/// An engine's report of itself.
+/// An engine's load report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Accepted, not in the batch yet; `None` where the engine does not tell.
+    /// Accepted but not in the batch yet; `None` if the engine does not report it.
     pub pending: Option<u32>,
     /// In the batch.
     pub running: Option<u32>,
     /// Share of KV memory in use, 0 to 1.
     pub kv_used: Option<f32>,
-    /// KV cache size in tokens, where the report carries it.
+    /// KV cache size in tokens, if the report contains it.
     pub kv_tokens: Option<u64>,
 }
 
 /// Whether a replica takes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Joined, not yet heard of. Takes requests: a probe is no precondition.
+    /// Joined, with no probe answered yet. It receives requests: a probe is no precondition.
     Unproven,
     /// Answers its probes.
     Up,
     /// Missed its probes.
     Down,
-    /// Finishes what it has and takes nothing new.
+    /// Finishes its requests and receives no new ones.
     Draining,
 }
 
-/// The figures a decision reads, one small row a replica so that a scan of a thousand stays in
-/// the processor's nearest caches.
+/// The figures that a decision reads, in one small row per replica, so that a scan of a thousand
+/// stays in the processor's nearest caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Row {
     /// Our own dispatches that have not ended.
     pub outstanding: u32,
     /// Reported pending plus our dispatches since that report; without reports, our dispatches
-    /// that have shown no first token past their predicted time.
+    /// without a first token past their predicted time.
     pub pending: u32,
-    /// Reported running; without reports, our dispatches that have shown their first token.
+    /// Reported running; without reports, our dispatches that have had their first token.
     pub running: u32,
-    /// Prefill tokens in front: prompt minus match over own dispatches without a first token.
+    /// Prefill tokens ahead: prompt minus match over own dispatches without a first token.
     pub front_tokens: f32,
     /// Prompt tokens of our outstanding requests.
     pub outstanding_tokens: f32,
@@ -82,42 +82,42 @@ pub struct Row {
     pub utilisation: f32,
     /// Calibrated prefill time, ms a token.
     pub ms_per_token: f32,
-    /// Pending as the engine last reported it, nothing of ours added (SkyWalker's signal).
+    /// Pending as the engine last reported it, without our own additions (SkyWalker's signal).
     pub reported_pending: u32,
-    /// Free slots by the last report and our dispatches since; `u32::MAX` where not slot-bound.
+    /// Free slots by the last report and our dispatches since; `u32::MAX` if not limited by slots.
     pub free_slots: u32,
     /// Weight of the inferred prefix matches here, 0 to 1: lowered when engines report fewer
     /// cached tokens than were predicted.
     pub trust: f32,
     /// Round trip to it in ms; zero within the region.
     pub rtt_ms: f32,
-    /// Why it takes nothing at all, whatever the request; `None` when it takes requests.
+    /// Why it takes no requests; `None` when it does.
     pub closed: Option<Ineligible>,
 }
 
-/// Reports whose drift is remembered: a correction needs this many in a row to agree.
+/// Reports whose drift is kept: a correction needs this many in a row to agree.
 const DRIFT_MEMORY: usize = 4;
-/// Tokens of growth reserved for each outstanding request, beside its prompt.
+/// Tokens of growth reserved for each outstanding request, in addition to its prompt.
 const GROWTH_TOKENS: f32 = 128.0;
-/// Predicted matches shorter than this say little of how well predictions hold, tokens.
+/// Predicted matches shorter than this are too short to judge predictions by, tokens.
 const TRUSTED_FROM: f32 = 64.0;
 /// Weight of one answer in the trust.
 const TRUST_GAIN: f32 = 0.05;
 /// Time constant of the utilisation u.
 const UTILISATION_TAU: Duration = Duration::from_secs(2);
 
-/// A request that was sent to a replica though there was no room for it. The replica takes nothing
-/// else until it has its room.
+/// A request that was sent to a replica without capacity for it. The replica receives nothing else
+/// until the request fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) to: RequestId,
     pub(crate) at: Time,
-    /// Its answer does not stream, so no first token will tell: a later report of nothing pending
-    /// does.
+    /// Its answer does not stream, so no first token will show that it started: a later report with
+    /// nothing pending does.
     pub(crate) by_report: bool,
 }
 
-/// Everything known of one replica.
+/// All known state of one replica.
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) spec: ReplicaSpec,
@@ -127,10 +127,10 @@ pub(crate) struct Replica {
     pub(crate) breaker: Breaker,
     pub(crate) load: Load,
     pub(crate) speed: PrefillSpeed,
-    /// When the newest report was asked for: dispatches later than this are not in it.
+    /// When the newest report was requested: later dispatches are not in it.
     pub(crate) reported: Option<Time>,
     pub(crate) probe_misses: u32,
-    /// It missed so many probes that the driver was told that it is down.
+    /// It missed so many probes that the driver was told it is down.
     pub(crate) silent: bool,
     pub(crate) probing: bool,
     pub(crate) next_probe: Time,
@@ -139,15 +139,15 @@ pub(crate) struct Replica {
     pub(crate) waiting: u32,
     pub(crate) outstanding_tokens: f32,
     pub(crate) front_tokens: f32,
-    /// Own dispatches since the newest report was asked for: when, and their unmatched tokens.
+    /// Own dispatches since the newest report was requested: time and unmatched tokens.
     recent: VecDeque<(Time, f32)>,
-    /// Dispatches by the time their first token is due, and how many are past it (for engines
-    /// that tell nothing).
+    /// Dispatches by the time their first token is due, and how many are past it (for engines that
+    /// report no load).
     pub(crate) due: VecDeque<(Time, RequestId)>,
     pub(crate) overdue: u32,
-    /// Who gets the next room here.
+    /// The request that is promised the next free capacity here.
     pub(crate) promised: Option<Promise>,
-    /// The engine answered 429 or 503 since its last report.
+    /// The engine has answered 429 or 503 since its last report.
     pub(crate) said_full: bool,
     /// Reported running + pending minus ours, for the last reports.
     drift: [i32; DRIFT_MEMORY],
@@ -163,19 +163,19 @@ pub(crate) struct Replica {
 pub struct Totals {
     /// Attempts sent here.
     pub dispatched: u64,
-    /// Attempts that ended well.
+    /// Attempts that succeeded.
     pub done: u64,
-    /// Attempts that failed by the replica's fault.
+    /// Attempts that failed because of the replica.
     pub failed: u64,
-    /// Attempts the engine refused as full.
+    /// Attempts that the engine refused as full.
     pub full: u64,
-    /// Prompt tokens, where the engine told.
+    /// Prompt tokens, if the engine reported them.
     pub prompt_tokens: u64,
     /// Of those, tokens the engine found cached.
     pub cached_tokens: u64,
 }
 
-/// What a status page shows of a replica.
+/// The status of a replica, for a status page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status {
     /// Whether it takes requests.
@@ -225,7 +225,7 @@ impl Replica {
         }
     }
 
-    /// A request of ours is on its way here.
+    /// Records that a request of ours was sent here.
     pub(crate) fn sent(&mut self, now: Time, prompt_tokens: f32, unmatched: f32) {
         self.outstanding += 1;
         self.waiting += 1;
@@ -236,32 +236,32 @@ impl Replica {
         self.breaker.sent(now);
     }
 
-    /// When a first token of one more request would be late, for engines that tell nothing:
+    /// When the first token of one more request would be late, for engines that report no load:
     /// twice the prediction and a bit.
     pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
         let ms = 2.0 * self.speed.predict_ms(f64::from(self.front_tokens + unmatched)) + 50.0;
         now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)
     }
 
-    /// It showed its first token, or will not any more.
+    /// Records a request's first token, or that there will be none.
     pub(crate) fn first_token(&mut self, id: RequestId, unmatched: f32) {
         self.promised = self.promised.filter(|promise| promise.to != id);
         self.waiting -= 1;
         self.front_tokens = (self.front_tokens - unmatched).max(0.0);
     }
 
-    /// It ended.
+    /// Records a request's end.
     pub(crate) fn ended(&mut self, prompt_tokens: f32) {
         self.outstanding -= 1;
         self.outstanding_tokens = (self.outstanding_tokens - prompt_tokens).max(0.0);
         if self.outstanding == 0 {
-            // Sums of floats do not come back to zero by themselves.
+            // Sums of floats do not return to exactly zero.
             self.outstanding_tokens = 0.0;
             self.front_tokens = 0.0;
         }
     }
 
-    /// Counts what an engine said of an answer, and compares it with what was predicted.
+    /// Counts an answer's usage as the engine reported it, and compares it with the prediction.
     pub(crate) fn account(&mut self, usage: Usage, predicted: f32) {
         let Some(cached) = usage.cached_tokens else { return };
         if let Some(us) = usage.prefill_us {
@@ -285,9 +285,9 @@ impl Replica {
         self.recent.iter().map(|(_, tokens)| tokens).sum()
     }
 
-    /// Takes an engine's report, asked for at `asked`.
+    /// Applies an engine's report that was requested at `asked`.
     pub(crate) fn report(&mut self, now: Time, asked: Time, load: Load) {
-        // What a partial report leaves out stands as it was.
+        // Figures missing from a partial report keep their values.
         self.load = Load {
             kv_tokens: load.kv_tokens.or(self.load.kv_tokens),
             running: load.running.or(self.load.running),
@@ -309,8 +309,8 @@ impl Replica {
         self.utilisation.add(now, u);
     }
 
-    /// It answered a probe, or a request while a probe went unanswered. An engine that said that it
-    /// is full may have room again.
+    /// Records a sign of life: an answered probe, or a request answered while a probe was not. An
+    /// engine that said it was full may have capacity again.
     pub(crate) fn lives(&mut self) {
         self.probe_misses = 0;
         self.said_full = false;
@@ -319,14 +319,14 @@ impl Replica {
         }
     }
 
-    /// Forgets own dispatches before `asked`: a report of then has them, or none will.
+    /// Drops own dispatches before `asked`: a report from then includes them, or none will.
     pub(crate) fn forget_before(&mut self, asked: Time) {
         while self.recent.front().is_some_and(|(at, _)| *at < asked) {
             self.recent.pop_front();
         }
     }
 
-    /// Forgets a report that became too old to steer by.
+    /// Drops a report that is too old to use.
     pub(crate) fn forget_report(&mut self) {
         self.load = Load { kv_tokens: self.load.kv_tokens, ..Load::default() };
         self.reported = None;
@@ -334,7 +334,7 @@ impl Replica {
         self.recent.clear();
     }
 
-    /// Prefill work of `ms` ended now: feeds the prefill share of utilisation.
+    /// Records that prefill work of `ms` ended now, which feeds the prefill share of utilisation.
     pub(crate) fn prefilled(&mut self, now: Time, ms: f64) {
         // Work per tau, decayed, is the share of time spent in prefill.
         let per_tau = ms / (UTILISATION_TAU.as_secs_f64() * 1e3);
@@ -343,7 +343,7 @@ impl Replica {
         self.prefill_share = self.prefill_share.with(now, (old + per_tau).min(1.0));
     }
 
-    /// A correction that all remembered reports agree on: others' requests, or lost ones of ours.
+    /// A correction on which all kept reports agree: other clients' requests, or lost ones of ours.
     pub(crate) fn agreed_drift(&self) -> i32 {
         let low = self.drift.iter().copied().min().unwrap_or(0);
         let high = self.drift.iter().copied().max().unwrap_or(0);
@@ -374,7 +374,7 @@ impl Replica {
         }
     }
 
-    /// KV tokens left for new prompts; infinite where the size or use is unknown.
+    /// KV tokens left for new prompts; infinite if the size or use is unknown.
     fn kv_free(&self) -> f32 {
         let (Some(size), Some(used)) = (self.load.kv_tokens, self.load.kv_used) else {
             return f32::INFINITY;

@@ -1,7 +1,7 @@
-//! The replica table: everything known of each replica, and beside it the rows that decisions read.
+//! The replica table: the state of each replica, and the rows that decisions read.
 //!
-//! A change goes through [`Replicas::update`], which writes the row anew; who decides reads rows,
-//! rooms and columns alone, side by side for many replicas.
+//! Every change goes through [`Replicas::update`], which rewrites the row. Decisions read only the
+//! rows, capacities and columns, which are contiguous for many replicas.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
@@ -10,8 +10,8 @@ use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::replica::{Replica, ReplicaSpec, Row, Status};
 
-/// The rows' figures that the default policy scores by, each laid side by side by id: a scan of
-/// a thousand reads a third of what the rows take, several replicas at once.
+/// The rows' figures that the default policy scores by, each in an array by id: a scan of a
+/// thousand reads a third of the bytes of the rows, several replicas at once.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) front_tokens: Vec<f32>,
@@ -20,14 +20,14 @@ pub(crate) struct Columns {
     pub(crate) ms_per_token: Vec<f32>,
     pub(crate) running: Vec<f32>,
     pub(crate) rtt_ms: Vec<f32>,
-    /// Some replica was ever away: its round trip counts in scores.
+    /// Whether any replica was ever remote: round trips then count in scores.
     pub(crate) far: bool,
-    /// The sum of `ms_per_token`, and how many are in it.
+    /// The sum of `ms_per_token`, and the number of summands.
     speeds: (f64, u32),
 }
 
 impl Columns {
-    /// Mean calibrated prefill time of the replicas, ms a token; 0 without any.
+    /// Mean calibrated prefill time of the replicas, ms a token; 0 if there are none.
     pub(crate) fn mean_ms_per_token(&self) -> f32 {
         let (sum, n) = self.speeds;
         if n == 0 { 0.0 } else { (sum / f64::from(n)) as f32 }
@@ -63,13 +63,13 @@ impl Columns {
     }
 }
 
-/// The table. Rows are indexed by [`ReplicaId`].
+/// The replica table. Rows are indexed by [`ReplicaId`].
 #[derive(Debug, Default)]
 pub struct Replicas {
     slots: Vec<Option<Replica>>,
     rows: Vec<Row>,
-    /// The most unmatched prompt tokens that each may be given now; negative when closed. Apart
-    /// from the rows, so that the scan for the eligible reads four bytes a replica.
+    /// The most unmatched prompt tokens that each may receive now; negative when closed. Separate
+    /// from the rows, so that the scan for eligible replicas reads four bytes per replica.
     rooms: Vec<f32>,
     columns: Columns,
     admission: Option<Admission>,
@@ -81,7 +81,7 @@ impl Replicas {
         Replicas { admission: Some(admission), ..Replicas::default() }
     }
 
-    /// Rooms are reckoned by another mode from each replica's next update on.
+    /// Sets the admission mode; it applies to each replica from its next update on.
     pub(crate) fn admit_by(&mut self, admission: Admission) {
         self.admission = Some(admission);
     }
@@ -92,7 +92,7 @@ impl Replicas {
         streams || slot.is_some_and(|r| r.load.pending.is_some())
     }
 
-    /// What each has room for, by id.
+    /// The free capacity of each replica, by id.
     pub(crate) fn rooms(&self) -> &[f32] {
         &self.rooms
     }
@@ -131,7 +131,7 @@ impl Replicas {
         &self.ids
     }
 
-    /// What is configured of a replica.
+    /// A replica's configuration.
     #[must_use]
     pub fn spec(&self, id: ReplicaId) -> Option<&ReplicaSpec> {
         self.get(id).map(|r| &r.spec)
@@ -149,13 +149,13 @@ impl Replicas {
         self.get(id).and_then(|r| r.load.kv_tokens)
     }
 
-    /// Whether the engine tells its load.
+    /// Whether the engine reports its load.
     #[must_use]
     pub fn reports(&self, id: ReplicaId) -> bool {
         self.get(id).is_some_and(|r| r.load.pending.is_some())
     }
 
-    /// Everything a status page shows of a replica.
+    /// The status of a replica, for a status page.
     #[must_use]
     pub fn status(&self, id: ReplicaId, now: Time) -> Option<Status> {
         self.get(id).map(|r| Status {
@@ -180,7 +180,7 @@ impl Replicas {
         Replicas { slots, rows: rows.to_vec(), rooms, columns, admission: None, ids }
     }
 
-    /// The same with what is configured of each; every engine tells its load.
+    /// As [`Replicas::of_rows`], with the configuration of each; every engine reports its load.
     #[doc(hidden)]
     #[must_use]
     pub fn of_specs(of: &[(ReplicaSpec, Row)]) -> Replicas {
@@ -198,7 +198,7 @@ impl Replicas {
         self.slots.get(id.index()).and_then(Option::as_ref)
     }
 
-    /// Changes a replica and brings its row up to date.
+    /// Changes a replica and updates its row.
     pub(crate) fn update<T>(
         &mut self,
         now: Time,
@@ -212,14 +212,14 @@ impl Replicas {
         Some(result)
     }
 
-    /// Some replica whose prefill speed was learned.
+    /// Some replica with a measured prefill speed.
     pub(crate) fn learned(&self) -> Option<ReplicaId> {
         let mut ids = self.ids.iter().copied();
         ids.find(|id| self.get(*id).is_some_and(|r| r.speed.is_learned()))
     }
 
-    /// Gives what `from` learned of its prefill speed to those that have learned nothing yet. Left
-    /// at a constant, they would look several times faster or slower than it for no reason.
+    /// Gives the prefill speed measured on `from` to replicas without a measurement. With the
+    /// constant they would look several times faster or slower than it for no reason.
     pub(crate) fn share_speed(&mut self, now: Time, from: ReplicaId) {
         let Some(teacher) = self.get(from) else { return };
         if !teacher.speed.is_learned() {
@@ -228,7 +228,7 @@ impl Replicas {
         self.assume_speed(now, teacher.speed.ms_per_token());
     }
 
-    /// Takes those that have learned nothing yet for so fast.
+    /// Sets this speed on replicas without a measurement.
     pub(crate) fn assume_speed(&mut self, now: Time, ms_per_token: f64) {
         for at in 0..self.slots.len() {
             if self.slots[at].as_ref().is_some_and(|r| !r.speed.is_learned()) {

@@ -1,15 +1,16 @@
-//! Residency: where a request may be served, by rules.
+//! Residency rules: where a request may be served.
 //!
-//! A rule names requests (by tenant, by a label of the tenant, by model, by the region that they
-//! entered in) and says where those may be served: in regions, or wherever a label stands. Nothing
-//! keeps a request that no rule names. Once a rule names it, it may be served only where that rule
-//! permits, and where several do, only where all of them permit; what a rule does not speak of is
-//! denied. That a region may take in and not send out is a rule about what entered there.
+//! A rule selects requests (by tenant, by a label of the tenant, by model, by the region they
+//! entered in) and lists the regions or labels where those may be served. A request that no rule
+//! selects may be served anywhere. A selected request may be served only where the rule permits,
+//! or, with several rules, only where all of them permit; everything else is denied. To let a
+//! region accept requests but not forward its own, write a rule for the requests that entered
+//! there.
 //!
 //! A place is a region together with the labels of the replica itself. A request brings its rules
-//! ([`Residence`]), replicas and peers' digests bring places, and the driver tells the machine what
-//! the configuration and the registry say of regions ([`Atlas`]). The machine compares the two when
-//! it decides (`places.rs`), so a label that changes counts at once, for held requests too.
+//! ([`Residence`]), replicas and peers' digests bring places, and the driver passes in the regions
+//! known from the configuration and the registry ([`Atlas`]). The machine compares the two at each
+//! decision (`places.rs`), so a changed label takes effect at once, also for held requests.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -19,20 +20,20 @@ use alloc::vec::Vec;
 /// Facts about a region, a replica or a tenant, such as `jurisdiction: eu`.
 pub type Labels = BTreeMap<String, String>;
 
-/// Most places that one gateway tells apart at a time. A replica at any further place serves only
-/// requests that no rule names.
+/// Most places that one gateway can distinguish at a time. A replica at any further place serves
+/// only requests that no rule selects.
 pub const MOST_PLACES: usize = 63;
 
-/// What a rule permits.
+/// One entry of the list of places that a rule permits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
     /// A region.
     Region(String),
-    /// Wherever a label has this value.
+    /// Any place where a label has this value.
     Label(String, String),
 }
 
-/// Which requests a rule names: those that fit each kind that is not empty.
+/// The requests that a rule selects: those that match each kind that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Of one of these tenants.
@@ -45,7 +46,7 @@ pub struct Names {
     pub from: Vec<String>,
 }
 
-/// What rules know a request by.
+/// The properties of a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Its tenant.
@@ -59,7 +60,7 @@ pub struct Subject<'a> {
 }
 
 impl Names {
-    /// Whether a request is named.
+    /// Whether a request is selected.
     #[must_use]
     pub fn fit(&self, subject: &Subject<'_>) -> bool {
         let one_of = |list: &[String], value: Option<&str>| {
@@ -72,12 +73,12 @@ impl Names {
     }
 }
 
-/// Where a replica stands.
+/// A replica's location.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The region.
     pub region: String,
-    /// Labels of the replica itself, which go before the region's.
+    /// Labels of the replica itself, which override the region's.
     pub labels: Labels,
 }
 
@@ -89,30 +90,31 @@ impl Place {
     }
 }
 
-/// What the configuration and the registry say of regions, whatever is connected at the moment.
+/// The regions and places known from the configuration and the registry, whether connected at the
+/// moment or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Atlas {
     /// Labels of regions, by name.
     pub labels: BTreeMap<String, Labels>,
-    /// Places where replicas of the fleet may stand: regions of the gateway itself and of its
-    /// peers, and what the registry knows. A request whose rules permit one of them waits for it; one
-    /// whose rules permit none is refused at once.
+    /// Places where replicas of the fleet may be: regions of the gateway itself and of its peers,
+    /// and those in the registry. A request whose rules permit one of them waits for it; one whose
+    /// rules permit none is refused at once.
     pub places: BTreeSet<Place>,
 }
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called, in answers and metrics.
+    /// Its name, in answers and metrics.
     pub name: String,
-    /// The requests that it names.
+    /// The requests that it selects.
     pub names: Names,
     /// Where those may be served.
     pub run_in: Vec<Term>,
 }
 
 impl Rule {
-    /// Whether it permits a place to what it names, where regions have these labels.
+    /// Whether it permits a place to the requests it selects, given the regions' labels.
     #[must_use]
     pub fn permits(&self, place: &Place, labels: &BTreeMap<String, Labels>) -> bool {
         let of_region = |name| labels.get(&place.region).and_then(|labels| labels.get(name));
@@ -125,21 +127,21 @@ impl Rule {
     }
 }
 
-/// The rules that name one request.
+/// The rules that apply to one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residence {
     rules: Vec<Arc<Rule>>,
 }
 
 impl Residence {
-    /// Those of `rules` that name a request.
+    /// Those of `rules` that select a request.
     #[must_use]
     pub fn of(rules: &[Arc<Rule>], subject: &Subject<'_>) -> Residence {
         let naming = rules.iter().filter(|rule| rule.names.fit(subject));
         Residence { rules: naming.cloned().collect() }
     }
 
-    /// Adds rules that somebody else applied, as far as they are not the same: both sides' hold.
+    /// Adds rules that another gateway applied, except duplicates: the rules of both sides apply.
     pub fn add(&mut self, rules: impl IntoIterator<Item = Rule>) {
         for rule in rules {
             let same = |known: &Arc<Rule>| known.name == rule.name && known.run_in == rule.run_in;
@@ -155,13 +157,13 @@ impl Residence {
         &self.rules
     }
 
-    /// Whether no rule names it: it may be served anywhere.
+    /// Whether no rule applies: it may be served anywhere.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether it may be served at a place, where regions have these labels.
+    /// Whether it may be served at a place, given the regions' labels.
     #[must_use]
     pub fn permits(&self, place: &Place, labels: &BTreeMap<String, Labels>) -> bool {
         self.rules.iter().all(|rule| rule.permits(place, labels))
@@ -187,7 +189,7 @@ mod tests {
         Term::Region(name.to_owned())
     }
 
-    // Every kind that a rule names has to fit, and one of each kind is enough.
+    // Every kind that a rule lists has to match, and one entry of each kind is enough.
     #[test]
     fn names_fit() {
         let personal = labels(&[("data", "personal"), ("tier", "gold")]);
@@ -208,8 +210,8 @@ mod tests {
         assert!(!Names { tenants: vec!["acme".into()], ..Names::default() }.fit(&nobody));
     }
 
-    // Nothing named, nothing denied; once named, what is not permitted is denied; two rules permit
-    // only what both do; a replica's own label goes before its region's.
+    // Without a rule nothing is denied. Once a rule applies, everything it does not permit is
+    // denied; two rules permit only what both do; a replica's own label overrides its region's.
     #[test]
     fn deny_by_default() {
         let eu_label = Term::Label("jurisdiction".into(), "eu".into());
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(mask(&kept), [true, false, true, true, false]);
         let both = Residence::of(&rules, &subject(Some("acme")));
         assert_eq!(mask(&both), [true, false, true, false, false]);
-        // What another gateway applied holds too, and the same rule is not added twice.
+        // Rules that another gateway applied also hold, and the same rule is not added twice.
         kept.add([(*rules[0]).clone(), (*rules[1]).clone()]);
         assert_eq!((kept.rules().len(), mask(&kept)), (2, mask(&both)));
     }

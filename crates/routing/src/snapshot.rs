@@ -1,10 +1,11 @@
-//! The peers' snapshot: a prefix index over what this region sent elsewhere.
+//! The peers' snapshot: a prefix index over the prompts that this region forwarded.
 //!
-//! SkyWalker section 3.2: beside the index of its own replicas a region keeps one of its peers,
-//! filled with what it forwarded to them; what others sent there it does not know, and shares
-//! little with. A rule that weighs single remote replicas has those followed as well: by the
-//! replica that the forward was meant for, and by the one that served it once the peer tells.
-//! Peers and remote replicas are targets of one index, so one look-up matches both.
+//! SkyWalker section 3.2: besides the index of its own replicas a region keeps one of its peers,
+//! filled with the prompts it forwarded to them. It does not know other regions' prompts there, and
+//! shares little with them. For a policy that scores individual remote replicas, those are tracked
+//! as well: a forward is entered for the replica it was meant for, and for the one that served it
+//! once the peer reports it. Peers and remote replicas are targets of one index, so one look-up
+//! matches both.
 
 mod slots;
 
@@ -19,7 +20,7 @@ use slots::{REMOTES, Slots};
 pub(crate) struct Snapshot {
     index: PrefixIndex,
     spec: IndexSpec,
-    /// Where each remote replica stands; `None` for rules that look at peers only.
+    /// Each remote replica's slot; `None` for policies that consider peers only.
     slots: Option<Slots>,
     /// One more than the highest target ever used.
     width: usize,
@@ -49,7 +50,7 @@ impl Snapshot {
         self.index.matches(blocks, out);
     }
 
-    /// The same for a prompt that is matched again and again.
+    /// As [`Self::matches`], for a prompt that is matched repeatedly.
     pub(crate) fn matches_again(&self, blocks: &[u64], out: &mut [u32], kept: &mut Recalled) {
         self.index.matches_again(blocks, out, kept);
     }
@@ -58,7 +59,7 @@ impl Snapshot {
         self.slots.as_ref()?.get(peer, replica)
     }
 
-    /// Follows the replicas that a digest names, and forgets those that are gone.
+    /// Tracks the replicas listed in a digest, and removes those that are gone.
     pub(crate) fn digested(&mut self, peer: PeerId, digest: &Digest) {
         let tokens = |blocks: &IndexSpec, kv: u64| {
             let each = (blocks.block_bytes / 4).max(1) as u64;
@@ -85,7 +86,7 @@ impl Snapshot {
         }
     }
 
-    /// The slot of a remote replica, a new one where it has none; `None` when all are taken.
+    /// The slot of a remote replica, a new one if it has none; `None` if all are taken.
     fn allot(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
         let slots = self.slots.as_mut()?;
         let slot = slots.get(peer, replica).or_else(|| slots.take(peer, replica))?;
@@ -93,7 +94,7 @@ impl Snapshot {
         Some(slot)
     }
 
-    /// Forgets the peer and all its replicas.
+    /// Removes the peer and all its replicas.
     pub(crate) fn left(&mut self, peer: PeerId) {
         self.index.remove_target(peer.0);
         self.forget(peer, |_| true);
@@ -104,7 +105,7 @@ impl Snapshot {
         slots.free(peer, gone, |slot| self.index.remove_target(slot));
     }
 
-    /// A prompt leaves for a peer, meant for one of its replicas.
+    /// Records a prompt forwarded to a peer, meant for one of its replicas.
     pub(crate) fn sent(&mut self, peer: PeerId, meant: Option<ReplicaId>, blocks: &[u64]) {
         if self.spec.insert == Insert::OnAnswer {
             return;
@@ -115,7 +116,8 @@ impl Snapshot {
         }
     }
 
-    /// A forward was answered well: `held` is what is there now, prompt and reply where known.
+    /// Records a successful forward: `held` is the chain cached there now, prompt and reply if
+    /// known.
     pub(crate) fn answered(&mut self, peer: PeerId, served: Option<ReplicaId>, held: &[u64]) {
         if self.spec.insert == Insert::OnDispatch {
             return;
@@ -126,12 +128,13 @@ impl Snapshot {
         }
     }
 
-    /// It may never have been prefilled there: keep only what was there before.
+    /// Records a forward that may never have been prefilled there: keeps only the blocks that were
+    /// there before.
     pub(crate) fn unsent(&mut self, peer: PeerId, blocks: &[u64], keep: u32) {
         self.index.truncate(peer.0, blocks, keep);
     }
 
-    /// The peer put it elsewhere than it was meant for.
+    /// Records that the peer used another replica than expected.
     pub(crate) fn not_there(&mut self, peer: PeerId, meant: ReplicaId, blocks: &[u64], keep: u32) {
         if let Some(slot) = self.slot(peer, meant) {
             self.index.truncate(slot, blocks, keep);

@@ -1,30 +1,30 @@
-//! The prefill speed of a replica, learned from its answers.
+//! The prefill speed of a replica, estimated from its answers.
 //!
-//! GORGO (section 3) fits TTFT = a + t_p * tokens once, offline, with one prompt at a time. Online, only
-//! requests that find nothing in front of them are such samples: the fixed part is kept as their
-//! running minimum, and the slope moves slowly. But a replica that is taken for too fast by a rough
-//! first sample gets everything, has no such request again, and would stay wrong for good. So a second
-//! line is fitted to all traffic, where a request's tokens are its own and those in front of it, and
-//! which leans on the region's mean. It is steeper under load, for prompts share steps with replies,
-//! and right within a small factor always: it counts until there are some of the cleaner samples, and
-//! they never stray further than that from it. An engine that says itself how long its prefill took is
-//! believed over both.
+//! GORGO (section 3) fits TTFT = a + t_p * tokens once, offline, with one prompt at a time. Online,
+//! only requests with none ahead of them are such samples: the fixed part is kept as their running
+//! minimum, and the slope moves slowly. But if a rough first sample makes a replica look too fast,
+//! it gets all requests, never has an unqueued one again, and the estimate would stay wrong. So a
+//! second line is fitted to all traffic, in which a request's tokens include those ahead of it,
+//! with the region's mean as a prior. It is steeper under load, because prompts share steps with
+//! replies, but always right within a small factor. It is used until there are enough of the
+//! cleaner samples, and bounds how far they may stray. If an engine reports how long its prefill
+//! took, that overrides both.
 
 /// Prefill speed of one replica: t_p in ms a token, and the fixed part of a TTFT in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefillSpeed {
     start: f64,
-    /// Of requests with nothing in front, or as the engine tells.
+    /// From requests with none ahead, or as the engine reports.
     alone: f64,
     is_told: bool,
     fixed_ms: f64,
     samples: u32,
-    /// Of all requests.
+    /// From all requests.
     queue: Line,
 }
 
-/// A line through samples, tokens x and TTFT y, each sample worth `KEEP` of the next; it leans on a
-/// guess where there are few.
+/// A line through samples, tokens x and TTFT y. Each sample decays by `KEEP` when the next arrives,
+/// and while there are few, a prior guess dominates.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     n: f64,
@@ -32,27 +32,27 @@ struct Line {
     y: f64,
     xx: f64,
     xy: f64,
-    /// The least TTFT, which slowly fades.
+    /// The least TTFT, which decays slowly.
     least: f64,
     guess: f64,
     slope: f64,
 }
 
-/// How far the slope may wander from the configured one, as a factor either way.
+/// How far the slope may move from the configured one, as a factor either way.
 const SPAN: f64 = 50.0;
-/// How far it may be from that of all traffic.
+/// How far it may be from the slope of all traffic.
 const STRAY: f64 = 3.0;
-/// What a sample of all traffic still weighs when the next one comes.
+/// The weight of a sample of all traffic when the next one arrives.
 const KEEP: f64 = 0.97;
-/// Samples with nothing in front that say more than all traffic does.
+/// Number of samples with none ahead that outweigh all traffic.
 const ENOUGH: u32 = 8;
 /// Sum of squared tokens that outweighs the guess: one prompt of 2,000 tokens.
 const LEAN: f64 = 2000.0 * 2000.0;
-/// Weight of one sample with nothing in front.
+/// Weight of one sample with none ahead.
 const GAIN: f64 = 0.1;
-/// An engine's own time for fewer tokens is mostly the fixed cost of a step.
+/// Below this many tokens, an engine's own prefill time is mostly the fixed cost of a step.
 const TOLD: f64 = 64.0;
-/// Fewer unmatched tokens than this say more of the fixed part than of the slope.
+/// Below this many unmatched tokens, a sample measures the fixed part rather than the slope.
 const LONG: f64 = 256.0;
 
 impl PrefillSpeed {
@@ -69,7 +69,7 @@ impl PrefillSpeed {
         }
     }
 
-    /// Takes the TTFT of a request with so many unmatched `tokens`, those `in_front` not included.
+    /// Adds the TTFT of a request with this many unmatched `tokens`, not counting those `in_front`.
     pub fn sample(&mut self, ttft_ms: f64, tokens: f64, in_front: f64) {
         let sound = ttft_ms >= 0.0 && tokens >= 0.0 && in_front >= 0.0;
         if !sound || !(ttft_ms + tokens + in_front).is_finite() {
@@ -90,7 +90,8 @@ impl PrefillSpeed {
         }
     }
 
-    /// Takes what an engine says it spent on `tokens`: no queue in it, and no network.
+    /// Adds the prefill time that an engine reports for `tokens`: it includes no queueing and no
+    /// network.
     pub fn told(&mut self, ms: f64, tokens: f64) {
         if tokens >= TOLD && ms >= 0.0 {
             if !self.is_told {
@@ -106,14 +107,14 @@ impl PrefillSpeed {
 
     fn learn(&mut self, seen: f64) {
         let seen = self.bounded(seen);
-        // The first long answer replaces the guess; later ones nudge it.
+        // The first long answer replaces the guess; later ones adjust it.
         let gain = if self.samples == 0 { 1.0 } else { GAIN };
         self.alone += gain * (seen - self.alone);
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// Starts from `ms_per_token` instead, while no answer has taught anything: what its
-    /// neighbours turned out to be is a better guess than a constant.
+    /// Starts from `ms_per_token` instead, if there are no samples yet: the neighbours' measured
+    /// speed is a better guess than a constant.
     pub fn assume(&mut self, ms_per_token: f64) {
         self.queue.guess = ms_per_token;
         if self.samples == 0 {
@@ -121,7 +122,7 @@ impl PrefillSpeed {
         }
     }
 
-    /// Whether answers have taught it.
+    /// Whether it has samples from answers.
     #[must_use]
     pub fn is_learned(&self) -> bool {
         self.samples > 0
@@ -137,7 +138,7 @@ impl PrefillSpeed {
         }
     }
 
-    /// The predicted TTFT of `tokens` unmatched tokens with nothing in front.
+    /// The predicted TTFT of `tokens` unmatched tokens with none ahead.
     #[must_use]
     pub fn predict_ms(&self, tokens: f64) -> f64 {
         self.fixed_ms + self.ms_per_token() * tokens
@@ -150,8 +151,8 @@ impl Line {
         Line { n, x, y, xx, xy, least: f64::INFINITY, guess, slope: guess }
     }
 
-    /// Takes a sample and fits: least squares, where the fixed part is no less than nothing and no
-    /// more than the least TTFT.
+    /// Adds a sample and fits by least squares, with a fixed part of at least zero and at most the
+    /// least TTFT.
     fn add(&mut self, x: f64, y: f64) {
         self.n = self.n * KEEP + 1.0;
         self.x = self.x * KEEP + x;
@@ -165,7 +166,7 @@ impl Line {
         self.slope = (xy - fixed * x + LEAN * guess) / (xx + LEAN);
     }
 
-    /// None before there was a prompt's worth of tokens.
+    /// `None` until there has been a prompt's worth of tokens.
     fn slope(&self) -> Option<f64> {
         (self.xx >= LONG * LONG && self.slope > 0.0).then_some(self.slope)
     }
@@ -180,7 +181,7 @@ mod tests {
         assert!(off < 0.05, "{}", speed.ms_per_token());
     }
 
-    // The slope is found although every answer also pays a fixed part.
+    // The slope is found although every answer also includes a fixed part.
     #[test]
     fn slope_and_fixed_part_are_told_apart() {
         let mut s = PrefillSpeed::new(0.05);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     // Under load a TTFT grows faster with the queue than prefill does; the slope stays that of
-    // requests with nothing in front.
+    // requests with none ahead.
     #[test]
     fn load_does_not_inflate_the_slope() {
         let mut s = PrefillSpeed::new(0.1);
@@ -204,8 +205,8 @@ mod tests {
         about(&s, 0.5);
     }
 
-    // A burst taught that there is next to no slope. The replica gets everything, nothing finds it
-    // idle again, and its queue corrects what is known of it.
+    // A burst suggested a slope of almost zero. The replica then gets all requests, is never idle
+    // again, and the samples from its queue correct the estimate.
     #[test]
     fn a_queue_corrects_a_wrong_slope() {
         let mut s = PrefillSpeed::new(0.1);
@@ -219,8 +220,8 @@ mod tests {
         assert!(s.ms_per_token() > 0.4, "{}", s.ms_per_token());
     }
 
-    // Engines that say how long their prefill took are believed at once, but for tiny prompts, and
-    // whatever TTFTs were seen before or come after.
+    // Prefill times that an engine reports are used at once, except for tiny prompts, whatever
+    // TTFTs were seen before or come after.
     #[test]
     fn speed_is_told() {
         let mut s = PrefillSpeed::new(0.1);
@@ -238,7 +239,7 @@ mod tests {
         about(&s, 0.3);
     }
 
-    // An assumption stands until the first answer, and does not unseat what was learned.
+    // An assumption holds until the first answer, and does not replace a measurement.
     #[test]
     fn speed_is_assumed() {
         let mut s = PrefillSpeed::new(0.1);
@@ -249,8 +250,8 @@ mod tests {
         about(&s, 0.3);
     }
 
-    // A wild sample moves the slope, but not beyond its bounds, and neither does a wild queue; what is
-    // no number moves nothing.
+    // An outlier moves the slope, but not beyond its bounds, and neither does an extreme queue; a
+    // NaN moves nothing.
     #[test]
     fn speed_is_bounded() {
         let mut s = PrefillSpeed::new(0.1);

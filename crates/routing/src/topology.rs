@@ -1,13 +1,12 @@
-//! Topologies: which other regions a request may be sent on to, and when.
+//! Topologies: which other regions a request may be forwarded to, and when.
 //!
-//! Orthogonal to the policy, as the admission modes are. `central` and `flat` need nothing here:
-//! they are arrangements of the driver, one gateway with the replicas of all regions or every
-//! gateway with all of them, each replica with its round trip in
-//! [`ReplicaSpec`](crate::ReplicaSpec).
+//! Independent of the policy, like the admission modes. `central` and `flat` need no code here: the
+//! driver arranges them, with one gateway for the replicas of all regions or every gateway with all
+//! of them, each replica with its round trip in [`ReplicaSpec`](crate::ReplicaSpec).
 
 use meridian_base::Duration;
 
-/// Which layer beyond the region's own replicas there is.
+/// The second layer, beyond the region's own replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Topology {
     /// The policy chooses among the peers as well (SkyWalker, section 3.1).
@@ -19,7 +18,7 @@ pub enum Topology {
         /// The bound, 0 to 1; published is 0.8.
         above: f32,
     },
-    /// The same, never off the continent (cross-region inference of Bedrock).
+    /// As `Waterfall`, but within the continent (cross-region inference of Bedrock).
     Continent {
         /// The bound, 0 to 1.
         above: f32,
@@ -28,24 +27,24 @@ pub enum Topology {
     Local,
 }
 
-/// How peers are judged.
+/// Thresholds for judging peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peering {
     /// SkyWalker's tau: a peer that holds more requests is not available. 10 in its code.
     pub tau: u32,
-    /// Whether a peer that holds more than this region does is not available either, as in its
-    /// code.
+    /// Whether a peer that holds more requests than this region is also unavailable, as in
+    /// SkyWalker's code.
     pub tau_own: bool,
-    /// A digest older than this says nothing: the peer is not available.
+    /// A digest older than this is ignored: the peer is not available.
     pub stale: Duration,
     /// Weight of one sample of the round trip. 0.3 in GORGO.
     pub rtt_gain: f64,
-    /// Most replicas that a digest names.
+    /// Most replicas listed in a digest.
     pub most_remotes: u16,
 }
 
 impl Peering {
-    /// The most requests that a peer may hold and still get one of a region that holds `own`.
+    /// The most requests that a peer may hold and still receive one from a region that holds `own`.
     pub(crate) fn most_held(&self, own: u32) -> u32 {
         if self.tau_own { self.tau.min(own) } else { self.tau }
     }
@@ -63,13 +62,13 @@ impl Default for Peering {
     }
 }
 
-/// What the driver tells of a peer when it joins.
+/// The driver's description of a peer when it joins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeerSpec {
-    /// Round trip to it, until measured ones are told.
+    /// Round trip to it, until measurements arrive.
     pub rtt: Duration,
-    /// On the same continent.
+    /// Whether it is on the same continent.
     pub near: bool,
-    /// A hash of its name: its place on rings, the same in every gateway.
+    /// A hash of its name: its position on rings, the same in every gateway.
     pub name_hash: u64,
 }

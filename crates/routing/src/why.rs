@@ -1,5 +1,5 @@
-//! Reasons, with their numbers. Every choice carries one: it feeds response headers, metrics, the
-//! journal, the explain endpoint and the tests.
+//! Reasons for decisions, with their numbers. Every decision has one; it goes into response
+//! headers, metrics, the journal, the explain endpoint and the tests.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,13 +7,13 @@ use core::time::Duration;
 /// Why a replica was picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The policy does not look at load or prefixes (random, round robin).
+    /// The policy ignores load and prefixes (random, round robin).
     Turn,
     /// The least loaded; the number is the policy's load figure.
     LeastLoaded(f64),
     /// The key's place on the ring.
     Ring {
-        /// Ineligible or overloaded virtual nodes walked past.
+        /// Ineligible or overloaded virtual nodes that were skipped.
         skipped: u32,
     },
     /// The longest prefix match.
@@ -43,14 +43,14 @@ pub enum Why {
         /// The utilisation, 0 to 1.
         utilisation: f32,
     },
-    /// A peer asked for it.
+    /// An idle peer asked for it.
     Stolen,
-    /// It waited longest: the next room of this full replica is its.
+    /// It has waited longest, and was promised the next free capacity of this full replica.
     Promised {
         /// How long it waited.
         waited: Duration,
     },
-    /// Its residency rule lets nobody here serve it.
+    /// Its residency rules permit no replica here.
     Residency,
 }
 
@@ -82,7 +82,7 @@ impl Why {
 pub enum Ineligible {
     /// Does not serve the model.
     Model,
-    /// Draining: finishes what it has, takes nothing new.
+    /// Draining: finishes its requests and receives no new ones.
     Draining,
     /// Not answering its probes.
     Down,
@@ -94,7 +94,7 @@ pub enum Ineligible {
     Full,
     /// The request is pinned elsewhere.
     Pinned,
-    /// The request may not be served where it stands.
+    /// The request may not be served at the replica's place.
     Forbidden,
 }
 
@@ -115,18 +115,18 @@ impl Ineligible {
     }
 }
 
-/// Why a peer could not be forwarded to.
+/// Why a request could not be forwarded to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// The request may not go there, or came from a peer itself.
     Forbidden,
     /// Already tried for this request.
     Tried,
-    /// It turned a forward away since its newest digest.
+    /// It refused a forward since its newest digest.
     Shut,
-    /// It has told nothing lately.
+    /// It has sent no digest recently.
     Silent,
-    /// No replica of it has room, or it holds too many requests.
+    /// No replica of it has free capacity, or it holds too many requests.
     Full,
 }
 
@@ -153,7 +153,7 @@ pub enum RejectWhy {
     NoReplica,
     /// The replica that holds the session's state is gone.
     PinnedGone,
-    /// No replica of the model stands where its residency rule lets it be served.
+    /// No replica of the model is at a place that its residency rules permit.
     NotPermitted,
     /// The held queue is full.
     HeldFull {
@@ -165,33 +165,34 @@ pub enum RejectWhy {
         /// Its bound.
         limit: u32,
     },
-    /// The held queue was full, and a request of a higher class took its place.
+    /// The held queue was full, and a request of a higher class replaced it.
     Displaced,
-    /// It came from a peer, no replica has room for it, and the policy holds nothing for peers.
+    /// It came from a peer, no replica has capacity for it, and the policy queues nothing for
+    /// peers.
     NoRoom,
-    /// Held for as long as allowed, and still no replica took it.
+    /// It was held for the longest time allowed, and no replica took it.
     HeldTooLong {
         /// The bound.
         limit: Duration,
-        /// What kept the replicas from it.
+        /// The state of the replicas that could not take it.
         closed: Closed,
     },
-    /// Every attempt failed by the replica's fault.
+    /// Every attempt failed because of a replica.
     RetriesExhausted {
         /// Attempts made.
         attempts: u32,
     },
-    /// The connections of two engines ended under it: it may be what ends them.
+    /// The connections of two engines broke while serving it: it may have crashed them.
     EngineDied {
         /// Attempts made.
         attempts: u32,
     },
 }
 
-/// The replicas that may serve a request, by what keeps them from it.
+/// The replicas that may serve a request, counted by the reason they could not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// No room.
+    /// No free capacity.
     pub full: u32,
     /// Not answering probes.
     pub down: u32,
@@ -199,14 +200,14 @@ pub struct Closed {
     pub breaker: u32,
     /// Draining.
     pub draining: u32,
-    /// They failed this very request.
+    /// They failed this request.
     pub failed: u32,
-    /// Peers that serve requests and had no room for this one.
+    /// Peers that serve requests and had no capacity for this one.
     pub peers: u32,
 }
 
 impl Closed {
-    /// Whether it was not for want of room.
+    /// Whether the cause was something other than a lack of capacity.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         let Closed { full, down, breaker, draining, failed, peers } = *self;
@@ -227,7 +228,8 @@ impl RejectWhy {
             RejectWhy::TenantHeldFull { .. } => "tenant_held_full",
             RejectWhy::Displaced => "displaced",
             RejectWhy::NoRoom => "no_room",
-            // Not for want of room: more replicas would not help, these want a look.
+            // The cause is not a lack of capacity: more replicas would not help, these need
+            // attention.
             RejectWhy::HeldTooLong { closed, .. } if closed.is_outage() => "replicas_unavailable",
             RejectWhy::HeldTooLong { .. } => "held_too_long",
             RejectWhy::RetriesExhausted { .. } => "retries_exhausted",

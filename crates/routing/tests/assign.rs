@@ -1,4 +1,4 @@
-//! Assignment over random memberships: what each loss and each recovery may change.
+//! Tests of assignment over random memberships: the permitted effects of each loss and recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Members = Membership<u8, u16, u32>;
 
-/// Up to six regions, most of their distances known, gateways and replicas anywhere.
+/// Up to six regions with most of their distances known, and gateways and replicas anywhere.
 fn members(seed: u64) -> Members {
     let mut rng = Rng::new(seed);
     let regions = 1 + rng.below(6) as u8;
@@ -39,15 +39,15 @@ fn without(members: &Members, lost: &[u16]) -> Members {
     left
 }
 
-/// Some of the gateways, by chance.
+/// A random subset of the gateways.
 fn some(members: &Members, seed: u64) -> Vec<u16> {
     let mut rng = Rng::new(seed);
     members.gateways.keys().copied().filter(|_| rng.below(3) == 0).collect()
 }
 
 proptest! {
-    // Each replica has all living gateways of its own region; without any, the one that no permitted
-    // gateway is nearer than; and none only where nobody is permitted.
+    // Each replica has all living gateways of its own region. If there are none, it has one such
+    // that no permitted gateway is nearer, and it has none only if no gateway is permitted.
     #[test]
     fn everybody_is_served_by_the_rule(seed: u64) {
         let all = members(seed);
@@ -76,7 +76,7 @@ proptest! {
         }
     }
 
-    // The order in which a side heard of the gateways does not matter.
+    // The assignment does not depend on the order in which a gateway learned of the others.
     #[test]
     fn the_order_of_news_does_not_matter(seed: u64) {
         let all = members(seed);
@@ -111,8 +111,8 @@ proptest! {
         }
     }
 
-    // Gateways lost and back in any order, several at a time: in the end all is as it was, and on
-    // the way the answer depends on who lives, not on how it came to that.
+    // Gateways are lost and return in any order, several at a time. At the end the assignment is as
+    // at first, and on the way it depends only on which gateways are alive, not on the history.
     #[test]
     fn recovery_hands_everything_back(seed: u64, first: u64, second: u64) {
         let all = members(seed);
@@ -128,8 +128,8 @@ proptest! {
     }
 }
 
-// Four regions, told by example: the nearest adopts the whole region, a second loss passes it on
-// to the next nearest, and labels keep it out of regions that may not have it.
+// An example of four regions: the nearest adopts the whole region, a second loss moves it to the
+// next nearest, and labels keep it out of regions that may not adopt it.
 #[test]
 fn adoption_passes_from_near_to_far() {
     let gateways =

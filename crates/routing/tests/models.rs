@@ -1,21 +1,20 @@
-//! The structures of the machine against naive twins: random event lists from seeds, and every
-//! short event list over a small alphabet. The twins are slow and obvious; after each event the
-//! real one must agree in everything that can be asked, and its invariants must hold.
+//! Tests of the machine's data structures against naive twins, with random event lists from seeds
+//! and every short event list over a small alphabet. The twins are slow and obvious. After each
+//! event the real structure must agree in every query, and its invariants must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_base::{ReplicaId, Rng, mix};
 use meridian_routing::{Evict, PrefixIndex, Ring};
 
-/// The index as one would write it without caring for time: each target's blocks in a vector,
-/// newest first.
+/// The index written without regard for speed: each target's blocks in a vector, newest first.
 #[derive(Clone)]
 struct Twin {
     orders: Vec<Vec<u64>>,
     caps: Vec<usize>,
     total: usize,
     evict: Evict,
-    /// Where each block hangs; 0 for a root.
+    /// The parent of each block; 0 for a root.
     parents: BTreeMap<u64, u64>,
     active: Vec<u16>,
     hand: usize,
@@ -145,7 +144,7 @@ enum Event {
     Cap(u16, usize),
 }
 
-/// Applies an event to both and compares all there is to compare.
+/// Applies an event to both and compares all queries.
 fn step(index: &mut PrefixIndex, twin: &mut Twin, event: &Event) {
     match event {
         Event::Insert(t, blocks) => {
@@ -182,7 +181,7 @@ fn compare(index: &PrefixIndex, twin: &Twin, blocks: &[u64]) {
     }
 }
 
-/// A chain through a random tree: narrow near the root, so that chains share much.
+/// A chain through a random tree: narrow near the root, so that chains share many blocks.
 fn chain(rng: &mut Rng, longest: usize, parents: &mut BTreeMap<u64, u64>) -> Vec<u64> {
     let length = rng.below(longest + 1);
     let (mut blocks, mut at) = (Vec::new(), 0);
@@ -223,8 +222,8 @@ fn run(seed: u64, world: &World) {
         step(&mut index, &mut twin, &event);
         compare(&index, &twin, &chain(&mut rng, world.longest, &mut parents));
     }
-    // What the twin holds is closed under parents: the subset property, which the real one's
-    // equality with it then has too.
+    // The twin's blocks are closed under parents. This is the subset property, which the real index
+    // therefore has too.
     for order in &twin.orders {
         let held: BTreeSet<u64> = order.iter().copied().collect();
         assert!(held.iter().all(|b| parents[b] == 0 || held.contains(&parents[b])));
@@ -254,7 +253,7 @@ fn index_agrees_with_its_twin_with_many_holders() {
     }
 }
 
-// Long chains that part in many places, held by ten: runs are split for all who hold them.
+// Long chains that diverge in many places, held by ten targets: runs are split for all holders.
 #[test]
 fn index_agrees_with_its_twin_when_runs_are_split() {
     for seed in 0..6 {
@@ -266,7 +265,7 @@ fn index_agrees_with_its_twin_when_runs_are_split() {
     }
 }
 
-// Long chains with room for all: a chain is a single run, or a few.
+// Long chains with capacity for all: a chain is a single run, or a few.
 #[test]
 fn index_agrees_with_its_twin_on_long_chains() {
     for seed in 0..6 {
@@ -278,8 +277,8 @@ fn index_agrees_with_its_twin_on_long_chains() {
     }
 }
 
-// Every list of four events over a small alphabet, with a total of 4 entries and caps of 3: no
-// hole in the small.
+// Every list of four events over a small alphabet, with a total of 4 entries and caps of 3, so that
+// small cases are covered completely.
 #[test]
 fn index_agrees_with_its_twin_on_every_short_history() {
     let chains: [&[u64]; 4] = [&[1], &[1, 2], &[1, 3], &[1, 2, 4]];
@@ -310,7 +309,7 @@ fn index_agrees_with_its_twin_on_every_short_history() {
     assert_eq!(histories, 2 * 14usize.pow(4));
 }
 
-// A full target forgets the leaf least recently used, never a block that another hangs from.
+// A full target evicts the least recently used leaf, never a block with children.
 #[test]
 fn least_recent_leaf_goes_first() {
     let mut index = PrefixIndex::new(100, 1, Evict::LeastRecent);
@@ -325,7 +324,7 @@ fn least_recent_leaf_goes_first() {
     assert_eq!(index.longest(&[1, 2, 3], 0), 2, "3 goes before its parent");
 }
 
-// With the earliest inserted first, use alone does not keep a leaf.
+// With eviction by insertion order, use alone does not keep a leaf.
 #[test]
 fn earliest_inserted_leaf_goes_first_however_used() {
     let mut index = PrefixIndex::new(100, 1, Evict::EarliestInserted);
@@ -338,7 +337,7 @@ fn earliest_inserted_leaf_goes_first_however_used() {
     assert_eq!(index.longest(&[1, 3], 0), 2);
 }
 
-// Forgetting a chain's tail leaves what other chains hang from.
+// Truncating a chain leaves the blocks that other chains depend on.
 #[test]
 fn truncating_spares_the_branches_of_others() {
     let mut index = PrefixIndex::new(100, 1, Evict::LeastRecent);
@@ -349,8 +348,8 @@ fn truncating_spares_the_branches_of_others() {
     assert_eq!(index.truncate(0, &[1, 2], 0), 0);
 }
 
-// Nothing panics on a target out of range, an empty chain, a chain that repeats itself, a cap of
-// nothing, or a buffer too short.
+// No panic on a target out of range, an empty chain, a chain that repeats itself, a cap of 0, or a
+// buffer too short.
 #[test]
 fn bad_input_is_survived() {
     let mut index = PrefixIndex::new(3, 2, Evict::LeastRecent);
@@ -373,8 +372,8 @@ fn bad_input_is_survived() {
     index.matches(&[], &mut short);
 }
 
-// An entry, that is a block at a target, takes 8 bytes for its hash and the rest for what is kept of
-// each run: next to nothing where chains are long, and 120 where each is a block of its own.
+// An entry (a block at a target) takes 8 bytes for its hash plus a share of its run's overhead:
+// next to nothing if chains are long, and 120 bytes if each is a single block.
 #[test]
 fn memory_is_within_its_budget() {
     for (long, targets, most) in [(200, 1, 16), (200, 8, 8), (12, 1, 24), (12, 8, 12), (1, 1, 120)]
@@ -465,7 +464,7 @@ fn shares_are_balanced() {
     }
 }
 
-// A weight multiplies a member's share, 0 leaves it out, and an empty ring has nobody.
+// A weight multiplies a member's share, 0 leaves it out, and an empty ring has no members.
 #[test]
 fn weights_and_edges() {
     let members = [(ReplicaId(1), 1), (ReplicaId(2), 3), (ReplicaId(3), 0)];
@@ -477,8 +476,8 @@ fn weights_and_edges() {
     assert_eq!(ring(0..3, 0).walk(5).count(), 0);
 }
 
-// The places on the ring are part of what users see: they may not change with platform, order of
-// the members, or the numbers that a process gave them.
+// Users can see positions on the ring: they may not change with the platform, the order of the
+// members, or the numbers that a process gave them.
 #[test]
 fn names_settle_the_ring() {
     let (a, b) = (mix(1, 1), mix(2, 2));

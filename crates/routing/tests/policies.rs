@@ -1,15 +1,15 @@
-//! Scenarios of the policies: what each picks, and why, in text that a reader can judge.
+//! Scenarios of the policies: what each picks and why, as readable text.
 //!
 //! `REWRITE=1 cargo test -p meridian-routing --test policies` rewrites the outputs; read the diff
 //! before you commit it. Commands:
 //!
 //! - `policy NAME [knob=value ...] [seed=N]` builds one and prints what it declares;
-//! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched`
-//!   blocks of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
+//! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
+//!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
 //! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [eligible=(..)] [full=(..)] [dispatch]`
 //!   decides once, with blocks of 16 tokens, and with `dispatch` tells the policy it was sent; the
-//!   request's own blocks are `[blocks=N] [family=N]`, those of one family begin alike;
-//! - `ended replica=R [blocks=N] [family=N]` tells it that such a request is over;
+//!   request's own blocks are `[blocks=N] [family=N]`, and those of one family share a prefix;
+//! - `ended replica=R [blocks=N] [family=N]` tells the policy that the request is over;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
 //! - `terms [prompt=N]` prints what the explain endpoint would show;
 //! - `first_tokens replica=N ms=X times=N` reports latencies.
@@ -47,12 +47,12 @@ struct Line {
     tree: usize,
 }
 
-/// Blocks of a prompt: those of one family begin alike.
+/// Blocks of a prompt: those of one family share a prefix.
 fn chain(family: u64, blocks: u64) -> Vec<u64> {
     (0..blocks).map(|block| family << 32 | block).collect()
 }
 
-/// A row as an idle, trusted replica has it.
+/// The row of an idle, trusted replica.
 fn idle() -> Row {
     Row {
         ms_per_token: 0.1,
@@ -135,7 +135,7 @@ fn build(case: &mut TestCase) -> (Bench, String) {
     }
 }
 
-/// What a policy declares: admission, index, head, and its knobs as they stand.
+/// A policy's declaration: admission, index, head, and its current knobs.
 fn declares(spec: &Spec, params: &Params) -> String {
     let mut out = format!("admission {}\n", spec.admission.name());
     if let Some(i) = (spec.index)(params) {
@@ -160,7 +160,7 @@ impl Bench {
     fn set(&mut self, text: &str) {
         let lines: Vec<Line> = text.lines().map(line).collect();
         let of: Vec<_> = lines.iter().map(|l| (l.spec.clone(), l.row)).collect();
-        // A new table of the same replicas is no change of membership.
+        // A new table of the same replicas does not change the membership.
         let joined = self.replicas.ids().len() != lines.len();
         self.replicas = Replicas::of_specs(&of);
         self.matched = lines.iter().map(|l| l.matched).collect();
@@ -317,7 +317,7 @@ fn request(id: u64, args: &Args) -> Request {
     }
 }
 
-/// What a decision is asked with.
+/// The inputs of a decision.
 struct Args {
     prompt: u32,
     blocks: u64,
@@ -362,8 +362,8 @@ fn show(pick: Pick) -> String {
     format!("{r} {}{numbers}", why.word())
 }
 
-// Each file narrates one policy: its rule, its ties, its thresholds exactly at the bound, and
-// what it does with a single candidate.
+// Each file tests one policy: its rule, its ties, its thresholds exactly at the bound, and its
+// choice with a single candidate.
 #[test]
 fn scenarios() {
     datadriven::walk("tests/scenarios/policies", |file| {
@@ -393,8 +393,8 @@ fn scenarios() {
     });
 }
 
-// Whatever the view, a policy picks a candidate or waits, comes to the same choice from the same
-// seed, and can say in terms that add up what its score was.
+// For any view, a policy picks a candidate or waits, makes the same choice with the same seed, and
+// lists terms that add up to its score.
 #[test]
 fn every_policy_picks_among_the_eligible() {
     for spec in policy::ALL {
@@ -405,7 +405,7 @@ fn every_policy_picks_among_the_eligible() {
     }
 }
 
-/// Rules with a term that depends on the prompt's blocks, which a decision does not keep.
+/// Policies with a term that depends on the prompt's blocks, which a decision does not keep.
 const UNTOLD: [&str; 1] = ["dynamo_kv"];
 
 fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
@@ -447,7 +447,8 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         if let Pick::Replica(Chosen { replica: r, score: Some(score), .. }) = pick
             && !UNTOLD.contains(&spec.name)
         {
-            // What the explain endpoint shows adds up to what decided (a maximum is negated).
+            // The terms of the explain endpoint add up to the deciding score (a maximum is
+            // negated).
             let eligible: Vec<ReplicaId> = eligible.iter().copied().map(ReplicaId).collect();
             let terms = b.terms_of(r, request.prompt_tokens, &eligible);
             let sum: f64 = terms.iter().map(|t| t.1).sum();

@@ -1,5 +1,5 @@
-//! Deciding changes nothing: a region that is asked "what if" all the time decides as one that never
-//! is, with every policy.
+//! Dry runs change nothing: a region with dry runs between all events decides the same as one
+//! without, with every policy.
 
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Spec};
@@ -59,7 +59,7 @@ struct Open {
     dispatched: bool,
 }
 
-/// What a region decides in a random run; `asked`: dry runs come between all events.
+/// A region's decisions in a random run; if `asked`, dry runs come between all events.
 fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
     let mut routing = region(policy);
     let (mut rng, mut curious) = (Rng::new(seed), Rng::new(seed + 1));

@@ -1,8 +1,9 @@
-//! Our policies beside the routers that they are taken from.
+//! Compares our policies with the routers they are taken from.
 //!
-//! What the real ones chose was recorded, request by request (`reference/SOURCE.md` says how), and
-//! here the same requests go through the routing machine. `./x test reference` records anew and
-//! runs these tests on that; docs/references.md has the figures and the reasons for what is left.
+//! The real routers' choices were recorded, request by request (`reference/SOURCE.md` says how),
+//! and here the same requests go through the routing machine. `./x test reference` makes new
+//! recordings and runs these tests on them; docs/references.md has the figures and the reasons for
+//! the remaining differences.
 
 #[path = "reference/recording.rs"]
 mod recording;
@@ -18,7 +19,7 @@ use recording::{Agreement, Recording};
 use replay::{Replay, Rule};
 use sequence::Event;
 
-/// Enough to see all that a rule may draw from five replicas.
+/// Enough to see every replica that a rule may draw from five.
 const MANY: usize = 256;
 
 fn judge(router: &str, policy: &str, rule: &'static str, asks: usize) -> Agreement {
@@ -49,13 +50,13 @@ fn sglang_router_cache_aware() {
     assert!(default.same >= 99.0, "{default:?}: ties are decided as they are there");
 }
 
-// vllm-router's rule is the same, but of equal matches it takes any.
+// vllm-router's rule is the same, but on a tie of matches it takes any.
 #[test]
 fn vllm_router_cache_aware() {
     cache_aware("vllm-router", "fleet", 1).iter().for_each(Agreement::holds);
 }
 
-// smg passes over a hot match instead of a whole uneven fleet, and draws among equals.
+// smg skips a hot match, not a whole uneven fleet, and draws ties.
 #[test]
 fn smg_cache_aware() {
     cache_aware("smg", "match", MANY).iter().for_each(Agreement::holds);
@@ -77,15 +78,15 @@ fn power_of_two() {
     }
 }
 
-// sglang-router counts requests for cache_aware only, so its power_of_two compares zeros: the most
-// loaded gets its fifth like anybody else. Ours compares requests.
+// sglang-router counts requests for cache_aware only, so its power_of_two compares zeros, and the
+// most loaded gets its fifth like any other. Ours compares requests.
 #[test]
 fn sglang_routers_power_of_two_is_blind() {
     let agreement = judge("sglang-router", "power_of_two", "p2c", MANY);
     assert!(agreement.percent < 90.0, "{agreement:?}: it does see loads");
 }
 
-// Each in turn.
+// Round robin.
 #[test]
 fn round_robin() {
     for router in ["sglang-router", "smg", "vllm-router"] {
@@ -102,8 +103,8 @@ fn dynamo_kv() {
     assert!(agreement.options < 1.5, "{agreement:?}: costs are seldom equal");
 }
 
-// Rings place keys by hashes of their own, so replicas cannot be compared one by one. What a ring
-// promises can: every request of a session goes to one replica, and sessions spread over all.
+// Rings place keys by their own hashes, so individual replicas cannot be compared. The guarantees
+// of a ring can: every request of a session goes to one replica, and sessions spread over all.
 #[test]
 fn consistent_hashing() {
     let policies = [("smg", "consistent_hashing"), ("vllm-router", "consistent_hash")];
@@ -122,7 +123,7 @@ fn consistent_hashing() {
     }
 }
 
-/// Where each session's requests went, which is one place.
+/// The replica that served each session's requests, which is always the same one.
 fn homes(events: &[Event], choices: &[u16]) -> HashMap<u64, u16> {
     let sessions = events.iter().filter_map(|event| match event {
         Event::Arrives(arrival) => Some(arrival.session),

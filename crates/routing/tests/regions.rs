@@ -1,6 +1,6 @@
-//! Several regions that forward to each other over a slow network, driven by random histories:
-//! whatever the policy and the topology, every request ends once, travels one hop at most and only
-//! where it may, and the machines' invariants hold after each event. Same seed, same history.
+//! Several regions that forward to each other over a slow network, driven by random histories. With
+//! every policy and topology, each request ends once, makes at most one permitted hop, and the
+//! machines' invariants hold after each event. The same seed gives the same history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ const TOPOLOGIES: [Topology; 4] = [
     Topology::Local,
 ];
 
-/// What happens later.
+/// A future event.
 #[derive(Clone, Debug)]
 enum Event {
     Arrive(u64),
-    /// A request of another region comes in.
+    /// A request of another region arrives.
     Come {
         from: usize,
         request: Request,
     },
-    /// Region `to` hears how its forward went.
+    /// Region `to` learns the result of its forward.
     Answer {
         to: usize,
         id: RequestId,
@@ -40,7 +40,7 @@ enum Event {
         served: Option<ReplicaId>,
     },
     First(usize, RequestId),
-    /// A replica is done with a request.
+    /// A replica has finished a request.
     End(usize, RequestId, ReplicaId),
     Cancel(usize, RequestId),
     Tell(usize),
@@ -57,7 +57,7 @@ enum Event {
     },
     Probe(usize, ReplicaId),
     Lose(usize, usize),
-    /// A region decides by the policy of this number from now on.
+    /// A region switches to the policy with this number.
     Configure(usize, usize),
     Drain(usize, ReplicaId),
     Resume(usize, ReplicaId),
@@ -147,7 +147,7 @@ impl World {
         self.later(ms, at, Event::Lose(at, (at + 1) % REGIONS));
     }
 
-    /// The same, but policies change while requests are under way, and replicas drain and are back.
+    /// As `new`, but policies change while requests are in progress, and replicas drain and return.
     fn restless(seed: u64) -> World {
         let mut world = World::new(seed);
         for _ in 0..12 {
@@ -363,7 +363,7 @@ impl World {
         self.tell(at, Input::Reported { id, asked: self.now, load });
     }
 
-    /// Lets everything happen, until nobody waits.
+    /// Runs all events until no request waits.
     fn run(mut self) -> Vec<String> {
         for _ in 0..100_000 {
             let event = self.events.keys().next().map(|(t, _)| *t);
@@ -395,8 +395,9 @@ impl World {
     }
 }
 
-// Each policy in each topology: two hundred requests for three regions, most of them for one; digests are lost and overtaken,
-// replicas fail and refuse, clients go away, and a peer leaves in between.
+// Each policy in each topology: two hundred requests for three regions, most of them for one.
+// Digests are lost and overtaken, replicas fail and refuse, clients disconnect, and a peer leaves
+// in between.
 #[test]
 fn every_request_ends_once_in_whatever_region() {
     let mut forwards = BTreeMap::new();
@@ -411,8 +412,8 @@ fn every_request_ends_once_in_whatever_region() {
     assert!(never.is_empty(), "some policy never forwards: {never:?}");
 }
 
-// The same while policies change and replicas drain and are back: nothing is lost or sent twice, and
-// a match that was remembered under another policy decides nothing.
+// The same while policies change and replicas drain and return: no request is lost or sent twice,
+// and no decision uses a match cached under another policy.
 #[test]
 fn every_request_ends_once_while_policies_change() {
     for seed in 0..(policy::ALL.len() * TOPOLOGIES.len()) as u64 {
@@ -426,8 +427,8 @@ fn every_request_ends_once_while_policies_change() {
     }
 }
 
-// What is remembered of held requests changes nothing: in each policy and topology the history is
-// that of a machine that matches every held request anew at every look.
+// Cached matches of held requests change nothing: in each policy and topology the history is that
+// of a machine that recomputes every match every time.
 #[test]
 fn remembered_matches_change_no_decision() {
     let mut held = 0;
@@ -444,7 +445,7 @@ fn remembered_matches_change_no_decision() {
     assert!(held > 1000, "only {held} requests were held: nothing is compared");
 }
 
-// Chance comes from the seed alone.
+// All randomness comes from the seed.
 #[test]
 fn the_same_seed_is_the_same_history() {
     for seed in 0..20 {

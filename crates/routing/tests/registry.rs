@@ -1,8 +1,8 @@
-//! The registry of policies: names, knobs and their defaults are what configs rely on.
+//! The registry of policies: configs depend on its names, knobs and defaults.
 
 use meridian_routing::policy::{self, Given, Params, Value};
 
-// Names are keys of configs and labels of metrics: unique, snake_case, and every default a value
+// Names are keys of configs and labels of metrics: unique, snake_case, and every default is a value
 // that a config could give.
 #[test]
 fn the_registry_is_well_formed() {
@@ -41,7 +41,7 @@ fn the_registry_is_well_formed() {
     }
 }
 
-// Unknown names and values out of range are told all at once.
+// Unknown names and values out of range are all reported at once.
 #[test]
 fn wrong_knobs_are_all_named() {
     let spec = policy::find("prefix_aware").expect("registered");

@@ -1,9 +1,9 @@
 //! One priority class of the held queue.
 //!
-//! First come, first served within a tenant. Between tenants, the one that was served the fewest
-//! tokens goes next (a deficit, so that a tenant with long prompts does not take more than its
-//! share); a tenant that was away starts level with the least served one present, so that absence
-//! earns no credit. Requests with a deadline go before those without, the least laxity first.
+//! Requests of one tenant are first come, first served. Between tenants, the one that was served
+//! the fewest tokens goes next (a deficit, so that long prompts do not take more than their share).
+//! A returning tenant starts level with the least-served tenant present, so absence earns no
+//! credit. Requests with a deadline go before those without, least laxity first.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -29,8 +29,8 @@ struct Tenant {
 #[derive(Debug, Default)]
 pub(super) struct Class {
     tenants: BTreeMap<u64, Tenant>,
-    /// All of them with their tenants, the oldest first: the next one to be refused or promised room
-    /// is asked for at every event, and there may be a thousand tenants.
+    /// All of them with their tenants, oldest first. The next request to refuse or to promise
+    /// capacity is looked up at every event, and there may be a thousand tenants.
     ages: BTreeMap<(Time, RequestId), u64>,
 }
 
@@ -39,7 +39,7 @@ impl Class {
         self.ages.len() as u32
     }
 
-    /// How many of a tenant are held.
+    /// Number of held requests of a tenant.
     pub(super) fn of_tenant(&self, tenant: u64) -> usize {
         self.tenants.get(&tenant).map_or(0, |line| line.queue.len())
     }
@@ -63,7 +63,7 @@ impl Class {
         self.ages.insert((since, id), request.tenant);
     }
 
-    /// Takes a request out; one that is `served` counts against its tenant.
+    /// Removes a request; if it is `served`, its tokens count against its tenant.
     pub(super) fn take(&mut self, id: RequestId, tenant: u64, served: bool) -> bool {
         let Some(line) = self.tenants.get_mut(&tenant) else { return false };
         let Some(at) = line.queue.iter().position(|e| e.id == id) else { return false };
@@ -78,7 +78,7 @@ impl Class {
         true
     }
 
-    /// Takes out the newest request, or the last one in a tenant's line.
+    /// Removes the newest request, or the last one in a tenant's line.
     pub(super) fn take_newest(&mut self, tenant: Option<u64>) -> Option<RequestId> {
         let (id, tenant) = match tenant {
             Some(tenant) => (self.tenants.get(&tenant)?.queue.back()?.id, tenant),
@@ -108,8 +108,8 @@ impl Class {
         });
     }
 
-    /// Of those that waited longer than patience allows, the oldest of the tenant that was served
-    /// least: patience goes before better fits, and not before fairness.
+    /// Of the requests that have waited past `patience`, the oldest of the least-served tenant:
+    /// patience overrides a better fit, but not fairness.
     pub(super) fn impatient(&self, now: Time, patience: Duration) -> Option<RequestId> {
         let waited = |e: &Entry| now.since(e.since) >= patience;
         let heads = self.tenants.values().filter_map(|t| Some((t.served, t.queue.front()?)));
@@ -121,7 +121,7 @@ impl Class {
         self.entries().filter_map(|e| e.deadline.map(|d| (d, e.id)))
     }
 
-    /// Walks the requests without deadline as the deficits would serve them.
+    /// Visits the requests without a deadline in the order in which the deficits would serve them.
     fn fair_order(&self, limit: usize, mut visit: impl FnMut(RequestId)) {
         let mut heads: Vec<(u64, usize, &Tenant)> =
             self.tenants.values().map(|t| (t.served, 0, t)).collect();

@@ -1,4 +1,4 @@
-//! The queue by hand, and against a naive twin over random events.
+//! Tests of the held queue: by hand, and against a naive twin over random events.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -72,7 +72,8 @@ fn tenants_share_by_tokens() {
     assert_eq!(order(&h, Time::ZERO), vec![0, 10, 11, 12, 1, 2]);
 }
 
-// Deadlines go first, the tightest first; but a request that waited past patience precedes all.
+// Deadlines go first, the tightest first; but a request that has waited past `patience` precedes
+// all.
 #[test]
 fn deadlines_then_fairness_and_none_starves() {
     let mut h = held();
@@ -84,7 +85,7 @@ fn deadlines_then_fairness_and_none_starves() {
     assert_eq!(order(&h, Time::from_millis(5000)), vec![0, 2, 1]);
 }
 
-// Higher classes go first, whatever deadlines and patience say within the lower ones.
+// Higher classes go first, whatever the deadlines and patience in lower classes.
 #[test]
 fn classes_are_strict() {
     let mut h = held();
@@ -99,7 +100,7 @@ fn classes_are_strict() {
     assert_eq!(h.expired(Time::from_millis(10_000)), Some(RequestId(0)), "the oldest of all");
 }
 
-// The bounds name themselves, and expiry is the oldest's.
+// A refusal names the bound that was reached, and expiry is the oldest request's.
 #[test]
 fn bounds_and_expiry() {
     let mut h = Held::new(HeldConfig { max: 2, max_per_tenant: 1, ..HeldConfig::default() });
@@ -114,8 +115,8 @@ fn bounds_and_expiry() {
     assert_eq!(h.expired(Time::from_millis(10_000)), Some(RequestId(0)));
 }
 
-// A full queue makes place for a higher class: the newest of the lowest class goes, and of a tenant
-// whose share is full one of its own. Among equals the one that came last is refused.
+// A full queue evicts for a higher class: the newest of the lowest class goes or, when a tenant's
+// share is full, one of that tenant's own. Among equals the latest arrival is refused.
 #[test]
 fn higher_classes_displace() {
     let mut h = Held::new(HeldConfig { max: 4, max_per_tenant: 3, ..HeldConfig::default() });
@@ -134,7 +135,7 @@ fn higher_classes_displace() {
     assert_eq!((h.len(), order(&h, at)), (4, vec![6, 9, 2, 4]));
 }
 
-// Room is promised, and patience ends, while there is still time to be served.
+// Capacity is promised, and patience ends, while there is still time to be served.
 #[test]
 fn none_is_refused_for_waiting_for_better() {
     let max_wait = Duration::from_secs(4);
@@ -153,11 +154,11 @@ fn none_is_refused_for_waiting_for_better() {
     assert_eq!(h.next_may_not_wait(half), None);
 }
 
-/// The queue as one would write it without caring for time: one list, in the order of arrival.
+/// The queue written without regard for speed: one list, in the order of arrival.
 #[derive(Default)]
 struct Twin {
     list: Vec<(Request, Time)>,
-    /// What each class served each of its tenants that has a request here.
+    /// Tokens that each class served to each tenant that has a request here.
     served: BTreeMap<(Priority, u64), u64>,
 }
 
@@ -207,7 +208,7 @@ impl Twin {
         Ok(displaced)
     }
 
-    /// The first of a class, by choosing the next one again and again.
+    /// The first requests of a class, by choosing the next one repeatedly.
     fn front(&self, config: &HeldConfig, now: Time, priority: Priority) -> Vec<RequestId> {
         let mut left: Vec<&(Request, Time)> =
             self.list.iter().filter(|(r, _)| r.priority == priority).collect();
@@ -243,7 +244,7 @@ impl Twin {
     }
 }
 
-/// A request drawn from a seed: of few tenants, some with a deadline.
+/// A request drawn from a seed: of a few tenants, some with a deadline.
 fn drawn(rng: &mut Rng, id: u64, now: Time) -> Request {
     let deadline =
         (rng.below(4) == 0).then(|| now + Duration::from_millis(rng.below(5_000) as u64));
@@ -252,8 +253,8 @@ fn drawn(rng: &mut Rng, id: u64, now: Time) -> Request {
     Request { priority, ..request(id, rng.below(4) as u64, deadline, tokens) }
 }
 
-// Over random arrivals, releases and departures the queue and its twin agree after each event: in
-// what a full queue does, in the serving order of every class, in length and in expiry.
+// Over random arrivals, releases and departures the queue and its twin agree after each event: on
+// evictions from a full queue, on the serving order of every class, on length and on expiry.
 #[test]
 fn agrees_with_a_naive_twin() {
     for seed in 0..60 {

@@ -1,6 +1,6 @@
-//! Age: what was not used for a while is forgotten, for rules that say so.
+//! Expiry by age, for policies with a time to live.
 //!
-//! A target's order is by last use, so what is too old is the tail of it. A hold is used as a whole,
+//! A target's order is by last use, so expired entries are at its tail. A hold is used as a whole,
 //! or else it is split. Times are whole milliseconds.
 
 use meridian_base::{Duration, Time};
@@ -26,7 +26,7 @@ impl Ages {
         self.now_ms
     }
 
-    /// Whether what was last used then is too old.
+    /// Whether an entry last used then is too old.
     pub(super) fn is_old(&self, used: u32) -> bool {
         self.ttl_ms.is_some_and(|ttl| self.now_ms.wrapping_sub(used) >= ttl)
     }

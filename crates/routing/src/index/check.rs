@@ -1,4 +1,4 @@
-//! The index's invariants, checked whole. Slow: for tests and the simulator.
+//! Checks of the index's invariants. Slow: for tests and the simulator.
 
 use alloc::collections::BTreeMap;
 
@@ -6,9 +6,11 @@ use super::PrefixIndex;
 use super::order::NONE;
 
 impl PrefixIndex {
-    /// Checks every relation between orders, holds and runs, in time proportional to what is held.
+    /// Checks every relation between orders, holds and runs, in time proportional to the index's
+    /// size.
     ///
     /// # Panics
+    ///
     /// When one does not hold, which is a defect of the index.
     pub fn check_invariants(&self) {
         let (mut total, mut holds) = (0, 0);
@@ -22,7 +24,7 @@ impl PrefixIndex {
         assert_eq!(holders, holds, "every hold belongs to a run");
     }
 
-    /// Checks a target's order; its blocks and holds.
+    /// Checks a target's order; returns its blocks and holds.
     fn check_order(&self, target: u16) -> (usize, usize) {
         let mut children: BTreeMap<u32, u32> = BTreeMap::new();
         let (mut newer, mut held, mut listed) = (NONE, 0, 0);
@@ -52,7 +54,7 @@ impl PrefixIndex {
         (held, listed)
     }
 
-    /// Checks a run; its holders.
+    /// Checks a run; returns the number of its holders.
     fn check_run(&self, at: u32) -> usize {
         let run = &self.runs[at];
         let found = self.runs.find(run.name()).expect("a run is found by its first block");

@@ -1,9 +1,10 @@
-//! What a target holds, handed from one index to another.
+//! Handover of a target's entries from one index to another.
 //!
-//! A gateway that begins anew, or gets a replica back, knows none of the prefixes in its cache;
-//! another that served the replica meanwhile does. An order of eviction has each block before its
-//! children, so the list of its blocks, the most recent first, can be cut off anywhere and is still
-//! whole chains; and what is taken in is put behind what is known already, which is more recent.
+//! A gateway that restarts, or gets a replica back, does not know the prefixes in the replica's
+//! cache; the gateway that served the replica meanwhile does. An order of eviction has each block
+//! before its children, so the list of its blocks, most recent first, can be cut off anywhere and
+//! still consists of whole chains. Inherited entries are placed behind those already known, which
+//! are more recent.
 
 use alloc::vec::Vec;
 
@@ -11,11 +12,12 @@ use super::insert::Place;
 use super::order::NONE;
 use super::{Branch, PrefixIndex};
 
-/// The chain that was told last: its holds from the root, and the depth at which each ends.
+/// The chain sent last: its holds from the root, and the depth at which each ends.
 type Path = Vec<(u32, usize)>;
 
 impl PrefixIndex {
-    /// Chains that `target` holds, the most recently used first, at most so many blocks in all.
+    /// Chains that `target` holds, most recently used first, with at most this many blocks in
+    /// total.
     #[must_use]
     pub fn holdings(&self, target: u16, most: usize) -> Vec<Branch> {
         let (mut branches, mut path, mut left) = (Vec::new(), Path::new(), most);
@@ -28,7 +30,7 @@ impl PrefixIndex {
             branch.blocks.truncate(left);
             left -= branch.blocks.len();
             match branches.last_mut() {
-                // Most often a hold is told right behind its parent.
+                // Usually a hold comes right behind its parent.
                 Some(Branch { blocks, .. }) if branch.keep as usize == end => {
                     blocks.append(&mut branch.blocks);
                 }
@@ -41,7 +43,7 @@ impl PrefixIndex {
         branches
     }
 
-    /// The chain that ends with a hold, by what it has other than `path`, which becomes its path.
+    /// The chain that ends with a hold, as its difference from `path`; updates `path` to it.
     fn branch(&self, hold: u32, path: &mut Path) -> Branch {
         let mut above = Vec::new();
         let mut at = hold;
@@ -67,8 +69,8 @@ impl PrefixIndex {
     }
 
     /// Notes that `target` holds these chains, in the order of [`holdings`](Self::holdings), less
-    /// recently used than any it was known to hold. What goes beyond its cap or the total is left
-    /// out; nothing is evicted for it.
+    /// recently used than any it already holds. Entries beyond its cap or the total are left out;
+    /// none are evicted for them.
     pub fn inherit(&mut self, target: u16, branches: &[Branch]) {
         if !self.knows(target) {
             return;
@@ -81,7 +83,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Adds what a target is not known to hold of a chain, as its least recently used.
+    /// Adds the part of a chain that a target does not yet hold, as its least recently used.
     fn append(&mut self, target: u16, chain: &[u64]) {
         let (mut at, last) = self.deepest(chain, target);
         let mut parent = match last {
@@ -108,7 +110,7 @@ mod tests {
     use super::super::Evict;
     use super::*;
 
-    /// One of some prompts that share beginnings.
+    /// One of several prompts with common prefixes.
     fn chain(rng: &mut Rng) -> Vec<u64> {
         let (branch, length) = (rng.below(6) as u64, 1 + rng.below(20) as u64);
         let name = |at: u64| mix(at, if at < 5 { branch / 3 } else { 7 + branch });
@@ -129,8 +131,8 @@ mod tests {
         depths[0]
     }
 
-    // An index that takes over what another one knows of a target matches every prompt there as deep
-    // as that one, whatever it knows of other targets, and goes on as sound as before.
+    // An index that inherits another's entries for a target matches every prompt there as deep as
+    // that one, whatever it knows of other targets, and its invariants still hold.
     #[test]
     fn matches_go_over() {
         for seed in 0..200 {
@@ -151,8 +153,8 @@ mod tests {
         }
     }
 
-    // A list that was cut off, or meets a small cap or a full index, never claims a block without its
-    // parents, and what was known before stays and is evicted last.
+    // A list that was cut off, or meets a small cap or a full index, never claims a block without
+    // its parents. Entries known before stay and are evicted last.
     #[test]
     fn parts_go_over() {
         for seed in 0..200 {

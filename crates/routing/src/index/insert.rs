@@ -1,20 +1,21 @@
-//! Inserting: what a target holds already becomes its most recent, the rest is added behind it.
+//! Inserting: blocks that a target already holds become its most recent, the rest are added behind
+//! them.
 
 use super::order::NONE;
 use super::{Evict, PrefixIndex};
 
-/// Targets that the choice of a victim looks at when the whole index is full.
+/// Targets considered when a victim is chosen because the whole index is full.
 const VICTIMS: usize = 8;
-/// Blocks that a victim gives before the next is chosen.
+/// Blocks that a victim loses before the next is chosen.
 const STRETCH: usize = 16;
 
-/// Where new blocks of a target go.
+/// Position for new blocks of a target.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) target: u16,
-    /// The hold they hang from.
+    /// The hold that becomes their parent.
     pub(super) parent: u32,
-    /// The hold right behind which they stand in the order of eviction.
+    /// The hold right behind which they go in the order of eviction.
     pub(super) newer: u32,
 }
 
@@ -22,10 +23,10 @@ impl PrefixIndex {
     /// Notes that `target` holds the chain `blocks`, given from its root.
     ///
     /// With [`Evict::LeastRecent`] the whole chain becomes the target's most recent; with
-    /// [`Evict::EarliestInserted`] only when something is new, which leaves the leaf inserted
-    /// first as the next victim. Beyond its cap the target's own oldest leaves go; beyond the
-    /// total, those of the fullest (held relative to cap) of 8 targets in turn, 16 leaves at a
-    /// time. A chain longer than the cap is held up to the cap.
+    /// [`Evict::EarliestInserted`] only when the chain has new blocks, which leaves the leaf
+    /// inserted first as the next victim. Beyond its cap, the target's own oldest leaves are
+    /// evicted. Beyond the total, the fullest (size relative to cap) of 8 targets in turn loses 16
+    /// leaves at a time. A chain longer than the cap is stored up to the cap.
     pub fn insert(&mut self, target: u16, blocks: &[u64]) {
         if !self.knows(target) {
             return;
@@ -41,12 +42,12 @@ impl PrefixIndex {
         self.add(target, blocks, known, parent);
     }
 
-    /// Makes what a target holds of a chain its most recent. Returns how much that is, and the last
-    /// hold of it.
+    /// Makes the blocks of a chain that a target holds its most recent. Returns their number and
+    /// the last hold.
     fn renew(&mut self, target: u16, blocks: &[u64]) -> (usize, u32) {
         let (mut at, mut parent) = (0, NONE);
         while let Some(step) = self.step(&blocks[at..], target, parent) {
-            // What the chain has not stays where it is in the order.
+            // Blocks that are not in the chain keep their position in the order.
             let hold = match step.agreed < step.len {
                 true => self.split(step.run, step.agreed, step.hold),
                 false => step.hold,
@@ -58,7 +59,7 @@ impl PrefixIndex {
         (at, parent)
     }
 
-    /// Adds what a target does not hold of a chain, from `at` on, which hangs from `parent`.
+    /// Adds the blocks of a chain, from `at` on, that a target does not hold, below `parent`.
     fn add(&mut self, target: u16, blocks: &[u64], mut at: usize, mut parent: u32) {
         while at < blocks.len() {
             let stretch = (at / STRETCH + 1) * STRETCH;
@@ -73,8 +74,9 @@ impl PrefixIndex {
         }
     }
 
-    /// Makes room for up to `wanted` more blocks of `target`, sparing the `placed` newest of its
-    /// chain in hand. 0 when only those are left, which takes a chain that repeats itself.
+    /// Frees space for up to `wanted` more blocks of `target`, sparing the `placed` newest blocks
+    /// of the chain being inserted. Returns 0 when only those are left, which happens only for a
+    /// chain that repeats itself.
     fn make_room(
         &mut self,
         target: u16,
@@ -84,7 +86,7 @@ impl PrefixIndex {
     ) -> usize {
         let held = self.orders.held(target);
         let own = self.orders.cap(target) - held;
-        // A target takes its turn as a victim from its first block on.
+        // A target takes part in the rotation of victims from its first block on.
         let wanted = if held == 0 { 1 } else { wanted };
         let room = own.min(self.capacity - self.len());
         if room > 0 {
@@ -103,7 +105,7 @@ impl PrefixIndex {
         let Some(from) = from.filter(|v| self.orders.may_give(*v, spare)) else { return 0 };
         let mut given = self.orders.held(from) - if from == target { placed } else { 0 };
         if from == target && given == held && held > 1 {
-            // Never all that it has, for then it would lose its turn.
+            // Never evict everything it has, or it would leave the rotation.
             given -= 1;
         }
         let given = given.min(wanted);
@@ -111,10 +113,10 @@ impl PrefixIndex {
         given
     }
 
-    /// Adds the first blocks of `chain` at a place, at most `room` of them. Returns how many, and the
-    /// hold that they are in: they may go on in the one above, in a run that others hold, or in a new
-    /// one. `None` without room, or when they are held already, which takes a chain that repeats
-    /// itself.
+    /// Adds the first blocks of `chain` at a place, at most `room` of them. Returns how many, and
+    /// their hold: they extend the hold above, join a run that other targets hold, or start a new
+    /// run. `None` without space, or if they are already held, which happens only for a chain that
+    /// repeats itself.
     pub(super) fn grow(
         &mut self,
         place: Place,
@@ -151,13 +153,13 @@ impl PrefixIndex {
         Some(self.join(place, run, next))
     }
 
-    /// Whether nobody else holds a hold's run, and nothing hangs from it.
+    /// Whether no other target holds this hold's run, and the hold has no children.
     fn is_alone(&self, hold: u32) -> bool {
         let there = &self.orders[hold];
         there.children == 0 && self.runs[there.run].holders().len() == 1
     }
 
-    /// The hold goes on with these blocks, which are its run's behind the first `len`.
+    /// Extends the hold by these blocks, which follow the first `len` of its run.
     fn lengthen(&mut self, hold: u32, more: &[u64], len: usize) -> (usize, u32) {
         let (run, target) = (self.orders[hold].run, self.orders[hold].target);
         self.runs.lengthen(run, target, len + more.len());
@@ -166,7 +168,7 @@ impl PrefixIndex {
         (more.len(), hold)
     }
 
-    /// A target gets these leading blocks of a run.
+    /// Gives a target these leading blocks of a run.
     fn join(&mut self, place: Place, run: u32, blocks: &[u64]) -> (usize, u32) {
         let Place { target, parent, newer } = place;
         let hold = self.orders.enter(target, run, parent, newer);
@@ -177,8 +179,8 @@ impl PrefixIndex {
         (blocks.len(), hold)
     }
 
-    /// Cuts a run behind its first `at` blocks, so that chains may part there. Returns the hold of
-    /// those, for the target of `hold`.
+    /// Splits a run after its first `at` blocks, so that chains may diverge there. Returns the hold
+    /// of those blocks, for the target of `hold`.
     pub(super) fn split(&mut self, run: u32, at: usize, hold: u32) -> u32 {
         let target = self.orders[hold].target;
         self.changes.count(self.runs[run].name());

@@ -1,20 +1,20 @@
 //! Matching: how deep each target's cache reaches into a chain.
 //!
-//! A chain is walked run by run. A run's last block tells whether the chain agrees with all of it, so
-//! that a prompt of 512 blocks behind a shared system prompt takes two steps.
+//! A chain is walked run by run. Comparing a run's last block shows whether the chain contains all
+//! of it, so a prompt of 512 blocks behind a shared system prompt takes two steps.
 
 use super::PrefixIndex;
 use super::order::NONE;
 use super::runs::Run;
 
-/// What a target has of one run of a chain.
+/// The part of one run of a chain that a target holds.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) run: u32,
     pub(super) hold: u32,
     /// Blocks of the run that the target holds.
     pub(super) len: usize,
-    /// Those of them that the chain has too.
+    /// Those of them that are also in the chain.
     pub(super) agreed: usize,
 }
 
@@ -24,7 +24,7 @@ impl PrefixIndex {
     pub fn matches(&self, blocks: &[u64], depth: &mut [u32]) {
         depth.fill(0);
         for (at, agreed, run) in self.walk(blocks) {
-            // Who holds a deeper run holds this one, and is written over.
+            // A holder of a deeper run also holds this one, and is overwritten later.
             for holder in run.holders() {
                 if let Some(d) = depth.get_mut(usize::from(holder.target)) {
                     *d = at as u32 + holder.len.min(agreed as u32);
@@ -39,8 +39,8 @@ impl PrefixIndex {
         self.deepest(blocks, target).0 as u32
     }
 
-    /// The target that has held this chain for longest, of those that hold all of it; where one
-    /// that held it for longer has left, any.
+    /// The target that has held this whole chain for longest; if the one that held it longest has
+    /// left, any holder.
     #[must_use]
     pub fn first_holder(&self, blocks: &[u64]) -> Option<u16> {
         let (at, agreed, run) = self.walk(blocks).last()?;
@@ -56,23 +56,23 @@ impl PrefixIndex {
         core::iter::from_fn(move || {
             let run = &self.runs[self.runs.find(*blocks.get(at)?)?];
             let (from, agreed) = (at, run.agreed(&blocks[at..]));
-            // Nothing hangs from the middle of a run.
+            // Runs have no children in the middle.
             at = if agreed < run.blocks().len() { blocks.len() } else { at + agreed };
             Some((from, agreed, run))
         })
     }
 
-    /// What `target` holds of the run that a chain goes on with behind its hold `parent`.
+    /// The part that `target` holds of the run that continues a chain below its hold `parent`.
     pub(super) fn step(&self, chain: &[u64], target: u16, parent: u32) -> Option<Step> {
         let run = self.runs.find(*chain.first()?)?;
         let holder = self.runs[run].holder(target)?;
         let (hold, len) = (holder.hold, holder.len as usize);
         let agreed = self.runs[run].agreed(chain).min(len);
-        // A chain that repeats itself comes back to where it was.
+        // A chain that repeats itself returns to an earlier run.
         (self.orders[hold].parent == parent).then_some(Step { run, hold, len, agreed })
     }
 
-    /// How much of a chain `target` holds, and in which step of it that ends.
+    /// How much of a chain `target` holds, and the step in which that ends.
     pub(super) fn deepest(&self, blocks: &[u64], target: u16) -> (usize, Option<Step>) {
         let (mut at, mut parent, mut last) = (0, NONE, None);
         while let Some(step) = self.step(&blocks[at..], target, parent) {

@@ -1,8 +1,8 @@
-//! Each target's order of eviction: a doubly linked list of what it holds, newest to oldest.
+//! Each target's order of eviction: a doubly linked list of its holds, newest to oldest.
 //!
-//! A hold is the part of a run that one target has; its blocks stand together in the order, each on
-//! the newer side of the next. A hold stands on the newer side of those that hang from its end, so
-//! that the last block of the oldest is always a leaf. The list itself is the record of age.
+//! A hold is the part of a run that one target has; its blocks are adjacent in the order, each on
+//! the newer side of the next. A hold is on the newer side of its children, so the last block of
+//! the oldest hold is always a leaf. The list itself is the record of age.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,13 +15,13 @@ fn some(hold: u32) -> Option<u32> {
     Some(hold).filter(|h| *h != NONE)
 }
 
-/// What one target has of one run. How much that is, the run knows.
+/// The part of one run that one target has. The run stores the length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) run: u32,
-    /// The target's hold that it hangs from.
+    /// The target's hold that is its parent.
     pub(super) parent: u32,
-    /// Holds that hang from it.
+    /// Number of child holds.
     pub(super) children: u32,
     /// Neighbour in the order, towards the most recent.
     pub(super) newer: u32,
@@ -39,7 +39,7 @@ struct Row {
     oldest: u32,
     held: u32,
     cap: u32,
-    /// Its place among the targets that hold something.
+    /// Its index among the targets that hold something.
     active: u16,
 }
 
@@ -47,11 +47,11 @@ struct Row {
 #[derive(Debug)]
 pub(super) struct Orders {
     rows: Vec<Row>,
-    /// Targets that hold something, in no order.
+    /// Targets that hold something, unordered.
     active: Vec<u16>,
     /// Where the search for the next victim starts among them.
     hand: usize,
-    /// Live and free ones; they name each other by their place.
+    /// Live and free ones; they refer to each other by index.
     holds: Vec<Hold>,
     free: u32,
     /// Blocks that all targets hold.
@@ -107,14 +107,14 @@ impl Orders {
         core::iter::successors(newest, move |hold| some(self[*hold].older))
     }
 
-    /// Whether a target has a leaf to give: any at all, and more than its newest few blocks when it
-    /// is the one in `spare`.
+    /// Whether a target has a leaf to evict: any leaf, or for the target in `spare`, one beyond its
+    /// newest few blocks.
     pub(super) fn may_give(&self, target: u16, spare: (u16, usize)) -> bool {
         self.held(target) > if target == spare.0 { spare.1 } else { 0 }
     }
 
-    /// The fullest (held relative to cap) of the next few targets in turn. The target in `spare`
-    /// counts only when it holds more than its newest few blocks.
+    /// The fullest (size relative to cap) of the next few targets in turn. The target in `spare`
+    /// qualifies only when it holds more than its newest few blocks.
     pub(super) fn victim(&mut self, looks: usize, spare: (u16, usize)) -> Option<u16> {
         let count = self.active.len();
         self.hand = (self.hand + 1).checked_rem(count)?;
@@ -163,8 +163,8 @@ impl Orders {
         }
     }
 
-    /// Lists a new hold of a target that hangs from `parent`, right behind `newer` or as the newest
-    /// of all.
+    /// Adds a new child hold of `parent` to its target's list, right behind `newer` or as the
+    /// newest of all.
     pub(super) fn enter(&mut self, target: u16, run: u32, parent: u32, newer: u32) -> u32 {
         let (older, used) = (NONE, 0);
         let hold = self.take(Hold { run, parent, children: 0, newer: NONE, older, used, target });
@@ -175,7 +175,7 @@ impl Orders {
         hold
     }
 
-    /// Makes a hold of the blocks before those of `below`, which hangs from it from now on.
+    /// Makes a hold of the blocks before those of `below`, which becomes its child.
     pub(super) fn enter_above(&mut self, below: u32, below_run: u32) -> u32 {
         let Hold { newer, .. } = self[below];
         let above = self.take(Hold { children: 1, ..self[below] });
@@ -184,7 +184,7 @@ impl Orders {
         above
     }
 
-    /// Takes a hold that nothing hangs from off its target's list.
+    /// Removes a hold without children from its target's list.
     pub(super) fn exit(&mut self, hold: u32) {
         let parent = self[hold].parent;
         if parent != NONE {

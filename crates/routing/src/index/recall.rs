@@ -1,10 +1,10 @@
-//! Matches that are kept: a held request is looked at many times before it goes.
+//! A cache of prefix matches: a held request is examined many times before it is dispatched.
 //!
-//! A target's match with a chain changes only where it ends: when what the target holds of the run
-//! that it ends in changes, or when the target gets the run that the chain goes on with. The index
-//! counts changes by a few bits of the runs' first blocks, and a kept match is good while the counts at
-//! its ends stand still. Two runs with the same bits make it look changed when it is not, which costs a
-//! match and no more.
+//! A target's match with a chain changes only at its end: when the target gains or loses blocks of
+//! the run in which the match ends, or gets the run with which the chain continues. The index
+//! counts changes in counters chosen by a few bits of the runs' first blocks, and a cached match is
+//! valid while the counters at its ends are unchanged. Two runs with the same bits can make a match
+//! look changed when it is not, which costs one extra match.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,11 +13,11 @@ use super::PrefixIndex;
 
 /// Counters; few enough to stay in the processor's caches.
 const COUNTERS: usize = 1 << 14;
-/// Most different ends whose counters are looked at. A match with more is good only while nothing
-/// changes at all.
+/// Most different ends whose counters are checked. A match with more is valid only while nothing
+/// changes.
 const MOST_ENDS: usize = 16;
 
-/// How often runs changed: all, and by some bits of their first block's hash.
+/// How often runs changed: in total, and by some bits of their first block's hash.
 #[derive(Debug)]
 pub(super) struct Changes {
     all: u64,
@@ -37,7 +37,8 @@ impl Changes {
         (hash >> 32) as usize % COUNTERS
     }
 
-    /// Somebody holds more or less of the run with this first block, or it was cut.
+    /// Records that a target gained or lost blocks of the run with this first block, or that it was
+    /// split.
     pub(super) fn count(&mut self, first: u64) {
         self.all += 1;
         let counter = &mut self.by_hash[Self::counter(first)];
@@ -50,28 +51,28 @@ impl Changes {
     }
 }
 
-/// What a chain matched when it was last looked at.
+/// The cached matches of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Recalled {
     depths: Vec<u32>,
-    /// Where the runs begin that the chain goes through.
+    /// The first blocks of the runs along the chain.
     starts: Vec<u32>,
-    /// The different depths; too many where there are more than [`MOST_ENDS`].
+    /// The different depths; too many if there are more than [`MOST_ENDS`].
     ends: Vec<u32>,
     /// The counters of the runs at the ends.
     counters: Vec<u16>,
-    /// The index's counts then: of all changes, and at the ends.
+    /// The index's counts at that time: of all changes, and at the ends.
     all: u64,
     at_ends: u64,
 }
 
 impl Recalled {
-    /// The matches, while they are good.
+    /// The matches, while they are valid.
     pub(crate) fn depths(&mut self, index: &PrefixIndex, width: usize) -> Option<&[u32]> {
         if !self.is_good(index, width) {
             return None;
         }
-        // Good up to here: the ends are not looked at again before something changes.
+        // Valid up to here: the ends are not checked again until the index changes.
         self.all = index.changes.all;
         Some(&self.depths)
     }
@@ -104,8 +105,8 @@ impl Recalled {
 }
 
 impl PrefixIndex {
-    /// [`matches`](Self::matches) of a chain that was matched before, as `kept` remembers. The
-    /// same chain goes with the same `kept`, always.
+    /// [`matches`](Self::matches) of a chain matched before, using the cache in `kept`. Always pass
+    /// the same `kept` with the same chain.
     pub(crate) fn matches_again(&self, blocks: &[u64], depth: &mut [u32], kept: &mut Recalled) {
         if let Some(depths) = kept.depths(self, depth.len()) {
             depth.copy_from_slice(depths);
@@ -138,7 +139,7 @@ mod tests {
 
     const TARGETS: usize = 6;
 
-    /// One of few prompts that share beginnings of several lengths.
+    /// One of a few prompts with common prefixes of several lengths.
     fn chain(rng: &mut Rng) -> Vec<u64> {
         let (branch, length) = (rng.below(4) as u64, 1 + rng.below(24) as u64);
         let name = |at: u64| mix(at, if at < 6 { 0 } else { 1 + branch });
@@ -157,8 +158,8 @@ mod tests {
         }
     }
 
-    // Twenty prompts looked at between changes of every kind: what is kept is always what a fresh
-    // match says, and most of the time the fresh match is spared.
+    // Twenty prompts matched between changes of every kind: the cached match always equals a fresh
+    // one, and most of the time saves it.
     #[test]
     fn kept_matches_are_true() {
         let (mut spared, mut looks) = (0, 0);
@@ -184,7 +185,7 @@ mod tests {
         assert!(spared * 2 > looks, "{spared} of {looks} matches were spared");
     }
 
-    // A match with more ends than are watched is good until anything changes.
+    // A match with more ends than are watched is valid until anything changes.
     #[test]
     fn many_ends() {
         let targets = MOST_ENDS as u16 + 4;

@@ -1,7 +1,8 @@
 //! The runs: stretches of blocks that have followed each other wherever they were seen.
 //!
-//! A run is found by its first block alone, whose hash names all that stands before it, and knows who
-//! holds how much of it. Nothing hangs from the middle of a run: where chains part it is split.
+//! A run is looked up by its first block alone, whose hash names everything before it, and records
+//! how much of it each target holds. A run has no children in its middle: when chains diverge it is
+//! split.
 
 use alloc::vec::Vec;
 use core::ops::Index;
@@ -10,27 +11,27 @@ use hashbrown::HashTable;
 use meridian_base::mix;
 use smallvec::SmallVec;
 
-/// What a target holds of a run.
+/// The part of a run that a target holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub(super) target: u16,
     /// Leading blocks of the run, at least one.
     pub(super) len: u32,
-    /// Its place in the target's order.
+    /// Its index in the target's order.
     pub(super) hold: u32,
 }
 
-/// A stretch of blocks and those who hold it, in 64 bytes: most of what is asked of a run is answered
-/// without looking at its blocks, which lie elsewhere in memory.
+/// A stretch of blocks and its holders, in 64 bytes: most queries are answered without reading its
+/// blocks, which are elsewhere in memory.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     /// The first block.
     name: u64,
-    /// As many as the one who holds most of it has.
+    /// As many blocks as its longest holder has.
     blocks: Vec<u64>,
     /// By target.
     holders: SmallVec<[Holder; 1]>,
-    /// Who has held it for longest; where that one has left, any.
+    /// The target that has held it for longest; if that one has left, any holder.
     first: u16,
 }
 
@@ -39,7 +40,7 @@ impl Run {
         &self.blocks
     }
 
-    /// The first block, under which the run is found.
+    /// The first block, which is the run's key.
     pub(super) fn name(&self) -> u64 {
         self.name
     }
@@ -56,13 +57,13 @@ impl Run {
         self.place(target).ok().map(|at| &self.holders[at])
     }
 
-    /// Blocks in which the run and a chain that begins with its first one agree.
+    /// Leading blocks common to the run and a chain that starts with its first block.
     #[inline]
     pub(super) fn agreed(&self, chain: &[u64]) -> usize {
         agreed(&self.blocks, chain)
     }
 
-    /// Who has held its leading blocks for longest.
+    /// The target that has held its leading blocks for longest.
     pub(super) fn first_of(&self, blocks: usize) -> Option<u16> {
         let reaches = |h: &&Holder| h.len as usize >= blocks;
         let first = self.holder(self.first).filter(reaches);
@@ -81,8 +82,8 @@ impl Run {
     }
 }
 
-/// Blocks in which two chains agree. Each block names all before it, so that equal ends spare the
-/// rest, and otherwise the place where they part is found by halving.
+/// Number of leading blocks that two chains share. Each block names all before it, so equal last
+/// blocks settle it; otherwise a binary search finds where the chains diverge.
 pub(super) fn agreed(a: &[u64], b: &[u64]) -> usize {
     let both = a.len().min(b.len());
     let is_same = |at: usize| a[at - 1] == b[at - 1];
@@ -128,7 +129,7 @@ impl Runs {
         self.table.find(key(first), |run| self[*run].name == first).copied()
     }
 
-    /// A run of these blocks, at least one, that nobody holds yet, with room for some more.
+    /// Adds a run of these blocks, at least one, that no target holds yet, with spare capacity.
     pub(super) fn add(&mut self, blocks: &[u64], room: usize, first: u16) -> u32 {
         let mut all = Vec::with_capacity(room.max(blocks.len()));
         all.extend_from_slice(blocks);
@@ -153,7 +154,7 @@ impl Runs {
         at
     }
 
-    /// Adds a holder, who was none, of so many leading blocks.
+    /// Adds a new holder of this many leading blocks.
     pub(super) fn join(&mut self, run: u32, target: u16, len: usize, hold: u32) {
         let run = &mut self.all[run as usize];
         if let Err(at) = run.place(target) {
@@ -161,14 +162,14 @@ impl Runs {
         }
     }
 
-    /// Appends blocks to a run, with room for some more. Its only holder is to hold them at once.
+    /// Appends blocks to a run, with spare capacity. Its only holder must hold them at once.
     pub(super) fn extend(&mut self, run: u32, more: &[u64], room: usize) {
         let blocks = &mut self.all[run as usize].blocks;
         blocks.reserve_exact(room.max(more.len()));
         blocks.extend_from_slice(more);
     }
 
-    /// A holder holds more than before, at most the whole run.
+    /// Lets a holder hold more than before, at most the whole run.
     pub(super) fn lengthen(&mut self, run: u32, target: u16, len: usize) {
         let run = &mut self.all[run as usize];
         if let Ok(place) = run.place(target) {
@@ -176,8 +177,8 @@ impl Runs {
         }
     }
 
-    /// Takes up to `most` blocks off the end of what a target holds, which is some. What nobody holds
-    /// any more goes. Returns how many were taken, and how many are left.
+    /// Takes up to `most` blocks off the end of the part that a target holds, and drops blocks
+    /// without a holder. Returns how many were taken, and how many are left.
     pub(super) fn shorten(&mut self, run: u32, target: u16, most: usize) -> (usize, usize) {
         let there = &mut self.all[run as usize];
         let Ok(place) = there.place(target) else { return (0, 0) };
@@ -206,8 +207,8 @@ impl Runs {
         self.free.push(run);
     }
 
-    /// Cuts a run behind its first `at` blocks, fewer than all. Who held more of it holds the new
-    /// run behind it in the same place of its order, and the rest in one that `hold` makes of it.
+    /// Splits a run after its first `at` blocks, fewer than all. A target that held more keeps the
+    /// new run at the same place of its order, and the rest in one that `hold` makes of it.
     pub(super) fn split(&mut self, run: u32, at: usize, mut hold: impl FnMut(u32, u32) -> u32) {
         let whole = &mut self.all[run as usize];
         let blocks = whole.blocks.split_off(at);
@@ -225,7 +226,7 @@ impl Runs {
         (below_run.holders, below_run.first) = (holders, first);
     }
 
-    /// Every run that somebody holds.
+    /// Every run that has a holder.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Run)> {
         (0..).zip(&self.all).filter(|(_, run)| !run.blocks.is_empty())
     }
@@ -252,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    // Where two chains part is found wherever it is.
+    // The point where two chains diverge is found at any position.
     #[test]
     fn chains_agree_up_to_where_they_part() {
         let mut rng = Rng::new(1);

@@ -1,16 +1,16 @@
-//! What a policy asks of its index: sizes, order of eviction, and when the machine inserts; and what
-//! an index tells another.
+//! What a policy requires of its index (sizes, eviction order, time of insertion), and the form in
+//! which one index sends chains to another.
 
 use alloc::vec::Vec;
 
 use meridian_base::Duration;
 
-/// Which of a target's leaves goes first when it holds too much.
+/// Which of a target's leaves is evicted first when it holds too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evict {
     /// The one least recently used, as the engines' own prefix caches do.
     LeastRecent,
-    /// The one inserted earliest, however often it was used since (SkyWalker, section 3.2).
+    /// The one inserted earliest, however often it has been used since (SkyWalker, section 3.2).
     EarliestInserted,
 }
 
@@ -19,18 +19,19 @@ pub enum Evict {
 pub enum Insert {
     /// At the dispatch: the prompt alone.
     OnDispatch,
-    /// After the answer: prompt and reply.
+    /// After the answer: the prompt and the reply.
     OnAnswer,
-    /// At both: siblings match what is being prefilled now, and the reply is added later.
+    /// At both: sibling requests match the prompt being prefilled now, and the reply is added
+    /// later.
     Both,
 }
 
-/// The index that a policy wants.
+/// The index that a policy requires.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexSpec {
     /// Bytes of the prompt in a block.
     pub block_bytes: usize,
-    /// Blocks a target may hold; `None`: the replica's KV size.
+    /// Blocks a target may hold; `None` for the replica's KV size.
     pub per_target_blocks: Option<usize>,
     /// Blocks times targets that the whole index may hold.
     pub total_blocks: usize,
@@ -38,11 +39,11 @@ pub struct IndexSpec {
     pub evict: Evict,
     /// When chains are inserted.
     pub insert: Insert,
-    /// Unused for this long, an entry is forgotten; `None`: only by the order of eviction.
+    /// Entries unused for this long are removed; `None` for eviction by order only.
     pub ttl: Option<Duration>,
 }
 
-/// A chain, by what it has other than the one told before it.
+/// A chain, as its difference from the one sent before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branch {
     /// Leading blocks that it has in common with the chain before.

@@ -1,10 +1,9 @@
-//! Another policy, or other weights, while requests are under way.
+//! Hot reload: changes the policy or its weights while requests are in progress.
 //!
-//! What the machine itself knows stays: replicas, load, held requests, and the prefix index where
-//! the new rule wants the same one. Another index begins empty, and so does what the policy keeps
-//! for itself, a counter or a ring. Requests that came before were fingerprinted for the rule of
-//! that time; where the blocks' size differs they match nothing, which costs them a prefill and no
-//! more.
+//! The machine's own state stays: replicas, load, held requests, and the prefix index if the new
+//! policy requires the same one. A different index starts empty, and so does the policy's own
+//! state, such as a counter or a ring. Earlier requests were fingerprinted for the old policy. If
+//! the block size differs they match nothing, which costs them one prefill.
 //!
 //! Deliberately not here: topology, the bounds of the held queue and the pace of probes.
 
@@ -51,7 +50,7 @@ impl Routing {
         self.release(now);
     }
 
-    /// The index that the policy wants, empty.
+    /// Builds an empty index as the policy requires.
     pub(super) fn build_index(&mut self) {
         let config = &self.config;
         let spec = (config.policy.index)(&config.params);

@@ -1,7 +1,7 @@
-//! Hop 4: the only place where a choice is made.
+//! Hop 4: the routing decision. All choices are made here.
 //!
-//! Builds what the policy may see (prefix matches, the eligible, the full), asks it, and writes
-//! the decision down. One pass over the model's replicas; the buffers are kept between decisions.
+//! Builds the policy's view (prefix matches, eligible replicas, full replicas), asks the policy,
+//! and records the decision. This takes one pass over the model's replicas and reuses its buffers.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::residency::Residence;
 use crate::why::{Closed, Ineligible, RejectWhy, Why};
 
-/// What was decided about a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Choice {
     Send(Sending),
@@ -44,7 +44,7 @@ impl Sending {
 }
 
 impl Choice {
-    /// What the first layer alone comes to.
+    /// The decision if only the first layer is considered.
     pub(crate) fn of(local: Result<Pick, Choice>) -> Choice {
         match local {
             Ok(Pick::Replica(chosen)) => Choice::Send(Sending::Replica(chosen)),
@@ -62,9 +62,9 @@ impl Choice {
     }
 }
 
-/// Replicas looked at together.
+/// Replicas scanned together.
 const LANES: usize = 64;
-/// Names the second layer's draws.
+/// Tag of the second layer's random draws.
 const SECOND_LAYER: u64 = 2;
 
 /// Buffers of a decision.
@@ -76,12 +76,12 @@ pub(crate) struct Scratch {
     block_tokens: f32,
     prompt_tokens: f32,
     pub(crate) beyond: Beyond,
-    /// What a held request matched before.
+    /// The earlier matches of a held request.
     recall: Option<Box<Recall>>,
 }
 
 impl Scratch {
-    /// Makes the full ones that `takes` the eligible ones; false when there is none.
+    /// Makes the full replicas that `takes` accepts the eligible ones; false if there are none.
     pub(crate) fn offer_full(&mut self, takes: impl Fn(&ReplicaId) -> bool) -> bool {
         self.eligible.extend(self.full.drain(..).filter(takes));
         !self.eligible.is_empty()
@@ -92,15 +92,15 @@ impl Scratch {
         self.tokens(self.matched.get(replica.index()).copied().unwrap_or(0))
     }
 
-    /// Prompt tokens of so many leading blocks.
+    /// Prompt tokens in this many leading blocks.
     pub(crate) fn tokens(&self, blocks: u32) -> f32 {
         (blocks as f32 * self.block_tokens).min(self.prompt_tokens)
     }
 }
 
 impl Routing {
-    /// Decides about one request, and writes down at once what sends nothing; a dispatch is written
-    /// down after it left.
+    /// Decides about one request. Records a decision that sends nothing at once, and a dispatch
+    /// after it has left.
     pub(crate) fn decide(&mut self, now: Time, active: &mut Active) -> Choice {
         let choice = self.choose(now, active);
         if choice.pick().is_none() {
@@ -109,7 +109,7 @@ impl Routing {
         choice
     }
 
-    /// Decides about one request, and changes nothing but buffers.
+    /// Decides about one request, changing only buffers.
     pub(crate) fn choose(&mut self, now: Time, active: &mut Active) -> Choice {
         self.write_dispatch();
         self.places.refresh(&mut active.permitted, &active.request, &self.peers);
@@ -163,8 +163,8 @@ impl Routing {
         }
     }
 
-    /// Sorts the model's replicas into eligible and full; an early choice when there is nothing
-    /// to choose from.
+    /// Sorts the model's replicas into eligible and full; returns early if there is nothing to
+    /// choose from.
     pub(crate) fn sort_out(&self, active: &Active, scratch: &mut Scratch) -> Result<(), Choice> {
         scratch.eligible.clear();
         scratch.full.clear();
@@ -195,7 +195,7 @@ impl Routing {
                     forbidden += 1;
                     continue;
                 }
-                // What closed it does not matter: it does not get this request again.
+                // Whatever closed it, it does not get this request again.
                 Some(_) if active.tried.contains(&id) => {
                     tried += 1;
                     continue;
@@ -212,13 +212,14 @@ impl Routing {
             (true, 0) => {
                 Err(Choice::Refuse(RejectWhy::RetriesExhausted { attempts: active.attempt }))
             }
-            // Full, or briefly closed (breaker, restart): worth the bounded wait.
+            // Full, or briefly closed (breaker, restart): worth a bounded wait.
             (true, _) => Err(Choice::Hold),
         }
     }
 
-    /// Sorts in the ordinary case, nothing tried and nothing pinned: eight bytes a replica, many at
-    /// once, and no branch that guesses wrong. When nobody is eligible, the careful pass tells why.
+    /// Sorts replicas in the ordinary case, when none has been tried and none is pinned: eight
+    /// bytes a replica, many at once, without mispredicted branches. If no replica is eligible, the
+    /// slower pass finds the reason.
     fn scan(&self, candidates: &[ReplicaId], scratch: &mut Scratch) {
         let Scratch { eligible, full, matched, block_tokens, prompt_tokens, .. } = scratch;
         let rooms = self.replicas.rooms();
@@ -243,7 +244,7 @@ impl Routing {
                     continue;
                 }
             }
-            // Each is written, and the place moves on only behind those that fit.
+            // Every slot is written, but the index advances only past replicas that fit.
             for id in ids {
                 eligible[fitting] = *id;
                 fitting += usize::from(each(*id));
@@ -269,7 +270,7 @@ impl Routing {
             return Some(Ineligible::Forbidden);
         }
         match row.closed {
-            // What is already there is finished, and a pinned session is there.
+            // A request already there is finished, and a pinned session is there.
             Some(Ineligible::Draining) if active.request.pinned.is_some() => {}
             None => {}
             closed => return closed,
@@ -281,7 +282,7 @@ impl Routing {
         (unmatched > self.config.admission.room(row)).then_some(Ineligible::Full)
     }
 
-    /// What keeps the replicas that may serve a request from it.
+    /// The conditions that exclude replicas from serving a request.
     pub(crate) fn closed_to(&self, active: &Active) -> Closed {
         let mut closed = Closed::default();
         let request = &active.request;
@@ -308,14 +309,14 @@ impl Routing {
         closed
     }
 
-    /// Whether a request that may be served in `places` may not be served by `id`.
+    /// Whether `id` may not serve a request that is restricted to `places`.
     #[inline]
     pub(crate) fn is_forbidden(&self, places: u64, id: ReplicaId) -> bool {
         let number = || self.replicas.get(id).map(|replica| replica.place);
         places != u64::MAX && number().is_some_and(|number| !Places::within(number, places))
     }
 
-    /// Whether rules permit what was decided, as everything stands now.
+    /// Whether the rules still permit the decision.
     #[must_use]
     pub fn permits(&self, residence: &Residence, target: Target) -> bool {
         let places = match target {
@@ -328,7 +329,8 @@ impl Routing {
             || places.is_some_and(|places| self.places.permit_one(residence, places))
     }
 
-    /// Whether a replica's place has a number; without one it serves only what no rule names.
+    /// Whether a replica's place has a number. A replica without one serves only requests without
+    /// rules.
     #[must_use]
     pub fn is_numbered(&self, id: ReplicaId) -> bool {
         self.replicas.get(id).is_none_or(|replica| Places::is_numbered(replica.place))
@@ -353,7 +355,7 @@ impl Routing {
         pick
     }
 
-    /// What the policy sees.
+    /// The policy's view.
     #[inline]
     fn view<'a>(&'a self, now: Time, active: &'a Active, scratch: &'a Scratch) -> View<'a> {
         View {
@@ -374,7 +376,7 @@ impl Routing {
         }
     }
 
-    /// Asks the policy about the second layer.
+    /// Asks the policy about forwarding to a peer.
     pub(crate) fn ask_beyond(
         &self,
         now: Time,
@@ -396,8 +398,8 @@ impl Routing {
         forward
     }
 
-    /// Writes the newest decision and its candidates down: all of them in an ordinary region, the
-    /// picked one and the first `explain_candidates` in a huge one.
+    /// Records the newest decision and its candidates: all of them in an ordinary region, the
+    /// picked one and the first `explain_candidates` in a very large one.
     pub(crate) fn write_down(
         &mut self,
         now: Time,
@@ -428,7 +430,7 @@ impl Routing {
         decision
     }
 
-    /// Adds the candidates of the newest decision, at most so many and the picked one.
+    /// Adds the candidates of the newest decision, up to a limit, and the picked one.
     fn describe_candidates(&self, active: &Active, most: usize, decision: &mut Decision) {
         let ids = self.serves.get(&active.request.model).map_or(&[][..], |v| v);
         let rows = &mut decision.candidates;
@@ -471,11 +473,10 @@ impl Routing {
     }
 }
 
-/// What becomes of a request that nothing serves now. The rules of a request leave it few
-/// candidates, so trouble that passes may leave it none: a peer that is lost for a moment, a replica
-/// that is down or drains, an attempt that failed. Then it waits as for room, and is refused as
-/// `NotPermitted` only where its rules permit no place that the configuration or the registry
-/// knows.
+/// Handles a request that no replica can serve now. Residency rules leave a request few candidates,
+/// so a passing fault may leave it none: a briefly lost peer, a replica that is down or drains, a
+/// failed attempt. The request then waits as it would for capacity. It is refused as `NotPermitted`
+/// only if its rules permit no place that the configuration or the registry knows.
 fn refusal(active: &Active, why: RejectWhy) -> Choice {
     use RejectWhy::{NoReplica, NotPermitted, PinnedGone, UnknownModel};
     let Active { request, permitted, .. } = active;

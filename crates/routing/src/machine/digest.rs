@@ -1,4 +1,4 @@
-//! What the region tells its peers of itself.
+//! Builds the digest that the region sends to its peers.
 
 use meridian_base::ReplicaId;
 
@@ -9,7 +9,7 @@ use crate::replica::Row;
 use crate::why::Ineligible;
 
 impl Routing {
-    /// What the peers shall know of this region now.
+    /// This region's digest now.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digest = Digest { held: self.held.len(), ..Digest::default() };
@@ -52,7 +52,7 @@ impl Routing {
         digest
     }
 
-    /// The bit of a replica's place; none where it has no number, as no rule permits it.
+    /// The bit of a replica's place; none if the place has no number, as no rule permits it.
     fn place_bit(&self, id: ReplicaId) -> u64 {
         let number = self.replicas.get(id).map(|replica| replica.place);
         number.filter(|number| Places::is_numbered(*number)).map_or(0, |number| 1 << number)

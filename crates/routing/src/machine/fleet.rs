@@ -1,4 +1,4 @@
-//! Replicas join, report, fall silent and leave.
+//! Replicas join, report, go silent and leave.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
@@ -33,7 +33,7 @@ impl Routing {
         self.release(now);
     }
 
-    /// A replica stands at the place that its spec names now, and stood elsewhere `before`.
+    /// Handles a replica whose spec now names another place than `before`.
     fn moved(&mut self, now: Time, id: ReplicaId, before: bool) {
         if before {
             self.leave_place(now, id);
@@ -43,8 +43,8 @@ impl Routing {
         self.replicas.update(now, id, |r| r.place = number.unwrap_or(r.place));
     }
 
-    /// Gives back the number of a replica's place. A number that this frees goes to the replicas of
-    /// a place that had none.
+    /// Releases the number of a replica's place. If that frees it, replicas of a place without a
+    /// number get it.
     fn leave_place(&mut self, now: Time, id: ReplicaId) {
         let Some(number) =
             self.replicas.update(now, id, |r| core::mem::replace(&mut r.place, u8::MAX))
@@ -63,8 +63,8 @@ impl Routing {
         }
     }
 
-    /// A replica that drained is as one that has not been heard of: it takes requests, and its next
-    /// report says how it is.
+    /// A replica that stops draining is treated as new: it receives requests, and its next report
+    /// gives its load.
     pub(super) fn resumed(&mut self, now: Time, id: ReplicaId) {
         self.replicas.update(now, id, |r| {
             if r.state == State::Draining {
@@ -116,7 +116,8 @@ impl Routing {
         if self.replicas.kv_tokens(id) != before {
             self.set_cap(id);
         }
-        // Reports also come unasked, in an answer's headers; only an asked one moves the schedule.
+        // Reports also arrive unasked, in an answer's headers; only a probed one moves the
+        // schedule.
         if probed {
             self.next_probe(asked, now, id, busy);
         }
@@ -133,7 +134,7 @@ impl Routing {
                 r.forget_report();
             }
             let missed = r.probe_misses >= config.down_after;
-            // Of one that drains, too: its last requests shall not wait for it.
+            // This applies to a draining replica too: its last requests must not wait for it.
             silent = missed && !r.silent;
             r.silent |= missed;
             let down = missed && matches!(r.state, State::Up | State::Unproven);
@@ -146,7 +147,7 @@ impl Routing {
         if went_down == Some(true)
             && let Some(index) = &mut self.index
         {
-            // A replica that comes back comes back with an empty cache.
+            // A replica that returns has an empty cache.
             index.remove_target(id.0);
             self.set_cap(id);
         }
@@ -158,7 +159,7 @@ impl Routing {
         }
     }
 
-    /// Its status page is silent and its answers are not.
+    /// Handles a replica whose status page is silent while it still answers requests.
     pub(super) fn alive(&mut self, now: Time, id: ReplicaId, asked: Time) {
         let stale = self.config.probe.stale;
         let probed = self.replicas.update(now, id, |r| {
@@ -179,14 +180,14 @@ impl Routing {
         self.release(now);
     }
 
-    /// Tells the driver of a replica that was down and lives.
+    /// Reports to the driver that a replica that was down is alive.
     fn say_up(&mut self, now: Time, id: ReplicaId) {
         if self.replicas.update(now, id, |r| core::mem::take(&mut r.silent)) == Some(true) {
             self.outputs.push_back(Output::Up(id));
         }
     }
 
-    /// Whether a fresh report of this replica can change a choice.
+    /// Whether a fresh report of this replica can change a decision.
     pub(super) fn is_busy(&self, now: Time, id: ReplicaId) -> bool {
         let outstanding = self.replicas.row(id).outstanding > 0;
         let coming = self.last_arrival.is_some_and(|at| now.since(at) < IDLE_AFTER);

@@ -1,4 +1,4 @@
-//! The life of a request that was sent on to a peer.
+//! The life of a request forwarded to a peer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::policy::Forward;
 use crate::request::{Outcome, Usage};
 use crate::why::Why;
 
-/// What the driver tells with the end of an attempt.
+/// The driver's report of the end of an attempt.
 pub(super) struct End {
     pub(super) outcome: Outcome,
     pub(super) retry: bool,
@@ -21,7 +21,7 @@ pub(super) struct End {
 }
 
 impl Routing {
-    /// Sends a request on, and remembers it. The scratch is of the decision about it.
+    /// Forwards a request and records it. The scratch belongs to the decision about it.
     pub(super) fn forward(&mut self, now: Time, active: &mut Active, to: Forward) {
         let Forward { peer, why, meant, .. } = to;
         let id = active.request.id;
@@ -57,8 +57,8 @@ impl Routing {
         }
     }
 
-    /// Notes a forward beyond the policy's credit, for [`Self::check_invariants`]. What a topology
-    /// sends or the peer asked for is not the policy's.
+    /// Records a forward beyond the policy's credit, for [`Self::check_invariants`]. Forwards by a
+    /// topology or on a peer's request do not count against the policy.
     fn check_credit(&mut self, peer: PeerId, why: Why) {
         let free = matches!(why, Why::Stolen | Why::Overflow { .. } | Why::Residency);
         let Some(row) = self.peers.row(peer).filter(|_| !free) else { return };
@@ -79,8 +79,8 @@ impl Routing {
     ) {
         active.place = Place::Nowhere;
         self.peers.ended(peer, active.request.id);
-        // Where a rule permits only some of its replicas, those may be full while others have room:
-        // its answer says nothing of other requests.
+        // If a rule permits only some of the peer's replicas, those may be full while others have
+        // free capacity. Its answer then says nothing about other requests.
         let elsewhere = end.outcome == Outcome::NoRoom
             && self.places.forbid_one(&active.request.residence, self.peers.places(peer));
         if let Some(known) = self.peers.get_mut(peer) {
@@ -90,18 +90,18 @@ impl Routing {
                 Outcome::Full | Outcome::NoRoom => known.totals.full += 1,
                 _ => known.totals.failed += 1,
             }
-            // Until it tells of itself again.
+            // Until its next digest.
             let ends = matches!(end.outcome, Outcome::Done | Outcome::ClientError | Outcome::Died);
             known.shut |= !ends && !elsewhere;
         }
-        // It tried two engines.
+        // The peer tried two engines.
         active.died |= end.outcome == Outcome::Died;
         if end.outcome == Outcome::Done {
             self.blame_suspect(now, &active);
         }
         self.remember_away(now, &active, peer, &end);
         if end.retry && !matches!(end.outcome, Outcome::Done | Outcome::ClientError) {
-            // One that has no room now may have some by its next digest.
+            // A peer that is full now may have capacity by its next digest.
             let tried = end.outcome != Outcome::NoRoom || elsewhere;
             active.tried_peers |= u64::from(tried) << peer.0;
             active.tried_at = now;
@@ -113,7 +113,7 @@ impl Routing {
         self.release(now);
     }
 
-    /// Brings the snapshot to what the peer now holds.
+    /// Updates the snapshot to the peer's current contents.
     fn remember_away(&mut self, now: Time, active: &Active, peer: PeerId, end: &End) {
         let Some(snapshot) = &mut self.snapshot else { return };
         let (blocks, away) = (&active.request.blocks, active.away);
@@ -132,7 +132,7 @@ impl Routing {
         }
     }
 
-    /// The client of a forwarded request is gone.
+    /// The client of a forwarded request disconnected.
     pub(super) fn forward_cancelled(&mut self, now: Time, active: &mut Active, peer: PeerId) {
         active.place = Place::Nowhere;
         self.peers.ended(peer, active.request.id);

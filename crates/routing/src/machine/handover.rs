@@ -1,9 +1,10 @@
-//! What one gateway knows, for another that starts or gets a replica back.
+//! Handover of cache and speed data to a gateway that starts or gets a replica back.
 //!
-//! A gateway that starts knows no cache and no speed, and for a while sends sessions away from where
-//! their prefixes are. The gateways that served its replicas meanwhile know both.
+//! A gateway that starts knows neither its replicas' cache contents nor their speed, and for a
+//! while sends sessions away from their cached prefixes. The gateways that served its replicas
+//! meanwhile know both.
 //!
-//! Deliberately not here: who asks whom and when, which is the driver's.
+//! Deliberately not here: the driver decides which gateway to ask, and when.
 
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
@@ -12,15 +13,15 @@ use super::Routing;
 use crate::index::Branch;
 use crate::replica::State;
 
-/// Blocks that are told of one replica at most: 500,000 tokens in the usual granularity.
+/// Most blocks sent for one replica: 500,000 tokens at the usual granularity.
 pub const MOST_HOLDINGS: usize = 1 << 15;
 
-/// What a gateway knows of a replica that another does not.
+/// One gateway's data about a replica that another does not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holdings {
-    /// Chains that it is thought to hold, the most recently used first.
+    /// Chains that it is expected to have cached, most recently used first.
     pub branches: Vec<Branch>,
-    /// Its prefill time, ms a token, where answers taught it.
+    /// Its prefill time, ms a token, if measured from answers.
     pub ms_per_token: Option<f32>,
 }
 
@@ -31,7 +32,7 @@ impl Holdings {
         self.branches.iter().map(|branch| branch.blocks.len()).sum()
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.branches.is_empty() && self.ms_per_token.is_none()
@@ -39,7 +40,7 @@ impl Holdings {
 }
 
 impl Routing {
-    /// What is known of a replica's cache and speed.
+    /// The data about a replica's cache and speed.
     #[must_use]
     pub fn holdings(&self, id: ReplicaId) -> Holdings {
         let index = self.index.as_ref();
@@ -51,7 +52,7 @@ impl Routing {
     }
 
     pub(super) fn inherited(&mut self, now: Time, id: ReplicaId, holdings: &Holdings) {
-        // What is gone or down holds nothing any more.
+        // A replica that is gone or down has nothing cached any more.
         if self.replicas.get(id).is_none_or(|replica| replica.state == State::Down) {
             return;
         }

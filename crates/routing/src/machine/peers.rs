@@ -1,4 +1,4 @@
-//! Peers join, tell of themselves, ask for work, and leave.
+//! Peers join, send digests, ask for work, and leave.
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, Time};
@@ -32,11 +32,11 @@ impl Routing {
         self.release(now);
     }
 
-    /// What was sent to peers, as far as the policy wants to know; empty.
+    /// Builds an empty index of prompts sent to peers, if the policy uses one.
     pub(super) fn build_snapshot(&mut self) {
         let spec = (self.config.policy.index)(&self.config.params);
         let remotes = self.policy.forwarding().follows_remotes();
-        // Peers and their replicas are targets both: a block is there twice.
+        // Peers and their replicas are both targets, so each block is stored twice.
         let most = self.config.index_entries.saturating_mul(2);
         self.snapshot = spec.map(|s| {
             let total_blocks = s.total_blocks.min(most);
@@ -76,16 +76,18 @@ impl Routing {
         self.steal(now);
     }
 
-    /// A region that has answered nothing yet takes its replicas for as fast as a peer's: at the
-    /// configured start it would look many times faster or slower, and get everything or nothing.
+    /// A region without measurements assumes that its replicas are as fast as a peer's. With the
+    /// configured initial value it would look many times faster or slower, and get everything or
+    /// nothing.
     fn learn_from(&mut self, now: Time, digest: &Digest) {
         if digest.learned_ms_per_token > 0.0 && self.replicas.learned().is_none() {
             self.replicas.assume_speed(now, digest.learned_ms_per_token.into());
         }
     }
 
-    /// An idle region asks the nearest long queues for work, where its policy does that; each
-    /// once a digest, and not for more than it has replicas with room.
+    /// Asks the peers with the nearest long queues for work if this region is idle and its policy
+    /// steals: each peer once per digest, and for no more requests than it has replicas with free
+    /// capacity.
     fn steal(&mut self, now: Time) {
         let Some(above) = self.policy.forwarding().steals_above() else { return };
         if self.held.len() > 0 || !self.may_steal() {
@@ -114,12 +116,12 @@ impl Routing {
         }
     }
 
-    /// A topology with a rule of its own for what leaves a region leaves none to be asked for.
+    /// Whether stealing is allowed: not if the topology has its own rule for forwarding.
     fn may_steal(&self) -> bool {
         self.second_layer && matches!(self.config.topology, Topology::TwoLayer)
     }
 
-    /// Sends held requests to a peer that asks for them, in serving order.
+    /// Forwards held requests to a peer that asks for them, in serving order.
     pub(super) fn steal_asked(&mut self, now: Time, by: PeerId, count: u32) {
         if !self.may_steal() || self.peers.get(by).is_none() {
             return;

@@ -1,13 +1,13 @@
-//! Whoever waited longest is promised the next room of a full replica.
+//! Promises the next free capacity of a full replica to the request that has waited longest.
 //!
-//! Under KV fit a short prompt fits where a long one does not, so in a full region the short ones
-//! pass the long ones for as long as they come. After a while a request is therefore sent to the
-//! full replica that scores best and waits in its engine, which starts it as soon as there is room;
-//! until its first token the replica takes nothing else. One such promise a replica.
+//! Under KV fit a short prompt fits where a long one does not, so in a full region a stream of
+//! short prompts can starve the long ones. After a while, therefore, a request is sent to the full
+//! replica that scores best and waits in its engine, which starts it as soon as it fits. Until its
+//! first token the replica receives nothing else. A replica has at most one such promise.
 //!
-//! In an overloaded region this costs requests a second: room stands empty while it is gathered,
-//! and fewer long prompts are served than short ones would be (docs/experiments.md,
-//! meridian-ablation). Without it the longest prompts wait for minutes, or are refused.
+//! In an overloaded region this costs throughput: capacity is idle while it accumulates, and fewer
+//! long prompts are served than short ones would be (docs/experiments.md, meridian-ablation).
+//! Without it the longest prompts wait for minutes, or are refused.
 
 use meridian_base::{ReplicaId, RequestId, Time};
 
@@ -20,13 +20,15 @@ use crate::replica::Promise;
 use crate::why::Why;
 
 impl Routing {
-    /// Makes one promise; false when nobody waited long enough, or no replica is left to promise.
+    /// Makes one promise; false if no request has waited long enough, or no replica is left to
+    /// promise.
     pub(super) fn promise(&mut self, now: Time) -> bool {
         if self.promise_due().is_none_or(|due| due > now) {
             return false;
         }
-        // In serving order, so that a promise is no way round classes, deadlines and fairness; past
-        // those that no promise can help, so that no request waits behind another model's.
+        // Requests are considered in serving order, so a promise does not bypass classes, deadlines
+        // or fairness. Requests that no promise can help are skipped, so none waits behind another
+        // model's.
         let mut order = core::mem::take(&mut self.released);
         self.held.fronts(now, &mut order);
         let made = order.iter().any(|id| self.promise_to(now, *id));
@@ -34,9 +36,9 @@ impl Routing {
         made
     }
 
-    /// From when on the oldest may be promised room, if there is a replica to promise.
+    /// When the oldest request may be promised capacity, if there is a replica to promise.
     pub(super) fn promise_due(&self) -> Option<Time> {
-        // The other modes do not ask how long a prompt is.
+        // The other admission modes ignore the prompt's length.
         let is_fit = self.config.admission == Admission::PendingKv;
         (is_fit && self.any_promisable(self.replicas.ids()))
             .then(|| self.held.promise_due())
@@ -63,7 +65,7 @@ impl Routing {
         ids.iter().any(|id| self.replicas.row(*id).closed.is_none())
     }
 
-    /// The best of the replicas that take requests and have no room for this one.
+    /// The best of the replicas that take requests but have no capacity for this one.
     fn pick_full(&mut self, now: Time, active: &mut Active) -> Option<ReplicaId> {
         if !self.any_promisable(self.serves.get(&active.request.model)?) {
             return None;

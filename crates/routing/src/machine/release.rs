@@ -1,4 +1,4 @@
-//! The held queue gives requests back when room appears.
+//! Releases requests from the held queue when capacity frees up.
 
 use meridian_base::{PeerId, ReplicaId, RequestId, Time};
 
@@ -8,7 +8,7 @@ use crate::priority::Priority;
 use crate::why::Ineligible;
 
 impl Routing {
-    /// Sends held requests while any of the first ones fits.
+    /// Dispatches held requests while any of the first ones fits.
     pub(super) fn release(&mut self, now: Time) {
         if self.held.len() > 0 && self.may_find(now) {
             while self.held.len() > 0 && self.anybody_open() && self.release_one(now) {}
@@ -21,8 +21,8 @@ impl Routing {
         };
     }
 
-    /// When held requests are looked at again though nothing happened. While nobody is open, time
-    /// alone opens nobody; it may bring a promise.
+    /// When to examine held requests again without an event. While no replica is open, time alone
+    /// opens none, but it may bring a promise.
     fn next_look(&self, now: Time) -> Time {
         let again = match (self.look_again(), self.anybody_open()) {
             (Some(again), _) => again,
@@ -33,11 +33,11 @@ impl Routing {
         promise.min(again)
     }
 
-    /// Whether anybody could take any request at all. Most events open nobody, and looking over the
-    /// queue for nothing is what a full region would mostly do.
+    /// Whether any replica could take any request. Most events open no replica, and without this
+    /// check a full region would spend most of its time searching the queue in vain.
     #[must_use]
     pub fn anybody_open(&self) -> bool {
-        // Who is pinned to a replica that drains may still go there.
+        // A request pinned to a draining replica may still go there.
         let drains = |id: &ReplicaId| self.replicas.row(*id).closed == Some(Ineligible::Draining);
         self.replicas.rooms().iter().any(|room| *room >= 0.0)
             || self.replicas.ids().iter().any(drains)
@@ -48,15 +48,15 @@ impl Routing {
         self.peers.row(id).is_some_and(|row| row.eligible > 0)
     }
 
-    /// Sends one held request, of the highest class of which one fits; false when none fits.
+    /// Sends one held request, of the highest class in which one fits; false if none fits.
     pub(super) fn release_one(&mut self, now: Time) -> bool {
         self.held.priorities().any(|priority| self.release_of(now, priority))
     }
 
-    /// Sends the best fitting of the first held requests of a class; false when none fits.
+    /// Sends the best fitting of the first held requests of a class; false if none fits.
     ///
-    /// With a policy that scores, the lowest score goes; with one that does not, the first that
-    /// fits. A request that waited past patience goes before both.
+    /// If the policy scores, the request with the lowest score goes; otherwise the first that fits.
+    /// A request that has waited past `patience` goes before both.
     fn release_of(&mut self, now: Time, priority: Priority) -> bool {
         let mut order = core::mem::take(&mut self.released);
         self.held.front(now, priority, &mut order);
@@ -71,8 +71,8 @@ impl Routing {
         true
     }
 
-    /// The request that goes next and the decision about it. The scratch is of this decision, which is
-    /// the only one about it.
+    /// The request that goes next and the decision about it. The scratch belongs to this decision,
+    /// which is the only one about it.
     fn best_of(
         &mut self,
         now: Time,
@@ -107,8 +107,9 @@ impl Routing {
         Some((to, id))
     }
 
-    /// Whether deciding about a held request would hold it on, by what is remembered of its last
-    /// decision: it fits nowhere here, and no peer takes anything. False when it takes more to tell.
+    /// Whether a decision about a held request would keep it in the queue, judging by its last
+    /// decision: it fits nowhere here, and no peer accepts requests. False if that is not enough to
+    /// tell.
     fn stays(&mut self, id: RequestId, beyond: u64) -> bool {
         let second_layer = self.has_second_layer();
         let Some(active) = self.actives.get_mut(id) else { return false };

@@ -23,7 +23,7 @@ impl Routing {
         self.route(now, Box::new(active));
     }
 
-    /// Decides about a request that is nowhere, and acts on it.
+    /// Decides about a request that is in no queue or replica, and acts on the decision.
     pub(super) fn route(&mut self, now: Time, mut active: Box<Active>) {
         let id = active.request.id;
         match self.decide(now, &mut active) {
@@ -31,7 +31,7 @@ impl Routing {
                 self.send(now, &mut active, to);
                 self.actives.insert(active);
             }
-            // The peer that sent it may queue it, or knows of another region.
+            // The peer that sent it may queue it or know another region.
             Choice::Hold if goes_back(&active) && !self.policy.forwarding().holds_forwards() => {
                 self.refuse(id, RejectWhy::NoRoom);
             }
@@ -66,7 +66,8 @@ impl Routing {
         }
     }
 
-    /// Somebody waits: whoever may have room again shall say so soon, idle or not.
+    /// Speeds up probes while a request waits: replicas that may have capacity again should report
+    /// soon, idle or not.
     pub(super) fn hasten_probes(&mut self, now: Time, model: ModelId) {
         if self.held.len() > 1 {
             return;
@@ -82,7 +83,7 @@ impl Routing {
         }
     }
 
-    /// Sends a request where the decision says whose matches the scratch has.
+    /// Sends a request to the decision's target, using the matches in the scratch.
     pub(super) fn send(&mut self, now: Time, active: &mut Active, to: Sending) {
         match to {
             Sending::Replica(Chosen { replica, why, .. }) => {
@@ -126,15 +127,15 @@ impl Routing {
         let there = self.replicas.get(replica)?;
         let row = self.replicas.row(replica);
         let ours_alone = there.agreed_drift() <= 0;
-        // Somebody may be in front whose tokens are all matched.
+        // A request whose tokens all matched may still be ahead.
         let waits = if row.pending > 0 { row.front_tokens.max(1.0) } else { row.front_tokens };
         (active.request.streams && ours_alone).then_some(waits)
     }
 
-    /// Remembers the newest dispatch: the journal first, which shows the region as it was
-    /// decided upon, then its replica's books, then the index. This costs more than deciding
-    /// does, so it waits until the driver has taken the dispatch out, and is done before
-    /// anything else is decided or changed.
+    /// Records the newest dispatch: first in the journal, which shows the region at the time of the
+    /// decision, then in its replica's counts, then in the index. This costs more than the
+    /// decision, so it waits until the driver has taken the dispatch, and happens before any
+    /// further decision or change.
     pub(crate) fn write_dispatch(&mut self) {
         let Some(Sent { at, id, replica, why }) = self.unwritten.take() else { return };
         let Some(active) = self.actives.take(id) else { return };
@@ -148,7 +149,7 @@ impl Routing {
         self.actives.insert(active);
     }
 
-    /// Enters a dispatch into its replica's books.
+    /// Adds a dispatch to its replica's counts.
     pub(super) fn book(&mut self, now: Time, active: &Active, replica: ReplicaId) {
         let (id, unmatched) = (active.request.id, active.unmatched);
         let prompt = active.request.prompt_tokens as f32;
@@ -167,7 +168,7 @@ impl Routing {
 
     pub(super) fn first_token(&mut self, now: Time, id: RequestId) {
         let Some(active) = self.actives.get_mut(id) else { return };
-        // Another one does what the suspect could not.
+        // Another replica succeeded where the suspect failed.
         let suspect = active.suspect.take();
         let place = active.place;
         if let Place::Away(_) = place {
@@ -196,7 +197,7 @@ impl Routing {
             r.overdue -= u32::from(overdue);
             if let Some(front) = in_front {
                 let ttft_ms = (ttft_ms - r.spec.rtt.as_secs_f64() * 1e3).max(0.0);
-                // Before anybody has learned anything the mean is a constant.
+                // Before any replica has a measurement the mean is a constant.
                 if knew {
                     r.speed.assume(f64::from(mean));
                 }
@@ -242,7 +243,7 @@ impl Routing {
         self.release(now);
     }
 
-    /// Takes a request off its replica's books.
+    /// Removes a request from its replica's counts.
     pub(super) fn leave_replica(&mut self, now: Time, active: &mut Active, replica: ReplicaId) {
         active.place = Place::Nowhere;
         let (unmatched, first, overdue) = (active.unmatched, active.first_token, active.overdue);
@@ -258,7 +259,7 @@ impl Routing {
         });
     }
 
-    /// Draws the consequences of an attempt's end for its replica.
+    /// Applies the end of an attempt to its replica.
     pub(super) fn settle(
         &mut self,
         now: Time,
@@ -301,7 +302,7 @@ impl Routing {
         }
     }
 
-    /// Counts a failure that a replica answered with, now that it was the replica's own.
+    /// Counts a failure against a replica once it is known to be the replica's own.
     fn blame(&mut self, now: Time, replica: ReplicaId) {
         self.replicas.update(now, replica, |r| {
             r.breaker.failure(now);
@@ -309,14 +310,14 @@ impl Routing {
         });
     }
 
-    /// The same at the end of a request, if it has a suspect.
+    /// As [`Self::blame`], at the end of a request, if it has a suspect.
     pub(super) fn blame_suspect(&mut self, now: Time, active: &Active) {
         if let Some(suspect) = active.suspect {
             self.blame(now, suspect);
         }
     }
 
-    /// Brings the index to what the replica now holds.
+    /// Updates the index to the replica's current contents.
     pub(super) fn remember(
         &mut self,
         active: &Active,
@@ -326,7 +327,7 @@ impl Routing {
     ) {
         let Some(index) = &mut self.index else { return };
         let blocks = &active.request.blocks;
-        // An answer may still come of one that fell silent, which comes back with an empty cache.
+        // A replica that went silent may still answer, and returns with an empty cache.
         if self.replicas.get(replica).is_some_and(|r| r.state == State::Down) {
             return;
         }
@@ -337,16 +338,17 @@ impl Routing {
             Outcome::Done => {}
             _ if active.first_token => {}
             _ => {
-                // It may never have been prefilled: keep only what was there before.
+                // The prompt may never have been prefilled: keep only the blocks that were there
+                // before.
                 let keep = active.matched / active.request.block_tokens.max(1e-3);
                 index.truncate(replica.0, blocks, keep as u32);
             }
         }
     }
 
-    /// Tries a failed request elsewhere, within its bounds. A full engine is no failure: the
-    /// request waits its turn in the held queue for as long as any other, and no attempt is spent.
-    /// After an engine's connection ended under it, one more engine gets it, whatever comes of that.
+    /// Retries a failed request elsewhere, within its limits. A full engine is not a failure: the
+    /// request waits in the held queue like any other, and no attempt is spent. If an engine's
+    /// connection broke while serving it, exactly one more engine gets it, whatever the result.
     pub(super) fn again(
         &mut self,
         now: Time,
@@ -401,7 +403,7 @@ impl Routing {
         self.finished.add(now, gap);
     }
 
-    /// About as long as the queue in front takes to drain, 1 to 60 s.
+    /// About the time in which the queue ahead drains, 1 to 60 s.
     pub(super) fn retry_after(&self) -> Duration {
         let gap = self.finished.get().unwrap_or(0.1);
         let seconds = libm::ceil(gap * f64::from(self.held.len()));
@@ -409,7 +411,7 @@ impl Routing {
     }
 }
 
-/// Whether a request that fits nowhere may go back to the peer that sent it: not where its state is
+/// Whether a request that fits nowhere may go back to the peer that sent it: not if its state is
 /// here.
 fn goes_back(active: &Active) -> bool {
     active.request.hops > 0 && active.request.pinned.is_none()

@@ -1,31 +1,33 @@
-//! When to search the held queue again after a search that released nothing, though a replica has room.
+//! When to search the held queue again after a search that released nothing although a replica has
+//! free capacity.
 //!
-//! Near saturation most held requests wait by choice: another replica has room, and theirs is worth
-//! waiting for. Every event would have all of them decided about once more, with the same result. So
-//! after a search without result the next one comes when a replica's room grows, when another peer
-//! takes requests, when a request may wait no longer, or a quarter of a second later: what has room may
-//! have become better than what is waited for.
+//! Near saturation most held requests wait by choice: another replica has free capacity, but the
+//! one they wait for is better. Deciding about all of them again at every event would give the same
+//! result. After a search without result the next one therefore runs when a replica's free capacity
+//! grows, when another peer accepts requests, when a request may wait no longer, or after a quarter
+//! of a second, by when the replica with capacity may have become the better choice.
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, PeerId, Time};
 
 use super::Routing;
 
-/// Until the next search where no room has grown.
+/// Time until the next search if no replica's capacity has grown.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// What the machine remembers of its last search.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// When to search again though no room grows; `None`: the last search released a request.
+    /// When to search again although no capacity has grown; `None` if the last search released a
+    /// request.
     again: Option<Time>,
-    /// What each replica has room for, and the peers that take something, a bit each.
+    /// Each replica's free capacity, and the peers that accept requests, one bit each.
     rooms: Vec<f32>,
     peers: u64,
 }
 
 impl Routing {
-    /// Remembers all rooms before an event changes them.
+    /// Saves all free capacities before an event changes them.
     pub(super) fn before_event(&mut self, now: Time) {
         if self.search.again.is_some() {
             self.note_rooms(now);
@@ -37,7 +39,7 @@ impl Routing {
         self.search.again.is_none_or(|again| again <= now) || self.note_rooms(now)
     }
 
-    /// The queue was looked over, and nobody else goes.
+    /// Records that the queue was searched and no further request goes.
     pub(super) fn looked(&mut self, now: Time) {
         let in_vain = self.held.len() > 0 && self.policy.waits_for_room() && self.anybody_open();
         self.search.again = in_vain.then(|| {
@@ -46,24 +48,25 @@ impl Routing {
         });
     }
 
-    /// Somebody is held who may wait until then.
+    /// Records that a held request may wait only until then.
     pub(super) fn look_by(&mut self, until: Time) {
         self.search.again = self.search.again.map(|again| again.min(until));
     }
 
-    /// When the next look is due after one in vain.
+    /// When the next search is due after one without result.
     pub(super) fn look_again(&self) -> Option<Time> {
         self.search.again
     }
 
-    /// Whether any news may release a held request, and not only news of room.
+    /// Whether any event may release a held request, not only one that frees capacity.
     #[must_use]
     pub fn minds_all_news(&self) -> bool {
         self.search.again.is_none() && self.anybody_open()
     }
 
-    /// Whether a digest of a peer that tells of so many held requests, and of room or none, may
-    /// release a held request. After a look in vain only one of a peer that took nothing then may.
+    /// Whether a digest from a peer with this many held requests, and with or without capacity, may
+    /// release a held request. After a search without result, only a digest of a peer that accepted
+    /// nothing then may.
     #[must_use]
     pub fn minds_digest(&self, peer: PeerId, held: u32, room: bool) -> bool {
         let Search { again: Some(_), peers, .. } = &self.search else { return room };
@@ -71,7 +74,7 @@ impl Routing {
         room && !took && held <= self.config.peering.most_held(self.held.len())
     }
 
-    /// Remembers all rooms; true when one has grown since the last time.
+    /// Saves all free capacities; true if one has grown since the last time.
     fn note_rooms(&mut self, now: Time) -> bool {
         let peers = if self.has_second_layer() { self.open_beyond(now) } else { 0 };
         let rooms = self.replicas.rooms();

@@ -1,10 +1,10 @@
-//! The second layer's choice: whether a request leaves the region, and for which peer.
+//! The second layer: whether to forward a request to a peer, and to which one.
 //!
-//! SkyWalker section 3.1: the region's own replicas and the other regions' gateways are chosen
-//! among in two layers, and the peer makes the final choice among its replicas. A request is sent
-//! on once; what came from a peer stays. Which peers may get it at all is settled here (permitted
-//! by the request, not tried, heard of lately); which of them should is the policy's rule, or the
-//! topology's where it overrides the policies.
+//! SkyWalker section 3.1: the first layer chooses among the region's own replicas, the second among
+//! other regions' gateways, and the peer makes the final choice among its replicas. A request is
+//! forwarded at most once; one that came from a peer stays. This file determines which peers may
+//! receive it (permitted by the request, not tried, heard from recently). The policy chooses among
+//! them, or the topology if it overrides the policies.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,15 +19,15 @@ use crate::recall::Recall;
 use crate::topology::Topology;
 use crate::why::{Ineligible, Unavailable, Why};
 
-/// Until a request that rules name goes to a peer again that failed or refused it.
+/// Time until a request with residency rules may go again to a peer that failed or refused it.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Buffers of a decision that looks beyond the region.
 #[derive(Debug, Default)]
 pub(crate) struct Beyond {
-    /// Peers that may get the request and were heard of lately, ascending.
+    /// Peers that may receive the request and were heard from recently, ascending.
     pub(crate) reachable: Vec<PeerId>,
-    /// Of those, the ones with room (SkyWalker's rule).
+    /// Of those, the peers with free capacity (SkyWalker's rule).
     pub(crate) available: Vec<PeerId>,
     /// Matched prompt blocks by target of the snapshot.
     pub(crate) matched: Vec<u32>,
@@ -48,7 +48,7 @@ impl Routing {
         self.second_layer
     }
 
-    /// Looks beyond the region after the first layer came to `local`.
+    /// Considers forwarding after the first layer decided `local`.
     #[inline(never)]
     pub(crate) fn look_beyond(
         &mut self,
@@ -78,16 +78,16 @@ impl Routing {
         };
         match (forward, stay) {
             (Some(forward), _) => Choice::Send(Sending::Peer(forward)),
-            // Nobody here will ever serve it, but somebody elsewhere may: worth the bounded wait.
+            // No replica here will ever serve it, but a peer's may: worth a bounded wait.
             (None, Choice::Refuse(_)) if anyone => Choice::Hold,
             (None, stay) => stay,
         }
     }
 
-    /// The peers that may take anything at all now, a bit each.
+    /// The peers that may accept anything now, one bit each.
     pub(crate) fn open_beyond(&self, now: Time) -> u64 {
         if self.config.topology != Topology::TwoLayer {
-            // These weigh the whole region, whether a request fits here or not.
+            // These compare the whole region, whether a request fits here or not.
             return u64::MAX;
         }
         let peering = &self.config.peering;
@@ -101,7 +101,8 @@ impl Routing {
         self.peers.ids().iter().filter_map(takes).fold(0, |mask, bit| mask | bit)
     }
 
-    /// Lists who may get the request; true when anybody may, room or not.
+    /// Lists the peers that may receive the request; true if any may, with or without free
+    /// capacity.
     fn survey(&self, now: Time, active: &Active, scratch: &mut Scratch) -> bool {
         let beyond = &mut scratch.beyond;
         let near_only = matches!(self.config.topology, Topology::Continent { .. });
@@ -126,8 +127,8 @@ impl Routing {
         anyone
     }
 
-    /// Whether a replica here takes requests, full or not, that may serve this one; true of those
-    /// without rules, which the topology's bound alone sends away.
+    /// Whether a replica here, full or not, may serve this request; true for requests without
+    /// rules, which leave only by the topology's bound.
     fn takes_here(&self, active: &Active) -> bool {
         let places = active.permitted.places;
         let takes = |id: &ReplicaId| {
@@ -138,7 +139,7 @@ impl Routing {
         places == u64::MAX || serve.is_some_and(|ids| ids.iter().any(takes))
     }
 
-    /// Why a peer may not get this request now; `None` when it may and has room.
+    /// Why a peer may not receive this request now; `None` if it may and has free capacity.
     pub(crate) fn peer_standing(
         &self,
         now: Time,
@@ -163,7 +164,7 @@ impl Routing {
         }
     }
 
-    /// Matches the prompt against what was sent to the peers.
+    /// Matches the prompt against prompts sent to the peers.
     pub(crate) fn match_beyond(
         &self,
         active: &Active,
@@ -185,7 +186,8 @@ impl Routing {
         }
     }
 
-    /// The waterfall: nobody while the region is below the bound, then the nearest peer below it.
+    /// The waterfall topology: no peer while the region is below the bound, then the nearest peer
+    /// below it.
     fn overflow(&self, active: &Active, beyond: &mut Beyond, above: f32) -> Option<Forward> {
         let own = self.mean_utilisation();
         if own <= above {
@@ -201,7 +203,8 @@ impl Routing {
         Some(Forward::unscored(id, Why::Overflow { utilisation: own }))
     }
 
-    /// Out of a waterfall's region whose replicas its rule forbids: to the nearest peer.
+    /// With the waterfall topology, forwards to the nearest peer if the rules forbid the region's
+    /// own replicas.
     fn leave(&self, active: &Active, beyond: &mut Beyond) -> Option<Forward> {
         let place = |id: &PeerId| {
             let row = self.peers.row(*id)?;
@@ -222,9 +225,9 @@ impl Routing {
     }
 }
 
-/// Whether a peer that failed or refused a request may get it once more. Where rules leave few, the
-/// request waits for the same peer instead of being given up: until a digest that came a while
-/// after the failure, so that one that refuses at once is not asked with each digest.
+/// Whether a request may be retried on a peer that failed or refused it. If its rules leave few
+/// peers, the request waits for the same peer instead of failing. It waits for a digest that came a
+/// while after the failure, so that a peer that refuses at once is not asked with each digest.
 fn may_try_again(active: &Active, peer: &Peer) -> bool {
     let heard = peer.heard().map(|(_, at)| at);
     active.is_restricted() && heard.is_some_and(|at| at >= active.tried_at + TRY_AGAIN)

@@ -1,7 +1,8 @@
-//! Blocks in use at each replica, each counted once however many requests share it.
+//! Tracks the blocks in use at each replica, each counted once however many requests share it.
 //!
-//! A block is named by a hash of the whole prefix up to it, so where one is in use, all before it
-//! are: what a request would add is found by bisection. Bounded by the requests being served.
+//! A block is named by a hash of the whole prefix up to it, so if one is in use, all before it are,
+//! and bisection finds the blocks that a request would add. Memory is bounded by the number of
+//! requests being served.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
@@ -41,14 +42,14 @@ impl ActiveBlocks {
         }
     }
 
-    /// Blocks that would be in use at `replica` if it served a request of these as well.
+    /// Blocks that would be in use at `replica` if it also served a request with these.
     pub(super) fn with(&self, replica: ReplicaId, blocks: &[u64]) -> usize {
         let Some(uses) = self.at.get(replica.index()) else { return blocks.len() };
         let shared = blocks.partition_point(|block| uses.contains_key(block));
         uses.len() + blocks.len() - shared
     }
 
-    /// Forgets the replicas that are not among `ids` (ascending).
+    /// Removes the replicas that are not among `ids` (ascending).
     pub(super) fn keep(&mut self, ids: &[ReplicaId]) {
         for (i, uses) in self.at.iter_mut().enumerate() {
             if ids.binary_search_by_key(&i, |r| r.index()).is_err() {

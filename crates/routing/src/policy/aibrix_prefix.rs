@@ -3,13 +3,14 @@
 //! `pkg/plugins/gateway/algorithms/prefix_cache.go` of AIBrix. When the most and least loaded
 //! differ by more than 8, the least loaded takes it. Otherwise replicas that match are ordered by
 //! matched percent, then by running requests, and the first within mean + 1 standard deviation
-//! takes it; the mean is over all candidates. Nothing matched, or none within: the least loaded.
+//! takes it; the mean is over all candidates. If nothing matches, or no match is within the bound,
+//! the least loaded takes it.
 //!
 //! Code and documents differ: the code's defaults are 8 and 1 and a block of 4 bytes, the README
-//! and the Helm chart say 16 and 2 and 128. The rule's constants here are the code's; the block
-//! is the documents', since 4 bytes a hash is what nobody deploys. "Running" is AIBrix's own count
-//! of requests that have not ended, so it is our outstanding. Its table holds 200,000 blocks;
-//! ours counts a block once for each replica that holds it.
+//! and the Helm chart say 16 and 2 and 128. The rule's constants here are the code's; the block is
+//! the documents', since no deployment uses 4 bytes per hash. "Running" is AIBrix's own count of
+//! requests that have not ended, so it is our outstanding. Its table holds 200,000 blocks; ours
+//! counts a block once for each replica that holds it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -84,7 +85,7 @@ impl Policy for AibrixPrefix {
         let n = view.eligible.len() as f64;
         let mean = sum / n;
         let bound = mean + self.deviations * libm::sqrt((squares / n - mean * mean).max(0.0));
-        // The first in order that is within the bound is the least of those within it.
+        // The first in order within the bound is the least of those within it.
         let (mut within, mut best) = (Least::new(), 0);
         for &r in view.eligible {
             let percent = (view.match_ratio(r) * 100.0) as u32;

@@ -1,4 +1,4 @@
-//! What the rules share: the least of a scan with fair ties, and a walk along the ring.
+//! Helpers shared by the policies: the minimum of a scan with fair ties, and a walk along the ring.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,8 +11,8 @@ use crate::explain::CandidateRow;
 use crate::ring::Ring;
 use crate::why::Why;
 
-/// The smallest key of a scan. Equal keys are drawn among evenly, in one pass: the n-th equal one
-/// replaces the others with probability 1/n.
+/// The smallest key of a scan. Ties are drawn uniformly in one pass: the n-th equal key replaces
+/// the others with probability 1/n.
 pub(super) struct Least<K, T = ReplicaId> {
     best: Option<(K, T)>,
     ties: usize,
@@ -32,7 +32,7 @@ impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
                     self.best = Some((key, replica));
                 }
             }
-            // A key that compares with nothing (not a number) never displaces one that does.
+            // A key that is not comparable (NaN) never displaces one that is.
             Some((best, _)) if key.partial_cmp(&best) != Some(Ordering::Less) => {}
             _ => {
                 self.best = Some((key, replica));
@@ -41,13 +41,13 @@ impl<K: PartialOrd + Copy, T: Copy> Least<K, T> {
         }
     }
 
-    /// The key and its replica; `None` when nothing was offered.
+    /// The key and its replica; `None` if nothing was offered.
     pub(super) fn get(&self) -> Option<(K, T)> {
         self.best
     }
 }
 
-/// The candidate with the fewest outstanding requests, and that number; ties drawn.
+/// The candidate with the fewest outstanding requests, and that number; ties are drawn.
 pub(super) fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, ReplicaId) {
     let mut least = Least::new();
     for &r in view.eligible {
@@ -56,8 +56,8 @@ pub(super) fn least_outstanding(view: &View<'_>, draw: &mut Rng) -> (u32, Replic
     least.get().expect("a view has at least one candidate")
 }
 
-/// The first candidate along the ring from `key` that `accept` takes, with the members passed on
-/// the way; else the first candidate.
+/// The first candidate along the ring from `key` that `accept` takes, with the members skipped on
+/// the way; otherwise the first candidate.
 pub(super) fn along(
     ring: &Ring,
     key: u64,
@@ -75,7 +75,7 @@ pub(super) fn along(
         }
         skipped += 1;
     }
-    // A candidate that the ring does not know yet is still reachable, and by key.
+    // A candidate that is not on the ring yet is still reachable, and by key.
     let turn = (mix(key, 0) % view.eligible.len() as u64) as usize;
     first.unwrap_or((view.eligible[turn], Why::Ring { skipped }))
 }
@@ -86,7 +86,7 @@ pub(super) fn members(replicas: &crate::replicas::Replicas) -> Vec<(ReplicaId, u
     replicas.ids().iter().map(|&r| (r, weight(r))).collect()
 }
 
-/// The terms of rules that order by match and then by load: no sum, the two figures.
+/// The score terms of policies that order by match and then by load: the two figures, no sum.
 pub(super) fn match_and_load(c: &CandidateRow) -> Vec<(&'static str, f64)> {
     vec![
         ("matched_tokens", f64::from(c.matched_tokens)),
@@ -99,14 +99,14 @@ pub(super) fn longest(view: &View<'_>, replica: ReplicaId) -> Why {
     Why::LongestPrefix { tokens: view.matched_tokens(replica) as u32 }
 }
 
-/// To the peer with room and the shortest round trip; ties to the lowest id.
+/// To the peer with free capacity and the shortest round trip; ties to the lowest id.
 pub(super) fn nearest(view: &View<'_>) -> Option<Forward> {
     let rtt = |id: PeerId| view.peers.row(id).map_or(f32::INFINITY, |r| r.rtt_ms);
     let near = view.available.iter().copied().min_by(|a, b| rtt(*a).total_cmp(&rtt(*b)))?;
     Some(Forward::unscored(near, Why::Nearest(f64::from(rtt(near)))))
 }
 
-/// To the peer with room that was sent the longest beginning of this prompt; ties drawn.
+/// To the peer with free capacity that was sent the longest prefix of this prompt; ties are drawn.
 pub(super) fn best_matched(view: &View<'_>, draw: &mut Rng) -> Option<Forward> {
     let mut best = Least::new();
     for &peer in view.available {

@@ -1,10 +1,10 @@
 //! Consistent hashing with bounded loads over the first characters of the prompt.
 //!
-//! KubeAI's `PrefixHash` strategy (`api/k8s/v1/model_types.go`): the key is the model and the
-//! first 100 characters, the ring has 256 virtual nodes a replica, and a replica is passed over
-//! while one more request would put it above 125 % of the mean. The bound is Mirrokni,
-//! Thorup and Zadimoghaddam's. Prompts with the same beginning share a replica until it is hot;
-//! what comes after the first characters is not seen.
+//! KubeAI's `PrefixHash` strategy (`api/k8s/v1/model_types.go`): the key is the model and the first
+//! 100 characters, the ring has 256 virtual nodes a replica, and a replica is skipped while one
+//! more request would put it above 125 % of the mean. The bound is Mirrokni, Thorup and
+//! Zadimoghaddam's. Prompts with the same first characters share a replica until it is hot; the
+//! rest of the prompt is ignored.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -58,8 +58,8 @@ impl Policy for Chwbl {
     fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let load = |r| u64::from(view.replicas.row(r).outstanding);
         let total: u64 = view.eligible.iter().map(|&r| load(r)).sum();
-        // load + 1 <= factor * (total + 1) / n: both ones stand for the request at hand. Nothing
-        // is over the mean of nothing.
+        // load + 1 <= factor * (total + 1) / n: both ones stand for the request being placed. With
+        // no load, no replica is above the mean.
         let bound = self.factor * (total + 1) as f64 / view.eligible.len() as f64;
         let key = mix(view.request.head, u64::from(view.request.model.0));
         let (replica, why) =

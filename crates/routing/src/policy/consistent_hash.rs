@@ -1,8 +1,8 @@
-//! The affinity key's place on a ring of virtual nodes, skipping what is not eligible.
+//! Consistent hashing of the affinity key on a ring of virtual nodes, skipping ineligible replicas.
 //!
 //! Karger's consistent hashing as the CH baseline of SkyWalker (section 5.1) has it; 160 virtual
-//! nodes are the default of vllm-project/router 0.1.17. A session stays where it was as long as
-//! that replica is eligible, and adding a replica moves 1/n of the keys. Load plays no part.
+//! nodes are the default of vllm-project/router 0.1.17. A session stays on its replica as long as
+//! that replica is eligible, and adding a replica moves 1/n of the keys. Load is ignored.
 
 use alloc::boxed::Box;
 use meridian_base::Rng;

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Blocks that requests share count once, and only those that the request would add count for it:
-//! a request is drawn to whoever serves its like at this moment, beside what is cached. The least
-//! cost wins and equals are drawn among; at a temperature above 0 the replica is drawn by softmax
-//! over costs scaled by their spread. Without KV events, the mode here, a block counts as resident
-//! for 120 s after it was last sent.
+//! besides cached blocks, a request is drawn to the replica that is serving similar requests now.
+//! The least cost wins, and ties are drawn; at a temperature above 0 the replica is drawn by
+//! softmax over costs scaled by their spread. Without KV events, the mode here, a block counts as
+//! resident for 120 s after it was last sent.
 
 use alloc::boxed::Box;
 use alloc::vec;

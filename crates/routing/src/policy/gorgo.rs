@@ -7,19 +7,19 @@
 //! ```
 //!
 //! t_p = 0.094 ms is its fit for Mistral-7B on an A100 (Table 1), q = 0.5 the default of its
-//! command line (its code's constant is 1). A replica has capacity with fewer than 10 requests
-//! and less than 95 % of its KV in use; with none the request waits. The first of equals is kept,
-//! as its sort keeps the local one. RTT is 0 within a region.
+//! command line (its code's constant is 1). A replica has capacity with fewer than 10 requests and
+//! less than 95 % of its KV in use; if none has, the request waits. On a tie the first is kept, as
+//! its sort keeps the local one. RTT is 0 within a region.
 //!
-//! A region without capacity compares what staying costs with what each peer's best replica costs
-//! (its `selectPeer`), requests held in front counted on both sides as waiting; equals stay, and
-//! a forwarded request stays where it came (`MaxHops` 1).
+//! A region without capacity compares the cost of staying with the cost of each peer's best replica
+//! (its `selectPeer`). Requests held ahead count as waiting on both sides. On a tie the request
+//! stays, and a forwarded request stays where it arrived (`MaxHops` 1).
 //!
-//! Running tokens are the prompts of all own dispatches that have not ended, and queued tokens
-//! are the engine's waiting requests times the mean of those prompts (500 without any), both as
-//! in its code. Its code polls `sglang:num_waiting_reqs`, which does not exist
-//! (`sglang:num_queue_reqs` does), so its queue was always 0: `queue: published` reproduces that.
-//! Its prompts enter the trie when their answer succeeds.
+//! Running tokens are the prompts of all own dispatches that have not ended, and queued tokens are
+//! the engine's waiting requests times the mean of those prompts (500 without any), both as in its
+//! code. Its code polls `sglang:num_waiting_reqs`, which does not exist (`sglang:num_queue_reqs`
+//! does), so its queue was always 0: `queue: published` reproduces that. A prompt enters the trie
+//! when its answer succeeds.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -34,7 +34,7 @@ use crate::index::{Evict, IndexSpec, Insert};
 use crate::peer::{PeerRow, RemoteRow};
 use crate::replica::Row;
 
-/// Tokens a waiting request is taken to have when none of ours is there to tell.
+/// Tokens assumed for a waiting request if none of ours is there to estimate from.
 const TOKENS_UNKNOWN: f32 = 500.0;
 
 pub(super) static SPEC: Spec = Spec {
@@ -105,7 +105,7 @@ impl Cost {
     }
 }
 
-/// What is known of a target: tokens queued and running there, and the request's unmatched.
+/// The figures of a target: tokens queued and running there, and the request's unmatched.
 #[derive(Clone, Copy)]
 struct Target {
     queued: f32,
@@ -114,7 +114,7 @@ struct Target {
     rtt_ms: f32,
 }
 
-/// Prompt tokens of a request, by those that are there.
+/// Mean prompt tokens of the requests that are there.
 fn mean(tokens: f32, requests: u32) -> f32 {
     match requests {
         0 => TOKENS_UNKNOWN,
@@ -199,14 +199,14 @@ impl Gorgo {
         cost(target, self.ms_per_token.unwrap_or(row.ms_per_token), self.running_weight)
     }
 
-    /// The least cost here, room or not, behind the requests held here.
+    /// The least cost here, with or without free capacity, behind the requests held here.
     fn staying(&self, view: &View<'_>) -> f32 {
         let prompt = view.request.prompt_tokens as f32;
         let here = |r: &ReplicaId| {
             let row = view.replicas.row(*r);
             let speed = self.ms_per_token.unwrap_or(row.ms_per_token);
             let waiting = speed * mean(row.outstanding_tokens, row.outstanding);
-            // A request that is looked at again is not in front of itself.
+            // A held request that is decided about again is not ahead of itself.
             let before = view.held - u32::from(view.waited > Duration::ZERO).min(view.held);
             self.cost(row, prompt - view.matched_tokens(*r)).sum() + waiting * before as f32
         };

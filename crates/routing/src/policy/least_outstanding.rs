@@ -1,7 +1,7 @@
-//! The fewest requests of ours that have not ended.
+//! The replica with the fewest of this gateway's outstanding requests.
 //!
-//! SkyServe's `least_load` and the least-load baseline of every paper here. It sees neither
-//! prompt lengths nor prefixes: two long prompts weigh as much as two short ones.
+//! SkyServe's `least_load` and the least-load baseline of every paper here. It ignores prompt
+//! lengths and prefixes: two long prompts weigh as much as two short ones.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -6,12 +6,12 @@
 //! score = 2 (maxq - q) / (maxq - minq) + 2 (1 - kv) + 3 matched / prompt        most wins
 //! ```
 //!
-//! q is the engine's waiting requests (all candidates score 1 when equal), the prefix is counted
-//! in 64-byte blocks (16 pseudo-tokens of 4 bytes), at most 131,072 tokens of a prompt and 31,250
+//! q is the engine's waiting requests (all candidates score 1 when equal), the prefix is counted in
+//! 64-byte blocks (16 pseudo-tokens of 4 bytes), at most 131,072 tokens of a prompt and 31,250
 //! blocks a replica. Ties are drawn. The queue term is relative to the fleet at the moment, so a
-//! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms and
-//! counts nothing of its own in between, and neither does q here. Its saturation detector and flow
-//! control are not part of the rule.
+//! queue of one against none weighs as much as a hundred against none. llm-d scrapes every 50 ms
+//! and does not count its own dispatches in between, and neither does q here. Its saturation
+//! detector and flow control are not part of the rule.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -116,7 +116,7 @@ impl Policy for LlmdDefault {
             best.offer(Reverse(score), r, draw);
         }
         let (Reverse(score), replica) = best.get().expect("a view has at least one candidate");
-        // The rule maximises; the reason carries what it thereby minimised.
+        // The rule maximises; the reason shows the equivalent minimised value.
         Pick::scored(replica, -f64::from(score))
     }
 

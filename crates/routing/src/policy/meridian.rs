@@ -1,4 +1,4 @@
-//! The default policy: one price for time, and more of it for work on busy replicas.
+//! The default policy: it scores replicas in milliseconds, and work on busy replicas costs more.
 //!
 //! ```text
 //! score = t_p * front                              prefill that is before this one
@@ -6,26 +6,29 @@
 //!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
 //! ```
 //!
-//! While an engine computes a prompt, its running requests write more slowly: a cold prompt costs its
-//! time once for who asks, and a twentieth of it once more for each of them. So an idle fleet
-//! minimises TTFT, which is GORGO's aim, and a busy one minimises work, which is SkyWalker's. There is
-//! no threshold between the two. What a running request costs by itself keeps TTFT alone from herding
-//! onto the first warm replica when a long shared system prompt matches everywhere; among unlike GPUs
-//! it is lower on the faster ones, whose steps it slows less.
+//! While an engine prefills a prompt, its running requests decode more slowly. A cold prompt costs
+//! its own time once, and a twentieth of it again for each running request. So an idle fleet
+//! minimises TTFT, which is GORGO's aim, and a busy one minimises work, which is SkyWalker's, with
+//! no threshold between the two. The fixed price of a running request prevents herding onto the
+//! first warm replica when a long shared system prompt matches everywhere. In a mixed fleet it is
+//! lower on faster GPUs, whose steps it slows less.
 //!
-//! At a replica that does nothing, unmatched prefill counts half: it delays nobody there, and what it
-//! leaves serves those who come after. Else a system prompt that all share stays on the GPUs that had
-//! it first, each request alone being served sooner there, while others never get any.
+//! On an idle replica, unmatched prefill counts half: it delays no other request, and later
+//! requests can reuse the cached prefix. Otherwise a system prompt that all requests share would
+//! stay on the GPUs that cached it first, because each request alone is faster there, and other
+//! GPUs would stay idle.
 //!
-//! Eligible is who has KV for it (admission `pending_kv`). t_p is learned of each replica by
-//! the machine, and so is the trust that scales m where engines find less cached than the index
-//! predicts; both prompt and answer enter the index. A replica elsewhere that this gateway serves
-//! itself costs 0.7 of its round trip on top: more would crowd the near ones, whose answers then
-//! take longer than the round trip saves. Peers are scored in `forwarding.rs`.
+//! A replica is eligible if it has KV capacity for the request (admission `pending_kv`). The
+//! machine measures t_p for each replica, and also the trust that scales m if engines find less
+//! cached than the index predicts. Both prompt and answer enter the index. A remote replica that
+//! this gateway serves itself costs an extra 0.7 of its round trip: a higher price would crowd the
+//! near ones, whose answers would then slow down by more than the round trip saves. Peers are
+//! scored in `forwarding.rs`.
 //!
-//! When a KV-full replica scores a second better than the best eligible one, a request is held for it
-//! rather than spilled cold (delay scheduling, Zaharia et al. 2010): near saturation long shared
-//! prefixes so stay where they are, in place of being computed anew wherever room appears.
+//! If a KV-full replica scores a second better than the best eligible one, the request waits for it
+//! in the queue instead of spilling to a cold one (delay scheduling, Zaharia et al. 2010). Near
+//! saturation this keeps long shared prefixes in place, instead of recomputing them wherever
+//! capacity frees up.
 
 mod forwarding;
 
@@ -140,7 +143,7 @@ pub(super) static SPEC: Spec = Spec {
     },
 };
 
-/// Replicas scored at once.
+/// Replicas scored together.
 const LANES: usize = 8;
 
 struct Meridian {
@@ -157,7 +160,7 @@ struct Meridian {
 
 impl Policy for Meridian {
     fn pick(&self, view: &View<'_>, draw: &mut Rng) -> Pick {
-        // Without a score that compares (figures that are not numbers), any candidate serves.
+        // Without a comparable score (NaN figures), any candidate will do.
         let best = self.least(view, view.eligible, draw);
         let (best, replica) = best.unwrap_or((f32::INFINITY, view.eligible[0]));
         if self.waits(view) {
@@ -181,7 +184,7 @@ impl Policy for Meridian {
         let row = &c.row;
         let unmatched = c.prompt_tokens as f32 - c.matched_tokens * row.trust;
         let own = row.ms_per_token * unmatched;
-        // Less than nothing where there is nobody to delay.
+        // Negative if there are no requests to delay.
         let delay = own * (self.prefill_weight(row.running as f32, row.front_tokens) - 1.0);
         vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
@@ -198,7 +201,7 @@ impl Policy for Meridian {
     }
 }
 
-/// What the score needs of the request and of the region.
+/// The inputs of the score that depend on the request and the region.
 #[derive(Clone, Copy)]
 struct Asked {
     prompt: f32,
@@ -206,14 +209,14 @@ struct Asked {
     running: Running,
 }
 
-/// The price of a running request: in ms where the speed is the mean, and the inverse of the mean.
+/// The price of a running request: in ms at the mean speed, and the inverse of the mean.
 #[derive(Clone, Copy)]
 struct Running {
     ms: f32,
     per_mean: f32,
 }
 
-/// Learned speeds that are no further from the mean than this are those of like GPUs.
+/// GPUs count as equal if their learned speeds are within these factors of the mean.
 const LIKE: (f32, f32) = (0.75, 1.33);
 
 impl Running {
@@ -226,16 +229,16 @@ impl Running {
 }
 
 impl Meridian {
-    /// Whether this request would wait for a full replica that is so much better. What a peer sent
-    /// is not held: it would go back, and come again.
+    /// Whether this request should wait for a full replica that scores so much better. A request
+    /// from a peer is not queued: it would go back, and return.
     fn waits(&self, view: &View<'_>) -> bool {
         let in_time = view.may_wait && view.waited < self.wait_max;
         let own = view.request.hops == 0;
         own && in_time && !view.full.is_empty() && self.wait_gain_ms.is_finite()
     }
 
-    /// What a ms of unmatched prefill costs: once for who asks, more for those whom it delays, less
-    /// where there is nothing to delay.
+    /// The price of a ms of unmatched prefill: one for the request itself, more for the requests it
+    /// delays, less if there are none to delay.
     #[inline(always)]
     fn prefill_weight(&self, running: f32, front_tokens: f32) -> f32 {
         let idle = (running <= 0.0) & (front_tokens <= 0.0);
@@ -244,13 +247,12 @@ impl Meridian {
 
     /// The price of a running request, where replicas have this mean speed.
     fn running(&self, mean_ms_per_token: f32) -> Running {
-        // Zero stands for speeds that do not count.
+        // Zero marks speeds that do not count.
         let like = !self.by_speed || mean_ms_per_token <= 0.0;
         Running { ms: self.running_ms, per_mean: if like { 0.0 } else { 1.0 / mean_ms_per_token } }
     }
 
-    /// The scores of some replicas. Their figures lie side by side, which is what makes the
-    /// arithmetic vectorise.
+    /// The scores of several replicas. Their figures are contiguous, so the arithmetic vectorises.
     #[inline(always)]
     fn scores<const FAR: bool, const N: usize>(&self, of: Figures<N>, asked: Asked) -> [f32; N] {
         let mut scores = [0.0; N];
@@ -269,7 +271,7 @@ impl Meridian {
         scores
     }
 
-    /// The least score among `ids` and who has it; `None` when `ids` is empty.
+    /// The least score among `ids` and its replica; `None` if `ids` is empty.
     fn least(
         &self,
         view: &View<'_>,
@@ -299,7 +301,7 @@ impl Meridian {
         let (chunks, rest) = ids.as_chunks::<LANES>();
         for chunk in chunks {
             let scores = self.scores::<FAR, _>(Figures::of(view, chunk), asked);
-            // Few hold a new least one; the others cost one comparison of all lanes.
+            // Few groups contain a new minimum; the others cost one comparison of all lanes.
             if scores.iter().fold(false, |any, s| any | (*s <= low)) {
                 low = offer(&mut least, &scores, chunk, draw);
             }
@@ -312,7 +314,7 @@ impl Meridian {
     }
 }
 
-/// What the score needs of some replicas.
+/// The inputs of the score for several replicas.
 struct Figures<const N: usize> {
     front: [f32; N],
     trust: [f32; N],
@@ -337,7 +339,7 @@ impl<const N: usize> Figures<N> {
     }
 }
 
-/// One figure of some replicas. Ids ascend, and most often without a gap: one read then.
+/// One figure of several replicas. Ids ascend, usually without a gap: then one read suffices.
 #[inline(always)]
 fn lanes<T: Copy + Default, const N: usize>(column: &[T], ids: &[ReplicaId; N]) -> [T; N] {
     let first = ids[0].index();
@@ -351,7 +353,8 @@ fn lanes<T: Copy + Default, const N: usize>(column: &[T], ids: &[ReplicaId; N]) 
     lanes
 }
 
-/// Offers some scores and tells the least so far. Kept out of the scan, which stays vectorised so.
+/// Offers several scores and returns the least so far. Kept out of the scan so that the scan
+/// vectorises.
 #[inline(never)]
 fn offer(least: &mut Least<f32>, scores: &[f32], ids: &[ReplicaId], draw: &mut Rng) -> f32 {
     scores.iter().zip(ids).for_each(|(s, r)| least.offer(*s, *r, draw));

@@ -1,9 +1,9 @@
 //! Policies: the rules that choose between replicas.
 //!
 //! A policy is one file here and one line in [`ALL`]; the config schema, the CLI's list, the
-//! simulator's sweep and the documentation follow from that line. It sees the eligible candidates
-//! and their rows, picks one, and says why. It keeps only what the decision rule itself needs
-//! (a rotation counter, a ring); load, prefixes and eligibility are the machine's.
+//! simulator's sweep and the documentation follow from that line. It reads the eligible candidates
+//! and their rows, picks one, and gives a reason. It keeps only the state that its own rule needs
+//! (a rotation counter, a ring); the machine tracks load, prefixes and eligibility.
 
 mod active_blocks;
 mod aibrix_prefix;

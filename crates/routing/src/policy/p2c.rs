@@ -1,9 +1,9 @@
-//! The better of two drawn at random.
+//! Power of two choices: the less loaded of two replicas drawn at random.
 //!
 //! Mitzenmacher's power of two choices, with the load figure of sglang-router 0.3.2
-//! (`policies/power_of_two.rs`): KV use where both engines tell it, else outstanding requests.
-//! Two draws, so the cost does not grow with the fleet, and gateways that share a stale picture
-//! do not herd onto one replica.
+//! (`policies/power_of_two.rs`): KV use if both engines report it, otherwise outstanding requests.
+//! Two draws, so the cost does not grow with the fleet, and gateways that share a stale picture do
+//! not herd onto one replica.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,16 +1,16 @@
-//! What policies answer: a replica or a wait, and a peer. Each answer has a score to compare by and a
-//! reason for people.
+//! The results of policies: a replica to dispatch to, a decision to wait, or a peer to forward to.
+//! Each has a score for comparison and a human-readable reason.
 
 use meridian_base::{PeerId, ReplicaId};
 
 use crate::why::Why;
 
-/// A policy's answer.
+/// A policy's decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
     /// Send the request to this replica.
     Replica(Chosen),
-    /// Keep it queued: a replica that is full is worth waiting for (delay scheduling).
+    /// Keep it queued: a full replica is worth waiting for (delay scheduling).
     Wait,
 }
 
@@ -19,15 +19,15 @@ pub enum Pick {
 pub struct Chosen {
     /// The replica.
     pub replica: ReplicaId,
-    /// What the policy minimised, in its own unit; `None` for rules without a score. Queued requests
-    /// are released in the order of their scores.
+    /// The value that the policy minimised, in its own unit; `None` for policies without a score.
+    /// Queued requests are released in the order of their scores.
     pub score: Option<f64>,
-    /// Why this replica, for people: nothing is decided by it.
+    /// The reason for this replica, for people only: no decision depends on it.
     pub why: Why,
 }
 
 impl Pick {
-    /// A replica picked by a rule without a score.
+    /// A replica picked by a policy without a score.
     #[must_use]
     pub fn unscored(replica: ReplicaId, why: Why) -> Pick {
         Pick::Replica(Chosen { replica, score: None, why })
@@ -40,27 +40,27 @@ impl Pick {
     }
 }
 
-/// A peer that a request is forwarded to.
+/// A peer to forward a request to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forward {
     /// The peer.
     pub peer: PeerId,
-    /// What the policy minimised, as in [`Chosen`].
+    /// The value that the policy minimised, as in [`Chosen`].
     pub score: Option<f64>,
-    /// Why this peer, for people: nothing is decided by it.
+    /// The reason for this peer, for people only: no decision depends on it.
     pub why: Why,
-    /// The peer's replica that the rule expects it to choose, where it weighs them.
+    /// The peer's replica that the policy expects it to choose, if it scores them individually.
     pub meant: Option<ReplicaId>,
 }
 
 impl Forward {
-    /// To a peer that a rule without a score chose.
+    /// To a peer chosen by a policy without a score.
     #[must_use]
     pub fn unscored(peer: PeerId, why: Why) -> Forward {
         Forward { peer, score: None, why, meant: None }
     }
 
-    /// To the peer with the lowest score, meant for one of its replicas where the rule weighs them.
+    /// To the peer with the lowest score, meant for one of its replicas if the policy scores them.
     #[must_use]
     pub fn scored(peer: PeerId, score: f64, meant: Option<ReplicaId>) -> Forward {
         Forward { peer, score: Some(score), why: Why::LowestScore(score), meant }

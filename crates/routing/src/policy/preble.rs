@@ -1,13 +1,13 @@
 //! Preble's E2 (exploit or explore), as AIBrix re-implements it.
 //!
-//! Preble (Srivatsa et al., 2024) and `prefix_cache_preble.go` of AIBrix. When more of the prompt
-//! is cached than not, exploit: of the replicas with the longest match, the one that took the
-//! fewest requests in the last 3 minutes. Otherwise explore: the replica with the least cost of
-//! work in those 3 minutes, a request costing its unmatched prefill plus 45 tokens of decode.
+//! Preble (Srivatsa et al., 2024) and `prefix_cache_preble.go` of AIBrix. If more than half of the
+//! prompt is cached, exploit: of the replicas with the longest match, pick the one that received
+//! the fewest requests in the last 3 minutes. Otherwise explore: pick the replica with the least
+//! cost of work in those 3 minutes. A request costs its unmatched prefill plus 45 tokens of decode.
 //!
-//! AIBrix prices prefill with curves fitted for Mistral-7B on A6000 and V100 and decode at 0.15 s
-//! a token; here prefill takes the replica's calibrated speed. It books a shared tree node's cost
-//! on every replica that holds it; here a request is booked on the replica that served it.
+//! AIBrix prices prefill with curves fitted for Mistral-7B on A6000 and V100 and decode at 0.15 s a
+//! token; here prefill takes the replica's calibrated speed. It charges a shared tree node's cost
+//! to every replica that holds it; here a request is charged to the replica that served it.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,11 +1,11 @@
 //! llm-cache-router: the longest prefix match, spilled off saturated replicas.
 //!
 //! `internal/router/prefixaware.go` of zxuhan/llm-router. Prompts are cut into 32-byte chunks,
-//! 8,192 of them kept a replica, inserted before dispatch. Candidates are ordered by match, then
-//! by outstanding requests, then by chance; chance matters, since on a session's first turn a
-//! shared system prompt matches everywhere. The safety valve passes over replicas with 8 or more
-//! outstanding (4 in its cloud runs) as long as another match of two chunks is left; a match
-//! shorter than that, or no unsaturated match at all, goes to the least loaded.
+//! 8,192 of them kept a replica, inserted before dispatch. Candidates are ordered by match, then by
+//! outstanding requests, then by chance; chance matters, since on a session's first turn a shared
+//! system prompt matches everywhere. The safety valve skips replicas with 8 or more outstanding (4
+//! in its cloud runs) as long as another match of two chunks is left. With a shorter match, or no
+//! unsaturated match, the request goes to the least loaded.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use crate::index::{Evict, IndexSpec, Insert};
 use crate::replicas::Replicas;
 use crate::why::Why;
 
-/// The published bound, and where `auto` starts.
+/// The published bound, and the starting value of `auto`.
 const SATURATION: f64 = 8.0;
 
 pub(super) static SPEC: Spec = Spec {
@@ -85,7 +85,7 @@ impl Policy for PrefixAware {
             return Pick::unscored(choose::least_outstanding(view, draw).1, Why::NoMatch);
         };
         match open.get() {
-            // Equal to the best in match and load: the draw was among the best.
+            // Tied with the best in match and load: the draw was among the best.
             Some((key, r)) if key == (best_match, best_load) => {
                 Pick::unscored(r, choose::longest(view, r))
             }

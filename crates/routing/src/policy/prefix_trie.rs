@@ -1,9 +1,9 @@
 //! The longest prefix match, whatever the load.
 //!
-//! GORGO's baseline PREFIXTRIE (section 4.4): it maximises overlap and looks at neither latency
-//! nor availability. Shown for what it costs: one warm replica draws everything that begins like
-//! its first request. Prompts enter the trie when their answer succeeds, as in GORGO's code
-//! (gotoni, `pkg/proxy/proxy.go`); where nothing matches the choice is uniform.
+//! GORGO's baseline PREFIXTRIE (section 4.4): it maximises overlap and ignores latency and
+//! availability. It is included to show the cost of that: one warm replica draws every request that
+//! shares a prefix with its first one. Prompts enter the trie when their answer succeeds, as in
+//! GORGO's code (gotoni, `pkg/proxy/proxy.go`); if nothing matches, the choice is uniform.
 
 use alloc::boxed::Box;
 use alloc::vec;

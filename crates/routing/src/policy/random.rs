@@ -1,4 +1,4 @@
-//! A uniform choice. The floor that every other policy is measured against.
+//! A uniform random choice: the baseline for every other policy.
 
 use alloc::boxed::Box;
 use meridian_base::Rng;

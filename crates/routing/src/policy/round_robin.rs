@@ -1,4 +1,4 @@
-//! Each in turn: the next eligible replica after the last one that got a request.
+//! Round robin: the next eligible replica after the last one that received a request.
 
 use alloc::boxed::Box;
 use meridian_base::{ReplicaId, Rng, Time};

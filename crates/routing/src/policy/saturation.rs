@@ -1,11 +1,11 @@
 //! The saturation bound of `prefix_aware`: fixed, off, or tuned by observed latency.
 //!
-//! llm-cache-router ships 8, sets 4 by hand for its cloud runs, and names a bound tuned by each
-//! replica's observed p95 as what would remove the knob. The rule here is ours: per replica, over
-//! windows of 32 first tokens, compare the window's p95 with the lowest p95 seen there. Up to
-//! twice the lowest, the bound grows by one; beyond, it shrinks by a quarter (additive increase,
-//! multiplicative decrease, as TCP and Netflix's concurrency-limits have it). The lowest drifts
-//! up by 2 % a window, so that one lucky window does not rule forever.
+//! llm-cache-router ships 8, sets 4 by hand for its cloud runs, and suggests tuning the bound by
+//! each replica's observed p95 to remove the knob. The rule here is ours: per replica, over windows
+//! of 32 first tokens, compare the window's p95 with the lowest p95 seen there. Up to twice the
+//! lowest, the bound grows by one; beyond, it shrinks by a quarter (additive increase,
+//! multiplicative decrease, as in TCP and Netflix's concurrency-limits). The lowest drifts up by 2
+//! % a window, so one lucky window does not set the bound forever.
 //!
 //! It deliberately does not compare replicas: a slow GPU has its own floor.
 
@@ -28,11 +28,11 @@ pub(super) enum Saturation {
     Off,
     /// At this many outstanding requests.
     Fixed(u32),
-    /// At a bound of its own, learned.
+    /// At a bound of its own, tuned by latency.
     Auto { start: u32, tuned: Vec<Tuned> },
 }
 
-/// What was learned of one replica.
+/// The tuning state of one replica.
 pub(super) struct Tuned {
     bound: u32,
     lowest: f32,
@@ -61,7 +61,7 @@ impl Saturation {
         }
     }
 
-    /// A first token of `replica` came after `ttft_ms`.
+    /// Records a first token of `replica` after `ttft_ms`.
     pub(super) fn first_token(&mut self, replica: ReplicaId, ttft_ms: f32) {
         let Saturation::Auto { start, tuned } = self else { return };
         if tuned.len() <= replica.index() {
@@ -70,7 +70,7 @@ impl Saturation {
         tuned[replica.index()].sample(ttft_ms);
     }
 
-    /// Forgets replicas that are gone, so that the next one under that id starts fresh.
+    /// Removes replicas that are gone, so that the next one with that id starts fresh.
     pub(super) fn keep(&mut self, present: &[ReplicaId]) {
         let Saturation::Auto { start, tuned } = self else { return };
         for (i, t) in tuned.iter_mut().enumerate() {
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(s.bound(ReplicaId(0)), Some(8), "another replica's bound is its own");
     }
 
-    // The bound stays between 1 and its most, whatever comes.
+    // The bound stays between 1 and its maximum for any input.
     #[test]
     fn stays_within_bounds() {
         let mut s = auto();

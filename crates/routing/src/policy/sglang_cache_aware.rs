@@ -1,26 +1,25 @@
 //! SGLang's router: follow the prefix while loads are even, else the shortest queue.
 //!
-//! The rule of sglang-router 0.3.2 with the defaults of its command line, and of what grew out of
-//! it, vllm-router 0.1.17 and smg 1.13.0; the choices of all three were recorded and are replayed
-//! by `tests/reference.rs`. A match above 30 % of the prompt is followed, a shorter one goes to
-//! the least loaded. What happens when loads are uneven is `spill`:
+//! The rule of sglang-router 0.3.2 with the defaults of its command line, and of its descendants
+//! vllm-router 0.1.17 and smg 1.13.0. `tests/reference.rs` replays recorded choices of all three. A
+//! match above 30 % of the prompt is followed; with a shorter one the request goes to the least
+//! loaded. The parameter `spill` sets the behaviour when loads are uneven:
 //!
 //! - `fleet` (sglang-router, vllm-router): when the most and least loaded differ by more than 64
-//!   and by more than 1.5 times, the least loaded takes every request. Among equally loaded ones
-//!   it is always the first of the list.
-//! - `match` (smg): only a matched replica that stands above the mean by both thresholds is passed
-//!   over, for the least loaded of those that do not. The absolute threshold is at most twice
-//!   the standard deviation of a count with that mean (rounded up, and 4 at least). Equals are
-//!   drawn among.
+//!   and by more than 1.5 times, the least loaded takes every request. On a tie it is always the
+//!   first of the list.
+//! - `match` (smg): only a matched replica that is above the mean by both thresholds is skipped, in
+//!   favour of the least loaded of those that are not. The absolute threshold is at most twice the
+//!   standard deviation of a count with that mean (rounded up, and at least 4). Ties are drawn.
 //!
 //! Among several replicas with the longest match, sglang-router takes the one that had its last
-//! piece first, since its tree remembers who brought a node; smg and vllm-router any. Versions up
-//! to 2025 sent what matched nowhere to the smallest tree (`miss`).
+//! piece first, since its tree remembers which replica added a node; smg and vllm-router take any.
+//! Versions up to 2025 sent a request without a match to the smallest tree (`miss`).
 //!
 //! Deliberately otherwise: their trees hold characters (vllm-router's hold the tokens that an
-//! engine makes of the prompt; without such an engine it matches nothing), ours blocks of 64
-//! bytes, so a match is up to 63 bytes short. Theirs are cut to size every 120 s and keep a removed
-//! replica until then; ours have their size always, and a removed replica leaves at once.
+//! engine makes of the prompt; without such an engine it matches nothing), ours blocks of 64 bytes,
+//! so a match is up to 63 bytes short. Theirs are trimmed every 120 s and keep a removed replica
+//! until then; ours never exceed their size and drop a removed replica at once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -132,7 +131,7 @@ impl Policy for CacheAware {
         for &r in view.eligible.iter().filter(|r| !self.hot(load(r), mean)) {
             least.offer(load(&r), r, draw);
         }
-        // Somebody stands at or below the mean, and so is not hot.
+        // Some replica is at or below the mean, and so is not hot.
         let to = least.get().map_or(longest, |(_, r)| r);
         let (tokens, best) = (view.matched_tokens(to) as u32, view.matched_tokens(longest) as u32);
         Pick::unscored(to, Why::Spilled { tokens, best })
@@ -151,15 +150,15 @@ impl CacheAware {
         f64::from(max - min) > self.abs && max as f32 > self.rel * min as f32
     }
 
-    /// Whether a load stands above the mean by both thresholds.
+    /// Whether a load is above the mean by both thresholds.
     fn hot(&self, load: u32, mean: f64) -> bool {
         let swing = libm::ceil(2.0 * libm::sqrt(mean)).max(LEAST_SWING);
         let load = f64::from(load);
         load > mean * f64::from(self.rel) && load > mean + self.abs.min(swing)
     }
 
-    /// Who has the longest match: of several the one that had the last block of it first, where
-    /// trees remember that, and else drawn.
+    /// The replica with the longest match. On a tie, the one that had its last block first if trees
+    /// remember that, otherwise a drawn one.
     fn longest(&self, view: &View<'_>, draw: &mut Rng) -> ReplicaId {
         let mut longest = Least::new();
         for &r in view.eligible {
@@ -174,7 +173,7 @@ impl CacheAware {
         first.filter(|r| view.is_eligible(*r)).unwrap_or(drawn)
     }
 
-    /// Who takes what matches nowhere.
+    /// The replica that takes a request without a match.
     fn miss(&self, view: &View<'_>, draw: &mut Rng) -> ReplicaId {
         match view.index.filter(|_| self.smallest_tree) {
             Some(index) => {

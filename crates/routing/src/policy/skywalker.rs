@@ -1,11 +1,12 @@
 //! SkyWalker: the longest prefix match among replicas with nothing pending, else explore.
 //!
-//! SkyWalker sections 3.2 and 3.3, Listing 1 line 21. The trie holds what this gateway sent, at
-//! most 2^24 characters in all, and forgets the earliest inserted first. The match is taken over
-//! available replicas only: a better match that is busy does not hold the request. A match of
+//! SkyWalker sections 3.2 and 3.3, Listing 1 line 21. The trie stores the prompts that this gateway
+//! sent, at most 2^24 characters in all, and evicts the earliest inserted first. Only available
+//! replicas are matched: a better match on a busy one does not make the request wait. A match of
 //! less than half of the prompt is not worth a hot spot, and the least loaded gets it. Selective
-//! pushing is the admission mode `pending`. Local replicas come first; with none available the
-//! available peer that was sent the longest beginning of the prompt gets it (Listing 1, line 28).
+//! pushing is the admission mode `pending`. Local replicas come first. If none is available, the
+//! request goes to the available peer that was sent the longest prefix of the prompt (Listing 1,
+//! line 28).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,9 +1,10 @@
 //! SkyWalker-CH: the session's place on the ring, among replicas with nothing pending.
 //!
 //! SkyWalker section 3.2 and Listing 1, lines 23-26: a ring hash on the user's key whose virtual
-//! nodes are skipped while their replica has requests pending. Peers have a ring of their own,
-//! walked when nothing here is available, past those without room. The ring is Envoy's (SkyWalker's deployment): at least 1,024 virtual nodes in all,
-//! shared by weight, so that few replicas get many each.
+//! nodes are skipped while their replica has requests pending. Peers have a separate ring, walked
+//! when no replica here is available; it skips peers without free capacity. The ring is Envoy's
+//! (SkyWalker's deployment): at least 1,024 virtual nodes in all, shared by weight, so a small
+//! fleet has many per replica.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,7 +39,7 @@ pub(super) static SPEC: Spec = Spec {
 struct SkywalkerCh {
     ring_size: u32,
     ring: Ring,
-    /// The peers' own, by their names.
+    /// The peers' ring, by their names.
     peers: Ring,
 }
 

@@ -1,11 +1,11 @@
 //! SkyWalker with work stealing: as `skywalker`, and an idle region asks busy ones for work.
 //!
-//! The published system pushes: a full region sends on what it can't place. This variant also
-//! pulls: a region that holds nothing and has replicas with room asks the nearest region whose
-//! queue is longer than 10 for as many requests as it has such replicas. Each peer is asked once a
-//! digest, so that one long queue seen twice is not asked for twice.
+//! The published system pushes: a full region forwards requests that it can't place. This variant
+//! also pulls: a region with an empty queue and replicas with free capacity asks the nearest region
+//! whose queue is longer than 10 for as many requests as it has such replicas. Each peer is asked
+//! once per digest, so one long queue is not asked twice because of a stale digest.
 //!
-//! Everything but the bound is `skywalker`'s.
+//! Everything but the bound is the same as in `skywalker`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What a policy declares of itself, and the parameters that it takes.
+//! A policy's declaration, and the parameters that it takes.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,27 +9,27 @@ use super::rule::Policy;
 use crate::admission::Admission;
 use crate::index::IndexSpec;
 
-/// Bound on all prefix indexes, in blocks times targets, where the published system has none:
-/// some hundred megabytes, and above what 100 replicas of 40,000 blocks (640,000 tokens) hold.
+/// Bound on all prefix indexes, in blocks times targets, if the published system has none: some
+/// hundred megabytes, and more than 100 replicas of 40,000 blocks (640,000 tokens) hold.
 pub(super) const TOTAL_BLOCKS: usize = 1 << 22;
 
-/// What a policy declares of itself.
+/// A policy's declaration.
 pub struct Spec {
     /// Its name in config, metrics and headers.
     pub name: &'static str,
     /// One line for the CLI's list and the docs.
     pub summary: &'static str,
-    /// Where the rule comes from: paper and section, or project and version.
+    /// The source of the rule: paper and section, or project and version.
     pub source: &'static str,
-    /// Its knobs, with their published defaults.
+    /// Its parameters, with their published defaults.
     pub params: &'static [Param],
     /// Admission mode it runs with unless the config says otherwise.
     pub admission: Admission,
-    /// The prefix index it wants; `None` for policies without one.
+    /// The prefix index it requires; `None` for policies without one.
     pub index: fn(&Params) -> Option<IndexSpec>,
     /// Bytes of the prompt that [`Request::head`](crate::Request::head) covers; 0 for none.
     pub head_bytes: fn(&Params) -> usize,
-    /// Makes one. Parameters were checked against `params` before.
+    /// Builds the policy. The parameters have been checked against `params`.
     pub build: fn(&Params) -> Box<dyn Policy>,
 }
 
@@ -39,11 +39,11 @@ impl core::fmt::Debug for Spec {
     }
 }
 
-/// One knob of a policy.
+/// One parameter of a policy.
 pub struct Param {
     /// Its key in the config.
     pub name: &'static str,
-    /// What it does, with its unit.
+    /// Its effect, with its unit.
     pub doc: &'static str,
     /// Its published default.
     pub default: Value,
@@ -56,9 +56,9 @@ pub struct Param {
 /// A parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A number; whole where the knob counts something.
+    /// A number; whole if the parameter counts something.
     Number(f64),
-    /// One of the knob's words.
+    /// One of the parameter's words.
     Word(&'static str),
 }
 
@@ -78,9 +78,9 @@ pub enum Given {
 /// Why given parameters do not fit a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamError {
-    /// The policy has no such knob; carries the name.
+    /// The policy has no such parameter; carries the name.
     Unknown(String),
-    /// The value is outside what the knob allows; carries the knob's name.
+    /// The value is not allowed; carries the parameter's name.
     Invalid(&'static str),
 }
 
@@ -113,10 +113,11 @@ impl Params {
         Params(spec.params.iter().map(|p| (p.name, p.default)).collect())
     }
 
-    /// The number under `name`, `None` where a word stands.
+    /// The number under `name`, `None` if it is a word.
     ///
     /// # Panics
-    /// When the policy declared no such knob.
+    ///
+    /// When the policy declared no such parameter.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.value(name) {
@@ -128,29 +129,30 @@ impl Params {
     /// The value under `name`.
     ///
     /// # Panics
-    /// When the policy declared no such knob.
+    ///
+    /// When the policy declared no such parameter.
     #[must_use]
     pub fn value(&self, name: &str) -> Value {
         let found = self.0.iter().find(|(n, _)| *n == name);
         found.expect("a policy reads only the knobs that it declares").1
     }
 
-    /// The number under `name`, for knobs that take no words.
+    /// The number under `name`, for parameters that take no words.
     pub(super) fn f32(&self, name: &str) -> f32 {
         self.number(name).expect("asked of a knob without words") as f32
     }
 
-    /// The whole number under `name`, for knobs that count something and take no words.
+    /// The whole number under `name`, for parameters that count something and take no words.
     pub(super) fn count(&self, name: &str) -> u32 {
         self.number(name).expect("asked of a knob without words") as u32
     }
 
-    /// The time under `name`, given in seconds, for knobs that take no words.
+    /// The time under `name`, given in seconds, for parameters that take no words.
     pub(super) fn seconds(&self, name: &str) -> Duration {
         Duration::from_secs_f64(self.number(name).expect("asked of a knob without words"))
     }
 
-    /// Whether `word` stands under `name`.
+    /// Whether the value under `name` is `word`.
     pub(super) fn is(&self, name: &str, word: &str) -> bool {
         matches!(self.value(name), Value::Word(w) if w == word)
     }
@@ -162,7 +164,7 @@ impl Params {
 }
 
 impl Param {
-    /// A knob that takes a number within a range.
+    /// A parameter that takes a number within a range.
     #[must_use]
     pub const fn number(
         name: &'static str,
@@ -173,7 +175,7 @@ impl Param {
         Param { name, doc, default: Value::Number(default), range, words: &[] }
     }
 
-    /// A knob that takes a number within a range or one of `words`, by default the number.
+    /// A parameter that takes a number within a range or one of `words`; the default is the number.
     #[must_use]
     pub const fn number_or(
         name: &'static str,
@@ -185,7 +187,7 @@ impl Param {
         Param { name, doc, default: Value::Number(default), range, words }
     }
 
-    /// A knob that takes one of `words`, by default the first; its range is empty.
+    /// A parameter that takes one of `words`; the default is the first, and its range is empty.
     #[must_use]
     pub const fn word(
         name: &'static str,
@@ -195,7 +197,7 @@ impl Param {
         Param { name, doc, default: Value::Word(words[0]), range: (1.0, 0.0), words }
     }
 
-    /// Whether the knob takes numbers at all.
+    /// Whether the parameter accepts numbers.
     #[must_use]
     pub fn takes_numbers(&self) -> bool {
         self.range.0 <= self.range.1

@@ -1,4 +1,4 @@
-//! NVIDIA Stargate's wait-and-widen: the fastest first, slower ones only after a wait.
+//! NVIDIA Stargate's wait-and-widen: the fastest replicas first, slower ones only after a wait.
 //!
 //! `load_balancer/wait_and_widen.rs` in NVIDIA/nvcf (2026). The TTFT of a candidate is estimated:
 //!
@@ -7,13 +7,12 @@
 //! queue = 0 with a free slot, else tokens in front * ms per token
 //! ```
 //!
-//! Sorted by it, candidates fall into buckets of 20 ms: a bucket begins at the first TTFT more
-//! than 20 ms above the last bucket's beginning, and opens once the request has waited a quarter
-//! of that gap, on top of what the buckets before it took. Of the open candidates with a free
-//! slot two are drawn, and the one with the shorter queue, then the smaller share of slots in
-//! use, wins. With none free the request waits here; the machine asks again on every change and
-//! by its timer. Affinity rings, queue objectives and priorities are left out: all are off by
-//! default there.
+//! Sorted by it, candidates fall into buckets of 20 ms: a bucket starts at the first TTFT more than
+//! 20 ms above the last bucket's start, and opens once the request has waited a quarter of that
+//! gap, in addition to the waits of earlier buckets. Of the open candidates with a free slot two
+//! are drawn, and the one with the shorter queue, then the smaller share of slots in use, wins. If
+//! none is free the request waits here, and the machine retries on every change and by its timer.
+//! Affinity rings, queue objectives and priorities are left out: all are off by default there.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -137,7 +136,8 @@ impl WaitAndWiden {
     /// The highest TTFT of a bucket that is open after `waited_ms`.
     fn open(&self, candidates: &mut [Candidate], mut waited_ms: f32) -> f32 {
         let mut begin = candidates.iter().map(|c| c.ttft_ms).fold(f32::INFINITY, f32::min);
-        // No bucket opens before a quarter of its width: the sort is for those who have waited.
+        // No bucket opens before a quarter of its width has passed, so sorting is only needed for
+        // requests that have waited.
         if waited_ms < self.bucket_ms * self.unlock {
             return begin + self.bucket_ms;
         }

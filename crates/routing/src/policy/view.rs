@@ -1,4 +1,4 @@
-//! What a policy sees of the region and of the request when it picks.
+//! The policy's view: the state of the region and the request that a pick may read.
 
 use meridian_base::{Duration, PeerId, ReplicaId, Time};
 
@@ -7,15 +7,15 @@ use crate::peer::Peers;
 use crate::replicas::Replicas;
 use crate::request::Request;
 
-/// What a policy sees when it picks.
+/// The input of a policy's pick.
 pub struct View<'a> {
     /// The time of the decision.
     pub now: Time,
     /// The request.
     pub request: &'a Request,
-    /// How long the request has been held so far; zero on arrival.
+    /// How long the request has been queued so far; zero on arrival.
     pub waited: Duration,
-    /// Whether it may be queued although a replica is eligible: it is early enough.
+    /// Whether it may be queued although a replica is eligible: there is time left.
     pub may_wait: bool,
     /// The candidates: eligible replicas in ascending id. Never empty in [`Policy::pick`](super::Policy::pick).
     pub eligible: &'a [ReplicaId],
@@ -26,18 +26,19 @@ pub struct View<'a> {
     /// Matched prompt blocks by replica id (whole table, zero where nothing matches). All zero
     /// for policies without an index.
     pub matched: &'a [u32],
-    /// The prefix index itself, for rules that weigh how much a replica holds.
+    /// The prefix index itself, for policies that weigh how much a replica holds.
     pub index: Option<&'a PrefixIndex>,
     /// Requests held here.
     pub held: u32,
     /// Every peer.
     pub peers: &'a Peers,
-    /// Peers that may get the request and have room, in ascending id. The lists of peers are for
-    /// [`Forwarding::forward`](super::Forwarding::forward) and empty in [`Policy::pick`](super::Policy::pick).
+    /// Peers that may receive the request and have free capacity, in ascending id. The lists of
+    /// peers are for [`Forwarding::forward`](super::Forwarding::forward) and empty in
+    /// [`Policy::pick`](super::Policy::pick).
     pub available: &'a [PeerId],
-    /// Peers that may get the request, room or not, in ascending id.
+    /// Peers that may receive the request, with or without free capacity, in ascending id.
     pub reachable: &'a [PeerId],
-    /// Prompt blocks matched by what was sent away, by peer id and by
+    /// Prompt blocks matched by requests forwarded earlier, by peer id and by
     /// [`RemoteRow::slot`](crate::RemoteRow::slot).
     pub peer_matched: &'a [u32],
 }
@@ -58,7 +59,7 @@ impl View<'_> {
         self.matched_tokens(replica) / (self.request.prompt_tokens as f32).max(1.0)
     }
 
-    /// Prompt tokens matched by what was sent to a peer, or meant for one of its replicas (the
+    /// Prompt tokens matched by requests forwarded to a peer, or meant for one of its replicas (the
     /// target is the peer's id or the replica's slot).
     #[must_use]
     pub fn peer_tokens(&self, target: u16) -> f32 {

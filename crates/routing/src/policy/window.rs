@@ -1,6 +1,6 @@
-//! Sums per replica over the last minutes, for rules that weigh recent work.
+//! Sums per replica over the last minutes, for policies that weigh recent work.
 //!
-//! A window of w is kept as 36 slices; the oldest goes as a whole, so the window is exact to
+//! A window of w is kept as 36 slices; the oldest is dropped as a whole, so the window is exact to
 //! w / 36. Memory is bounded by replicas, not by requests, and a sum is one look-up.
 
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use meridian_base::{Duration, ReplicaId, Time};
 
 const SLICES: usize = 36;
 
-/// What one replica was given.
+/// The work given to one replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Work {
     pub(super) requests: u32,
@@ -41,7 +41,7 @@ impl Window {
 
     /// The slices that are older than the window at slice `at`.
     fn expired(&self, at: u64) -> impl Iterator<Item = usize> + use<> {
-        // After a silence longer than the window, 36 steps have passed every slice already.
+        // After an idle time longer than the window, 36 steps have passed every slice already.
         (self.newest + 1..=at).take(SLICES).map(|gone| (gone % SLICES as u64) as usize)
     }
 
@@ -73,7 +73,7 @@ impl Window {
         recent.sum
     }
 
-    /// Forgets replicas that are gone.
+    /// Removes replicas that are gone.
     pub(super) fn keep(&mut self, present: &[ReplicaId]) {
         for (i, recent) in self.replicas.iter_mut().enumerate() {
             if present.binary_search_by_key(&i, |r| r.index()).is_err() {
@@ -95,7 +95,7 @@ impl Work {
 impl Recent {
     const NONE: Recent = Recent { sum: Work::NONE, slices: [Work::NONE; SLICES] };
 
-    /// Drops slice `i`. The sum is taken anew: differences of floats would drift.
+    /// Drops slice `i`. The sum is recomputed: differences of floats would drift.
     fn drop(&mut self, i: usize) {
         if self.slices[i].requests > 0 {
             self.slices[i] = Work::NONE;
@@ -111,7 +111,7 @@ impl Recent {
 mod tests {
     use super::*;
 
-    // Work counts until it is a window old, also over long silences.
+    // Work counts until it is a window old, also across long idle times.
     #[test]
     fn forgets_after_the_window() {
         let mut w = Window::new(Duration::from_secs(180));
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(w.sum(at(191), ReplicaId(2)), Work { requests: 1, cost_ms: 7.0 });
     }
 
-    // A replica that was never given anything has done nothing.
+    // A replica that never received anything has a sum of zero.
     #[test]
     fn unknown_replicas_are_idle() {
         let w = Window::new(Duration::from_secs(180));

@@ -1,21 +1,21 @@
-//! Which target of the snapshot's index each remote replica is, behind those of the peers.
+//! Slots: the index targets of remote replicas, numbered after those of the peers.
 
 use alloc::vec::Vec;
 use meridian_base::{PeerId, ReplicaId};
 
 use crate::peer::MOST;
 
-/// Remote replicas followed at most.
+/// Most remote replicas tracked.
 pub(super) const REMOTES: usize = 1024;
 
-/// The slots that are given out.
+/// The allocated slots.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// By peer, then by the peer's own id of the replica: every digest asks for each.
+    /// By peer, then by the peer's own id of the replica: every digest looks up each.
     of: Vec<Vec<Option<u16>>>,
-    /// Whether a slot is somebody's.
+    /// Whether a slot is taken.
     taken: Vec<bool>,
-    /// All slots below are taken: where all are, every digest asks in vain.
+    /// All slots below this are taken. When all are, every digest asks in vain.
     full: usize,
 }
 
@@ -24,7 +24,7 @@ impl Slots {
         *self.of.get(peer.index())?.get(replica.index())?
     }
 
-    /// Gives it the first slot that is free; `None` when all are taken.
+    /// Allocates the first free slot; `None` if all are taken.
     pub(super) fn take(&mut self, peer: PeerId, replica: ReplicaId) -> Option<u16> {
         let free = self.taken[self.full..].iter().position(|taken| !taken);
         let free = free.map_or(self.taken.len(), |at| self.full + at);
@@ -38,7 +38,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Takes back the slots of those that are gone.
+    /// Releases the slots of replicas that are gone.
     pub(super) fn free(
         &mut self,
         peer: PeerId,
@@ -56,7 +56,7 @@ impl Slots {
     }
 }
 
-/// An entry of a list that is as long as it was ever needed.
+/// An entry of a list that grows on demand.
 fn grown<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
     if list.len() <= at {
         list.resize_with(at + 1, T::default);
@@ -68,7 +68,7 @@ fn grown<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
 mod tests {
     use super::*;
 
-    // The first free slot is given out, whichever were given back, and none when all are taken.
+    // The first free slot is allocated, whichever were released, and none if all are taken.
     #[test]
     fn the_first_free_slot_is_given_out() {
         let mut slots = Slots::default();

@@ -1,19 +1,20 @@
-//! Scenarios of the machine: what it does with a region's events, in text that a reader can judge.
+//! Scenarios of the routing machine: its reactions to a region's events, as readable text.
 //!
 //! `REWRITE=1 cargo test -p meridian-routing --test machine` rewrites the outputs; read the diff
 //! before you commit it. Commands (times in ms with `at=`, never going back):
 //!
-//! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N] [held_tenant=N]
-//!   [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, knobs being the policy's
+//! - `region policy=NAME [admission=blind|pending|pending_kv|outstanding_N] [held=N]
+//!   [held_tenant=N] [max_wait=MS] [promise=MS] [attempts=N] [topology=..] [KNOB=VALUE ..]`, with
+//!   the policy's own knobs
 //! - `configure policy=NAME [admission=..] [KNOB=VALUE ..]` changes it from now on
 //! - `join r=N [kv=TOKENS] [slots=N]`, `drain r=N`, `resume r=N`, `leave r=N`
 //! - `report r=N [pending=N] [running=N] [kv=SHARE] [asked=MS]`, `miss r=N`
-//! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high] [deadline=MS]
-//!   [pinned=N]`
-//! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N cached=N]`,
-//!   `cancel id=N`; `blocks` are those of prompt and reply together
+//! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
+//!   [deadline=MS] [pinned=N]`
+//! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
+//!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
 //! - peers: see `peers.rs`
-//! - `tick` calls the machine's timeout; probes are answered by nobody unless told
+//! - `tick` calls the machine's timeout; probes stay unanswered unless the scenario answers them
 //! - `state` prints the replicas, `why id=N` the newest decision's candidates
 
 mod peers;
@@ -251,7 +252,7 @@ impl Region {
         out
     }
 
-    /// When the machine wants to be called next.
+    /// When to call the machine next.
     fn due(&self) -> String {
         let due = self.routing.poll_timeout().map(|at| at.as_nanos() as f64 / 1e6);
         due.map_or("never\n".to_owned(), |ms| format!("at {ms} ms\n"))
@@ -275,7 +276,7 @@ impl Region {
     }
 }
 
-// Each file tells one story of the machine, in narrated steps.
+// Each file tests one behaviour of the machine, in narrated steps.
 #[test]
 fn scenarios() {
     datadriven::walk("tests/scenarios/machine", |file| {

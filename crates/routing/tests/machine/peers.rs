@@ -1,4 +1,4 @@
-//! The commands about peers.
+//! The scenario commands for peers.
 //!
 //! - `region ... [topology=two_layer|local|waterfall|continent] [above=X] [tau=N] [tau_own=no]
 //!   [peer_stale=MS] [remotes=N]`
@@ -6,11 +6,11 @@
 //! - `digest p=N sent=N [held=N] [rtt=MS] [util=X] [part]` with one replica a line: `r=N` and then
 //!   `full`, or figures (`front=`, `running=`, `outstanding=`, `outstanding_tokens=`, `pending=`,
 //!   `util=`, `kv_free=`, `kv=`, `speed=`); without lines, one idle replica
-//! - places have numbers, and `places=BITS` is a list of them: `digest` takes those where the peer's
-//!   replicas stand, `atlas` those that the configuration knows, `arrive` those that a rule permits
-//! - `stolen p=N count=N`: the peer asks for so many
+//! - places have numbers, and `places=BITS` is a list of them: `digest` takes those of the peer's
+//!   replicas, `atlas` those in the configuration, `arrive` those that a rule permits
+//! - `stolen p=N count=N`: the peer asks for this many
 //! - `arrive` takes `hops=N peers=BITS elsewhere`, `finish` takes `served=N`
-//! - `peers` prints the table, `digest_of_ours` what this region would tell
+//! - `peers` prints the table, `digest_of_ours` the digest that this region would send
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn peering(t: &TestCase) -> Peering {
     }
 }
 
-/// The place of a number: a region that is called so.
+/// The place with a number: a region of that name.
 pub(crate) fn place(number: u8) -> Arc<Place> {
     Arc::new(Place::region(&number.to_string()))
 }

@@ -1,4 +1,4 @@
-//! The recordings: what each router chose, a digit a request.
+//! The recordings: each router's choices, one digit per request.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::replay::{Choice, Replay, Rule};
 use super::sequence::{self, Event};
 
-/// What one router was recorded to choose, with one policy.
+/// The recorded choices of one router with one policy.
 pub(crate) struct Recording {
     pub(crate) title: String,
     pub(crate) events: Vec<Event>,
@@ -25,7 +25,7 @@ impl Recording {
         Recording { title, events: sequence::read(&read("sequence.txt")), choices }
     }
 
-    /// Judges a rule by the recorded choices, and prints how well it agrees.
+    /// Compares a rule with the recorded choices, and prints how well it agrees.
     pub(crate) fn judge(&self, rule: &Rule) -> Agreement {
         let choices = Replay::new(rule).judge(&self.events, &self.choices);
         let agreement = Agreement::of(&choices);
@@ -50,10 +50,10 @@ fn read(name: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Agreement {
     pub(crate) requests: usize,
-    /// Percent of the requests that went to a replica that our rule may choose: the one it
-    /// chooses, or one that it holds for its equal.
+    /// Percent of the requests that went to a replica that our rule may choose: the one it chooses,
+    /// or one that it considers equal.
     pub(crate) percent: f64,
-    /// Percent that went to the one that it chooses when asked once.
+    /// Percent that went to the one that our rule chooses when asked once.
     pub(crate) same: f64,
     /// Replicas it may choose, on average: 1 leaves no freedom, 5 all.
     pub(crate) options: f64,
@@ -79,7 +79,7 @@ impl Agreement {
         }
     }
 
-    /// Fails below the agreement that is asked of every rule.
+    /// Fails below the agreement that every rule must reach.
     #[track_caller]
     pub(crate) fn holds(&self) {
         assert!(self.requests >= 1000, "{self:?} is too short to tell");

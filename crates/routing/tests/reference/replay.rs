@@ -1,8 +1,8 @@
-//! A recording played through the routing machine.
+//! Replays a recording through the routing machine.
 //!
-//! Before each request the machine is asked what it would do, and then told to do what the real
-//! router did. So every choice is judged on its own, with the history and the loads that the real
-//! router had, and one difference counts once and not for ever after.
+//! For each request the machine first makes its own choice, and is then made to follow the real
+//! router's. So every choice is judged separately, with the history and the loads that the real
+//! router had, and one difference counts only once.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,16 +19,16 @@ const SEED: u64 = 7;
 const MODEL: ModelId = ModelId(0);
 /// Bytes that stand for a token.
 const TOKEN_BYTES: usize = 4;
-/// A request's first token comes when this many more have arrived, or with its end: as the
-/// recorder of Dynamo tells it. The others do not look at it.
+/// A request's first token arrives when this many more requests have arrived, or with its end, as
+/// the recorder reports it to Dynamo. The others ignore it.
 const FIRST_TOKEN_AFTER: usize = 3;
 
 /// A policy as it is replayed.
 pub(crate) struct Rule {
     pub(crate) policy: &'static str,
     pub(crate) params: Vec<(&'static str, Given)>,
-    /// How many machines are asked about each request, each with its own seed: more than one where a
-    /// rule draws, to see all that it might answer.
+    /// How many machines decide about each request, each with its own seed: more than one if a rule
+    /// draws, to see all possible choices.
     pub(crate) asks: usize,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Rule {
 pub(crate) struct Choice {
     id: u64,
     pub(crate) theirs: u16,
-    /// What the machine answered first.
+    /// The machine's first choice.
     pub(crate) first: u16,
-    /// All that it answered, and the replicas whose match it held for as long.
+    /// All of its choices, and the replicas whose match it considered as long.
     pub(crate) options: BTreeSet<u16>,
     why: &'static str,
     /// Prompt tokens of the request, and tokens matched and requests outstanding by replica.
@@ -56,7 +56,7 @@ impl Choice {
 
 /// The machines with their clock.
 pub(crate) struct Replay {
-    /// The same region with other seeds. They are told the same.
+    /// The same region with other seeds. They receive the same events.
     routings: Vec<Routing>,
     spec: &'static Spec,
     params: Params,
@@ -74,7 +74,7 @@ impl Replay {
         Replay { routings, spec, params, now: Time::ZERO, waiting: VecDeque::new() }
     }
 
-    /// Plays all events with the choices that were recorded, and says what it would have done.
+    /// Replays all events with the recorded choices, and returns its own.
     pub(crate) fn judge(&mut self, events: &[Event], recorded: &[u16]) -> Vec<Choice> {
         let mut recorded = recorded.iter();
         let mut choices = Vec::new();
@@ -87,7 +87,7 @@ impl Replay {
         choices
     }
 
-    /// Plays all events on its own; where each request went.
+    /// Runs all events with its own choices; returns each request's replica.
     pub(crate) fn run(&mut self, events: &[Event]) -> Vec<u16> {
         let mut choices = Vec::new();
         self.play(events, |replay, request| choices.push(replay.send(request)));
@@ -134,7 +134,7 @@ impl Replay {
         }
     }
 
-    /// What the machine answers when it is asked and does not send.
+    /// The machine's choice in a dry run.
     fn ask(&mut self, request: &Request, theirs: u16) -> Choice {
         let mut answers = Vec::new();
         let mut options = BTreeSet::new();
@@ -183,7 +183,8 @@ impl Replay {
         self.handle(&end);
     }
 
-    /// Hands an event to all machines; the replica of the first one's dispatch, if there was one.
+    /// Passes an event to all machines; returns the replica of the first one's dispatch, if there
+    /// was one.
     fn handle(&mut self, input: &Input) -> Option<u16> {
         let mut sent = None;
         for routing in self.routings.iter_mut().rev() {

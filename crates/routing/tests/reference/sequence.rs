@@ -1,4 +1,4 @@
-//! The recorded sequence: the requests, in the order in which they came and ended.
+//! The recorded sequence: requests in the order in which they arrived and ended.
 
 /// One event of the sequence.
 pub(crate) enum Event {

@@ -5,12 +5,14 @@
 //!       + 10 ms * running * t_p / mean t_p
 //! ```
 //!
-//! `front`, `running` and t_p are from the peer's digest, `own` is what we forwarded to that
-//! replica and the digest can't know, and m is what we sent there before. A request leaves early,
-//! when a peer's best score is lower, and not only when everything here is full.
+//! `front`, `running` and t_p come from the peer's digest. `own` counts our forwards to that
+//! replica that the digest does not include, and m is the prefix match with prompts we sent there
+//! before. A request is forwarded as soon as a peer's best score is lower, not only when every
+//! replica here is full.
 //!
-//! Digests are old, and every region sees the same idle replica: so between two digests a peer gets
-//! at most its credit, a request for every 2,000 KV tokens free at its replicas with room.
+//! Digests are old, and every region sees the same idle replica. To prevent herding, a peer gets at
+//! most its credit between two digests: one request for every 2,000 KV tokens free at its replicas
+//! with free capacity.
 
 use meridian_base::{PeerId, ReplicaId, Rng};
 
@@ -18,7 +20,7 @@ use super::Meridian;
 use crate::peer::{PeerRow, RemoteRow};
 use crate::policy::{Chosen, Forward, Forwarding, Params, Pick, View};
 
-/// KV tokens that a replica is taken to have free when neither it nor its size tells.
+/// KV tokens assumed free at a replica that reports neither its free KV nor its size.
 const FREE_UNKNOWN: f32 = 64_000.0;
 /// Tokens of growth reserved for a forward, as for a dispatch.
 const GROWTH_TOKENS: f32 = 128.0;
@@ -56,15 +58,15 @@ impl Reach {
         Some(with_room.map(free).sum::<f32>() / self.credit_tokens)
     }
 
-    /// Whether a peer's credit lets it get something.
+    /// Whether a peer has credit left.
     fn grants_to(&self, peer: &PeerRow) -> bool {
         !self.credit(peer).is_some_and(|credit| peer.since as f32 >= credit)
     }
 }
 
 impl Forwarding for Meridian {
-    // Whether a peer could beat the local choice if it held the whole prompt and did nothing else:
-    // then only its round trip counts.
+    // Whether a peer could beat the local choice if it were idle with the whole prompt cached: then
+    // only its round trip counts.
     fn looks_beyond(&self, view: &View<'_>, local: Option<&Pick>) -> bool {
         let bound = match local {
             Some(Pick::Replica(chosen)) => self.bound_of(chosen),
@@ -104,14 +106,15 @@ impl Forwarding for Meridian {
 }
 
 impl Meridian {
-    /// What a peer must score below to get what would be dispatched here.
+    /// The score below which a peer gets a request that would otherwise be dispatched here.
     fn bound_of(&self, local: &Chosen) -> Option<f32> {
         let score = local.score.filter(|_| self.reach.early)?;
         Some(score as f32 - self.reach.margin_ms)
     }
 
-    /// What a peer must score below to get what would be held here: the best that is eligible, and
-    /// what a full one would be waited for. Ties don't matter: only the score is used.
+    /// The score below which a peer gets a request that would otherwise be held here: the lower of
+    /// the best eligible score and the score of a full replica worth waiting for. Ties don't
+    /// matter: only the score is used.
     fn bound_waiting(&self, view: &View<'_>, draw: &mut Rng) -> f32 {
         let mut least = |ids| self.least(view, ids, draw).map_or(f32::INFINITY, |l| l.0);
         let open = least(view.eligible);
@@ -121,7 +124,7 @@ impl Meridian {
         }
     }
 
-    /// The least score among the replicas of the peers that may get a request.
+    /// The least score among the replicas of the peers that may receive a request.
     fn best_remote(&self, view: &View<'_>) -> Option<(f32, PeerId, ReplicaId)> {
         let mut best: Option<(f32, PeerId, ReplicaId)> = None;
         for &id in view.available {
@@ -131,7 +134,7 @@ impl Meridian {
             }
             for remote in peer.remotes.iter().filter(|r| r.told.eligible) {
                 let Some(score) = self.score_remote(view, peer, remote) else { continue };
-                // The first of equals: the peer with the lowest id, and its lowest replica.
+                // On a tie, the peer with the lowest id, and its lowest replica.
                 if best.is_none_or(|(least, ..)| score < least) {
                     best = Some((score, id, remote.told.id));
                 }
@@ -140,7 +143,7 @@ impl Meridian {
         best
     }
 
-    /// The score of a peer's replica; `None` when the prompt does not fit there.
+    /// The score of a peer's replica; `None` if the prompt does not fit there.
     fn score_remote(&self, view: &View<'_>, peer: &PeerRow, remote: &RemoteRow) -> Option<f32> {
         let told = &remote.told;
         let prompt = view.request.prompt_tokens as f32;
@@ -157,10 +160,10 @@ impl Meridian {
         if unmatched > room {
             return None;
         }
-        // What is idle there may be so no more, so its prefill counts whole.
+        // A remote replica that looks idle may no longer be, so its prefill counts in full.
         let delays = 1.0 + self.delay_weight * told.running as f32;
         let work = told.front_tokens + own_tokens + unmatched * delays;
-        // The mean of our own replicas: both sides of the comparison have one measure.
+        // The mean of our own replicas, so that both sides of the comparison use one measure.
         let each = self.running(view.replicas.columns().mean_ms_per_token()).at(told.ms_per_token);
         let running = each * told.running as f32;
         Some(self.rtt_weight * peer.rtt_ms + told.ms_per_token * work + running)
