@@ -1,27 +1,27 @@
-//! How an engine is set up.
+//! Engine configuration.
 
 use crate::profile::Profile;
 use core::fmt;
 
-/// Which of a request's tokens are reported.
+/// Which generated tokens of a request the engine reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenOutputs {
-    /// All, as a server needs them.
+    /// All tokens, as a server needs them.
     Each,
-    /// The first alone, as a simulator needs it.
+    /// Only the first, as a simulator needs it.
     First,
 }
 
-/// What goes into a step when there are prompts to compute.
+/// The composition of a step when there are prompts to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Decodes first, and prompts with what the token budget leaves (vLLM, TensorRT-LLM).
+    /// Decodes first, then prompts with the rest of the token budget (vLLM, TensorRT-LLM).
     Mixed,
-    /// The same, decided while the step before is computed, so that the GPU never waits for the decision
-    /// (vLLM's asynchronous scheduling): who comes in, or takes the place of one who ended, waits for the
-    /// step under way and for the one decided already.
+    /// As `Mixed`, but scheduled during the previous step, so that the GPU never waits for the
+    /// scheduler (vLLM's asynchronous scheduling). A request that arrives, or takes a freed slot,
+    /// waits for the current step and for the one already scheduled.
     Ahead,
-    /// Prompts alone, as many as the token budget takes, while decodes wait (SGLang).
+    /// Prompts only, as many as the token budget allows, while decodes wait (SGLang).
     PromptsFirst,
 }
 
@@ -30,22 +30,22 @@ pub enum Schedule {
 pub struct Config {
     /// Model and GPUs.
     pub profile: Profile,
-    /// KV blocks; the profile's own number unless set smaller or larger for a test.
+    /// KV blocks; the profile's number unless a test overrides it.
     pub kv_blocks: u32,
-    /// What goes into a step when there are prompts to compute.
+    /// The composition of a step when there are prompts to compute.
     pub schedule: Schedule,
     /// Most sequences in a batch.
     pub max_num_seqs: u32,
     /// Most tokens computed in a step.
     pub max_num_batched_tokens: u32,
-    /// Longest sequence, reply included, in tokens. Never above what the KV holds.
+    /// Longest sequence, reply included, in tokens. At most the KV cache's size.
     pub max_model_len: u32,
-    /// Most requests that wait, beyond which new ones are refused.
+    /// Most pending requests; beyond it new ones are refused.
     pub max_pending: u32,
-    /// Which tokens are reported.
+    /// Which tokens the engine reports.
     pub token_outputs: TokenOutputs,
-    /// Most decode steps taken as one event while nothing else is to be done; at least 1. Above 1,
-    /// tokens are reported several at a time, ends and arrivals stay exact, and the context's
+    /// Most decode steps combined into one event while nothing else is due; at least 1. Above 1,
+    /// several tokens are reported at a time, ends and arrivals stay exact, and the context's
     /// growth within an event is averaged.
     pub decode_stride: u32,
     /// Coefficient of variation of a step's time, 0 for none.
@@ -73,7 +73,7 @@ impl Config {
         }
     }
 
-    /// Sets the number of KV blocks, and shortens the longest sequence to what they hold.
+    /// Sets the number of KV blocks, and lowers `max_model_len` to what fits.
     #[must_use]
     pub fn with_kv_blocks(mut self, blocks: u32) -> Config {
         self.kv_blocks = blocks;
@@ -82,10 +82,11 @@ impl Config {
         self
     }
 
-    /// Checks that the settings go together.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// With the first field that does not.
+    ///
+    /// With the first field that is not.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let capacity = u64::from(self.kv_blocks) * u64::from(crate::BLOCK_TOKENS);
         let out = |field, value| Err(ConfigError::OutOfRange { field, value });
@@ -117,14 +118,14 @@ impl Config {
 /// 2^24 blocks are 268 million tokens: more than any replica has.
 const MAX_KV_BLOCKS: u32 = 1 << 24;
 
-/// Why an engine cannot be set up so.
+/// Why an engine cannot be configured this way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConfigError {
     /// No such model.
     UnknownModel,
     /// No such GPU.
     UnknownGpu,
-    /// The heads do not divide among the GPUs.
+    /// The heads cannot be split evenly over the GPUs.
     TensorParallel {
         /// The degree asked for.
         tp: u32,
@@ -143,9 +144,9 @@ pub enum ConfigError {
         tp: u32,
         /// Weights on each GPU, in 10^9 bytes.
         weights_gb: f64,
-        /// What each GPU has for weights and KV, in 10^9 bytes.
+        /// Memory of each GPU for weights and KV, in 10^9 bytes.
         memory_gb: f64,
-        /// The smallest degree up to 8 that would do.
+        /// The smallest degree up to 8 that fits.
         enough_tp: Option<u32>,
     },
     /// A number is outside its range.

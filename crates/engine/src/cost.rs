@@ -1,10 +1,11 @@
 //! Step time: a roofline with fitted terms.
 //!
-//! A step multiplies T tokens with every matrix. The matrices are read from memory once, whatever T
-//! is, and computed once a token, so a step costs about the larger of the two: reading while few
-//! tokens share it (decode), computing when many do (prefill). On top come the attention's own
-//! reading (each decode reads its whole context) and computing (each prompt token looks at all
-//! before it), the reductions between GPUs, and what the engine spends beside the GPU.
+//! A step multiplies T tokens with every matrix. The matrices are read from memory once per step,
+//! whatever T is, and computed once per token. A step therefore costs about the larger of the two:
+//! reading when few tokens share it (decode), computing when many do (prefill). Attention adds its
+//! own reading (each decode reads its whole context) and computing (each prompt token attends to
+//! all before it). The reductions between GPUs and the engine's own time outside the GPU come on
+//! top.
 //!
 //! ```text
 //! gpu = sqrt(W^2 + (token T + head S)^2) + kv C + pair P + reduce + token_reduce T
@@ -12,22 +13,22 @@
 //! t   = gpu + step + sequence S           of decodes alone
 //! t   = max(gpu, launch) + step + sequence S   with prompts in it
 //! ```
-//! with T tokens, S sequences, C tokens of context read by decodes, P query-context pairs of prefill.
-//! The root of squares is the larger of the two with a soft knee: near it, kernels reach neither
-//! roof (measured GEMM tables of the H100 sit 20 to 30 % above both there).
+//! with T tokens, S sequences, C tokens of context read by decodes, P query-context pairs of
+//! prefill. The root of squares is the larger of the two with a soft knee: near it, kernels reach
+//! neither roof (measured GEMM tables of the H100 sit 20 to 30 % above both there).
 //!
-//! Of a mixture of experts a step reads those that its tokens choose: with k of n chosen at random a
-//! token, (1 - k/n)^T of them stay untouched. Decodes run as one recorded graph; a step with prompts
-//! in it launches each kernel by itself, and is never faster than that.
+//! In a mixture of experts a step reads only the experts that its tokens choose: if each token
+//! chooses k of n at random, (1 - k/n)^T of them stay untouched. Decodes run as one CUDA graph. A
+//! step with prompts launches each kernel separately, and is never faster than that.
 //!
-//! Ranks that share experts step together, each with prompts of its own. Fewer prompts than ranks leave
-//! ranks waiting: a step then takes as long as if those had prompts, too.
+//! Ranks that share experts step together, each with prompts of its own. With fewer prompts than
+//! ranks some ranks wait, and a step takes as long as if they had prompts too.
 //!
-//! It does not know kernels, tiles or clocks, nor that some experts are liked better than others.
+//! It does not model kernels, tiles, clocks, or experts that are chosen more often than others.
 
 use meridian_base::Duration;
 
-/// What one step does.
+/// The work of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Tokens computed.
@@ -60,11 +61,11 @@ impl Work {
     }
 }
 
-/// The terms of a replica, in seconds a unit: reading and computing of the matrices, attention,
-/// reductions between GPUs, and what the engine spends beside the GPU.
+/// The step-time terms of a replica, in seconds a unit: reading and computing of the matrices,
+/// attention, reductions between GPUs, and the engine's time outside the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
-    /// Reading once all weights that every token needs.
+    /// Reading all weights that every token needs, once.
     pub weights: f64,
     /// Reading all experts once; 0 in a dense model.
     pub experts: f64,
@@ -84,7 +85,7 @@ pub struct Terms {
     pub reduce: f64,
     /// Moving one token through the reductions.
     pub token_reduce: f64,
-    /// Least time of a step with prompts in it.
+    /// Minimum time of a step with prompts.
     pub launch: f64,
     /// Fixed time of a step.
     pub step: f64,
@@ -109,7 +110,7 @@ impl Terms {
         gpu + self.step + self.sequence * work.sequences
     }
 
-    /// How many times as long prompts take as when all ranks have some.
+    /// The factor by which prompts slow down when only some ranks have any.
     fn unshared(&self, prompts: f64) -> f64 {
         if prompts > 0.0 { (self.ranks / prompts).max(1.0) } else { 1.0 }
     }
@@ -123,7 +124,7 @@ impl Terms {
     }
 }
 
-/// A duration of `seconds`, at least a nanosecond, so that time always moves.
+/// A duration of `seconds`, at least a nanosecond, so that time always advances.
 pub(crate) fn duration(seconds: f64) -> Duration {
     Duration::from_nanos((seconds * 1e9).max(1.0) as u64)
 }
@@ -154,7 +155,7 @@ mod tests {
         assert!((at(1000.0) - 0.016).abs() < 1e-9);
     }
 
-    // The launches bound a step with prompts from below, and leave decodes alone.
+    // Kernel launches are a lower bound for steps with prompts, and do not affect decodes.
     #[test]
     fn prompts_take_at_least_their_launches() {
         let terms = Terms { weights: 0.010, launch: 0.030, step: 0.001, ..Terms::default() };
@@ -166,7 +167,8 @@ mod tests {
         assert!((terms.seconds(&mixed) - 0.031).abs() < 1e-9);
     }
 
-    // One prompt on one of two ranks takes as long as two, one on each; decodes are spread evenly.
+    // One prompt on one of two ranks takes as long as two prompts, one on each; decodes are spread
+    // evenly.
     #[test]
     fn a_prompt_alone_is_not_shared_out() {
         let terms = Terms { token: 0.001, pair: 1e-6, ranks: 2.0, ..Terms::default() };

@@ -1,23 +1,24 @@
-//! The GPUs: what the datasheet says, and how much of it an engine gets.
+//! The GPUs: their datasheet figures, and the share of those that an engine reaches.
 //!
-//! Datasheet constants are those of NVIDIA's aiconfigurator (Apache-2.0, `systems/*.yaml`), for the
-//! RTX PRO 6000 and 4090 NVIDIA's own datasheets. What separates a datasheet from a serving engine (kernels,
-//! the scheduler's Python, launches, sampling) is an [`Efficiency`], fitted end to end, not kernel
-//! by kernel; each row says against what, and how wrong it may be. docs/calibration.md has the
-//! commands. Rows of [`TUNED`](crate::TUNED) are nearer to the truth for one model and one engine.
+//! Datasheet constants are those of NVIDIA's aiconfigurator (Apache-2.0, `systems/*.yaml`), and for
+//! the RTX PRO 6000 and 4090 those of NVIDIA's own datasheets. The gap between a datasheet and a
+//! serving engine (kernels, the scheduler's Python, launches, sampling) is an [`Efficiency`],
+//! fitted end to end and not kernel by kernel. Each row names the data it was fitted to and its
+//! error. docs/calibration.md has the commands. Rows of [`TUNED`](crate::TUNED) are more accurate
+//! for one model and one engine.
 
 use crate::precision::Precision;
 
-/// Where a GPU's efficiency comes from.
+/// Source of a GPU's efficiency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// What it was fitted against.
+    /// The data it was fitted to.
     pub fitted: &'static str,
-    /// Relative error to expect of a step time, as a fraction.
+    /// Expected relative error of a step time, as a fraction.
     pub error: f64,
 }
 
-/// How much of a GPU an engine gets, and what it spends beside it. All fitted.
+/// The share of a GPU that an engine reaches, and its time outside the GPU. All fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Efficiency {
     /// Share of the bandwidth reached when reading weights and KV.
@@ -34,7 +35,7 @@ pub struct Efficiency {
     pub sequence: f64,
     /// Latency of one all-reduce, in seconds; two a layer when split.
     pub reduce: f64,
-    /// Least time of one layer in a step with prompts, in seconds.
+    /// Minimum time of one layer in a step with prompts, in seconds.
     pub launch: f64,
 }
 
@@ -49,25 +50,25 @@ pub struct Gpu {
     pub bandwidth: f64,
     /// Dense bf16 tensor flops (datasheet).
     pub flops: f64,
-    /// Dense fp8 tensor flops (datasheet); those of bf16 where it has none.
+    /// Dense fp8 tensor flops (datasheet); those of bf16 if it has none.
     pub fp8_flops: f64,
     /// Bandwidth to the other GPUs of the node, in bytes, one direction (datasheet).
     pub link: f64,
-    /// What an engine gets of it.
+    /// The share of it that an engine reaches.
     pub efficiency: Efficiency,
-    /// Where the efficiency comes from.
+    /// Source of the efficiency.
     pub source: Source,
 }
 
-/// Bytes that an engine keeps from the KV cache beside the weights: activations, graphs, the
+/// Bytes that an engine reserves in addition to weights and KV cache: activations, graphs, the
 /// runtime (aiconfigurator's `other_mem`, 3.5 GiB).
 const RESERVE: f64 = 3_758_096_384.0;
 
-/// Share of memory that an engine takes (vLLM's `gpu_memory_utilization`).
+/// Share of memory that an engine uses (vLLM's `gpu_memory_utilization`).
 const UTILIZATION: f64 = 0.9;
 
-/// vLLM's, as the H100 shows them with Qwen3-32B in bf16; each GPU puts its own shares of bandwidth
-/// and flops in.
+/// vLLM's, as measured on the H100 with Qwen3-32B in bf16; each GPU substitutes its own shares of
+/// bandwidth and flops.
 const VLLM: Efficiency = Efficiency {
     memory: 0.95,
     compute: 0.611,
@@ -80,8 +81,8 @@ const VLLM: Efficiency = Efficiency {
 };
 
 impl Efficiency {
-    /// vLLM's on another GPU and host: this share of the bandwidth, and this factor on what the engine
-    /// spends beside the GPU. The two coefficients of a measured run on one GPU.
+    /// vLLM's on another GPU and host: this share of the bandwidth, and this factor on the engine's
+    /// time outside the GPU. A measured run on one GPU gives the two coefficients.
     #[must_use]
     pub const fn vllm(memory: f64, host: f64) -> Efficiency {
         Efficiency {
@@ -124,7 +125,7 @@ const A100: Gpu = Gpu {
     },
 };
 
-/// Every GPU there is a profile for.
+/// Every GPU with a profile.
 pub const GPUS: [Gpu; 11] = [
     L4,
     Gpu {
@@ -174,8 +175,8 @@ pub const GPUS: [Gpu; 11] = [
         fp8_flops: 1007.6e12,
         link: 64e9,
         // The H100's row with two coefficients of its own: the share of the bandwidth, and 0.6 of
-        // what the engine spends beside the GPU (a later vLLM, a faster host); and two of the way
-        // between two of them, which is PCIe through the host.
+        // the engine's time outside the GPU (a later vLLM, a faster host); and two more for the
+        // link between two of them, which is PCIe through the host.
         efficiency: Efficiency { link: 0.30, reduce: 88e-6, ..Efficiency::vllm(0.87, 0.6) },
         source: Source {
             fitted: "memory and host: the first 100 of 300 measured vLLM requests \
@@ -235,7 +236,7 @@ impl Gpu {
         GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
-    /// The same GPU under an engine that gets this much of it.
+    /// The same GPU with another engine efficiency.
     #[must_use]
     pub const fn with_efficiency(self, efficiency: Efficiency) -> Gpu {
         Gpu { efficiency, ..self }

@@ -1,32 +1,33 @@
-//! What a driver tells the engine.
+//! Inputs of the engine.
 
 use alloc::vec::Vec;
 use meridian_base::RequestId;
 
-/// Something that happened outside.
+/// An event from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A request has arrived.
     Submit(Submission),
-    /// The client of this request is gone. Unknown ids are ignored: the request may just have ended.
+    /// The client of this request has disconnected. Unknown ids are ignored: the request may just
+    /// have ended.
     Abort(RequestId),
 }
 
-/// A request as the engine needs to know it: lengths and hashes, no text.
+/// A request as the engine model needs it: lengths and hashes, no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
     /// Its id, unique among the requests in the engine.
     pub id: RequestId,
     /// Length of the prompt, in tokens.
     pub prompt_tokens: u32,
-    /// Length at which the reply ends by itself, in tokens; at least 1. A model would find out by
-    /// sampling; here the driver knows beforehand.
+    /// Length at which the reply ends on its own, in tokens; at least 1. A real model finds out by
+    /// sampling; here the driver decides beforehand.
     pub reply_tokens: u32,
     /// The client's cap on the reply, in tokens; at least 1.
     pub max_tokens: u32,
     /// Chained hashes of the whole blocks of 16 tokens of prompt and reply together, in order. The
-    /// hashes of the reply's blocks may be given ahead of time: each is used only when the block
-    /// has been generated. Blocks beyond the list are never shared, so a driver that does not know
-    /// the reply gives the prompt's alone, and then a later turn matches the prompt alone.
+    /// hashes of the reply's blocks may be given in advance: each is used only when the block has
+    /// been generated. Blocks beyond the list are never shared. A driver that does not know the
+    /// reply gives only the prompt's hashes, and a later turn then matches only the prompt.
     pub blocks: Vec<u64>,
 }

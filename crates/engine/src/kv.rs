@@ -1,19 +1,19 @@
 //! The paged KV cache: blocks of 16 tokens, shared by reference, found by hash, evicted oldest
 //! first.
 //!
-//! A block is in one of three states. *Referenced*: some sequence's table names it. *Cached*:
-//! nobody references it, but it still holds the keys and values of the prefix that its hash names,
-//! and the next prompt with that prefix takes it back for nothing. *Empty*: neither. Cached and
-//! empty blocks wait in one free list, empty ones in front; taking a block from the front therefore
-//! evicts the least recently used prefix, and only when nothing empty is left. A sequence gives its
-//! blocks back last block first, so the tail of a prefix goes before its head (vLLM v1's order;
+//! A block is in one of three states. *Referenced*: it is in some sequence's table. *Cached*: no
+//! sequence references it, but it still holds the keys and values of the prefix that its hash
+//! names, and the next prompt with that prefix can reuse it. *Empty*: neither. Cached and empty
+//! blocks are in one free list, empty ones in front. Taking a block from the front therefore evicts
+//! the least recently used prefix, and only when no empty block is left. A sequence releases its
+//! last block first, so the tail of a prefix is evicted before its head (vLLM v1's order;
 //! PagedAttention, SOSP'23, and vLLM's automatic prefix caching).
 //!
-//! Hashes are chained by whoever made them: a block's hash names all that is before it as well. So
-//! a match is a walk from the first block to the first miss, and there is no tree to keep.
+//! The driver chains the hashes: a block's hash also names all blocks before it. A match is
+//! therefore a walk from the first block to the first miss, and no tree is needed.
 //!
-//! Two sequences that compute the same block at the same time hold one copy each; only the first is
-//! in the index. The cache holds no tokens and copies nothing between tiers.
+//! Two sequences that compute the same block at the same time have one copy each; only the first is
+//! in the index. The cache stores no tokens and copies nothing between tiers.
 
 mod free;
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub const fn blocks_for(tokens: u32) -> u32 {
     tokens.div_ceil(BLOCK_TOKENS)
 }
 
-/// One block. What it holds is looked for by the `hash` that names it.
+/// One block, which is looked up by the `hash` of its contents.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     hash: u64,
@@ -45,20 +45,20 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct KvCache {
     blocks: Vec<Block>,
-    /// The named blocks. Hashes stand in the blocks alone: a simulation turns many replicas, and this
-    /// is looked into for every block of every request.
+    /// The named blocks. Only the blocks store the hashes: a simulation runs many replicas, and
+    /// every block of every request is looked up here.
     index: HashTable<u32>,
     free: FreeList,
     evictions: u64,
 }
 
-/// Where the index looks for a block hash.
+/// The index position of a block hash.
 fn spread(hash: u64) -> u64 {
     meridian_base::mix(0, hash)
 }
 
 impl KvCache {
-    /// A cache of `blocks` empty blocks. All memory is taken here.
+    /// A cache of `blocks` empty blocks. Allocates all memory here.
     #[must_use]
     pub fn new(blocks: u32) -> KvCache {
         KvCache {
@@ -69,28 +69,29 @@ impl KvCache {
         }
     }
 
-    /// The block that `hash` names, if it is held.
+    /// The block that `hash` names, if it is cached.
     fn find(&self, hash: u64) -> Option<u32> {
         let is_it = |block: &u32| self.blocks[*block as usize].hash == hash;
         self.index.find(spread(hash), is_it).copied()
     }
 
-    /// Counts the leading `hashes` whose blocks are held. Costs one lookup a match.
+    /// Counts the leading `hashes` whose blocks are cached. Costs one lookup per match.
     #[must_use]
     pub fn matched(&self, hashes: &[u64]) -> u32 {
         hashes.iter().take_while(|hash| self.find(**hash).is_some()).count() as u32
     }
 
-    /// References the leading blocks of `hashes` that are held and appends them to the empty `table`,
-    /// if a sequence of `blocks` blocks in all, these among them, fits now. Returns how many they are;
-    /// `None`, and changes nothing, where it does not fit. Costs one lookup a match.
+    /// References the leading blocks of `hashes` that are cached and appends them to the empty
+    /// `table`, if a sequence of `blocks` blocks in all, including these, fits now. Returns how
+    /// many they are; if it does not fit, returns `None` and changes nothing. Costs one lookup per
+    /// match.
     #[must_use]
     pub fn share(&mut self, hashes: &[u64], blocks: u32, table: &mut Vec<u32>) -> Option<u32> {
         debug_assert!(table.is_empty(), "a sequence shares what it begins with");
         table.extend(hashes.iter().map_while(|hash| self.find(*hash)));
         let shared = table.len() as u32;
         let idle = |block: &&u32| self.blocks[**block as usize].references == 0;
-        // A match that nobody references waits in the free list, and leaves it.
+        // A matched block that no sequence references is in the free list, and leaves it.
         let taken = blocks.saturating_sub(shared) + table.iter().filter(idle).count() as u32;
         if taken > self.free.len() {
             table.clear();
@@ -106,8 +107,8 @@ impl KvCache {
         Some(shared)
     }
 
-    /// Grows `table` to `blocks` blocks, evicting as needed. Returns false, and changes nothing,
-    /// when there are too few.
+    /// Grows `table` to `blocks` blocks, evicting as needed. If there are too few, returns false
+    /// and changes nothing.
     #[must_use]
     pub fn grow(&mut self, table: &mut Vec<u32>, blocks: u32) -> bool {
         let fresh = blocks.saturating_sub(table.len() as u32);
@@ -129,8 +130,8 @@ impl KvCache {
         true
     }
 
-    /// Names the contents of a referenced block, so that later prompts find it. Does nothing when
-    /// another block holds the same already.
+    /// Names the contents of a referenced block, so that later prompts find it. Does nothing if
+    /// another block already has the same contents.
     pub fn name(&mut self, block: u32, hash: u64) {
         let Block { references, named, .. } = self.blocks[block as usize];
         assert!(references > 0, "only a referenced block has contents to name");
@@ -144,7 +145,7 @@ impl KvCache {
         }
     }
 
-    /// Gives all blocks of `table` back and empties it.
+    /// Releases all blocks of `table` and empties it.
     pub fn release(&mut self, table: &mut Vec<u32>) {
         while let Some(block) = table.pop() {
             let entry = &mut self.blocks[block as usize];
@@ -157,7 +158,7 @@ impl KvCache {
         }
     }
 
-    /// Blocks in all.
+    /// Total number of blocks.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.blocks.len() as u32
@@ -181,9 +182,10 @@ impl KvCache {
         self.evictions
     }
 
-    /// Checks the structure in O(blocks), given how often each block stands in the live tables.
+    /// Checks the structure in O(blocks), given how often each block is in the live tables.
     ///
     /// # Panics
+    ///
     /// When an invariant does not hold.
     pub fn check_invariants(&self, references: impl Iterator<Item = u32>) {
         let mut counted = alloc::vec![0u32; self.blocks.len()];

@@ -1,18 +1,18 @@
-//! A model of one inference engine, as a machine: what it batches, what it caches, and how long
-//! each step takes.
+//! A model of one inference engine, as a machine: its batching, its prefix cache, and the time of
+//! each step.
 //!
-//! A replica is seen from outside as a queue with a strange server: it takes many requests at
-//! once, is slowed by each, forgets prefixes under pressure, and sends work back to the queue when
-//! memory runs out. [`Engine`] is that server. It batches continuously with a budget of tokens a
+//! From outside, a replica is a queue with an unusual server: it serves many requests at once,
+//! slows down with each, evicts prefixes under memory pressure, and preempts requests when memory
+//! runs out. [`Engine`] models that server. It does continuous batching with a token budget per
 //! step and chunked prefill ([`Config`]), keeps KV in pages with a prefix cache ([`KvCache`]), and
-//! takes its step times from a roofline with fitted terms ([`Profile`]). A driver serves it over
-//! HTTP, a simulator turns thousands of it; both give it the time and the block hashes, and it
-//! gives back what happened and when.
+//! takes its step times from a roofline with fitted terms ([`Profile`]). One driver serves it over
+//! HTTP, and a simulator runs thousands of them. Both pass in the time and the block hashes, and
+//! get timestamped events back.
 //!
-//! It deliberately has no weights, no text and no sampling: the driver says how long a reply will
-//! be and what its blocks hash to. It models one replica, whatever its tensor parallel degree, also of
-//! several engines that step together ([`Ranks`]), and neither speculative decoding nor prefill/decode
-//! disaggregation.
+//! It deliberately has no weights, no text and no sampling: the driver provides the length of each
+//! reply and its block hashes. It models one replica of any tensor parallel degree, including one
+//! of several engines that step together ([`Ranks`]). It does not model speculative decoding or
+//! prefill/decode disaggregation.
 #![no_std]
 #![deny(missing_docs)]
 

@@ -1,22 +1,24 @@
 //! The engine: five methods around a loop of steps.
 //!
-//! An engine alternates between deciding (which sequences advance by how many tokens) and computing
-//! (one step on the GPU). Deciding takes no time here, computing takes what the profile says. What
-//! arrives meanwhile waits for the next decision. So the whole state between two calls is a set of
-//! sequences, the KV blocks they hold, and the end of the step under way.
+//! An engine alternates between scheduling (which sequences advance by how many tokens) and
+//! computing (one step on the GPU). Scheduling takes no time here; computing takes the time that
+//! the profile gives. Requests that arrive during a step wait for the next schedule. The whole
+//! state between two calls is therefore a set of sequences, the KV blocks they hold, and the end of
+//! the current step.
 //!
-//! Kinds of methods, as in every machine of this house:
-//! * [`handle`](Engine::handle) takes what happened outside.
-//! * [`poll_timeout`](Engine::poll_timeout) says when something will happen inside, and
-//!   [`handle_timeout`](Engine::handle_timeout) makes it happen.
-//! * [`poll`](Engine::poll) gives out what has happened; call it until `None` after each of the two.
+//! Like every machine in the project, it has these methods:
+//! * [`handle`](Engine::handle) takes an external event.
+//! * [`poll_timeout`](Engine::poll_timeout) returns when the next internal event is due, and
+//!   [`handle_timeout`](Engine::handle_timeout) runs it.
+//! * [`poll`](Engine::poll) returns the next output; call it until `None` after either of the
+//!   others.
 //!
-//! Times never go back: `now` is at least that of the call before. A late call does no harm, steps
-//! begin where the one before ended, and each output carries its exact time. All arrivals of one
-//! instant are seen by one schedule, provided they are handed in before `handle_timeout`.
+//! Time never goes back: `now` is at least that of the previous call. A late call does no harm:
+//! each step starts when the previous one ended, and each output carries its exact time. One
+//! schedule sees all arrivals of one instant if they are passed in before `handle_timeout`.
 //!
-//! Cost: proportional to the batch for a step, to the matched blocks for an admission. Nothing is
-//! allocated in the steady state but what the driver brings along (the hashes).
+//! Cost: proportional to the batch for a step, to the matched blocks for an admission. The steady
+//! state allocates nothing; the driver provides the hashes.
 
 mod ranks;
 mod schedule;
@@ -52,15 +54,15 @@ pub struct Engine {
     /// In order of admission, so that the last is the latest.
     running: Vec<u32>,
     step: Option<Step>,
-    /// What the step under way computes: slot and tokens.
+    /// The batch of the current step: slot and tokens.
     batch: Vec<(u32, u32)>,
-    /// Emptied block tables, kept for their memory.
+    /// Empty block tables, kept to reuse their memory.
     tables: Vec<Vec<u32>>,
-    /// When an idle engine may take its next decision.
+    /// When an idle engine may schedule next.
     wake: Time,
     outputs: VecDeque<Output>,
     counters: Stats,
-    /// Steps take this many times as long.
+    /// Factor on step times.
     slow: f64,
 }
 
@@ -68,7 +70,8 @@ impl Engine {
     /// An idle engine with an empty cache. `seed` matters only with [`Config::jitter`].
     ///
     /// # Errors
-    /// When the settings do not go together.
+    ///
+    /// When the settings are not consistent.
     pub fn new(config: Config, seed: u64) -> Result<Engine, ConfigError> {
         config.validate()?;
         Ok(Engine {
@@ -100,12 +103,12 @@ impl Engine {
         }
     }
 
-    /// Gives the next output, in order of `at`.
+    /// Returns the next output, in order of `at`.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is next due, if nothing is handed in before.
+    /// When [`handle_timeout`](Self::handle_timeout) is next due, if no input arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.step {
@@ -120,8 +123,8 @@ impl Engine {
         self.advance(now, true);
     }
 
-    /// Makes the steps that begin from now on take `factor` times as long: a throttled or a sick
-    /// GPU. 1 is as new.
+    /// Makes the steps that start from now on take `factor` times as long, like a throttled or
+    /// faulty GPU. 1 is normal speed.
     pub fn slow_down(&mut self, factor: f64) {
         self.slow = factor.max(1e-3);
     }
@@ -147,7 +150,8 @@ impl Engine {
         }
     }
 
-    /// Counts the leading blocks of `hashes` that the cache holds: the truth that a router guesses.
+    /// Counts the leading blocks of `hashes` that are cached: the true value that a router
+    /// estimates.
     #[must_use]
     pub fn matched_blocks(&self, hashes: &[u64]) -> u32 {
         self.kv.matched(hashes)
@@ -185,8 +189,8 @@ impl Engine {
         !(self.arrived.is_empty() && self.pending.is_empty())
     }
 
-    /// Takes all steps that end before `now`, and with `inclusive` all that happens at `now` too:
-    /// while inputs of that instant may still come, no schedule of that instant is made.
+    /// Runs all steps that end before `now`, and with `inclusive` all events at `now` too: while
+    /// inputs of that instant may still arrive, no schedule of that instant is made.
     fn advance(&mut self, now: Time, inclusive: bool) {
         let due = |at: Time| at < now || (inclusive && at == now);
         loop {
@@ -254,7 +258,7 @@ impl Engine {
         (waiting >= self.config.max_pending).then_some(Refusal::Full { pending: waiting })
     }
 
-    /// Takes an aborted request out at once. The step under way lasts as long as it would have.
+    /// Removes an aborted request at once. The current step takes as long as it would have.
     fn abort(&mut self, now: Time, id: RequestId) {
         let Some(&slot) = self.by_id.get(&id.0) else { return };
         match self.sequence(slot).place {
@@ -270,7 +274,7 @@ impl Engine {
         self.retire(now, slot, StopReason::Abort);
     }
 
-    /// Ends a sequence that stands in no queue any more.
+    /// Ends a sequence that is no longer in any queue.
     fn retire(&mut self, at: Time, slot: u32, why: StopReason) {
         let mut sequence =
             self.slots[slot as usize].take().expect("a slot in use holds its sequence");

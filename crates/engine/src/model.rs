@@ -1,12 +1,12 @@
-//! The models' shapes: the public dimensions from each model's config.json, and what follows from
-//! them: parameters, bytes, flops, KV bytes a token.
+//! The models' shapes: the public dimensions from each model's config.json, and the figures derived
+//! from them: parameters, bytes, flops, KV bytes a token.
 //!
-//! Decoder-only transformers with grouped-query or latent attention, a gated feed-forward layer or a
-//! mixture of experts in its place, in the number format in which they are served. A new model of
+//! Decoder-only transformers with grouped-query or latent attention, a gated feed-forward layer or
+//! a mixture of experts in its place, in the number format in which they are served. A new model of
 //! that kind is one row.
 //!
-//! It deliberately knows no linear, sparse or hybrid attention (Qwen3.5, GLM-5): there the KV of a
-//! token and the work of a pair of tokens mean something else.
+//! It deliberately does not model linear, sparse or hybrid attention (Qwen3.5, GLM-5), where the KV
+//! of a token and the work of a pair of tokens mean something else.
 
 use crate::precision::Precision;
 
@@ -35,7 +35,7 @@ pub struct Model {
     pub experts: Option<Experts>,
     /// Whether keys and values are kept as one latent vector (DeepSeek's MLA).
     pub latent: bool,
-    /// Layers that look at the last [`WINDOW`] tokens alone.
+    /// Layers that attend only to the last [`WINDOW`] tokens.
     pub windowed: u32,
     /// How the weights are stored and multiplied.
     pub precision: Precision,
@@ -50,11 +50,11 @@ pub struct Experts {
     pub layers: u32,
     /// Experts in a layer.
     pub count: u32,
-    /// Of which a token uses.
+    /// Experts that a token uses.
     pub active: u32,
     /// Width of one.
     pub intermediate: u32,
-    /// Width of what every token goes through beside them.
+    /// Width of the shared expert that every token goes through.
     pub shared: u32,
 }
 
@@ -100,7 +100,7 @@ const fn windowed(model: Model, windowed: u32) -> Model {
     Model { windowed, ..model }
 }
 
-/// Every model there is a profile for.
+/// Every model with a profile.
 pub const MODELS: [Model; 18] = [
     shape("llama-3.1-8b", [32, 4096, 32, 8, 128, 14336, 128_256], 131_072),
     shape("mistral-7b", [32, 4096, 32, 8, 128, 14336, 32_768], 32_768),
@@ -141,7 +141,7 @@ pub const MODELS: [Model; 18] = [
         [56, 8, 2, 16384, 0],
     ),
     moe(shape("dbrx", [40, 6144, 48, 8, 128, 10752, 100_352], 32_768), [40, 16, 4, 10752, 0]),
-    // A dense feed-forward layer stands beside the experts of each layer.
+    // Each layer has a dense feed-forward layer in addition to the experts.
     moe(shape("grok-2", [64, 8192, 64, 8, 128, 32768, 131_072], 131_072), [64, 8, 2, 16384, 32768]),
     moe(
         shape("qwen3-coder-480b", [62, 6144, 96, 8, 128, 8192, 151_936], 262_144),
@@ -169,8 +169,8 @@ impl Model {
         Model { kv_number: 1.0, ..self }
     }
 
-    /// Parameters of the layers' matrices that every token is multiplied with: attention, dense
-    /// feed-forward layers, shared experts.
+    /// Parameters of the layers' matrices that every token uses: attention, dense feed-forward
+    /// layers, shared experts.
     #[must_use]
     pub fn common_params(&self) -> f64 {
         let hidden = f64::from(self.hidden);
@@ -201,14 +201,15 @@ impl Model {
         })
     }
 
-    /// Parameters in the layers' matrices that one token is multiplied with.
+    /// Parameters of the layers' matrices that one token uses.
     #[must_use]
     pub fn linear_params(&self) -> f64 {
         let used = self.experts.map_or(0.0, |e| f64::from(e.active) / f64::from(e.count));
         self.common_params() + used * self.expert_params()
     }
 
-    /// Parameters of the output head (as many as the embedding has): used once a sampled token.
+    /// Parameters of the output head (the same number as the embedding's): used once per sampled
+    /// token.
     #[must_use]
     pub fn head_params(&self) -> f64 {
         f64::from(self.vocab) * f64::from(self.hidden)
@@ -226,7 +227,7 @@ impl Model {
         self.common_bytes() + self.expert_bytes() + Precision::Bf16.bytes() * self.head_params()
     }
 
-    /// Bytes of weights read in every step: all but the experts, and but the embedding, of which
+    /// Bytes of weights read in every step: all except the experts and the embedding, of which
     /// single rows are read.
     #[must_use]
     pub fn common_bytes(&self) -> f64 {
@@ -247,7 +248,7 @@ impl Model {
         f64::from(self.layers) * self.kv_layer_bytes(tp)
     }
 
-    /// KV bytes that a decode reads for each token of its context, which windowed layers do not.
+    /// KV bytes that a decode reads for each token of its context; windowed layers do not count.
     #[must_use]
     pub fn kv_read_bytes(&self, tp: u32) -> f64 {
         f64::from(self.layers - self.windowed) * self.kv_layer_bytes(tp)
@@ -261,7 +262,7 @@ impl Model {
         2.0 * self.kv_number * f64::from(heads) * f64::from(self.head_dim)
     }
 
-    /// Attention flops of one query token looking at one token of context.
+    /// Attention flops of one query token and one token of context.
     #[must_use]
     pub fn pair_flops(&self) -> f64 {
         let layers = f64::from(self.layers - self.windowed);
@@ -287,7 +288,8 @@ mod tests {
         }
     }
 
-    // What a token is multiplied with, head and embedding included: the published active sizes.
+    // The parameters that a token uses, head and embedding included, match the published active
+    // sizes.
     #[test]
     fn experts_give_the_published_active_sizes() {
         let published = [

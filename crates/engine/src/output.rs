@@ -1,14 +1,14 @@
-//! What the engine reports.
+//! Outputs of the engine.
 //!
 //! Order: for one request `Admitted` comes first, then any number of `Tokens`, then exactly one of
-//! `Finished`; or `Refused` alone. `Preempted` and a second `Admitted` may stand between. An
+//! `Finished`; or only `Refused`. `Preempted` and a second `Admitted` may come in between. An
 //! aborted request ends with `Finished` and [`StopReason::Abort`].
 
 use core::fmt;
 use meridian_base::{Duration, RequestId, Time};
 
-/// Something that happened inside. `at` is the exact model time, which may be earlier than the
-/// `now` of the call that made it known.
+/// An internal event. `at` is the exact model time, which may be earlier than the `now` of the call
+/// that produced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A request left pending and entered the batch.
@@ -34,14 +34,14 @@ pub enum Output {
         /// How many of them are new: above 1 when several decode steps were taken as one event.
         new: u32,
     },
-    /// KV ran out and the latest request in the batch gave way: its blocks are released, and it is
-    /// pending again, in front, to be computed anew.
+    /// KV ran out and the latest request in the batch was preempted: its blocks are released, and
+    /// it is pending again, at the front, to be recomputed.
     Preempted {
         /// Which.
         id: RequestId,
         /// When.
         at: Time,
-        /// Why: the request that needed blocks (perhaps itself).
+        /// The request that needed blocks (perhaps itself).
         by: RequestId,
         /// Blocks that one needed beyond what was free.
         short_blocks: u32,
@@ -54,9 +54,9 @@ pub enum Output {
         at: Time,
         /// Why.
         why: StopReason,
-        /// What it took.
+        /// Its token counts.
         usage: Usage,
-        /// How long the parts took.
+        /// Its durations.
         timings: Timings,
     },
     /// A request was not accepted.
@@ -73,11 +73,11 @@ pub enum Output {
 /// Why a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopReason {
-    /// The reply came to its own end.
+    /// The reply ended on its own.
     Stop,
     /// The client's cap or the context window was reached.
     Length,
-    /// The client went away.
+    /// The client disconnected.
     Abort,
 }
 
@@ -86,7 +86,7 @@ pub enum StopReason {
 pub struct Usage {
     /// The prompt's tokens.
     pub prompt_tokens: u32,
-    /// Those of them found in the prefix cache at first admission.
+    /// Of those, tokens found in the prefix cache at first admission.
     pub cached_tokens: u32,
     /// Tokens generated.
     pub reply_tokens: u32,
@@ -94,8 +94,8 @@ pub struct Usage {
     pub preemptions: u32,
 }
 
-/// Durations of a request that has ended; zero for parts it did not reach. Their sum is `e2e`
-/// for a request that ran to its end.
+/// Durations of a request that has ended; zero for parts it did not reach. For a request that
+/// completed they sum to `e2e`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     /// From arrival to first admission.
@@ -111,13 +111,13 @@ pub struct Timings {
 /// Why a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The prompt has no token, or no reply token is asked for.
+    /// The prompt has no token, or no reply token is requested.
     Empty,
-    /// The prompt leaves no room for a reply token.
+    /// The prompt leaves no space for a reply token.
     TooLong {
         /// The prompt's tokens.
         prompt_tokens: u32,
-        /// The longest sequence that the engine takes, reply included.
+        /// The longest sequence that the engine accepts, reply included.
         max_model_len: u32,
     },
     /// The bound on pending requests is reached.

@@ -1,6 +1,6 @@
-//! Number formats: how many bytes a weight takes, and how fast it is multiplied.
+//! Number formats: the bytes of a weight, and the speed of multiplying it.
 
-/// How weights are stored and multiplied. KV has a format of its own.
+/// How weights are stored and multiplied. The KV cache has a separate format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// 16 bits throughout.
@@ -31,7 +31,7 @@ impl Precision {
             .find(|precision| precision.name() == name)
     }
 
-    /// Bytes of a weight that is no expert's.
+    /// Bytes of a weight outside the experts.
     #[must_use]
     pub const fn bytes(self) -> f64 {
         match self {

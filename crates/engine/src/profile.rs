@@ -17,7 +17,7 @@ pub struct Profile {
     pub tp: u32,
     /// Step-time terms. Public, so that a calibrated replica can have its own.
     pub terms: Terms,
-    /// KV blocks that fit beside the weights.
+    /// KV blocks that fit next to the weights.
     pub kv_blocks: u32,
 }
 
@@ -25,7 +25,8 @@ impl Profile {
     /// Builds the profile of `model` on `tp` GPUs.
     ///
     /// # Errors
-    /// When the heads do not divide by `tp`, or the weights leave no room for KV.
+    ///
+    /// When `tp` does not divide the heads, or the weights leave no memory for KV.
     pub fn new(model: Model, gpu: Gpu, tp: u32) -> Result<Profile, ConfigError> {
         if tp == 0 || !model.heads.is_multiple_of(tp) {
             return Err(ConfigError::TensorParallel { tp, heads: model.heads });
@@ -49,14 +50,14 @@ impl Profile {
         Ok(Profile { model, gpu, tp, terms: Terms::split(&model, &gpu, tp), kv_blocks })
     }
 
-    /// Builds the profile of one of `ranks` GPUs that hold a copy of the model each but share its
-    /// experts, and step together ([`Ranks`](crate::Ranks), vLLM's data parallel with expert parallel):
-    /// the KV of one, and the terms of all, where a step reads the common weights once a rank and each
-    /// expert on one of them, and each layer with experts gathers the tokens of all ranks and gives
-    /// them back.
+    /// Builds the profile of one of `ranks` GPUs that each have a copy of the model but share its
+    /// experts, and step together ([`Ranks`](crate::Ranks), vLLM's data parallel with expert
+    /// parallel). The KV is that of one GPU, the terms those of all: a step reads the common
+    /// weights once per rank and each expert on one of them, and each layer with experts gathers
+    /// the tokens of all ranks and returns the results.
     ///
     /// # Errors
-    /// When the weights leave no room for KV.
+    /// When the weights leave no memory for KV.
     pub fn expert_parallel(model: Model, gpu: Gpu, ranks: u32) -> Result<Profile, ConfigError> {
         let mut one = Profile::new(model, gpu, 1)?;
         let gpus = f64::from(ranks.max(1));
@@ -78,7 +79,7 @@ impl Profile {
     }
 }
 
-/// A replica with room for fewer tokens of KV than this is refused: it could serve one request.
+/// A replica with fewer tokens of KV than this is refused: it could serve one request.
 const MIN_KV_TOKENS: u32 = 2048;
 
 fn kv_blocks(model: &Model, gpu: &Gpu, tp: u32) -> u32 {
@@ -91,8 +92,8 @@ fn kv_blocks_suffice(model: &Model, gpu: &Gpu, tp: u32) -> bool {
 }
 
 impl Terms {
-    /// The terms of `model` with every matrix split over `tp` GPUs of one server, whether it fits them
-    /// or not.
+    /// The terms of `model` with every matrix split over `tp` GPUs of one server, whether the model
+    /// fits or not.
     #[must_use]
     pub fn split(model: &Model, gpu: &Gpu, tp: u32) -> Terms {
         let (gpus, efficiency) = (f64::from(tp), gpu.efficiency);
@@ -119,8 +120,8 @@ impl Terms {
         }
     }
 
-    /// The terms of `ranks` GPUs that hold a copy of the model each but share its experts, as
-    /// [`Profile::expert_parallel`] has them.
+    /// The terms of `ranks` GPUs that each have a copy of the model but share its experts, as in
+    /// [`Profile::expert_parallel`].
     #[must_use]
     pub fn sharing_experts(model: &Model, gpu: &Gpu, ranks: u32) -> Terms {
         let mut terms = Terms::split(model, gpu, 1);
@@ -138,14 +139,14 @@ impl Terms {
             *shared /= gpus;
         }
         terms.ranks = gpus;
-        // Gathering is half of an all-reduce, and so is giving back.
+        // A gather costs half of an all-reduce, and so does the return.
         terms.reduce = if ranks > 1 { exchanges / 2.0 * efficiency.reduce } else { 0.0 };
         terms.token_reduce = moved / (gpu.link * efficiency.link);
         terms
     }
 }
 
-/// The rate at which tokens touch experts: one token leaves `1 - active / count` of them alone.
+/// The rate at which tokens touch experts: one token leaves `1 - active / count` of them untouched.
 fn touch(model: &Model) -> f64 {
     let share = |e: crate::Experts| f64::from(e.active) / f64::from(e.count);
     model.experts.map_or(0.0, |experts| -libm::log(1.0 - share(experts)))

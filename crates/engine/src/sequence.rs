@@ -4,7 +4,7 @@ use crate::output::{StopReason, Timings, Usage};
 use alloc::vec::Vec;
 use meridian_base::{RequestId, Time};
 
-/// Where a sequence stands.
+/// The state of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No schedule has seen it.
@@ -15,7 +15,7 @@ pub(crate) enum Place {
     Running,
 }
 
-/// A sequence: prompt plus what has been generated.
+/// A sequence: the prompt plus the tokens generated so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     pub(crate) id: RequestId,
@@ -32,7 +32,7 @@ pub(crate) struct Sequence {
     pub(crate) hashes: Vec<u64>,
     /// Its KV blocks.
     pub(crate) table: Vec<u32>,
-    /// Leading blocks that stand in the index or were offered to it.
+    /// Leading blocks that are in the index or were offered to it.
     pub(crate) named: u32,
     pub(crate) arrived: Time,
     /// Since when it is pending.
@@ -49,13 +49,13 @@ impl Sequence {
         self.prompt + self.generated
     }
 
-    /// Whether all that is left to compute is the token it generated last.
+    /// Whether only the last generated token is left to compute.
     pub(crate) fn is_decoding(&self) -> bool {
         self.generated > 0 && self.computed + 1 == self.tokens()
     }
 
-    /// Hashes that a cached prefix may be taken from: whole blocks, and never the last token,
-    /// which must be computed to get the next one (vLLM's rule).
+    /// Hashes that a cached prefix may use: whole blocks, and never the last token, which must be
+    /// computed to get the next one (vLLM's rule).
     pub(crate) fn reusable_blocks(&self) -> usize {
         let blocks = (self.tokens().saturating_sub(1) / crate::BLOCK_TOKENS) as usize;
         blocks.min(self.hashes.len())

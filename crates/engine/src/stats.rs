@@ -1,16 +1,16 @@
-//! What a replica shows of itself: the numbers behind its metrics page.
+//! Statistics of an engine: the numbers behind its metrics page.
 
 use meridian_base::Duration;
 
 /// A snapshot. Gauges first, then counters since the start.
 ///
-/// **What pending counts.** `pending` is what the last schedule left out of the batch, plus what was
-/// preempted since: a request that arrives while a step runs is in `arrived`, not in `pending`,
-/// until the next schedule has looked at it. So pending above 0 means that a schedule had the
-/// request before it and could not admit it, for want of KV, sequence slots or token budget
-/// (vLLM's count, taken after its scheduler ran; SkyWalker, section 3.3, reads it as "the batch
-/// is full"). With arrivals counted in, every busy replica would look full for up to a step.
-/// Outstanding is `running + pending + arrived`.
+/// **Pending requests.** `pending` counts the requests that the last schedule left out of the
+/// batch, plus those preempted since. A request that arrives during a step is in `arrived`, not in
+/// `pending`, until the next schedule has considered it. So pending above 0 means that a schedule
+/// could not admit a request, for lack of KV, sequence slots or token budget (vLLM's count, taken
+/// after its scheduler ran; SkyWalker, section 3.3, reads it as "the batch is full"). If arrivals
+/// counted, every busy replica would look full for up to a step. Outstanding is `running + pending
+/// + arrived`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Requests in the batch.
@@ -33,7 +33,7 @@ pub struct Stats {
     pub prefix_queries: u64,
     /// Those found.
     pub prefix_hits: u64,
-    /// Requests that ended by themselves.
+    /// Requests that ended on their own.
     pub finished_stop: u64,
     /// Requests that ended at a cap.
     pub finished_length: u64,

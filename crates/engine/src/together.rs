@@ -1,18 +1,19 @@
 //! Step time of ranks that share the experts of a model and step together.
 //!
-//! In every layer with experts all ranks meet: the tokens of all are gathered, each rank computes those of
-//! its experts, and the results are given back. So a step takes as long as the busiest rank's. Only the
-//! experts, which all share, compute no more tokens than there are.
+//! All ranks synchronise in every layer with experts: the tokens of all are gathered, each rank
+//! computes those of its experts, and the results are returned. A step therefore takes as long as
+//! the busiest rank's. Only the shared experts compute no more tokens than there are.
 //!
 //! ```text
 //! t = step of as many ranks as busy as the busiest, but for the experts of those that are not
 //!   + uneven + mixed C                      with prompts in it
 //! ```
-//! Gathering is half of an all-reduce, and so is giving back. Ranks with as many tokens each do it in one
-//! ring. Prompts make them uneven, and then they send in turn (vLLM's gather of unequal sizes). C is the
-//! context that decodes read, more slowly where the same kernel computes a prompt.
+//! The gather costs half of an all-reduce, and so does the return. Ranks with equal numbers of
+//! tokens use one ring. Prompts make the numbers unequal, and then the ranks send in turn (vLLM's
+//! gather of unequal sizes). C is the context that decodes read, which is slower if the same kernel
+//! also computes a prompt.
 //!
-//! It does not know that some experts are liked better than others, nor on which rank they are.
+//! It does not model experts that are chosen more often than others, or on which rank they are.
 
 use crate::cost::{Terms, Work};
 use crate::profile::Profile;
@@ -22,17 +23,17 @@ use crate::profile::Profile;
 pub struct Together {
     terms: Terms,
     ranks: u32,
-    /// Share of a token's computing that is its experts'.
+    /// The experts' share of a token's computing.
     experts: f64,
-    /// What prompts add to the latency of a step's exchanges, in seconds.
+    /// The latency that prompts add to a step's exchanges, in seconds.
     uneven: f64,
-    /// What they add to reading one token of context, in seconds.
+    /// The time that they add to reading one token of context, in seconds.
     mixed: f64,
 }
 
 impl Together {
-    /// `ranks` with the profile of [`Profile::expert_parallel`] each. Beside prompts, decodes take `mixed`
-    /// times as long to read their context, at least 1.
+    /// `ranks` with the profile of [`Profile::expert_parallel`] each. In a step with prompts,
+    /// decodes take `mixed` times as long to read their context, at least 1.
     #[must_use]
     pub fn new(profile: &Profile, ranks: u32, mixed: f64) -> Together {
         let (terms, ranks) = (profile.terms, ranks.max(1));
@@ -52,14 +53,15 @@ impl Together {
         self.ranks
     }
 
-    /// The time of one step, in seconds, given what each rank does in it.
+    /// The time of one step, in seconds, given the work of each rank.
     #[must_use]
     pub fn seconds(&self, ranks: &[Work]) -> f64 {
         let most =
             |of: fn(&Work) -> f64| f64::from(self.ranks) * ranks.iter().map(of).fold(0.0, f64::max);
         let tokens = most(|rank| rank.tokens);
         let idle = tokens - ranks.iter().map(|rank| rank.tokens).sum::<f64>();
-        // Where all are as busy this is 0. What the experts save is taken off the tokens.
+        // If all are equally busy this is 0. The saving of the experts is subtracted from the
+        // tokens.
         let saved = idle * self.experts;
         let work = Work {
             tokens: tokens - saved,
@@ -104,8 +106,8 @@ mod tests {
         }
     }
 
-    // A rank that waits saves its experts' computing and nothing else; what one does more of than another
-    // is not made up by what it does less of.
+    // A waiting rank saves its experts' computing and nothing else; more of one kind of work on a
+    // rank is not offset by less of another.
     #[test]
     fn ranks_take_as_long_as_the_busiest() {
         let terms = Terms { token: 0.001, token_reduce: 0.001, kv: 1e-6, ..Terms::default() };
@@ -118,8 +120,8 @@ mod tests {
         assert!((mixed - both - 200_000.0 * 1e-6).abs() < 1e-12);
     }
 
-    // Beside prompts, context is read more slowly and exchanges take a turn each; decodes alone know of
-    // neither, however uneven.
+    // With prompts in the step, context is read more slowly and exchanges go in turn; decodes alone
+    // have neither, however uneven.
     #[test]
     fn a_mixed_step_has_costs_of_its_own() {
         let terms = Terms { kv: 1e-6, reduce: 0.002, ..Terms::default() };

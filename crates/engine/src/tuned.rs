@@ -1,8 +1,8 @@
-//! Engines fitted as a whole: what one engine gets of one GPU with one model in one number format,
-//! and how it was set up where it was measured.
+//! Engines fitted as a whole: the efficiency of one engine on one GPU with one model in one number
+//! format, and the settings it was measured with.
 //!
-//! [`Profile::new`] takes one efficiency for all models of a GPU. A row here is nearer to the truth
-//! for its own combination; docs/calibration.md says how near, on points that it was not fitted on.
+//! [`Profile::new`] uses one efficiency for all models on a GPU. A row here is more accurate for
+//! its own combination; docs/calibration.md has the error on points that it was not fitted to.
 
 mod table;
 
@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::precision::Precision;
 use crate::profile::Profile;
 
-/// An inference engine, as far as it matters to a step's contents.
+/// An inference engine, as far as it affects the composition of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Software {
     /// vLLM v1.
@@ -65,10 +65,10 @@ pub struct Tuned {
     pub model: &'static str,
     /// The weights' format.
     pub precision: Precision,
-    /// What it gets of the GPU (fitted).
+    /// Its efficiency on the GPU (fitted).
     pub efficiency: Efficiency,
     /// Mean time of a request outside the engine's steps, in seconds: HTTP, tokenizer, hand-over.
-    /// The engine does not add it; whoever drives it may (fitted).
+    /// The engine does not add it; its driver may (fitted).
     pub front: f64,
     /// Most tokens in a step (the one of a few usual settings that fits best).
     pub max_num_batched_tokens: u32,

@@ -1,4 +1,4 @@
-//! Is the model true? The default profiles against what two papers say. The measured points are in
+//! Compares the default profiles with figures from two papers. The measured points are in
 //! `meridian-bench`, which runs the same comparisons over all of the data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -51,7 +51,7 @@ fn l4_prefill_takes_what_skywalker_says() {
 
 // SkyWalker, section 3.3: 20 to 50 chat requests of Llama-3.1-8B fit an L4, by their lengths. Here
 // 80 clients offer multi-turn chat (prompts with history of 500 tokens in the mean, replies of 560)
-// and the batch is looked at whenever a request is pending. The paper does not give the lengths, so
+// and the batch is sampled whenever a request is pending. The paper does not give the lengths, so
 // this shows that the KV size is of the right order, no more.
 #[test]
 fn l4_holds_twenty_to_fifty_chats() {
@@ -91,7 +91,8 @@ fn l4_holds_twenty_to_fifty_chats() {
     assert!((20.0..=50.0).contains(&at(0.5)), "median {}", at(0.5));
 }
 
-// What does not fit says so, with a tensor parallel degree that does; every other pair has KV.
+// A model that does not fit gives an error with a tensor parallel degree that does; every other
+// pair has KV.
 #[test]
 fn models_that_do_not_fit_say_so() {
     let error = Profile::named("qwen3-32b", "l4", 1).unwrap_err();
@@ -102,7 +103,7 @@ fn models_that_do_not_fit_say_so() {
     assert!(Profile::named("qwen2.5-7b", "l4", 8).unwrap_err().to_string().contains("28 heads"));
 }
 
-// The pairs that the published experiments need are there, on one GPU each, with room for KV.
+// The pairs that the published experiments need exist, on one GPU each, with memory for KV.
 #[test]
 fn experiments_find_their_profiles() {
     let pairs = [
@@ -134,8 +135,8 @@ fn the_l4_s_variants_enclose_it() {
     assert!(enclosed[0] > 1.2 && enclosed[1] < 0.5, "{enclosed:?}");
 }
 
-// SGLang computes prompts alone: a decode waits while another's prompt is computed, where vLLM gives
-// it its token in the same step.
+// SGLang computes only prompts in a step: a decode waits while another request's prompt is
+// computed, whereas vLLM gives it its token in the same step.
 #[test]
 fn schedules_differ_as_the_engines_do() {
     let gap = |software: Software| {

@@ -9,8 +9,8 @@ use meridian_engine::{
 };
 use std::collections::BTreeMap;
 
-/// The KV cache as one would write it on a blackboard: one list of free blocks, searched from end
-/// to end, and no index.
+/// The KV cache in its simplest form: one list of free blocks, searched from end to end, and no
+/// index.
 struct Twin {
     references: Vec<u32>,
     hashes: Vec<Option<u64>>,
@@ -81,8 +81,8 @@ fn text(rng: &mut Rng, blocks: usize) -> Vec<u64> {
     (0..blocks).map(|_| next()).collect()
 }
 
-// The cache and its naive twin agree on every answer, whatever is shared, grown, named and
-// released in whatever order.
+// The cache and its naive twin agree on every answer, for any order of sharing, growing, naming and
+// releasing.
 #[test]
 fn kv_blocks_agree_with_a_naive_twin() {
     for seed in 0..200 {
@@ -106,7 +106,8 @@ fn kv_blocks_agree_with_a_naive_twin() {
                 let shared = cache.matched(&hashes) as usize;
                 assert_eq!(shared, twin.matched(&hashes), "seed {seed}");
                 let (mut table, mut twins) = (Vec::new(), Vec::new());
-                // What fits is shared and can be grown; what does not leaves no trace.
+                // A sequence that fits is shared and can be grown; one that does not changes
+                // nothing.
                 if cache.share(&hashes, length as u32, &mut table).is_some() {
                     twin.share(&hashes[..shared], &mut twins);
                     assert!(cache.grow(&mut table, length as u32), "seed {seed}");
@@ -156,7 +157,7 @@ fn random_submission(rng: &mut Rng, id: u64) -> Submission {
     Submission { id: RequestId(id), prompt_tokens, reply_tokens, max_tokens, blocks }
 }
 
-/// What has been heard of a request.
+/// The outputs seen for a request.
 #[derive(Debug, Default)]
 struct Heard {
     tokens: u32,
@@ -200,8 +201,8 @@ fn listen(engine: &mut Engine, heard: &mut BTreeMap<u64, Heard>, last: &mut Time
     }
 }
 
-// Whatever is submitted and aborted, however late the driver calls: every request ends exactly
-// once, outputs are in order, nothing is left behind, and the counters agree with the outputs.
+// For any submissions and aborts, and however late the driver calls: every request ends exactly
+// once, outputs are in order, no state is left behind, and the counters agree with the outputs.
 #[test]
 fn every_request_ends_once() {
     for seed in 0..300 {
@@ -241,7 +242,7 @@ fn every_request_ends_once() {
     }
 }
 
-// Reporting first tokens alone changes nothing but the reports.
+// Reporting only first tokens changes nothing but the reports.
 #[test]
 fn reports_do_not_change_the_engine() {
     for seed in 0..50 {

@@ -1,7 +1,7 @@
-//! Runs the scenarios: text in, text out. `REWRITE=1 cargo test -p meridian-engine` writes the
-//! outputs anew; read the difference before you keep it.
+//! Runs the scenarios: text in, text out. `REWRITE=1 cargo test -p meridian-engine` rewrites the
+//! outputs; read the diff before you commit it.
 //!
-//! A scenario names an engine, then hands in requests and lets time pass:
+//! A scenario configures an engine, then submits requests and advances the time:
 //! * `engine [kv=N] [seqs=N] [tokens=N] [pending=N] [stride=N] [ahead=1]`: a new engine with terms
 //!   that are easy to follow: a step takes 10 ms and 1 ms for every 100 tokens.
 //! * `submit id=N prompt=N reply=N [max=N] [text=WORD]`: arrives now. Requests of one `text` share
@@ -158,7 +158,7 @@ fn answer(world: &mut Option<World>, case: &mut TestCase) -> String {
     if out.is_empty() { "(nothing)\n".to_owned() } else { out }
 }
 
-// Each file of tests/scenarios is a story told in commands and outputs.
+// Each file of tests/scenarios is a sequence of commands and outputs.
 #[test]
 fn scenarios() {
     walk("tests/scenarios", |file| {

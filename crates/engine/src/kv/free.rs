@@ -1,5 +1,5 @@
-//! The free list: a doubly linked list laid into two arrays, so that a cached block leaves from
-//! the middle in constant time and nothing is allocated after the start.
+//! The free list: a doubly linked list in two arrays, so that removing a cached block from the
+//! middle takes constant time and nothing is allocated after the start.
 
 use alloc::vec::Vec;
 
@@ -58,7 +58,7 @@ impl FreeList {
         self.len += 1;
     }
 
-    /// Takes `block` out; it must be in the list.
+    /// Removes `block`, which must be in the list.
     pub(super) fn remove(&mut self, block: u32) {
         let Link { before, after } = self.links[block as usize];
         match before {

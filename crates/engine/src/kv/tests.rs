@@ -11,7 +11,8 @@ fn filled(cache: &mut KvCache, hashes: &[u64]) -> Vec<u32> {
     table
 }
 
-// What a sequence gives back is found again by the next with the same prefix, for no new block.
+// The next sequence with the same prefix finds the blocks that an earlier one released, without
+// taking new ones.
 #[test]
 fn released_blocks_are_found_again() {
     let mut cache = KvCache::new(8);
@@ -23,8 +24,8 @@ fn released_blocks_are_found_again() {
     cache.check_invariants(second.into_iter());
 }
 
-// Under pressure the oldest prefix goes first, its tail before its head, and empty blocks before
-// any prefix.
+// Under pressure the oldest prefix is evicted first, its tail before its head, and empty blocks
+// before any prefix.
 #[test]
 fn eviction_takes_the_oldest_tail_first() {
     let mut cache = KvCache::new(4);
@@ -40,7 +41,7 @@ fn eviction_takes_the_oldest_tail_first() {
     assert_eq!((cache.matched(&[1, 2]), cache.evictions()), (1, 1));
 }
 
-// Two copies of one block: the first is the one in the index, the second is empty when released.
+// Of two copies of one block, the first is in the index, and the second is empty when released.
 #[test]
 fn a_second_copy_is_not_indexed() {
     let mut cache = KvCache::new(4);
@@ -53,7 +54,7 @@ fn a_second_copy_is_not_indexed() {
     cache.check_invariants(a.into_iter());
 }
 
-// A match that nobody references still costs a free block; what does not fit takes nothing.
+// A match without references still uses a free block; a sequence that does not fit takes nothing.
 #[test]
 fn idle_matches_count() {
     let mut cache = KvCache::new(4);

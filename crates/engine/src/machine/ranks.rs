@@ -1,15 +1,16 @@
 //! Engines that step together: data-parallel ranks that share the experts of a model.
 //!
-//! Each rank is an engine of its own, with its own queue, KV and prefix cache, and decides for itself. But
-//! in every layer with experts all of them meet, so none ends a step before the others, and one without
-//! work computes nothing for as long as another computes. A long prompt on one rank holds up all.
+//! Each rank is a separate engine with its own queue, KV, prefix cache and scheduler. But all ranks
+//! synchronise in every layer with experts, so none ends a step before the others, and an idle one
+//! waits while another computes. A long prompt on one rank delays all.
 //!
-//! A request goes to one rank when it arrives and stays there. The rule is vLLM's (`DPLBAsyncMPClient`):
-//! the least of four times its pending plus its running requests, the first of equals, by the counts that
-//! were published last ([`counts`]); what was sent since is counted as pending.
+//! A request goes to one rank when it arrives and stays there. The rule is vLLM's
+//! (`DPLBAsyncMPClient`): the least of four times its pending plus its running requests, the first
+//! on a tie, by the counts that were published last ([`counts`]); requests sent since then count as
+//! pending.
 //!
-//! It has no strides ([`Config::decode_stride`] is taken as 1), since ranks have arrivals and ends of their
-//! own.
+//! It has no strides ([`Config::decode_stride`] counts as 1), since each rank has its own arrivals
+//! and ends.
 
 mod counts;
 #[cfg(test)]
@@ -26,28 +27,30 @@ use alloc::vec::Vec;
 use counts::Counts;
 use meridian_base::Time;
 
-/// Engines that decide for themselves and step together. Its methods are those of [`Engine`].
+/// Engines that schedule separately and step together. The methods are those of [`Engine`].
 #[derive(Clone, Debug)]
 pub struct Ranks {
     engines: Vec<Engine>,
     together: Together,
     counts: Counts,
-    /// What each rank's last decision left pending. What came since, a rank looks at in its next one.
+    /// Requests that each rank's last schedule left pending. Later arrivals are considered in the
+    /// rank's next one.
     left: Vec<u32>,
-    /// When idle ranks may take their next decision.
+    /// When idle ranks may schedule next.
     wake: Time,
     outputs: VecDeque<Output>,
 }
 
-/// A pending request counts as much as so many running ones.
+/// A pending request counts as much as this many running ones.
 const PENDING_WEIGHT: u32 = 4;
 
 impl Ranks {
-    /// Idle engines with these settings each, whose steps take what `together` says. `seed` matters only
-    /// with [`Config::jitter`].
+    /// Idle engines with these settings each, whose step times follow `together`. `seed` matters
+    /// only with [`Config::jitter`].
     ///
     /// # Errors
-    /// When the settings do not go together.
+    ///
+    /// When the settings are not consistent.
     pub fn new(config: Config, together: Together, seed: u64) -> Result<Ranks, ConfigError> {
         let engine = Engine::new(Config { decode_stride: 1, ..config }, seed)?;
         let count = together.ranks() as usize;
@@ -72,12 +75,12 @@ impl Ranks {
         self.collect();
     }
 
-    /// Gives the next output, in order of `at`.
+    /// Returns the next output, in order of `at`.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is next due, if nothing is handed in before.
+    /// When [`handle_timeout`](Self::handle_timeout) is next due, if no input arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let idle = || self.engines.iter().any(Engine::has_work).then_some(self.wake);
@@ -89,7 +92,7 @@ impl Ranks {
         self.advance(now, true);
     }
 
-    /// The engines, to look at.
+    /// The engines, for inspection.
     #[must_use]
     pub fn engines(&self) -> &[Engine] {
         &self.engines
@@ -106,14 +109,14 @@ impl Ranks {
         assert!(self.engines.iter().all(|rank| rank.outputs.is_empty()), "outputs are collected");
     }
 
-    /// When the step under way ends.
+    /// When the current step ends.
     fn ends(&self) -> Option<Time> {
         self.engines[0].step.map(|step| step.ends)
     }
 
     fn submit(&mut self, now: Time, submission: Submission) {
         let known = |rank: &Engine| rank.by_id.contains_key(&submission.id.0);
-        // A rank refuses what it has already.
+        // A rank refuses a request that it already has.
         let at = self.engines.iter().position(known).unwrap_or_else(|| self.choose(now));
         self.wake = self.wake.max(now);
         self.engines[at].submit(now, submission);
@@ -131,7 +134,7 @@ impl Ranks {
         at
     }
 
-    /// As the engine's: with `inclusive` all that happens at `now`, else what happens before.
+    /// As the engine's: with `inclusive` all events at `now`, otherwise those before.
     fn advance(&mut self, now: Time, inclusive: bool) {
         while let Some(at) = self.poll_timeout() {
             if at > now || (at == now && !inclusive) {
@@ -146,7 +149,7 @@ impl Ranks {
         }
     }
 
-    /// Lets each rank decide, and starts the step of all if any has work.
+    /// Runs each rank's schedule, and starts the step of all if any has work.
     fn begin(&mut self, now: Time) {
         for (rank, left) in self.engines.iter_mut().zip(&mut self.left) {
             rank.decide(now);

@@ -1,24 +1,23 @@
-//! The decision at the start of a step: who advances by how many tokens.
+//! The schedule at the start of a step: which sequences advance, by how many tokens.
 //!
 //! vLLM v1's rule. There is no prefill phase and no decode phase; every sequence has tokens and
 //! computed tokens, and a step closes the gap within a budget. Sequences in the batch come first,
-//! in order of admission: a decode needs one token, a half-done prompt as many as the budget
+//! in order of admission: a decode needs one token, a partly computed prompt as many as the budget
 //! leaves. Then pending ones are admitted in order of arrival while budget, sequence slots and KV
-//! last. A long prompt so takes several steps and slows the decodes beside it without stopping
+//! last. A long prompt therefore takes several steps, and slows concurrent decodes without stopping
 //! them (chunked prefill; Sarathi-Serve, OSDI'24).
 //!
-//! An engine that decides ahead ([`Schedule::Ahead`]) does the same one step earlier, while the step
-//! before is computed. What the sequences in the batch do next follows from what they do now, so only
-//! admission differs: who is admitted when a step begins is computed from the next one on.
+//! An engine that schedules ahead ([`Schedule::Ahead`]) does the same one step earlier, during the
+//! previous step. The next work of the sequences in the batch follows from their current work, so
+//! only admission differs: a sequence admitted when a step starts is computed from the next one on.
 //!
 //! SGLang's rule ([`Schedule::PromptsFirst`]) is the older one: whenever a prompt can be computed,
-//! a step computes prompts alone and the decodes wait, so first tokens come early and the gaps
-//! between tokens have outliers.
+//! a step computes only prompts and the decodes wait, so TTFT is low and ITL has outliers.
 //!
-//! KV is taken as sequences grow, not reserved for replies of unknown length. When it runs out the
-//! latest sequence gives way and is computed anew later (recompute preemption). Admission asks for
-//! room for the whole prompt, though only the first chunk is taken, so that one long prompt does
-//! not admit itself into a full cache just to be thrown out again.
+//! KV is allocated as sequences grow, not reserved for replies of unknown length. When it runs out
+//! the latest sequence is preempted and recomputed later (recompute preemption). Admission requires
+//! free KV for the whole prompt, though only the first chunk is allocated, so that one long prompt
+//! is not admitted into a full cache only to be preempted again.
 
 use super::{Engine, Step};
 use crate::config::Schedule;
@@ -29,7 +28,7 @@ use crate::sequence::{Place, Sequence};
 use meridian_base::{Duration, Time};
 
 impl Engine {
-    /// Decides and starts the next step, if there is anything to compute.
+    /// Schedules and starts the next step, if there is anything to compute.
     pub(super) fn begin(&mut self, now: Time) {
         self.decide(now);
         if !self.batch.is_empty() {
@@ -37,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Fills the batch of the next step, which stays empty when there is nothing to compute.
+    /// Fills the batch of the next step, which stays empty if there is nothing to compute.
     pub(super) fn decide(&mut self, now: Time) {
         debug_assert!(self.step.is_none() && self.batch.is_empty());
         while let Some(slot) = self.arrived.pop_front() {
@@ -59,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// The rule of an engine that decides ahead: this step is that of the batch as it stands, and the
-    /// pending are admitted to the next. An idle engine has none under way, and begins at once.
+    /// The rule of an engine that schedules ahead: this step runs the batch as it is, and pending
+    /// sequences are admitted to the next. An idle engine has no current step, and starts at once.
     fn ahead(&mut self, now: Time, budget: &mut u32) {
         if self.advance_running(now, budget, |_| true) {
             return;
@@ -69,14 +68,16 @@ impl Engine {
             self.admit_pending(now, budget);
             return;
         }
-        // Who shares a prefix with one who is admitted at the same instant does not find it yet.
+        // A sequence that shares a prefix with one admitted at the same instant does not find it
+        // yet.
         let mut left = if self.pending.is_empty() { 0 } else { self.left_next() };
         while let Some((_, new)) = self.admit_one(now, left) {
             left -= new;
         }
     }
 
-    /// What the sequences in the batch leave of the next step's budget. The batch is in their order.
+    /// The part of the next step's budget that the sequences in the batch leave. The batch is in
+    /// their order.
     fn left_next(&self) -> u32 {
         let scheduled = self.batch.iter().map(|(_, new)| *new).chain(core::iter::repeat(0));
         let needs = self.running.iter().zip(scheduled).map(|(slot, new)| {
@@ -88,7 +89,7 @@ impl Engine {
         self.config.max_num_batched_tokens.saturating_sub(needed)
     }
 
-    /// SGLang's rule: begun prompts, then pending ones; decodes only when there is neither.
+    /// SGLang's rule: prompts in progress, then pending ones; decodes only when there is neither.
     fn prompts_first(&mut self, now: Time, budget: &mut u32) {
         let preempted = self.advance_running(now, budget, |s| !s.is_decoding());
         if !preempted {
@@ -99,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Gives each running sequence that `takes` its tokens. Returns whether any had to give way.
+    /// Gives each running sequence that `takes` its tokens. Returns whether any was preempted.
     fn advance_running(
         &mut self,
         now: Time,
@@ -140,8 +141,8 @@ impl Engine {
         }
     }
 
-    /// Admits the first pending sequence, unless something has run out, with the blocks of as many tokens
-    /// as the budget has for it. Returns both.
+    /// Admits the first pending sequence with the blocks for as many tokens as the budget allows,
+    /// unless a resource has run out. Returns the sequence and its tokens.
     fn admit_one(&mut self, now: Time, budget: u32) -> Option<(u32, u32)> {
         if budget == 0 || self.running.len() >= self.config.max_num_seqs as usize {
             return None;
@@ -174,7 +175,7 @@ impl Engine {
     }
 
     /// References the cached prefix of a pending sequence, if the rest of it fits too. Returns the
-    /// tokens so found.
+    /// cached tokens.
     fn take_prefix(&mut self, slot: u32) -> Option<u32> {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         let (needed, reusable) = (blocks_for(s.tokens()), s.reusable_blocks());
@@ -183,13 +184,13 @@ impl Engine {
         Some(shared * crate::BLOCK_TOKENS)
     }
 
-    /// Takes the blocks for `new` more tokens; false when there are too few.
+    /// Allocates the blocks for `new` more tokens; false if there are too few.
     fn take_blocks(&mut self, slot: u32, new: u32) -> bool {
         let s = self.slots[slot as usize].as_mut().expect("a queue names slots in use");
         self.kv.grow(&mut s.table, blocks_for(s.computed + new))
     }
 
-    /// Puts a sequence into the step. The blocks of its prompt that the step fills can be matched
+    /// Adds a sequence to the step. The blocks of its prompt that the step fills can be matched
     /// from now on: a sibling in the same step reads them after they are written.
     fn schedule(&mut self, slot: u32, new: u32) {
         self.batch.push((slot, new));
@@ -229,7 +230,7 @@ impl Engine {
         self.pending.push_front(slot);
     }
 
-    /// What the batch computes, and its decodes alone.
+    /// The work of the batch, and of its decodes alone.
     pub(super) fn work(&self) -> [Work; 2] {
         let (mut work, mut decodes) = (Work::default(), Work::default());
         for &(slot, new) in &self.batch {
@@ -248,7 +249,7 @@ impl Engine {
     fn start_step(&mut self, now: Time) {
         let [mut work, decodes] = self.work();
         let repeats = if work.prompts == 0.0 { self.stride() } else { 1 };
-        // The context of each decode grows by one a step: its mean stands for all of them.
+        // The context of each decode grows by one per step; the mean stands for all of them.
         work.context += work.sequences * f64::from(repeats - 1) / 2.0;
         let terms = self.config.profile.terms;
         let alone = if decodes.sequences > 0.0 { terms.seconds(&decodes) } else { 0.0 };
@@ -256,7 +257,8 @@ impl Engine {
         self.step = Some(self.timed(now, terms.seconds(&work), alone, repeats));
     }
 
-    /// A step of so many seconds from now on; with prompts in it, the decodes would take `alone`.
+    /// Starts a step of this many seconds; with prompts in it, the decodes alone would take
+    /// `alone`.
     pub(super) fn timed(
         &mut self,
         now: Time,
@@ -270,10 +272,11 @@ impl Engine {
         Step { started: now, one, repeats, prefill, ends: now + one * repeats }
     }
 
-    /// How many decode steps can be one event: nobody could come in, nobody ends, KV lasts.
+    /// How many decode steps can be one event: no request could be admitted, none ends, and KV
+    /// lasts.
     ///
-    /// Who is pending after a schedule with budget and slots to spare waits for KV, and KV comes
-    /// back only where somebody ends, gives way or is aborted, which end the event.
+    /// A request that is pending after a schedule with spare budget and slots waits for KV. KV is
+    /// freed only when a request ends, is preempted or is aborted, which all end the event.
     fn stride(&mut self) -> u32 {
         let most = self.config.decode_stride;
         let spent = self.batch.len() >= self.config.max_num_batched_tokens as usize;

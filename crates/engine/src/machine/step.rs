@@ -1,4 +1,4 @@
-//! A step under way, and what its end brings.
+//! The current step, and the effects of its end.
 
 use super::Engine;
 use crate::config::TokenOutputs;
@@ -18,8 +18,8 @@ pub(super) struct Step {
 }
 
 impl Engine {
-    /// Shortens an event of several decode steps to the one that is under way at `now`, so that
-    /// whoever came in is seen at the next step's start, as if steps were taken one by one.
+    /// Shortens an event of several decode steps to the one that is running at `now`, so that a new
+    /// arrival is considered at the next step's start, as if steps ran one by one.
     pub(super) fn cut(&mut self, now: Time) {
         let Some(step) = self.step.as_mut().filter(|step| step.repeats > 1) else { return };
         let ran = now.since(step.started).as_nanos().div_ceil(step.one.as_nanos());
@@ -28,8 +28,8 @@ impl Engine {
         step.ends = step.started + step.one * ran;
     }
 
-    /// Gives a sequence that is about to be aborted the tokens of the decode steps that have ended
-    /// within the event under way, which is cut already. They are reported now, all at once.
+    /// Credits a sequence that is about to be aborted with the tokens of the decode steps that have
+    /// ended within the current event, which is cut already. They are reported now, all at once.
     pub(super) fn credit(&mut self, at: Time, slot: u32) {
         let Some(step) = &self.step else { return };
         let done = step.repeats - 1;
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Ends the step under way: tokens come out, and some requests end.
+    /// Ends the current step: tokens are reported, and some requests end.
     pub(super) fn complete(&mut self, now: Time) {
         let Some(step) = self.step.take() else { return };
         self.counters.steps += u64::from(step.repeats);
@@ -62,7 +62,7 @@ impl Engine {
         self.running.retain(|slot| slots[*slot as usize].is_some());
     }
 
-    /// A sequence has computed `new` tokens. With the last of its tokens computed it generates as
+    /// Advances a sequence by `new` computed tokens. With its last tokens computed it generates as
     /// many as it took decode steps, and one at the end of its prompt.
     fn advance_sequence(&mut self, now: Time, slot: u32, new: u32) {
         let report_all = self.config.token_outputs == TokenOutputs::Each;

@@ -50,7 +50,7 @@ fn an_abort_within_a_stride_keeps_its_tokens() {
     assert_eq!(one, many);
 }
 
-// Several decode steps as one event give the same replies at nearly the same times as one by one:
+// Combining several decode steps into one event gives the same replies at nearly the same times:
 // only the context's growth within an event is averaged. An abort and arrivals fall into events.
 #[test]
 fn decode_strides_change_no_end() {
@@ -70,8 +70,8 @@ fn decode_strides_change_no_end() {
     }
 }
 
-// How often and how late the driver calls leaves no trace: one jump to the end gives the outputs
-// of a call for each step.
+// The outputs do not depend on how often or how late the driver calls: one jump to the end gives
+// the same as a call for each step.
 #[test]
 fn a_late_call_gives_the_same_outputs() {
     let inputs = [(0, Input::Submit(submission(1, 3000, 40)))];
@@ -83,7 +83,7 @@ fn a_late_call_gives_the_same_outputs() {
     assert_eq!(jumped.poll_timeout(), None);
 }
 
-// A simulator asks for the first token alone: then the others are counted, not reported.
+// A simulator requests only first tokens: the others are counted, not reported.
 #[test]
 fn first_tokens_alone_are_reported_when_asked() {
     let mut engine = engine(|c| c.token_outputs = TokenOutputs::First);
@@ -92,7 +92,7 @@ fn first_tokens_alone_are_reported_when_asked() {
     assert_eq!(engine.stats().reply_tokens, 50);
 }
 
-// Aborting at any moment leaves nothing behind.
+// Aborting at any moment leaves no state behind.
 #[test]
 fn abort_leaves_nothing() {
     for at in [0, 1, 50, 400, 1_500] {

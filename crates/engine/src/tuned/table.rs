@@ -1,8 +1,8 @@
 //! The fitted rows, as `meridian-bench`'s example `fit` prints them (docs/calibration.md).
 //!
-//! From NVIDIA aiconfigurator's end-to-end points (Apache-2.0), odd rows. The seven numbers: shares of
-//! bandwidth and flops; step, sequence, reduce, launch and front in seconds. Attention is taken to
-//! reach 0.9 of what the matrices reach, and an all-reduce 0.6 of the link.
+//! From NVIDIA aiconfigurator's end-to-end points (Apache-2.0), odd rows. The seven numbers: shares
+//! of bandwidth and flops; step, sequence, reduce, launch and front in seconds. Attention is
+//! assumed to reach 0.9 of the matrices' share, and an all-reduce 0.6 of the link.
 
 use super::{Software, Tuned};
 use crate::gpu::Efficiency;

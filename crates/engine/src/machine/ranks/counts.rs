@@ -1,10 +1,11 @@
-//! What the chooser knows of each rank: pending and running, as vLLM's coordinator tells.
+//! The counts by which a request's rank is chosen: pending and running, as vLLM's coordinator
+//! publishes them.
 //!
-//! Ranks tell the coordinator when their counts have changed by a step. It publishes every 100 ms at
-//! most, and never a step that only some ranks have told of: with the first counts of a step it keeps
-//! those of the one before to publish, and where it has none of these it waits until it has heard
-//! nothing for 50 ms. So what is known is a step old, or two. Without any change it repeats itself every
-//! 5 s (`DPCoordinatorProc` of vLLM 0.19).
+//! Ranks report to the coordinator when a step has changed their counts. It publishes every 100 ms
+//! at most, and never a step that only some ranks have reported: when the first counts of a step
+//! arrive it publishes those of the step before, and if it has none of these it waits until no
+//! report has arrived for 50 ms. The counts are therefore one or two steps old. Without any change
+//! it publishes them again every 5 s (`DPCoordinatorProc` of vLLM 0.19).
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, Time};
@@ -12,25 +13,25 @@ use meridian_base::{Duration, Time};
 /// Pending and running of a rank.
 pub(super) type Load = [u32; 2];
 
-/// Least time between two publications.
+/// Minimum time between two publications.
 const PUBLISHED_EVERY: Duration = Duration::from_millis(100);
-/// Without a change.
+/// Interval without a change.
 const REPEATED_EVERY: Duration = Duration::from_secs(5);
-/// Without a finished step to publish, nothing is heard for so long first.
+/// Without a finished step to publish, wait until no report has arrived for this long.
 const SETTLED: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
-    /// What the chooser knows.
+    /// The published counts, as the chooser sees them.
     shown: Vec<Load>,
-    /// What the ranks told last.
+    /// The ranks' last reports.
     told: Vec<Load>,
-    /// What they had told of the step before, while it is to be published.
+    /// Their reports of the step before, until published.
     before: Option<Vec<Load>>,
-    /// Whether something changed since what was published.
+    /// Whether anything has changed since the last publication.
     changed: bool,
     published: Time,
-    /// When the coordinator last did anything.
+    /// When the coordinator last acted.
     since: Time,
 }
 
@@ -47,13 +48,13 @@ impl Counts {
         }
     }
 
-    /// What the chooser knows at `now`. What it adds is lost when counts are published.
+    /// The chooser's counts at `now`. Its own additions are lost when counts are published.
     pub(super) fn shown(&mut self, now: Time) -> &mut [Load] {
         self.publish(now);
         &mut self.shown
     }
 
-    /// A step has ended, and this is what each rank has.
+    /// Records the end of a step with each rank's counts.
     pub(super) fn tell(&mut self, now: Time, loads: impl Iterator<Item = Load>) {
         let loads: Vec<Load> = loads.collect();
         if loads == self.told {
@@ -96,7 +97,7 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    // While steps follow each other, every 100 ms the one before the step that was told last is
+    // While steps follow each other, every 100 ms the step before the last reported one is
     // published.
     #[test]
     fn a_step_is_published_once_the_next_one_is_told() {
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(known, [0, 1, 1, 3, 3, 3, 5, 5, 8]);
     }
 
-    // What was told alone is published when nothing else came for 50 ms, and 100 ms after the last.
+    // A single report is published when no other has arrived for 50 ms, and 100 ms after the last.
     #[test]
     fn one_change_is_published_when_it_has_settled() {
         let mut counts = Counts::new(2);
@@ -121,7 +122,8 @@ mod tests {
         assert_eq!(counts.shown(ms(1_150)), [[0, 3], [3, 4]]);
     }
 
-    // What the chooser counts itself stands until something is published, a repetition at the latest.
+    // The chooser's own counts stay until the next publication, which is at the latest a
+    // repetition.
     #[test]
     fn own_counts_are_lost_with_the_next_publication() {
         let mut counts = Counts::new(1);

@@ -9,7 +9,7 @@ fn config() -> Config {
     Config::new(profile).with_kv_blocks(100)
 }
 
-/// So many of them together: each does its part of the work of all.
+/// This many of them together: each does its part of the total work.
 fn ranks(config: Config, count: u32, seed: u64) -> Ranks {
     let mut profile = config.profile;
     profile.terms.token /= f64::from(count);
@@ -45,7 +45,7 @@ fn ends(outputs: &[Output]) -> Vec<(u64, Time)> {
     outputs.iter().filter_map(end).collect()
 }
 
-// One rank is an engine: the same outputs at the same times, whatever comes in.
+// A single rank is an engine: the same outputs at the same times, for any input.
 #[test]
 fn one_rank_is_an_engine() {
     for seed in 0..60 {
@@ -75,7 +75,7 @@ fn one_rank_is_an_engine() {
     }
 }
 
-// Every request ends once on one of the ranks, and nothing is left behind on any.
+// Every request ends once on one of the ranks, and no state is left on any.
 #[test]
 fn every_request_ends_on_one_rank() {
     for seed in 0..60 {
@@ -107,7 +107,8 @@ fn every_request_ends_on_one_rank() {
     }
 }
 
-// A prompt of 1,000 tokens on one rank makes a step of 20 ms for the other one, too, whose own takes 11.
+// A prompt of 1,000 tokens on one rank makes a step of 20 ms for the other one too, whose own takes
+// 11.
 #[test]
 fn all_wait_for_the_busiest() {
     let mut ranks = ranks(config(), 2, 1);
@@ -117,7 +118,8 @@ fn all_wait_for_the_busiest() {
     assert_eq!(ends(&run(&mut ranks)), [(1, at), (2, at)]);
 }
 
-// What comes in while another rank computes waits for that step to end, though its own rank is idle.
+// A request that arrives while another rank computes waits for that step to end, though its own
+// rank is idle.
 #[test]
 fn an_idle_rank_is_in_step() {
     let mut ranks = ranks(config(), 2, 1);
@@ -127,8 +129,8 @@ fn an_idle_rank_is_in_step() {
     assert_eq!(ends(&outputs), [(1, Time::from_millis(20)), (2, Time::from_millis(40))]);
 }
 
-// The rank with the least of four times pending plus running is chosen, by counts that are told every
-// 100 ms and what was sent since.
+// The rank with the least of four times pending plus running is chosen, by counts published every
+// 100 ms and the requests sent since.
 #[test]
 fn the_least_loaded_rank_is_chosen() {
     let mut ranks = ranks(config(), 2, 1);
@@ -136,7 +138,7 @@ fn the_least_loaded_rank_is_chosen() {
         |ranks: &Ranks| [0, 1].map(|at: usize| ranks.engines()[at].stats().outstanding());
     (0..4).for_each(|id| ranks.handle(Time::ZERO, submit(id, 10, 40)));
     assert_eq!(outstanding(&ranks), [2, 2]);
-    // The first of them has ended and was told of: two on that rank make up for it.
+    // The first of them has ended and was reported: two on that rank make up for it.
     ranks.handle(Time::from_millis(1), Input::Abort(RequestId(0)));
     ranks.handle_timeout(Time::from_millis(300));
     assert_eq!(outstanding(&ranks), [1, 2]);
@@ -144,7 +146,7 @@ fn the_least_loaded_rank_is_chosen() {
     assert_eq!(outstanding(&ranks), [2, 2]);
 }
 
-// A request that one rank has already is refused, although another one has less to do.
+// A request that one rank already has is refused, although another rank is less loaded.
 #[test]
 fn a_known_request_is_refused() {
     let mut ranks = ranks(config(), 2, 1);
