@@ -1,16 +1,17 @@
-//! Water-filling, where something changed.
+//! Incremental water-filling.
 //!
-//! Rates are right when each flow either has its cap or is *held*: by a port that is full with flows
-//! that go before it or share with it, and where no equal has more for its weight (Bertsekas and
-//! Gallager, "Data Networks", section 6.5.2, extended by priorities). There is one such allocation.
+//! Rates are correct when each flow either has its cap or is *held* by a port. That port is full
+//! with flows of higher or equal priority, and none of equal priority has more for its weight
+//! (Bertsekas and Gallager, "Data Networks", section 6.5.2, extended by priorities). There is one
+//! such allocation.
 //!
-//! Filling finds it from the front: priority by priority, and among equals from the least share up.
-//! What is found at one share depends on nothing above it. So a change is followed in that order: a
-//! port where something changed is looked at anew at the least share that it concerns, and only if its
-//! own share is another one, flows there get it, and their other ports are looked at next (for one
-//! priority, the bottleneck structure of Ros-Giralt et al., "On the Bottleneck Structure of
-//! Congestion-Controlled Networks"). Once a group has taken up what changed before it, those behind it
-//! keep their rates. What comes out is what filling everything would give; what it costs is what changes.
+//! Filling goes priority by priority, and within one priority from the least share up. Rates found
+//! at one share do not depend on any above it, so changes propagate in that order. A changed port
+//! is recomputed at the least share affected. Only if its own share differs do its flows get a new
+//! rate, and then their other ports follow (for one priority, the bottleneck structure of
+//! Ros-Giralt et al., "On the Bottleneck Structure of Congestion-Controlled Networks"). Once a
+//! priority group has absorbed a change, the groups after it keep their rates. The result equals
+//! that of a full fill, at a cost proportional to what changes.
 
 mod level;
 
@@ -27,26 +28,26 @@ pub(crate) const CAPPED: u32 = u32::MAX;
 /// Working memory of a fill.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// Where something changed: of which priority, at which port, and the rate that is gone there.
+    /// Changes: the priority, the port, and the rate that was freed there.
     pub(crate) dirty: Vec<(Priority, u32, f64)>,
-    /// Flows that began or changed.
+    /// Flows that started or changed.
     pub(crate) seeds: Vec<u32>,
-    /// Flows with the rates they get, and the port that holds them.
+    /// Flows with their new rates, and the port that holds them.
     pub(crate) solved: Vec<(u32, f64, u32)>,
     epoch: u32,
     round: u32,
     /// By flow, and by port.
     marks: Vec<Mark>,
     pub(crate) work: Vec<Work>,
-    /// How many of the changes have been come to, and the groups behind them that are concerned.
+    /// How many of the changes have been processed, and the later groups that they affect.
     passed: usize,
     later: BinaryHeap<Reverse<(Priority, u32)>>,
-    /// Ports of the group that is filled, and the shares at which something happens.
+    /// Ports of the group being filled, and the shares at which something happens.
     ports: Vec<u32>,
     queue: BinaryHeap<Reverse<Turn>>,
 }
 
-/// What a fill has found of a flow.
+/// The intermediate result for a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     epoch: u32,
@@ -57,11 +58,11 @@ struct Mark {
 /// A flow during a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum State {
-    /// Keeps its rate, as far as is known.
+    /// Keeps its rate, as far as known.
     Still,
-    /// Gets another one, not found yet.
+    /// Will get another rate, not found yet.
     Open,
-    /// Has got it.
+    /// Has its new rate.
     Done(f64),
 }
 
@@ -70,14 +71,14 @@ pub(crate) enum State {
 pub(crate) struct Work {
     epoch: u32,
     round: u32,
-    /// The group that is filled, as a range of the port's list.
+    /// The group being filled, as a range of the port's list.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Bytes a second of the flows before it.
+    /// Bytes a second of the flows with higher priority.
     pub(crate) before: f64,
-    /// How much more that and the group have than when they were last settled.
+    /// How much more those and the group have than when last settled.
     change: f64,
-    /// The share at which it is in the queue; infinite where it is not.
+    /// Its share in the queue; infinite if it is not queued.
     queued: f64,
 }
 
@@ -93,7 +94,7 @@ impl Work {
     };
 }
 
-/// A port or a cap, and the share at which it is to be looked at.
+/// A port or a cap, and the share at which to process it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Turn {
     share: f64,
@@ -138,7 +139,7 @@ impl Scratch {
 }
 
 impl Network {
-    /// Finds the rates that the changes affect; they go into `scratch.solved`.
+    /// Finds the rates that the changes affect, and writes them to `scratch.solved`.
     pub(crate) fn fill(&mut self) {
         if self.scratch.dirty.is_empty() && self.scratch.seeds.is_empty() {
             return;
@@ -158,7 +159,7 @@ impl Network {
         self.scratch.dirty.clear();
     }
 
-    /// Opens the flows that began or changed, and puts all changes in order.
+    /// Opens the flows that started or changed, and sorts all changes.
     fn enter(&mut self) {
         let flows = self.flows.len();
         let scratch = &mut self.scratch;
@@ -176,7 +177,7 @@ impl Network {
         scratch.passed = 0;
     }
 
-    /// Takes the ports of the next priority into the queue; false where there are none any more.
+    /// Puts the ports of the next priority into the queue; false if there are no more.
     fn next_group(&mut self) -> bool {
         let changed = self.scratch.dirty.get(self.scratch.passed).map(|first| first.0);
         let behind = self.scratch.later.peek().map(|first| first.0.0);
@@ -211,7 +212,7 @@ impl Network {
         true
     }
 
-    /// Comes to a port's flows of a priority, past those before them.
+    /// Advances to a port's flows of a priority, past those before them.
     fn reach(&mut self, port: u32, priority: Priority) {
         let mut work = self.scratch.work[port as usize];
         if work.epoch != self.scratch.epoch {
@@ -230,7 +231,7 @@ impl Network {
         self.scratch.ports.push(port);
     }
 
-    /// Lines up the next priority of the group's ports, where more or less is left for it.
+    /// Queues the next priority of the group's ports if its remaining capacity changed.
     fn leave(&mut self) {
         for &port in &self.scratch.ports {
             let (work, row) = (&self.scratch.work[port as usize], &self.ports[port as usize]);
@@ -259,7 +260,7 @@ impl Network {
         }
     }
 
-    /// Lines a port up for the share at which something happens there.
+    /// Queues a port at the share at which something happens there.
     fn look(&mut self, port: u32) {
         if let Some(share) = self.level(port).due() {
             self.queue_port(port, share);
@@ -282,7 +283,7 @@ impl Network {
         }
     }
 
-    /// A port's turn has come at this share.
+    /// Processes a port at this share.
     fn turn(&mut self, port: u32, share: f64) {
         let work = &mut self.scratch.work[port as usize];
         if work.queued != share {
@@ -291,7 +292,7 @@ impl Network {
         work.queued = f64::INFINITY;
         let level = self.level(port);
         let Some(due) = level.due() else { return };
-        // Shares grow while others are found: one that grew waits its turn.
+        // Shares grow while others are found: a port whose share grew is queued again.
         if due > share && self.scratch.queue.peek().is_some_and(|next| next.0.share < due) {
             self.queue_port(port, due);
         } else if level.rises() {
@@ -301,7 +302,7 @@ impl Network {
         }
     }
 
-    /// Those that a port held so far can have more: how much is found with their other ports.
+    /// Flows that this port held so far can have more; their other ports decide how much.
     fn open_held(&mut self, port: u32) {
         let Work { from, to, .. } = self.scratch.work[port as usize];
         let mut opened = Vec::new();
@@ -324,7 +325,8 @@ impl Network {
         self.look(port);
     }
 
-    /// A port is full at this level: whoever is open there, held there or has more gets its share.
+    /// A port is full at this level: its open flows, those it holds and those that have more get
+    /// its share.
     fn freeze(&mut self, port: u32, level: &Level) {
         let Work { from, to, .. } = self.scratch.work[port as usize];
         for at in from..to {
@@ -342,7 +344,7 @@ impl Network {
         }
     }
 
-    /// A flow's rate is found. Ports that it crosses are looked at, unless their turn comes anyway.
+    /// Sets a flow's rate, and queues the ports that it crosses unless they are queued already.
     fn give(&mut self, flow: u32, rate: f64, held: u32) {
         let row = &self.flows[flow as usize];
         let change = rate - if row.fresh { 0.0 } else { row.rate };
@@ -367,7 +369,7 @@ impl Level {
     }
 }
 
-/// What is left of a port after those before: nothing where only rounding leaves something.
+/// The remaining capacity of a port after higher priorities: 0 if only rounding errors remain.
 pub(crate) fn left(rate: f64, before: f64) -> f64 {
     let left = rate - before;
     if left > CLOSE * rate { left } else { 0.0 }

@@ -1,12 +1,13 @@
-//! The fabric: which ports a cluster has, and how its flows share them.
+//! The fabric: the ports of a cluster, and how its flows share them.
 //!
-//! [`Topology`] lays out the ports of a cluster (NVLink inside a server, a single switch, leaf-spine
-//! or fat tree outside) and finds the path between two GPUs. [`Network`] is a flow-level model on such
-//! ports: rates follow strict priority and, among equals, weighted max-min fairness, at once and
-//! without packets. That is what a well-tuned transport comes to over the milliseconds that a
-//! transfer takes; round trips, queues, loss and incast below that are not in it.
+//! [`Topology`] lays out the ports of a cluster (NVLink inside a server, a single switch,
+//! leaf-spine or fat tree outside) and finds the path between two GPUs. [`Network`] is a flow-level
+//! model on such ports: rates follow strict priority and, within one priority, weighted max-min
+//! fairness, instantly and without packets. A well-tuned transport converges to that over the
+//! milliseconds of a transfer. Round trips, queues, loss and incast below that scale are not
+//! modelled.
 //!
-//! Nothing here decides who goes first: priorities are handed in.
+//! Priorities are inputs; nothing here chooses them.
 #![no_std]
 #![deny(missing_docs)]
 

@@ -1,8 +1,8 @@
-//! Flows on ports: their rates, what they have left, and when the next one ends.
+//! Flows on ports: their rates, their remaining bytes, and when the next one ends.
 //!
 //! Changes of one instant are collected and settled together. Progress is lazy: a flow's bytes are
-//! counted when its rate changes or when somebody asks, so that an event costs what it changes and
-//! not what is under way.
+//! counted when its rate changes or on request, so an event costs in proportion to what it changes,
+//! not to the number of flows.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -16,18 +16,18 @@ use crate::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Priority(pub u8, pub u64);
 
-/// What a flow asks of the network.
+/// A flow's demand on the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Where it goes.
+    /// Its path.
     pub path: Path,
     /// Bytes to carry, above 0.
     pub bytes: f64,
-    /// Who goes before it.
+    /// Its priority.
     pub priority: Priority,
-    /// Its share among equals, above 0.
+    /// Its weight within its priority, above 0.
     pub weight: f64,
-    /// Most bytes a second that it takes; infinite for as many as it gets.
+    /// Most bytes a second that it uses; infinite for no cap.
     pub cap: f64,
 }
 
@@ -42,15 +42,15 @@ impl Demand {
 #[derive(Clone, Debug)]
 pub(crate) struct FlowRow {
     pub(crate) live: bool,
-    /// Began or changed since rates were last settled.
+    /// Started or changed since rates were last settled.
     pub(crate) fresh: bool,
-    /// The port that it has no more than its rate for, or [`CAPPED`].
+    /// The port that limits its rate, or [`CAPPED`].
     pub(crate) held: u32,
     pub(crate) rate: f64,
     pub(crate) demand: Demand,
     left: f64,
     since: Time,
-    /// Counts changes of the rate: an end that was foreseen with an older one is void.
+    /// Counts changes of the rate: an end predicted under an older one is void.
     stamp: u32,
 }
 
@@ -95,11 +95,11 @@ impl Network {
         }
     }
 
-    /// Begins a flow in a row that is free. It has no rate until [`Self::settle`].
+    /// Starts a flow in a free row. It has no rate until [`Self::settle`].
     ///
     /// # Panics
-    /// When the row is in use, a port is none of the network's, or bytes or weight are not above 0:
-    /// the caller has checked its inputs.
+    /// When the row is in use, a port is not in the network, or bytes or weight are not above 0:
+    /// the caller must check its inputs.
     pub fn begin(&mut self, now: Time, id: FlowId, demand: Demand) {
         self.forward(now);
         assert!(demand.bytes > 0.0 && demand.weight > 0.0, "{id} has bytes and weight");
@@ -123,7 +123,7 @@ impl Network {
         self.list(id.0);
     }
 
-    /// Changes who goes before a flow, and its cap.
+    /// Changes a flow's priority and cap.
     pub fn change(&mut self, now: Time, id: FlowId, priority: Priority, cap: f64) {
         self.forward(now);
         let Demand { priority: was, cap: had, .. } = self.flows[id.index()].demand;
@@ -136,7 +136,7 @@ impl Network {
         self.list(id.0);
     }
 
-    /// Ends a flow, whatever it has left; its bytes so far stay counted.
+    /// Ends a flow, even with bytes left; the bytes sent so far stay counted.
     pub fn end(&mut self, now: Time, id: FlowId) {
         self.forward(now);
         if !self.flows.get(id.index()).is_some_and(|row| row.live) {
@@ -149,7 +149,7 @@ impl Network {
         self.live -= 1;
     }
 
-    /// Enters a flow at its ports, to be given a rate.
+    /// Adds a flow to its ports' lists, so that it gets a rate.
     fn list(&mut self, flow: u32) {
         let row = &mut self.flows[flow as usize];
         row.fresh = true;
@@ -163,7 +163,7 @@ impl Network {
         self.scratch.seeds.push(flow);
     }
 
-    /// Takes a flow out of its ports; what it had there is for others.
+    /// Removes a flow from its ports' lists, which frees its share for others.
     fn unlist(&mut self, flow: u32) {
         let row = &self.flows[flow as usize];
         let (path, priority) = (row.demand.path, row.demand.priority);
@@ -179,7 +179,7 @@ impl Network {
         }
     }
 
-    /// Gives every flow its rate after the changes so far. Cheap where nothing changed.
+    /// Gives every flow its rate after the changes so far. Cheap if nothing changed.
     pub fn settle(&mut self, now: Time) {
         self.forward(now);
         self.fill();
@@ -201,7 +201,7 @@ impl Network {
         self.sweep();
     }
 
-    /// When the next flow ends, at the rates of now.
+    /// When the next flow ends, at the current rates.
     pub fn next_end(&mut self) -> Option<Time> {
         while let Some(&Reverse((end, flow, stamp))) = self.ends.peek() {
             if self.flows[flow as usize].stamp == stamp {
@@ -212,12 +212,13 @@ impl Network {
         None
     }
 
-    /// Takes out the next flow that has ended by `now`. [`Self::settle`] then gives its share away.
+    /// Removes and returns the next flow that has ended by `now`. [`Self::settle`] then
+    /// redistributes its share.
     pub fn ended(&mut self, now: Time) -> Option<FlowId> {
         let end = self.next_end().filter(|end| *end <= now)?;
         let Reverse((_, flow, _)) = self.ends.pop()?;
         self.forward(end.max(self.now));
-        // What rounding the end to nanoseconds left over has been carried too.
+        // Bytes left over because the end was rounded to nanoseconds have been carried too.
         let row = &mut self.flows[flow as usize];
         let left = core::mem::take(&mut row.left);
         row.since = self.now;
@@ -228,20 +229,20 @@ impl Network {
         Some(FlowId(flow))
     }
 
-    /// A flow's bytes a second, as last settled; 0 where it is not under way.
+    /// A flow's bytes a second, as last settled; 0 if it is not active.
     #[must_use]
     pub fn rate(&self, id: FlowId) -> f64 {
         self.flows.get(id.index()).filter(|row| row.live).map_or(0.0, |row| row.rate)
     }
 
-    /// Bytes that a flow has left at `now`, at the rates of now.
+    /// Bytes that a flow has left at `now`, at the current rates.
     #[must_use]
     pub fn left(&self, now: Time, id: FlowId) -> f64 {
         let Some(row) = self.flows.get(id.index()).filter(|row| row.live) else { return 0.0 };
         (row.left - row.rate * now.since(row.since).as_secs_f64()).max(0.0)
     }
 
-    /// A flow's demand, while it is under way.
+    /// A flow's demand, while it is active.
     #[must_use]
     pub fn demand(&self, id: FlowId) -> Option<&Demand> {
         self.flows.get(id.index()).filter(|row| row.live).map(|row| &row.demand)
@@ -269,13 +270,13 @@ impl Network {
         self.ports[port.index()].flows.iter().map(|one| FlowId(one.flow))
     }
 
-    /// Flows under way.
+    /// Number of active flows.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.live
     }
 
-    /// Whether nothing is under way.
+    /// Whether there are no active flows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live == 0
@@ -286,7 +287,7 @@ impl Network {
         self.now = self.now.max(now);
     }
 
-    /// Counts what the flow has carried since its rate was set.
+    /// Counts the bytes that the flow has carried since its rate was set.
     fn progress(&mut self, flow: u32) {
         let now = self.now;
         let left = self.left(now, FlowId(flow));
@@ -298,7 +299,7 @@ impl Network {
         }
     }
 
-    /// Forgets ends that are void, once they are most of all.
+    /// Removes void ends once they are the majority.
     fn sweep(&mut self) {
         if self.ends.len() > 64 + 4 * self.live as usize {
             let mut ends = core::mem::take(&mut self.ends).into_vec();

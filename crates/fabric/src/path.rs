@@ -13,7 +13,7 @@ impl Path {
     /// Most ports of a path: a card, up two tiers, down two, a card.
     pub const MOST: usize = 6;
 
-    /// A path over `ports`; `None` where there are none, too many, or one comes twice.
+    /// A path over `ports`; `None` if there are none, too many, or a duplicate.
     #[must_use]
     pub fn new(ports: &[PortId]) -> Option<Path> {
         let twice = ports.iter().enumerate().any(|(at, port)| ports[..at].contains(port));

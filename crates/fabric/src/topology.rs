@@ -1,8 +1,8 @@
 //! The ports of a cluster, and the path between two of its GPUs.
 //!
-//! A port is one direction of a link. Inside a server every GPU has NVLink to a switch that is never
-//! full; outside it goes through a network card to one of three shapes. Switches themselves carry
-//! what their ports do.
+//! A port is one direction of a link. Inside a server every GPU has NVLink to a switch that is
+//! never full; outside it uses a network card and one of three network shapes. Switches carry as
+//! much as their ports.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -28,7 +28,7 @@ pub enum Shape {
         edge_servers: u32,
         /// Edge switches of a pod.
         pod_edges: u32,
-        /// Rate of an edge switch's cards over the rate of its uplinks; above it all is 1:1.
+        /// Rate of an edge switch's cards over the rate of its uplinks; everything above is 1:1.
         oversubscription: f64,
     },
 }
@@ -82,7 +82,7 @@ impl Cluster {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gpu(pub u32);
 
-/// What a port is.
+/// The kind of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortName {
     /// A card of a server, outwards.
@@ -183,7 +183,7 @@ impl Topology {
     fn tiers(&mut self, oversubscription: f64, pods: bool) {
         let Cluster { servers, cards, card_rate, uplinks, .. } = self.cluster;
         let below = f64::from(self.edge_servers * cards) / oversubscription;
-        // With whole links the oversubscription is the nearest that their number allows.
+        // Links are whole, so the oversubscription is the nearest that their number allows.
         let (links, rate) = match uplinks {
             Uplinks::Hashed => (libm::round(below).max(1.0) as u32, card_rate),
             Uplinks::Pooled => (1, below * card_rate),
@@ -225,7 +225,7 @@ impl Topology {
         &self.rates
     }
 
-    /// What a port is.
+    /// The kind of a port.
     #[must_use]
     pub fn name(&self, port: PortId) -> Option<PortName> {
         self.names.get(port.index()).copied()
@@ -260,7 +260,8 @@ impl Topology {
     /// Makes a port slower or faster than the cluster's.
     ///
     /// # Errors
-    /// When there is no such port, or the rate is none.
+    ///
+    /// When there is no such port, or the rate is not positive.
     pub fn set_rate(&mut self, port: PortId, rate: f64) -> Result<(), TopologyError> {
         let most = f64::from(self.rates.len() as u32 - 1);
         let Some(slot) = self.rates.get_mut(port.index()) else {
@@ -272,8 +273,8 @@ impl Topology {
         Ok(())
     }
 
-    /// The ports from one GPU to another; `None` where they are the same or not in the cluster. `salt`
-    /// names the flow: with hashed uplinks, equal salts take equal ways.
+    /// The ports from one GPU to another; `None` if they are the same or not in the cluster. `salt`
+    /// identifies the flow: with hashed uplinks, equal salts take equal paths.
     #[must_use]
     pub fn path(&self, from: Gpu, to: Gpu, salt: u64) -> Option<Path> {
         if from == to || from.0.max(to.0) >= self.gpus() {
@@ -336,16 +337,16 @@ fn check(cluster: &Cluster) -> Result<(), TopologyError> {
     }
 }
 
-/// Why a cluster cannot be laid out so.
+/// Why a cluster cannot be laid out this way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopologyError {
     /// The field.
     pub field: &'static str,
     /// Its value.
     pub value: f64,
-    /// The least that it may be.
+    /// The smallest allowed value.
     pub least: f64,
-    /// The most that it may be.
+    /// The largest allowed value.
     pub most: f64,
 }
 

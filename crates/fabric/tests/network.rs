@@ -1,4 +1,5 @@
-//! The network against an exact solver, its own books, and examples worked out by hand.
+//! Tests of the network against an exact solver, its own byte counts, and examples worked out by
+//! hand.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod exact;
@@ -77,16 +78,16 @@ fn one_network(seed: u64) {
     }
 }
 
-// Water-filling in part is solving exactly in full: 1,000 random small networks, 14 steps each, with
-// priorities, weights and caps, against progressive filling in fractions.
+// Incremental water-filling equals a full exact solution: 1,000 random small networks, 14 steps
+// each, with priorities, weights and caps, against progressive filling in fractions.
 #[test]
 fn rates_are_those_of_an_exact_solver_on_1000_networks() {
     (0..1000).for_each(one_network);
 }
 
-/// Rates as they must be, by their definition: each flow has its cap, or crosses a port that is full with
-/// flows that go before it and its equals, none of which has more for its weight; and no port has more
-/// than it can carry.
+/// Checks rates against their definition: each flow has its cap, or crosses a port that is full
+/// with flows of higher or equal priority, none of which in its own priority has more for its
+/// weight; and no port has more than it can carry.
 fn assert_held(network: &Network, capacities: &[f64], flows: u32, what: &str) {
     let demand = |id: FlowId| *network.demand(id).unwrap();
     let share = |id: FlowId| network.rate(id) / demand(id).weight;
@@ -111,8 +112,9 @@ fn assert_held(network: &Network, capacities: &[f64], flows: u32, what: &str) {
     }
 }
 
-// The same at a size at which a change has far to go, and where rounding has time to gather: 400 flows on
-// 60 ports, in one priority, in a few, and in hundreds, 1,000 instants with one to twenty changes each.
+// The same at a size at which changes propagate far and rounding errors accumulate: 400 flows on 60
+// ports, in one priority, in a few, and in hundreds, 1,000 instants with one to twenty changes
+// each.
 #[test]
 fn every_flow_is_held_by_a_port_or_its_cap() {
     for (seed, orders) in [(1, 1), (2, 1), (3, 4), (4, 40), (5, 400)] {
@@ -156,7 +158,8 @@ fn the_parking_lot() {
     assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [2.0, 8.0, 2.0]);
 }
 
-// Strict priority: who goes first takes all that its own path lets through, and no more is idle.
+// Strict priority: the first flow takes all that its own path allows, and no capacity stays idle
+// needlessly.
 #[test]
 fn priority_is_strict_and_work_conserving() {
     let mut network = Network::new(&[10.0, 4.0]);
@@ -174,8 +177,8 @@ fn priority_is_strict_and_work_conserving() {
     assert_eq!([0, 1, 2].map(|id| network.rate(FlowId(id))), [0.0, 10.0, 4.0]);
 }
 
-// Ends come when the bytes are over, in order, and what a flow leaves goes to the others at once: 10
-// and 30 bytes share 10 a second, so the first ends after 2 s and the second at 4 s.
+// Flows end when their bytes are sent, in order, and their share goes to the others at once: 10 and
+// 30 bytes share 10 a second, so the first ends after 2 s and the second at 4 s.
 #[test]
 fn ends_follow_the_rates() {
     let mut network = Network::new(&[10.0]);
@@ -192,16 +195,16 @@ fn ends_follow_the_rates() {
     }
     assert_eq!(ends, [(0, Time::from_millis(2000)), (1, Time::from_millis(4000))]);
     assert!(network.is_empty());
-    // An end between two nanoseconds is the later one: nothing is over before its last byte.
+    // An end between two nanoseconds rounds up: no flow ends before its last byte.
     let now = Time::from_millis(5000);
     network.begin(now, FlowId(0), Demand { cap: 3.0, ..Demand::new(path(&[0]), 1.0) });
     network.settle(now);
     assert_eq!(network.next_end(), Some(Time::from_nanos(5_333_333_334)));
 }
 
-// Bytes are conserved at every port: through random arrivals, changes, ends and cancellations it
-// carries the sum of what its flows sent, which is what they had less what is left; never more than
-// its rate allows; and each flow that ends has sent all it had.
+// Bytes are conserved at every port. Through random arrivals, changes, ends and cancellations it
+// carries the sum of the bytes that its flows sent (their size less the remainder), never more than
+// its rate allows, and each flow that ends has sent all its bytes.
 #[test]
 fn bytes_are_conserved_on_every_port() {
     for seed in 0..30 {

@@ -1,4 +1,4 @@
-//! What a cluster's ports are and where paths go.
+//! Tests of a cluster's ports and of its paths.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use meridian_base::{FlowId, PortId, Time};
@@ -25,7 +25,8 @@ fn one_switch() {
     assert_eq!(topology.path(Gpu(5), Gpu(32), 0), None);
 }
 
-// Leaf and spine: nothing above the leaf within it, one uplink and the same spine's downlink beyond.
+// Leaf and spine: within a leaf a path uses nothing above it, otherwise one uplink and the same
+// spine's downlink.
 #[test]
 fn leaf_and_spine() {
     let shape = Shape::LeafSpine { leaf_servers: 2, oversubscription: 2.0 };
@@ -74,8 +75,8 @@ fn permutation(shape: Shape, uplinks: Uplinks) -> f64 {
     (0..16).step_by(2).map(|gpu| network.rate(FlowId(gpu))).fold(f64::INFINITY, f64::min)
 }
 
-// Full bisection, when packets are spread: a permutation of all cards runs at their rate; at 4:1 it
-// runs at a quarter. With hashed uplinks some flows meet on one even at 1:1.
+// Full bisection if packets are spread: a permutation of all cards runs at their rate; at 4:1 it
+// runs at a quarter. With hashed uplinks some flows collide even at 1:1.
 #[test]
 fn bisection() {
     let tree =
@@ -100,7 +101,7 @@ fn the_paper_s_cluster() {
     assert_eq!(topology.rates().len(), 2 * 2048 * 4);
 }
 
-// What cannot be laid out names the field, the value and the range; a dead port is one of these.
+// An invalid cluster's error names the field, the value and the range; a dead port is one of these.
 #[test]
 fn bad_clusters() {
     let said = |change: &dyn Fn(&mut Cluster)| {

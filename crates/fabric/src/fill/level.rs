@@ -1,4 +1,4 @@
-//! What the flows of a group would get at one port if it were the next to be full.
+//! The rates that the flows of a group would get at one port if it were the next to be full.
 
 use super::{State, left};
 use crate::network::Network;
@@ -12,23 +12,23 @@ pub(crate) const SAME: f64 = 1e-12;
 /// A port as its group sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Level {
-    /// What a unit of weight gets, where the port holds somebody; infinite where it does not.
+    /// The rate for a unit of weight if the port holds a flow; infinite if it does not.
     pub(crate) share: f64,
-    /// Whether it is for somebody whose rate is open, or who has more.
+    /// Whether it is for a flow whose rate is open, or that has more.
     wanted: bool,
-    /// The least and the most that those have whom it held so far.
+    /// The least and the most that the flows it held so far have.
     least: f64,
     most: f64,
 }
 
 impl Level {
-    /// Whether those whom it held so far can have more.
+    /// Whether the flows it held so far can have more.
     pub(crate) fn rises(&self) -> bool {
         self.least < self.share * (1.0 - SAME)
     }
 
-    /// The share at which something happens here, where something does. Those who can have more are
-    /// let go at what they have: from there on their other ports count them.
+    /// The share at which something happens here, if anything does. Flows that can have more are
+    /// released at their current rate: from there on their other ports count them.
     pub(crate) fn due(&self) -> Option<f64> {
         if self.rises() {
             return Some(self.least);
@@ -38,8 +38,8 @@ impl Level {
 }
 
 impl Network {
-    /// What the group gets at the port: what is left after those before it, after those whose rate is
-    /// found, and after those who are held elsewhere at less.
+    /// The group's level at the port: the capacity left after higher priorities, after flows whose
+    /// rate is found, and after flows that other ports hold at less.
     pub(crate) fn level(&self, port: u32) -> Level {
         let (work, row) = (&self.scratch.work[port as usize], &self.ports[port as usize]);
         let group = &row.flows[work.from..work.to];
@@ -68,7 +68,8 @@ impl Network {
             }
         }
         level.share = share(left, weight, row.rate);
-        // Who has more than that is cut: the greediest first, since each leaves more for the rest.
+        // A flow that has more than that is cut: the greediest first, since each leaves more for
+        // the rest.
         while greediest > level.share * (1.0 + SAME) {
             level.wanted = true;
             let mut next = f64::NEG_INFINITY;
@@ -93,7 +94,7 @@ impl Network {
     }
 }
 
-/// A unit's share of what is left; below nothing where a port is overfull with others.
+/// The share per unit of weight; negative if other flows overfill the port.
 fn share(left: f64, weight: f64, rate: f64) -> f64 {
     match weight > 0.0 {
         true => left / weight,

@@ -1,4 +1,5 @@
-//! Max-min fairness by its definition, in fractions: everything is solved anew, nothing is rounded.
+//! Max-min fairness by its definition, in fractions: everything is solved from scratch, without
+//! rounding.
 
 use std::cmp::Ordering;
 
@@ -45,8 +46,8 @@ impl Fraction {
     }
 }
 
-/// The rate of each flow: priority by priority, all shares of one rise together until a port or a cap
-/// stops some of them.
+/// The rate of each flow: priority by priority, all shares within one rise together until a port or
+/// a cap stops some of them.
 pub(crate) fn rates(capacities: &[i64], given: &[Option<Given>]) -> Vec<f64> {
     let mut left: Vec<Fraction> = capacities.iter().map(|c| Fraction::whole(*c)).collect();
     let mut rates = vec![Fraction::whole(0); given.len()];
