@@ -1,14 +1,14 @@
-//! What a driver tells of a batch: its requests, their objectives, and what they will transfer.
+//! A batch as the driver describes it: its requests, their objectives, and their planned transfers.
 //!
 //! The plan is an estimate (for mixtures of experts from past routing), used by feasibility and by
-//! the minimal link utilisation of layers that are not computed yet. Without it the machine knows
-//! what was submitted and no more, which is how an engine that moves its KV once, after the prefill,
-//! is served.
+//! the minimal link utilisation of layers that are not computed yet. Without a plan the machine
+//! knows only the submitted flows. That is enough for an engine that moves its KV once, after the
+//! prefill.
 
 use alloc::vec::Vec;
 use meridian_base::{BatchId, Duration, PortId, RequestId, Time};
 
-/// A batch that begins to be served.
+/// A batch whose service starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Its row, chosen by the driver, free until the batch has departed.
@@ -32,13 +32,13 @@ pub struct Member {
     pub deadline: Option<Time>,
     /// The objective behind the deadline: its length from the request's arrival.
     pub slo: Duration,
-    /// What decode needs after the last byte, before the first token.
+    /// The time that decode needs after the last byte, before the first token.
     pub decode: Duration,
-    /// What it will transfer, by port; may be empty.
+    /// Its planned transfers, by port; may be empty.
     pub plan: Vec<PortPlan>,
 }
 
-/// What a request will transfer over a port.
+/// A request's planned transfers over a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPlan {
     /// The port.

@@ -1,8 +1,9 @@
-//! How many requests may be given up: a share of those that came within a sliding window.
+//! The drop budget: how many requests may be given up, as a share of the arrivals within a sliding
+//! window.
 //!
 //! The paper's budget is one number for all time, which an hour of overload uses up for ever. Here
-//! arrivals and drops are counted in buckets of a tenth of the window, so what was dropped is
-//! forgotten with what arrived beside it.
+//! arrivals and drops are counted in buckets of a tenth of the window, so drops expire together
+//! with the arrivals of the same time.
 
 use meridian_base::{Duration, Time};
 
@@ -31,7 +32,7 @@ impl Budget {
         self.arrived[at] = self.arrived[at].saturating_add(1);
     }
 
-    /// Takes one drop out of the budget; false where it is used up.
+    /// Takes one drop out of the budget; false if it is used up.
     pub(crate) fn take(&mut self, now: Time) -> bool {
         let at = self.turn(now);
         let (arrived, dropped) = self.totals();
@@ -40,12 +41,12 @@ impl Budget {
         fits
     }
 
-    /// Arrivals and drops within the window that was last looked at.
+    /// Arrivals and drops within the window at its last update.
     pub(crate) fn totals(&self) -> (u32, u32) {
         (self.arrived.iter().sum(), self.dropped.iter().sum())
     }
 
-    /// Moves the window to `now` and gives the newest bucket.
+    /// Moves the window to `now` and returns the newest bucket.
     fn turn(&mut self, now: Time) -> usize {
         let bucket = now.as_nanos() / self.bucket;
         let passed = bucket.saturating_sub(self.newest).min(BUCKETS as u64);
@@ -65,7 +66,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    // Five of a hundred may go, the sixth may not; after the window both sides are forgotten.
+    // Five of a hundred may be dropped, the sixth may not; after the window both counts are gone.
     #[test]
     fn a_twentieth_of_what_came_may_go() {
         let mut budget = Budget::new(0.05, Duration::from_secs(10));
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(budget.totals(), (40, 2));
     }
 
-    // Few requests leave no room at all: a twentieth of nineteen is less than one.
+    // With few requests there is no budget: a twentieth of nineteen is less than one.
     #[test]
     fn nineteen_requests_allow_no_drop() {
         let mut budget = Budget::new(0.05, Duration::from_secs(10));

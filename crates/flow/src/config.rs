@@ -1,4 +1,4 @@
-//! How a flow machine is set up.
+//! Configuration of a flow machine.
 
 use core::fmt;
 use meridian_base::Duration;
@@ -8,14 +8,16 @@ use crate::place::Arbitration;
 use crate::policy::Spec;
 use crate::thresholds::{MOST_LEVELS, Thresholds};
 
-/// What of MFS is at work: each can be left out to see what it is worth.
+/// The terms of MFS; each can be switched off to measure its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Handoffs rise with their minimal link utilisation; without it they stay in the last level.
+    /// Handoffs rise with their minimal link utilisation; without this term they stay in the last
+    /// level.
     pub mlu: bool,
-    /// Reuse stands by its distance from the computation; without it, all of it in level 1.
+    /// Reuse is placed by its distance from the computation; without this term, all of it is in
+    /// level 1.
     pub rli: bool,
-    /// Batches are ordered by their robust effective deadline; without it, as they came.
+    /// Batches are ordered by their robust effective deadline; without this term, by arrival.
     pub red: bool,
     /// Infeasible requests are demoted.
     pub prune: bool,
@@ -37,26 +39,26 @@ pub struct Config {
     pub policy: &'static Spec,
     /// K, without the scavenger's level: 2 to 16.
     pub levels: u8,
-    /// Utilisation at which a level begins.
+    /// Utilisation at which each level starts.
     pub thresholds: Thresholds,
-    /// How early and last stages meet.
+    /// How flows of early and last stages are ordered against each other.
     pub arbitration: Arbitration,
-    /// What of MFS is at work.
+    /// The terms of MFS that are enabled.
     pub terms: Terms,
     /// How RED orders.
     pub red: RedOrder,
     /// A loose deadline counts no later than this many SLOs after the tight one.
     pub red_clip: f64,
-    /// How often a handoff is looked at once its request has no layers to compute.
+    /// How often a handoff is updated once its request has no layers to compute.
     pub update: Duration,
-    /// Time constant of the load ahead of a flow; zero leaves the load out.
+    /// Time constant of the load ahead of a flow; zero ignores the load.
     pub load_window: Duration,
-    /// Most of a port that the load ahead may seem to take, in [0, 1).
+    /// Most of a port that the load ahead may be assumed to use, in [0, 1).
     pub load_most: f64,
     /// A utilisation above 1 by more than this is infeasible, and feasible again only this much
     /// below 1.
     pub margin: f64,
-    /// Consecutive updates before a request is demoted or comes back.
+    /// Consecutive updates before a request is demoted or reinstated.
     pub strikes: u8,
     /// Share of the requests within `drop_window` that may be demoted as infeasible.
     pub drop_share: f64,
@@ -70,14 +72,14 @@ pub struct Config {
     pub chunk: u32,
     /// Most bytes permitted and not completed on a port, at least a chunk.
     pub window: u32,
-    /// A collective that waits for its permit gets it after this long, come what may.
+    /// A collective that has waited this long gets its permit unconditionally.
     pub max_hold: Duration,
     /// Bounds of the tables.
     pub limits: Limits,
 }
 
 impl Config {
-    /// `policy` with the settings of the paper, corrected where it needs it.
+    /// `policy` with the settings of the paper, corrected if necessary.
     #[must_use]
     pub fn new(policy: &'static Spec) -> Config {
         Config {
@@ -111,10 +113,11 @@ impl Config {
         }
     }
 
-    /// Checks that the settings go together.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// With the first field that does not.
+    ///
+    /// With the first field that is not.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let within = |field, value: f64, least: f64, most: f64| {
             let fits = value >= least && value <= most;
@@ -159,16 +162,16 @@ impl Config {
     }
 }
 
-/// Why a machine cannot be set up so.
+/// Why a machine cannot be configured this way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfigError {
     /// The field.
     pub field: &'static str,
     /// Its value.
     pub value: f64,
-    /// The least that it may be.
+    /// The smallest allowed value.
     pub least: f64,
-    /// The most that it may be.
+    /// The largest allowed value.
     pub most: f64,
 }
 

@@ -1,15 +1,16 @@
-//! The gate of a port: who may send the next chunk.
+//! The gate of a port: it decides which flow may send the next chunk.
 //!
-//! Priorities in the host's own queues are only as good as what is not committed yet: bytes handed to
-//! the card can't be taken back. So a port has few bytes permitted and not completed, and whoever
-//! asks beyond that waits, by precedence. A flow is gated at its first port, the sender's own.
+//! Priorities in the host's queues only affect bytes that are not committed yet: bytes passed to
+//! the network card can't be taken back. So each port has a small window of permitted, uncompleted
+//! bytes, and flows that ask beyond it wait in order of precedence. A flow is gated at its first
+//! port, the sender's own.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::place::Place;
 
-/// Precedence of a waiting flow: class, order, and first come among equals.
+/// Precedence of a waiting flow: class, order, and first come on a tie.
 pub(crate) type Key = (u8, u64, u64);
 
 /// All gates of a host.
@@ -17,7 +18,7 @@ pub(crate) type Key = (u8, u64, u64);
 pub(crate) struct Gates {
     window: u64,
     ports: Vec<Gate>,
-    /// By flow: what it asked for, and where it stands in its port's heap.
+    /// By flow: its ask, and its index in its port's heap.
     asks: Vec<Ask>,
     sequence: u64,
 }
@@ -26,7 +27,7 @@ pub(crate) struct Gates {
 struct Gate {
     /// Bytes permitted and not completed.
     permitted: u64,
-    /// Flows that wait, as a binary heap, first at the top.
+    /// Waiting flows, as a binary heap, first at the top.
     heap: Vec<(Key, u32)>,
 }
 
@@ -34,7 +35,7 @@ struct Gate {
 struct Ask {
     at: u32,
     bytes: u32,
-    /// Its place among all asks, 0 while it does not wait.
+    /// Its number among all asks, 0 while it does not wait.
     sequence: u64,
     /// Bytes permitted to it and not completed.
     permitted: u64,
@@ -50,12 +51,12 @@ impl Gates {
         Gates { window: u64::from(window), ports, asks: vec![ask; flows as usize], sequence: 0 }
     }
 
-    /// Whether the flow waits.
+    /// Whether the flow is waiting.
     pub(crate) fn waits(&self, flow: u32) -> bool {
         self.asks[flow as usize].at != OUT
     }
 
-    /// The number of the ask that a flow waits with, 0 where it does not.
+    /// The number of the ask with which a flow waits, 0 if it does not.
     pub(crate) fn ask_of(&self, flow: u32) -> u64 {
         if self.waits(flow) { self.asks[flow as usize].sequence } else { 0 }
     }
@@ -69,17 +70,17 @@ impl Gates {
         self.push(port, (place.class, place.order, sequence), flow);
     }
 
-    /// The next flow that the port has room for, with its bytes.
+    /// The next flow that fits into the port's window, with its bytes.
     pub(crate) fn next(&mut self, port: u32) -> Option<(u32, u32)> {
         let gate = &self.ports[port as usize];
         let &(_, flow) = gate.heap.first()?;
         let bytes = u64::from(self.asks[flow as usize].bytes);
-        // A chunk goes even if it alone is more than the window.
+        // A chunk is permitted even if it alone exceeds the window.
         let room = gate.permitted == 0 || gate.permitted + bytes <= self.window;
         room.then(|| (flow, self.permit(port, flow)))
     }
 
-    /// Permits what the flow waits for, whatever the room.
+    /// Permits the flow's waiting chunk regardless of the window.
     pub(crate) fn permit(&mut self, port: u32, flow: u32) -> u32 {
         self.remove(port, flow);
         let ask = &mut self.asks[flow as usize];
@@ -88,7 +89,7 @@ impl Gates {
         ask.bytes
     }
 
-    /// Bytes of the flow are over. Those that had no permit give no room back.
+    /// Bytes of the flow have completed. Bytes sent without a permit free no capacity.
     pub(crate) fn completed(&mut self, port: u32, flow: u32, bytes: u64) {
         let ask = &mut self.asks[flow as usize];
         let back = bytes.min(ask.permitted);
@@ -96,7 +97,7 @@ impl Gates {
         self.ports[port as usize].permitted -= back;
     }
 
-    /// The flow is over: it waits no longer and gives back what it had.
+    /// The flow has ended: it stops waiting and releases its permitted bytes.
     pub(crate) fn forget(&mut self, port: u32, flow: u32) {
         if self.waits(flow) {
             self.remove(port, flow);
@@ -175,8 +176,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use meridian_base::Rng;
 
-    // A gate gives what a sorted map of those that wait would give, through random asks, moves,
-    // completions and ends, and never has more out than its window allows.
+    // A gate permits the same as a sorted map of the waiting flows would, through random asks,
+    // moves, completions and ends, and never exceeds its window.
     #[test]
     fn a_gate_is_a_sorted_map() {
         let mut rng = Rng::new(3);

@@ -1,4 +1,4 @@
-//! How large the tables are.
+//! Sizes of the tables.
 
 /// Bounds of the tables. All memory is reserved when the machine is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Limits {
     pub batches: u32,
     /// Ports; ids are below this.
     pub ports: u32,
-    /// Pairs of a request and a port that it uses.
+    /// Pairs of a request and a port it uses.
     pub uses: u32,
     /// Layers of a model.
     pub layers: u16,

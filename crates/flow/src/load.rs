@@ -1,9 +1,9 @@
-//! How busy a port is with what goes first: bytes a second by class, forgotten exponentially.
+//! The load of a port: bytes a second by class, decaying exponentially.
 //!
-//! The paper's rho, the traffic ahead of a flow, is left undefined there, and would depend on itself
-//! if it counted the flow's own class. Here it is a running mean of completed bytes of *higher*
-//! classes only. The same table is kept for each port and for each request on each port, so that a
-//! request's own bytes can be taken out.
+//! The paper's rho, the traffic ahead of a flow, is undefined there, and would depend on itself if
+//! it included the flow's own class. Here it is a running mean of completed bytes of *higher*
+//! classes only. There is a table for each port and for each request on each port, so that a
+//! request's own bytes can be subtracted.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ impl Loads {
         Loads { classes, window: window.as_secs_f64(), at, rates }
     }
 
-    /// Whether there are no rows, since the policy does not look at the load.
+    /// Whether there are no rows, because the policy does not use the load.
     pub(crate) fn is_empty(&self) -> bool {
         self.at.is_empty()
     }
@@ -64,8 +64,8 @@ impl Loads {
 mod tests {
     use super::*;
 
-    // A port that carries 1,000 bytes a second settles at that, seen from below alone, and forgets
-    // it with the window as time constant.
+    // A port that carries 1,000 bytes a second settles at that value, as seen from lower classes
+    // only, and decays with the window as time constant.
     #[test]
     fn a_steady_port_settles_at_its_rate() {
         let window = Duration::from_millis(10);

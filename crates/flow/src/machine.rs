@@ -1,5 +1,5 @@
-//! The machine: what it is told, what it answers, and its five methods. Its parts stand beside it:
-//! batches and their layers, flows, permits, and what is due.
+//! The flow machine: its inputs, its outputs and its five methods. The modules next to it handle
+//! batches and their layers, flows, permits, and timed work.
 
 mod batches;
 mod due;
@@ -27,29 +27,29 @@ use crate::why::{Lever, PermitWhy, PruneWhy, Why};
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// A port is there, or its rate is another.
+    /// A port is added, or its rate changes.
     Port {
         /// Its row.
         id: PortId,
         /// Its rate, above 0.
         bytes_per_second: f64,
     },
-    /// A batch begins to be served.
+    /// A batch's service starts.
     BatchArrived(Batch),
-    /// A batch begins to compute a layer.
+    /// A batch starts to compute a layer.
     Layer {
         /// The batch.
         batch: BatchId,
-        /// Which run through the layers this is: a new chunk of a prompt, or a start after
-        /// preemption, is a new generation. An older one is ignored.
+        /// Which run through the layers this is: a new chunk of a prompt, or a restart after
+        /// preemption, is a new generation. Events of an older one are ignored.
         generation: u32,
         /// The layer, from 0; within a generation never an earlier one.
         layer: u16,
     },
-    /// A batch has computed all layers, or is given up. Its flows of stages 1 and 2 are over with it;
+    /// A batch has computed all layers, or is abandoned. Its flows of stages 1 and 2 end with it;
     /// its requests remain for their handoffs.
     BatchDeparted(BatchId),
-    /// A request is over, with all of its flows.
+    /// A request has ended, with all of its flows.
     Ended(RequestId),
     /// A flow is ready to be sent.
     Submit(Flow),
@@ -57,24 +57,24 @@ pub enum Input {
     Ask {
         /// The flow.
         flow: FlowId,
-        /// The chunk's bytes; what is beyond the largest chunk is not permitted.
+        /// The chunk's bytes; anything beyond the largest chunk is not permitted.
         bytes: u32,
     },
-    /// Bytes of a flow have been transferred. With its last byte the flow is over and its row free.
+    /// Bytes of a flow have been transferred. With its last byte the flow ends and its row is free.
     Completed {
         /// The flow.
         flow: FlowId,
         /// Bytes since the last report.
         bytes: u64,
     },
-    /// A flow is given up by its client. Its row is free.
+    /// The client abandons a flow. Its row is free.
     Withdrawn(FlowId),
 }
 
-/// What to do.
+/// An action for the driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Output {
-    /// Where a flow stands from now on.
+    /// A flow's place changes.
     Placed {
         /// The flow.
         flow: FlowId,
@@ -94,8 +94,8 @@ pub enum Output {
         /// Why now.
         why: PermitWhy,
     },
-    /// A pass found that others cannot be in time beside this request. Its handoff goes last; what
-    /// else can be done is the lever.
+    /// A pass found that this request would make others late. Its handoff goes last; the lever says
+    /// what else the driver can do.
     Pruned {
         /// The request.
         request: RequestId,
@@ -104,18 +104,18 @@ pub enum Output {
         /// What the pass found.
         why: PruneWhy,
     },
-    /// The request cannot be in time, or is not: its handoff goes last.
+    /// The request cannot meet its deadline, or has missed it: its handoff goes last.
     Demoted {
         /// The request.
         request: RequestId,
         /// [`Why::Infeasible`] or [`Why::Late`].
         why: Why,
     },
-    /// A request that was pruned or demoted can be in time after all.
+    /// A request that was pruned or demoted can meet its deadline after all.
     Reinstated(RequestId),
-    /// An input was refused. Nothing has changed, but for what the refusal itself says.
+    /// An input was refused. Nothing has changed, except as the refusal itself says.
     Refused {
-        /// What it was about.
+        /// The object of the input.
         subject: Subject,
         /// Why.
         why: Refusal,
@@ -130,18 +130,19 @@ pub struct Flows {
     gates: Gates,
     due: Due,
     outputs: VecDeque<Output>,
-    /// Working lists, kept for their memory.
+    /// Working lists, kept to reuse their memory.
     list: Vec<u32>,
     moved: Vec<u32>,
     passed: Vec<Passed>,
 }
 
 impl Flows {
-    /// A machine without ports. The seed keeps the places of ids in its maps from being foreseen;
-    /// nothing that is decided depends on it.
+    /// A machine without ports. The seed makes the positions of ids in its maps unpredictable; no
+    /// decision depends on it.
     ///
     /// # Errors
-    /// When the settings do not go together.
+    ///
+    /// When the settings are not consistent.
     pub fn new(config: Config, seed: u64) -> Result<Flows, ConfigError> {
         config.validate()?;
         let limits = config.limits;
@@ -180,18 +181,18 @@ impl Flows {
         }
     }
 
-    /// The next thing to do; call it until `None`.
+    /// The next action; call it until `None`.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.due.next()
     }
 
-    /// Where a live flow stands.
+    /// The place of a live flow.
     #[must_use]
     pub fn place(&self, flow: FlowId) -> Option<Place> {
         let row = self.world.flows.get(flow.index()).filter(|row| row.live)?;
@@ -210,8 +211,8 @@ impl Flows {
         self.world.live_flows == 0
     }
 
-    /// Requests that arrived, and those given up as infeasible or for others, within the window of
-    /// the drop budget.
+    /// Requests that arrived, and those given up as infeasible or pruned, within the window of the
+    /// drop budget.
     #[must_use]
     pub fn budget(&self) -> (u32, u32) {
         self.world.budget.totals()
@@ -223,7 +224,7 @@ impl Flows {
         &self.config
     }
 
-    /// Looks at every request at each update, for tests to compare with.
+    /// Updates every request each time, as a reference for tests.
     #[doc(hidden)]
     pub fn look_always(&mut self) {
         self.due.always = true;
@@ -280,7 +281,7 @@ impl Flows {
             return self.refuse(subject, Refusal::DeadPort(rate));
         }
         self.world.rates[id.index()] = rate;
-        // What was foreseen of this port's users was foreseen with its old rate.
+        // Predictions for this port's users were made with its old rate.
         self.world.requests.iter_mut().for_each(|row| row.look_again = Time::ZERO);
     }
 
@@ -288,7 +289,7 @@ impl Flows {
         self.outputs.push_back(Output::Refused { subject, why });
     }
 
-    /// Whether every port is there.
+    /// Whether every port is known.
     fn known(&self, mut ports: impl Iterator<Item = PortId>) -> Result<(), Refusal> {
         let rates = &self.world.rates;
         let dead = |port: &PortId| rates.get(port.index()).is_none_or(|rate| *rate <= 0.0);

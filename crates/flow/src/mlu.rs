@@ -1,41 +1,41 @@
-//! Minimal link utilisation: which share of a port a request needs to be in time (MFS, section 4.3).
+//! Minimal link utilisation: the share of a port that a request needs to meet its deadline (MFS,
+//! section 4.3).
 //!
 //! The paper divides one flow's remaining bytes by the time left. The L layer flows of a request
-//! share one deadline, so that is low by up to L times. Here all bytes that the request still has to
-//! bring over the port count, those of layers not computed yet included; and since the last layer's
-//! bytes can't leave before it is computed, the need is the largest over all suffixes of layers: what
-//! is released from some time on, over what is left from then to the deadline.
+//! share one deadline, so that estimate is low by up to L times. Here all bytes that the request
+//! still has to send over the port count, including those of layers not computed yet. The last
+//! layer's bytes can't leave before it is computed, so the need is the maximum over all suffixes of
+//! layers: the bytes released from some time on, divided by the time from then to the deadline.
 
-/// What a request still has to bring over one port, in bytes and seconds from now.
+/// The bytes that a request still has to send over one port, with times in seconds from now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Need {
-    /// Submitted and not completed.
+    /// Submitted but not completed.
     pub(crate) released: f64,
     /// Of layers that are still to be computed.
     pub(crate) coming: f64,
     /// Of each such layer.
     pub(crate) per_layer: f64,
-    /// When the next of them is computed.
+    /// Time until the next of them is computed.
     pub(crate) next: f64,
-    /// From one layer to the next.
+    /// Time from one layer to the next.
     pub(crate) pace: f64,
-    /// Until the last byte must be over.
+    /// Time until the last byte must have arrived.
     pub(crate) left: f64,
 }
 
 impl Need {
-    /// The bytes a second that all bytes need, until the deadline: the suffix that what has been
-    /// submitted is part of. At a share of 1 it is the last moment for it: then it just leaves the port
-    /// to later layers when they need it.
+    /// The bytes a second that all bytes need until the deadline, which is the suffix that includes
+    /// the submitted bytes. At a share of 1 it is the last moment for these; until then they can
+    /// leave the port to later layers.
     pub(crate) fn of_all(&self) -> f64 {
         over(self.released + self.coming, self.left)
     }
 
-    /// The bytes a second that the request needs; infinite where no rate is enough.
+    /// The bytes a second that the request needs; infinite if no rate is enough.
     ///
-    /// With equal layers at an equal pace, the suffix from layer i on needs
-    /// `(n - i) b / (left - next - i pace)`, which only rises or only falls in i: the first or the
-    /// last layer has the largest.
+    /// With equal layers at an equal pace, the suffix from layer i on needs `(n - i) b / (left -
+    /// next - i pace)`, which is monotonic in i: the first or the last layer has the maximum.
     pub(crate) fn rate(&self) -> f64 {
         let all = self.of_all();
         if self.coming <= 0.0 {
@@ -44,7 +44,7 @@ impl Need {
         let per_layer = self.per_layer.clamp(1.0, self.coming.max(1.0));
         let layers = libm::ceil(self.coming / per_layer);
         let last = self.next + (layers - 1.0) * self.pace;
-        // The layers before the last are full, so what is left of them is the last one's.
+        // The layers before the last are full, so the remainder belongs to the last one.
         let tail = self.coming - (layers - 1.0) * per_layer;
         all.max(over(self.coming, self.left - self.next)).max(over(tail, self.left - last))
     }
@@ -74,8 +74,8 @@ mod tests {
         (0..releases.len()).map(suffix).fold(0.0, f64::max)
     }
 
-    // Correction 1: 32 layers of a byte each, one released, and 64 s left. The flow alone needs 1/64
-    // of the port; the request needs half of it.
+    // Correction 1: 32 layers of a byte each, one released, and 64 s left. The flow alone needs
+    // 1/64 of the port; the request needs half of it.
     #[test]
     fn correction_1_mlu_counts_all_layers_of_the_request() {
         let need =
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    // A deadline that has passed needs more than any port has; nothing to send needs nothing.
+    // A missed deadline needs more than any port has; nothing to send needs nothing.
     #[test]
     fn the_ends_of_the_range() {
         let none =

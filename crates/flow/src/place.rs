@@ -1,17 +1,18 @@
-//! Where a flow stands: its level, and its place in the total order of all flows.
+//! A flow's place: its level, and its position in the total order of all flows.
 //!
-//! A level is what a switch queue or a traffic class can tell apart. Between flows of one level a
-//! host can do better, so a place also has a class (a finer step than the level, by arbitration) and
-//! an order within the class. Smaller goes first, everywhere.
+//! A level is the granularity of a switch queue or a traffic class. A host can distinguish flows of
+//! one level, so a place also has a class (a finer step than the level, by arbitration) and an
+//! order within the class. Smaller always goes first.
 
 use core::fmt;
 
-/// How early and last stages meet (MFS, section 4.5 reads both ways).
+/// How flows of early and last stages are ordered against each other (MFS, section 4.5 allows both
+/// readings).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
-    /// All early-stage flows before all handoffs that are not critical: what a host can do.
+    /// All early-stage flows before all handoffs that are not critical: possible on a host.
     Hierarchical,
-    /// Level by level, early stages first within one: what the queues of a switch can do.
+    /// Level by level, early stages first within one: possible with the queues of a switch.
     Level,
 }
 
@@ -25,7 +26,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A flow's precedence. Two flows with equal class and order share alike.
+/// A flow's precedence. Two flows with equal class and order share equally.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
     /// The level, for traffic classes. `K`, one past the last, is the scavenger's.
@@ -34,13 +35,13 @@ pub struct Place {
     pub class: u8,
     /// Strict priority within the class.
     pub order: u64,
-    /// The rate that the flow is held to, bytes a second; `None` for as much as it gets. Only
-    /// minimum-rate policies set it.
+    /// The rate limit of the flow, bytes a second; `None` for no limit. Only minimum-rate policies
+    /// set it.
     pub rate: Option<f64>,
 }
 
 impl Place {
-    /// A place that is not held to a rate.
+    /// A place without a rate limit.
     #[must_use]
     pub(crate) fn new(level: u8, class: u8, order: u64) -> Place {
         Place { level: Level(level), class, order, rate: None }
@@ -55,9 +56,10 @@ impl Place {
 
 /// Levels and classes of one configuration.
 ///
-/// Level 0 is for critical handoffs alone. Collectives and what the current layer waits for share
-/// level 1; reuse for later layers follows by its distance. Were RLI 0 in level 0, as "capping the
-/// RLI into [0, K-1]" reads, every fetch would meet the flows that the level is reserved for.
+/// Level 0 is only for critical handoffs. Collectives and the fetches that the current layer waits
+/// for share level 1; reuse for later layers follows by its distance. If RLI 0 were in level 0, as
+/// "capping the RLI into [0, K-1]" reads, every fetch would compete with the flows that the level
+/// is reserved for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ladder {
     pub(crate) levels: u8,
@@ -107,8 +109,8 @@ mod tests {
         Ladder { levels: 8, arbitration }
     }
 
-    // Correction 6: level 0 holds no early flow; collectives and RLI 0 are level 1, RLI 1 is level 2,
-    // and what lies beyond the last level stays in it.
+    // Correction 6: level 0 has no early flow; collectives and RLI 0 are level 1, RLI 1 is level 2,
+    // and anything beyond the last level stays in it.
     #[test]
     fn correction_6_level_0_is_for_critical_handoffs() {
         let ladder = ladder(Arbitration::Hierarchical);

@@ -1,23 +1,23 @@
 //! The robust effective deadline of a batch (MFS, section 4.4.2 and appendix B).
 //!
-//! Ordering batches by their tightest request lets one outlier carry all its peers to the front (the
-//! piggyback effect). RED splits the deadlines at their largest gap and mixes the first of each side
-//! by their numbers, so that rare tight requests move it little.
+//! Ordering batches by their tightest request lets one outlier pull the whole batch to the front
+//! (the piggyback effect). RED splits the deadlines at their largest gap and mixes the first of
+//! each side by their numbers, so that rare tight requests move it little.
 
 use meridian_base::Time;
 
-/// What a batch's deadlines come to.
+/// The result for a batch's deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
     /// Its place in the order.
     pub(crate) red: Time,
-    /// First deadline of the loose side, not clipped: what feasibility is held against.
+    /// First deadline of the loose side, not clipped: feasibility is checked against it.
     pub(crate) loose: Time,
 }
 
-/// RED of `sorted` deadlines, of which there is at least one; a request of best effort stands in
-/// them with `Time::MAX`. A loose deadline counts no later than `clip` after the tight one, or
-/// without any objective it would push its batch out of all order.
+/// RED of `sorted` deadlines, at least one; a best-effort request has `Time::MAX`. A loose deadline
+/// counts no later than `clip` after the tight one; otherwise a request without an objective would
+/// push its batch out of all order.
 pub(crate) fn effective(sorted: &[Time], clip: meridian_base::Duration) -> Effective {
     let first = sorted.first().copied().unwrap_or(Time::MAX);
     let mut split = None;

@@ -1,9 +1,9 @@
-//! Why an input is refused: each names the field, the value and what to do instead.
+//! Why an input is refused. Each reason names the field, the value and the remedy.
 
 use core::fmt;
 use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 
-/// What an input was about.
+/// The object of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A flow.
@@ -27,7 +27,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Why.
+/// Why the input was refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Refusal {
     /// A flow without size.
@@ -36,7 +36,7 @@ pub enum Refusal {
     NoPorts,
     /// A flow that crosses a port twice.
     PortTwice(PortId),
-    /// A port that was never described.
+    /// A port that was never registered.
     UnknownPort(PortId),
     /// A port without a rate.
     DeadPort(f64),
@@ -82,16 +82,16 @@ pub enum Refusal {
         /// The model's number of layers.
         layers: u16,
     },
-    /// A layer before the one that computes, in the same generation: layers would run in a cycle.
+    /// A layer before the current one in the same generation: layers would run in a cycle.
     LayerCycle {
         /// The layer.
         layer: u16,
-        /// The layer that computes.
+        /// The current layer.
         current: u16,
         /// The generation.
         generation: u32,
     },
-    /// A deadline that is over before the request begins.
+    /// A deadline that has passed before the request starts.
     DeadlinePast {
         /// The deadline.
         deadline: Time,
@@ -105,9 +105,9 @@ pub enum Refusal {
         /// The bytes left.
         left: u64,
     },
-    /// A flow that asks for nothing.
+    /// A flow that asks for 0 bytes.
     NoChunk,
-    /// A flow that asks while it waits.
+    /// A flow that asks while it already waits.
     AskedTwice,
 }
 

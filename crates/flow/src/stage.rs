@@ -1,4 +1,4 @@
-//! What a client submits: one transfer, the stage that it belongs to, and the ports that it crosses.
+//! A flow as a client submits it: one transfer, its stage, and the ports that it crosses.
 
 use meridian_base::{BatchId, FlowId, PortId, RequestId};
 
@@ -9,12 +9,12 @@ pub enum Stage {
     Reuse,
     /// Stage 2: a collective that the next computation waits for.
     Collective,
-    /// Stage 3: KV of a computed layer goes from prefill to decode.
+    /// Stage 3: KV of a computed layer moves from prefill to decode.
     Handoff,
 }
 
 impl Stage {
-    /// Stages 1 and 2: when they must be over is not told, since computation comes after them.
+    /// Stages 1 and 2: their deadlines are unknown, since computation follows them.
     #[must_use]
     pub fn is_early(self) -> bool {
         self != Stage::Handoff
@@ -31,12 +31,12 @@ impl Stage {
     }
 }
 
-/// Whose transfer it is.
+/// The owner of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// One request's: its cached KV, its KV on the way to decode.
+    /// A single request: its cached KV, or its KV on the way to decode.
     Request(RequestId),
-    /// A whole batch's: a collective carries all of its requests.
+    /// A whole batch: a collective carries all of its requests.
     Batch(BatchId),
 }
 
@@ -51,7 +51,7 @@ impl Ports {
     /// Most ports of one flow: a card at each end and two of switches between them.
     pub const MOST: usize = 4;
 
-    /// The ports, or `None` where there are more than [`Ports::MOST`]. An empty list is refused when
+    /// The ports, or `None` if there are more than [`Ports::MOST`]. An empty list is refused when
     /// the flow is submitted.
     #[must_use]
     pub fn new(ports: &[PortId]) -> Option<Ports> {
@@ -78,9 +78,9 @@ impl Ports {
 /// One transfer, as it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// Its row, chosen by the driver, free until the flow is over.
+    /// Its row, chosen by the driver, which must be free until the flow ends.
     pub id: FlowId,
-    /// Whose it is. A handoff is always a request's.
+    /// Its owner. A handoff always belongs to a request.
     pub owner: Owner,
     /// Its stage.
     pub stage: Stage,

@@ -1,7 +1,7 @@
-//! The tables: flows, requests, batches, ports, and which request uses which port.
+//! The tables: flows, requests, batches, ports, and the ports that each request uses.
 //!
-//! Rows are numbers, and lists run through the rows, so that no flow costs an allocation: memory is
-//! reserved when the machine is made, and what a batch brings along is kept for the next batch in the
+//! Rows are numbers, and lists run through the rows, so no flow costs an allocation. Memory is
+//! reserved when the machine is created, and a batch's buffers are reused by the next batch in the
 //! same row.
 
 mod lists;
@@ -33,7 +33,7 @@ pub(crate) struct FlowRow {
     /// Levels that it rose by age.
     pub(crate) lift: u8,
     pub(crate) layer: u16,
-    /// Tells this flow from earlier ones in the row.
+    /// Distinguishes this flow from earlier ones in the row.
     pub(crate) incarnation: u32,
     pub(crate) batch: u32,
     pub(crate) request: u32,
@@ -51,17 +51,17 @@ pub(crate) struct FlowRow {
     pub(crate) next: u32,
 }
 
-/// Whether a request is still to be served in time.
+/// Whether a request should still be served in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     In,
-    /// Its own need is more than a port has, and it is given up.
+    /// It needs more than a port has, and is given up.
     Infeasible,
-    /// The same, but the drop budget is used up: nobody may be given up for it.
+    /// Infeasible, but the drop budget is used up, so it is not given up.
     Spared,
-    /// A pass took it out for the others.
+    /// A pass removed it to help others.
     Pruned,
-    /// Its deadline is over.
+    /// Its deadline has passed.
     Late,
 }
 
@@ -85,23 +85,23 @@ pub(crate) struct RequestRow {
     pub(crate) slo: Duration,
     pub(crate) decode: Duration,
     pub(crate) standing: Standing,
-    /// Consecutive updates that speak against its standing.
+    /// Consecutive updates that contradict its standing.
     pub(crate) strikes: u8,
-    /// It was counted against the drop budget.
+    /// Whether it was counted against the drop budget.
     pub(crate) counted: bool,
-    /// A flow of it was submitted, or its batch computes.
+    /// Whether a flow of it was submitted, or its batch computes.
     pub(crate) begun: bool,
-    /// Its batch being over, no update before this can change anything.
+    /// After its batch has ended, no update before this time can change anything.
     pub(crate) look_again: Time,
     /// First of its handoffs, and of its uses.
     pub(crate) handoffs: u32,
     pub(crate) uses: u32,
-    /// Tells this request from earlier ones in the row.
+    /// Distinguishes this request from earlier ones in the row.
     pub(crate) incarnation: u32,
 }
 
 impl RequestRow {
-    /// When its last byte must have come: the deadline less what decode needs.
+    /// When its last byte must have arrived: the deadline less decode's time.
     pub(crate) fn due(&self) -> Option<Time> {
         self.deadline.map(|deadline| deadline - self.decode)
     }
@@ -117,7 +117,7 @@ pub(crate) struct BatchRow {
     pub(crate) layers: u16,
     pub(crate) layer_began: Time,
     pub(crate) pace: Duration,
-    /// Its place among batches, smaller first.
+    /// Its position among batches, smaller first.
     pub(crate) rank: u64,
     /// First deadline of the loose side.
     pub(crate) loose: Time,
@@ -129,7 +129,7 @@ pub(crate) struct BatchRow {
 }
 
 impl BatchRow {
-    /// Layers that are not over, the one that computes included.
+    /// Layers not finished, including the current one.
     pub(crate) fn layers_left(&self) -> u16 {
         self.layers - self.layer
     }
@@ -141,7 +141,7 @@ impl BatchRow {
     }
 }
 
-/// Everything that policies look at.
+/// Everything that policies read.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) ladder: Ladder,
@@ -149,9 +149,9 @@ pub(crate) struct World {
     pub(crate) flows: Vec<FlowRow>,
     pub(crate) requests: Vec<RequestRow>,
     pub(crate) batches: Vec<BatchRow>,
-    /// Rows of batches that arrived and have not departed, in no order.
+    /// Rows of batches that arrived and have not departed, unordered.
     pub(crate) arrived: Vec<u32>,
-    /// Bytes a second of each port, 0 where none was described.
+    /// Bytes a second of each port, 0 if it was never registered.
     pub(crate) rates: Vec<f64>,
     pub(crate) uses: Vec<Use>,
     /// First use of each port.
@@ -168,8 +168,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `load_window` is for policies that look at the load ahead; the others do not pay for its
-    /// tables.
+    /// `load_window` is for policies that use the load ahead; the others do not pay for its tables.
     pub(crate) fn new(
         limits: Limits,
         ladder: Ladder,
@@ -223,12 +222,12 @@ impl World {
         self.by_request.get(&id.0).copied()
     }
 
-    /// Rows that requests can still take.
+    /// Free rows for requests.
     pub(crate) fn room_for_requests(&self) -> usize {
         self.vacant_requests.len()
     }
 
-    /// Enters a request.
+    /// Adds a request.
     pub(crate) fn begin_request(&mut self, row: RequestRow) -> Option<u32> {
         let at = self.vacant_requests.pop()?;
         let incarnation = self.requests[at as usize].incarnation.wrapping_add(1);
@@ -237,7 +236,7 @@ impl World {
         Some(at)
     }
 
-    /// Takes out a request that has no flows any more.
+    /// Removes a request that has no flows left.
     pub(crate) fn end_request(&mut self, request: u32) {
         self.end_uses(request);
         let row = &mut self.requests[request as usize];
@@ -277,7 +276,7 @@ impl FlowRow {
 }
 
 impl RequestRow {
-    /// A request's row before anything is known of it.
+    /// A request's row before it is filled.
     pub(crate) fn vacant() -> RequestRow {
         RequestRow {
             live: false,
@@ -318,7 +317,7 @@ impl BatchRow {
         }
     }
 
-    /// Makes room for the flows of each layer.
+    /// Reserves list heads for the flows of each layer.
     pub(crate) fn set_layers(&mut self, layers: u16) {
         self.layers = layers;
         self.heads.clear();

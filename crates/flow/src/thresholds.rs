@@ -2,17 +2,17 @@
 //!
 //! A continuous urgency becomes one of K levels with the least worst-case relative error when the
 //! edges form a geometric series. Each edge is the *lower* end of its level, and the last level's
-//! edge is 0: with the paper's bound of infinity for the loosest level nothing could ever leave it.
+//! edge is 0: with the paper's bound of infinity for the loosest level no flow could ever leave it.
 
-/// Where the levels begin.
+/// Where the levels start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Thresholds {
-    /// As printed: `U E^-i` from i = 1, so 0.125, 0.031, ... A flow is critical when it still has
-    /// eight times the time that it needs.
+    /// As printed: `U E^-i` from i = 1, so 0.125, 0.031, ... A flow becomes critical when it still
+    /// has eight times the time that it needs.
     Paper,
-    /// As meant: `U E^-i` from i = 0, so 0.5, 0.125, ...
+    /// As intended: `U E^-i` from i = 0, so 0.5, 0.125, ...
     Corrected,
-    /// `top r^-i` for a ratio of one's own.
+    /// `top r^-i` for a custom ratio.
     Geometric {
         /// Utilisation from which a flow is critical, in (0, 1].
         top: f64,
@@ -69,7 +69,7 @@ impl Edges {
         found.map_or(self.levels - 1, |level| level as u8)
     }
 
-    /// The utilisation from which a flow leaves `level` upwards; infinite for the top level.
+    /// The utilisation above which a flow leaves `level`; infinite for the top level.
     pub(crate) fn above(&self, level: u8) -> f64 {
         match level {
             0 => f64::INFINITY,
@@ -86,7 +86,7 @@ mod tests {
         Edges::new(thresholds, 4).edges[..4].try_into().unwrap()
     }
 
-    // Correction 4: as printed the top level begins at 0.125, as meant at 0.5; both are offered.
+    // Correction 4: as printed the top level starts at 0.125, as intended at 0.5; both are offered.
     #[test]
     fn correction_4_paper_and_corrected_thresholds() {
         assert_eq!(edges(Thresholds::Paper), [0.125, 0.031_25, 0.007_812_5, 0.0]);
@@ -95,7 +95,7 @@ mod tests {
         assert!((known[0] - 0.8).abs() < 1e-12 && (known[1] - 0.4).abs() < 1e-12, "r is 2");
     }
 
-    // Correction 3: the last level's edge is 0, so a flow stands there as long as its utilisation is
+    // Correction 3: the last level's edge is 0, so a flow stays there as long as its utilisation is
     // below the edge above, and leaves it then.
     #[test]
     fn correction_3_the_lowest_level_can_be_left() {

@@ -1,14 +1,14 @@
-//! Reasons, with their numbers. Every choice carries one.
+//! Reasons for decisions, with their numbers. Every decision has one.
 
 use core::fmt;
 use meridian_base::{Duration, PortId};
 
-/// Why a flow stands where it stands.
+/// The reason for a flow's place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The policy does not tell flows apart.
+    /// The policy does not distinguish flows.
     Equal,
-    /// By its stage alone.
+    /// By its stage only.
     Stage,
     /// The smallest goes first.
     Size {
@@ -17,7 +17,7 @@ pub enum Why {
     },
     /// The earliest deadline goes first.
     Deadline,
-    /// Held to the least rate that meets its deadline.
+    /// Limited to the minimum rate that meets its deadline.
     LeastRate {
         /// Bytes a second.
         rate: f64,
@@ -29,21 +29,21 @@ pub enum Why {
     },
     /// By the share of a port that its request needs.
     Mlu {
-        /// The minimal link utilisation, infinite where nothing is enough.
+        /// The minimal link utilisation, infinite if no rate is enough.
         mlu: f64,
-        /// The port that needs most.
+        /// The port with the largest need.
         port: PortId,
     },
     /// Its request can't be in time, even alone on the port.
     Infeasible {
         /// The minimal link utilisation.
         mlu: f64,
-        /// The port that needs most.
+        /// The port with the largest need.
         port: PortId,
     },
-    /// Its request was pruned to let others be in time.
+    /// Its request was pruned so that others can be in time.
     Pruned,
-    /// Its deadline is over.
+    /// Its deadline has passed.
     Late,
     /// It made no progress for too long.
     Aged {
@@ -89,31 +89,31 @@ impl fmt::Display for Why {
 /// Why a permit was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermitWhy {
-    /// The port had room.
+    /// The port had free window.
     Free,
-    /// It was the first of those that waited.
+    /// It was the first of the waiting flows.
     First,
     /// It waited as long as a collective may: the gate fails open.
     FailOpen,
 }
 
-/// What the driver can do for those that a pruned request stands in the way of.
+/// What the driver can do for the requests that a pruned request delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lever {
-    /// Nothing has been fetched: take the request out of the batch, or recompute its prefix.
+    /// No fetch has started: take the request out of the batch, or recompute its prefix.
     Defer,
-    /// It computes with the batch: only its handoff can be put behind all others. Nothing of the
-    /// batch's collectives is saved.
+    /// It computes with the batch: only its handoff can go behind all others. This saves nothing of
+    /// the batch's collectives.
     DemoteHandoff,
 }
 
-/// What a pass found about a pruned request's batch.
+/// The result of a pass for a pruned request's batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneWhy {
     /// The bottleneck.
     pub port: PortId,
     /// By how much the batch would have ended after its loose deadline.
     pub late_by: Duration,
-    /// Bytes that it takes off the bottleneck.
+    /// Bytes that pruning removes from the bottleneck.
     pub bytes: u64,
 }

@@ -119,7 +119,7 @@ impl Flows {
             return self.refuse(subject, why);
         }
         if !again && row.computes && layer > current {
-            // The mean of what was expected and what it took.
+            // The mean of the estimated and the actual time.
             let took = now.since(row.layer_began) / u32::from(layer - current);
             row.pace = row.pace / 2 + took / 2;
         }
@@ -140,8 +140,9 @@ impl Flows {
         }
     }
 
-    /// Places the early flows for some layers anew: after a layer began, those that it passed and
-    /// those as far ahead as levels reach; in a new generation all, since flows may fall back.
+    /// Places the early flows of some layers again. After a layer starts, these are the flows of
+    /// layers it passed and of those within reach of the levels; in a new generation all, since
+    /// flows may fall back.
     fn place_layers(&mut self, now: Time, batch: u32, layers: core::ops::Range<u16>) {
         if self.config.policy.needs.layers {
             for layer in layers {
@@ -202,7 +203,7 @@ impl Flows {
         self.world.end_request(request);
     }
 
-    /// Orders the batches anew and says what came of it.
+    /// Reorders the batches and reports the results.
     fn pass(&mut self, now: Time) {
         if !self.config.policy.needs.passes {
             return;

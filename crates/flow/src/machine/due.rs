@@ -1,8 +1,8 @@
-//! What is due: updates of handoffs, flows that age, collectives that wait too long.
+//! Timed work: updates of handoffs, aging of flows, and collectives that have waited too long.
 //!
-//! All waits of one kind are equally long, so each kind is a queue in order of time; entries of what
-//! is over meanwhile are told by their incarnation and passed over. Updates fall on a common grid, so
-//! that a driver wakes once for all of them.
+//! All waits of one kind are equally long, so each kind is a queue in order of time. Entries of
+//! flows or requests that have ended are recognised by their incarnation and skipped. Updates fall
+//! on a common grid, so a driver wakes once for all of them.
 
 use alloc::collections::VecDeque;
 use meridian_base::{Duration, Time};
@@ -22,11 +22,11 @@ pub(super) struct Due {
     hold: Duration,
     /// Bytes permitted beyond a window so far.
     open: u64,
-    /// Updates leave no request out.
+    /// Whether updates include every request.
     pub(super) always: bool,
 }
 
-/// A flow's age is looked at so many times within the interval after which it rises.
+/// How many times a flow's age is checked within the interval after which it rises.
 const LOOKS: u32 = 4;
 
 impl Due {

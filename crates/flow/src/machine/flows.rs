@@ -1,4 +1,4 @@
-//! The life of a flow: submitted, placed, placed again, over.
+//! The life of a flow: submitted, placed, placed again, ended.
 
 use meridian_base::{FlowId, Time};
 
@@ -20,7 +20,7 @@ impl Flows {
         }
     }
 
-    /// Checks a flow and enters it into the tables.
+    /// Checks a flow and adds it to the tables.
     fn enter(&mut self, now: Time, flow: &Flow) -> Result<(), Refusal> {
         let (id, limits) = (flow.id, self.config.limits);
         let limit = u64::from(limits.flows);
@@ -75,7 +75,7 @@ impl Flows {
         self.known(ports.iter().copied())
     }
 
-    /// Rows of the flow's batch and request, `NONE` where it has none.
+    /// Rows of the flow's batch and request, `NONE` if it has none.
     fn owner(&self, flow: &Flow) -> Result<(u32, u32), Refusal> {
         let early = flow.stage.is_early();
         match flow.owner {
@@ -94,7 +94,7 @@ impl Flows {
         }
     }
 
-    /// The uses of a request's flow, with its bytes entered.
+    /// The uses of a request's flow, with its bytes added.
     fn uses_for(
         &mut self,
         now: Time,
@@ -135,7 +135,7 @@ impl Flows {
         self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
     }
 
-    /// Asks the policy anew and says so where the answer is another.
+    /// Asks the policy for the flow's place again and reports a change.
     pub(super) fn place_again(&mut self, now: Time, flow: u32) {
         let (place, why) = self.policy.place(&self.world, now, flow);
         let row = &mut self.world.flows[flow as usize];
@@ -148,7 +148,7 @@ impl Flows {
         self.outputs.push_back(Output::Placed { flow: FlowId(flow), place, why });
     }
 
-    /// Places all flows of a list anew, from `head` on.
+    /// Places all flows of a list again, from `head` on.
     pub(super) fn place_list(&mut self, now: Time, head: u32) {
         let mut at = head;
         while at != NONE {
@@ -158,7 +158,7 @@ impl Flows {
         }
     }
 
-    /// Brings a request up to date, its handoffs with it.
+    /// Updates a request and its handoffs.
     pub(super) fn update(&mut self, now: Time, request: u32) {
         let before = self.world.request(request).standing;
         if !self.policy.update(&mut self.world, now, request) {
@@ -172,7 +172,7 @@ impl Flows {
         }
         let worst = self.world.worst_use(request);
         self.outputs.push_back(match (standing, worst) {
-            // To be spared is not to be given up: nobody is told but the flows.
+            // A spared request is not given up: only its flows are reported.
             (Standing::Spared, _) => return,
             (Standing::In, _) if before == Standing::Spared => return,
             (Standing::In, _) => Output::Reinstated(id),
@@ -207,7 +207,7 @@ impl Flows {
         }
     }
 
-    /// Enters completed bytes into loads and uses.
+    /// Adds completed bytes to loads and uses.
     fn count(
         &mut self,
         now: Time,
@@ -248,7 +248,7 @@ impl Flows {
         self.release(port, PermitWhy::First);
     }
 
-    /// Takes a flow out of everything, whatever it has left.
+    /// Removes a flow everywhere, even with bytes left.
     pub(super) fn forget(&mut self, flow: u32) {
         let row = self.world.flow(flow);
         let (port, left) = (row.ports.as_slice()[0], row.left);
@@ -262,7 +262,7 @@ impl Flows {
     }
 }
 
-/// Whether nothing that a driver does depends on the difference.
+/// Whether the difference is irrelevant to every driver.
 fn same(a: &Place, b: &Place) -> bool {
     let rates = match (a.rate, b.rate) {
         (None, None) => true,

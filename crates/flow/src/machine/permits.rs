@@ -1,4 +1,4 @@
-//! Asking for permits and giving them.
+//! Requesting and granting permits.
 
 use meridian_base::{FlowId, PortId, Time};
 
@@ -29,7 +29,7 @@ impl Flows {
         }
     }
 
-    /// Gives the port's room to those that wait, by precedence.
+    /// Grants the port's free window to waiting flows, by precedence.
     pub(super) fn release(&mut self, port: PortId, why: PermitWhy) {
         while let Some((flow, bytes)) = self.gates.next(port.0) {
             let level = self.world.flow(flow).place.level;

@@ -1,7 +1,8 @@
-//! Earliest deadline first: flows with a deadline of their own by it, the rest share what is left.
+//! Earliest deadline first: flows with a deadline go in its order, the rest share the remaining
+//! rate.
 //!
-//! Only a handoff has one. A collective or a fetch ends some time before the first token is due, and
-//! how long before is not told (MFS, section 6.3).
+//! Only a handoff has one. A collective or a fetch ends some unknown time before the first token is
+//! due (MFS, section 6.3).
 
 use alloc::boxed::Box;
 use meridian_base::Time;
@@ -30,7 +31,7 @@ impl Policy for Edf {
     }
 }
 
-/// The deadline that a flow has of its own.
+/// The flow's own deadline, if it has one.
 pub(super) fn deadline_of(world: &World, flow: u32) -> Option<Time> {
     let row = world.flow(flow);
     if row.stage.is_early() { None } else { world.request(row.request).due() }

@@ -1,8 +1,8 @@
 //! EDF with a drop by predicted utilisation, after the deadlines of Mooncake's TENT engine.
 //!
 //! Handoffs go by deadline; one whose own need is above 1.5 of a port that it crosses is given up
-//! and goes last. It looks at single flows: what a request's other layers will need, and what a
-//! collective waits for, it does not see. TENT's promotion of flows without slack is left out: in a
+//! and goes last. It considers single flows: it ignores the needs of a request's other layers, and
+//! the flows that a collective waits for. TENT's promotion of flows without slack is left out: in a
 //! strict order by deadline the flow with the least slack is mostly the first already.
 
 use alloc::boxed::Box;

@@ -1,4 +1,4 @@
-//! Fair sharing: all flows alike, max-min fair at every port.
+//! Fair sharing: all flows are equal, max-min fair at every port.
 
 use alloc::boxed::Box;
 use meridian_base::Time;

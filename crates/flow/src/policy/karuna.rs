@@ -1,8 +1,8 @@
-//! Karuna: flows with a deadline get the least rate that meets it, first and no more; the rest go
+//! Karuna: flows with a deadline go first, limited to the minimum rate that meets it; the rest go
 //! shortest first (Chen et al., "Scheduling mix-flows in commodity datacenters with Karuna", 2016).
 //!
-//! The least rate is a flow's remaining bytes over its time left, looked at anew at each update. A
-//! flow that is late has no rate left to be held to and joins the rest.
+//! The minimum rate is a flow's remaining bytes over its time left, recomputed at each update. A
+//! late flow has no such rate and joins the rest.
 
 use alloc::boxed::Box;
 use meridian_base::Time;

@@ -1,9 +1,9 @@
-//! MFS: defer what can wait, promote what can't (MFS, section 4).
+//! MFS: it defers flows that can wait and promotes those that can't (MFS, section 4).
 //!
-//! A handoff begins low and rises as the share of a port that its request needs grows
-//! (`update.rs`). An early flow stands by its distance from the computation, and among batches by
-//! their robust effective deadline (`pass.rs`). What cannot be in time goes behind all others and
-//! takes what they leave.
+//! A handoff starts low and rises as the share of a port that its request needs grows
+//! (`update.rs`). An early flow is placed by its distance from the computation, and among batches
+//! by their robust effective deadline (`pass.rs`). A flow that cannot be in time goes behind all
+//! others and uses the capacity they leave.
 
 mod pass;
 mod update;
@@ -76,10 +76,10 @@ impl Policy for Mfs {
     }
 }
 
-/// Where a flow stands by its rule, before its age counts.
+/// A flow's place by its rule, before its age counts.
 struct Rule {
     level: u8,
-    /// Whether it stands with the early flows of its level, or with the handoffs.
+    /// Whether it goes with the early flows of its level, or with the handoffs.
     with_early: bool,
     order: u64,
     why: Why,
@@ -114,8 +114,8 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
             let level = uses.map(|one| one.level).min().unwrap_or(lowest);
             rule(level, Why::Mlu { mlu: busiest.mlu, port: busiest.port })
         }
-        // It will be late, and what computation waits for must not be late for it: it comes right
-        // behind that, and before all that can wait.
+        // It will be late and must not delay what computation waits for: it goes right behind that,
+        // and before all flows that can wait.
         Standing::Spared => {
             Rule { level: 1, with_early: true, order: order | BEHIND, why: infeasible }
         }
@@ -125,8 +125,8 @@ fn handoff(world: &World, row: &FlowRow) -> Rule {
     }
 }
 
-/// Applies the levels that a flow rose by age. One that came to the top so stands by when it was
-/// submitted, before all critical flows: their deadlines lie later.
+/// Applies the levels that a flow rose by age. One that reached the top this way is ordered by when
+/// it was submitted, before all critical flows, whose deadlines are later.
 fn lifted(world: &World, row: &FlowRow, rule: Rule) -> (Place, Why) {
     let to = rule.level.saturating_sub(row.lift);
     let rose = to < rule.level;

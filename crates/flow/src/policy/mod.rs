@@ -1,7 +1,7 @@
-//! Policies: where flows stand. One file and one line in [`ALL`] each.
+//! Policies, which place flows. Each is one file and one line in [`ALL`].
 //!
-//! A policy turns a flow's row into a [`Place`]. Flows, requests, ports and permits are the
-//! machine's, so that all policies see the same.
+//! A policy turns a flow's row into a [`Place`]. The machine manages flows, requests, ports and
+//! permits, so all policies see the same state.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -37,35 +37,35 @@ pub fn find(name: &str) -> Option<&'static Spec> {
     ALL.iter().find(|spec| spec.name == name).copied()
 }
 
-/// What a policy declares of itself.
+/// A policy's declaration.
 #[derive(Debug)]
 pub struct Spec {
     /// Its name in configurations and reports.
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
-    /// Where the rule comes from.
+    /// Source of the rule.
     pub source: &'static str,
     pub(crate) needs: Needs,
     pub(crate) build: fn(&Config) -> Box<dyn Policy>,
 }
 
-/// What the machine keeps for a policy, so that none pays for what it does not look at.
+/// The state that the machine keeps for a policy, so that no policy pays for state it does not use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
-    /// Handoffs are looked at when a layer begins and at fixed times.
+    /// Update handoffs when a layer starts and at fixed times.
     pub(crate) updates: bool,
-    /// Early flows are looked at when a layer begins.
+    /// Place early flows again when a layer starts.
     pub(crate) layers: bool,
-    /// Batches are ordered when one arrives or departs.
+    /// Order batches when one arrives or departs.
     pub(crate) passes: bool,
-    /// Running means of the ports' loads.
+    /// Keep running means of the ports' loads.
     pub(crate) loads: bool,
-    /// Flows without progress rise.
+    /// Raise flows without progress.
     pub(crate) aging: bool,
 }
 
-/// What a pass did to a request.
+/// The effect of a pass on a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Passed {
     Pruned { request: u32, lever: Lever, why: PruneWhy },
@@ -74,19 +74,19 @@ pub(crate) enum Passed {
 
 /// A scheduling rule.
 pub(crate) trait Policy: Send {
-    /// Where the flow stands now, and why.
+    /// The flow's place now, and why.
     fn place(&self, world: &World, now: Time, flow: u32) -> (Place, Why);
 
-    /// A flow was entered: what depends on it is brought up to date before it is placed.
+    /// A flow was submitted: updates what depends on it before it is placed.
     fn submitted(&mut self, _world: &mut World, _now: Time, _flow: u32) {}
 
-    /// A layer of the request's batch began, or time has passed: true where its handoffs may stand
-    /// elsewhere now. Its standing may change.
+    /// A layer of the request's batch started, or time has passed: true if the places of its
+    /// handoffs may have changed. Its standing may change.
     fn update(&mut self, _world: &mut World, _now: Time, _request: u32) -> bool {
         false
     }
 
-    /// A new generation of the request's batch began: what rose may fall.
+    /// A new generation of the request's batch started: promotions may be undone.
     fn restarted(&mut self, _world: &mut World, _request: u32) {}
 
     /// A batch arrived or departed. Batches whose rank changed go into `moved`.
@@ -100,7 +100,7 @@ pub(crate) trait Policy: Send {
     }
 }
 
-/// Set in an order, it comes after all orders without it.
+/// Added to an order, it sorts after all orders without it.
 pub(crate) const BEHIND: u64 = 1 << 63;
 
 /// A time as an order: microseconds (of some four years), and 16 bits below for the layer.

@@ -1,4 +1,4 @@
-//! Shortest job first: the smallest flow goes first, whatever it is for.
+//! Shortest job first: the smallest flow goes first, whatever its purpose.
 
 use alloc::boxed::Box;
 use meridian_base::Time;

@@ -1,7 +1,7 @@
-//! Static two classes: collectives above everything that moves KV.
+//! Two static classes: collectives above all KV transfers.
 //!
-//! What a cluster can have without any scheduler, from one traffic class. A policy that does not beat
-//! it is not worth its daemon.
+//! A cluster gets this without a scheduler, from one traffic class. A policy that does not beat it
+//! is not worth a daemon.
 
 use alloc::boxed::Box;
 use meridian_base::Time;

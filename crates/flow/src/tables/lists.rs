@@ -3,7 +3,7 @@
 use super::{FlowRow, NONE, World};
 
 impl World {
-    /// Enters a flow, its row already filled, into the list where it belongs.
+    /// Adds a flow, whose row is already filled, to the list it belongs to.
     pub(crate) fn link(&mut self, flow: u32) {
         let head = self.head_of(flow);
         let next = *head;
@@ -16,7 +16,7 @@ impl World {
         self.live_flows += 1;
     }
 
-    /// Takes a flow out of its list and out of the table.
+    /// Removes a flow from its list and from the table.
     pub(crate) fn unlink(&mut self, flow: u32) {
         let FlowRow { prev, next, .. } = self.flows[flow as usize];
         match prev {

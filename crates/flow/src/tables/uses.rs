@@ -1,4 +1,4 @@
-//! Uses: what one request still has to bring over one port.
+//! Uses: the bytes that one request still has to send over one port.
 
 use meridian_base::PortId;
 
@@ -17,10 +17,10 @@ pub(crate) struct Use {
     pub(crate) coming: u64,
     /// Bytes of stage 3 of each layer.
     pub(crate) per_layer: u64,
-    /// The level that the handoffs here have reached, and the need behind it.
+    /// The level that the handoffs here have reached, and the need that caused it.
     pub(crate) level: u8,
     pub(crate) mlu: f64,
-    /// The share of the port without which the request is late, whatever is ahead of it.
+    /// The share of the port that the request needs to be in time, regardless of the load ahead.
     pub(crate) need: f64,
     /// The request's next use.
     pub(crate) next: u32,
@@ -47,19 +47,19 @@ impl Use {
         }
     }
 
-    /// Bytes of stage 3 that are still to come over.
+    /// Bytes of stage 3 still to be sent.
     pub(crate) fn handoff(&self) -> u64 {
         self.released + self.coming
     }
 }
 
 impl World {
-    /// Uses that can still be entered.
+    /// Free rows for uses.
     pub(crate) fn room_for_uses(&self) -> usize {
         self.vacant_uses.len()
     }
 
-    /// The use of `port` by `request`, entered where it is new; `None` where the table is full.
+    /// The use of `port` by `request`, added if it is new; `None` if the table is full.
     pub(crate) fn use_of(&mut self, request: u32, port: PortId) -> Option<u32> {
         let key = key(request, port);
         if let Some(&found) = self.by_use.get(&key) {
@@ -95,7 +95,7 @@ impl World {
         worst
     }
 
-    /// Takes out all uses of a request.
+    /// Removes all uses of a request.
     pub(super) fn end_uses(&mut self, request: u32) {
         let mut at = self.requests[request as usize].uses;
         while at != NONE {

@@ -1,5 +1,5 @@
-//! The corrections to the paper, one named test each; 1, 3, 4, 6, 7 and 10 stand beside the formula
-//! that they correct, 8 in `permits.rs`, 9 in `theorem.rs`, 11 and 12 in `passes.rs`.
+//! The corrections to the paper, one named test each. Corrections 1, 3, 4, 6, 7 and 10 are next to
+//! the formula that they correct, 8 in `permits.rs`, 9 in `theorem.rs`, 11 and 12 in `passes.rs`.
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
 use meridian_flow::{
@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Time {
     Time::from_millis(ms)
 }
 
-/// A machine whose one port carries 1,000 bytes a millisecond.
+/// A machine with one port of 1,000 bytes a millisecond.
 fn machine(config: Config) -> Flows {
     let mut flows = Flows::new(config, 1).unwrap();
     flows.handle(Time::ZERO, Input::Port { id: PORT, bytes_per_second: 1e6 });
@@ -31,7 +31,7 @@ fn outputs(flows: &mut Flows) -> Vec<Output> {
     std::iter::from_fn(|| flows.poll()).collect()
 }
 
-/// Level and reason of a flow as last said.
+/// Level and reason of a flow, as last reported.
 fn placed(flows: &mut Flows, id: u32) -> Option<(u8, Why)> {
     let is = |output: Output| match output {
         Output::Placed { flow, place, why } if flow.0 == id => Some((place.level.0, why)),
@@ -66,10 +66,10 @@ fn correction_1_a_flow_stands_by_all_that_its_request_needs() {
     assert_eq!(level(&alone, 1), 3);
 }
 
-// Correction 1: a handoff rises by the suffix that it is part of, and the request is judged by all. Each of
-// four layers has 0.5 ms of bytes; the last is there at 30 ms and needs half of the port until 31, which
-// calls for nothing that the first could do. With 0.25 ms left for it the request can't be in time: nobody
-// may be given up here, so it goes behind what computation waits for.
+// Correction 1: a handoff rises by its own suffix, and the request's feasibility is judged by all
+// suffixes. Each of four layers has 0.5 ms of bytes; the last is ready at 30 ms and needs half of
+// the port until 31, which the first layers cannot help with. With 0.25 ms left for it the request
+// can't be in time. No request may be given up here, so it goes behind what computation waits for.
 #[test]
 fn correction_1_a_handoff_rises_by_its_own_suffix() {
     let after_two_updates = |deadline_ms: f64| {
@@ -91,7 +91,7 @@ fn correction_1_a_handoff_rises_by_its_own_suffix() {
     assert_eq!(after_two_updates(30.25).1, 1);
 }
 
-// Correction 1: of the ports that a flow crosses the one that needs most counts.
+// Correction 1: of the ports that a flow crosses, the one with the largest need counts.
 #[test]
 fn correction_1_the_largest_over_the_ports_crossed() {
     let mut flows = machine(config("mfs"));
@@ -104,9 +104,9 @@ fn correction_1_the_largest_over_the_ports_crossed() {
     assert_eq!((level, why), (1, Why::Mlu { mlu: 0.2, port: PortId(1) }));
 }
 
-// Correction 2: rho is a running mean of what has a higher class on the port. A collective that takes
-// half of it doubles a handoff's need; the request's own handoffs, of a lower level's or of its own,
-// add nothing.
+// Correction 2: rho is a running mean of the higher classes' load on the port. A collective that
+// takes half of it doubles a handoff's need; the request's own handoffs, of a lower or the same
+// level, add nothing.
 #[test]
 fn correction_2_rho_counts_higher_classes_and_not_itself() {
     let need_beside = |stage: Stage, owner: Owner| {
@@ -131,7 +131,8 @@ fn correction_2_rho_counts_higher_classes_and_not_itself() {
     assert!((busy / idle - 2.0).abs() < 0.1, "half of the port is ahead: {busy}");
 }
 
-// Correction 2: however busy the port, a twentieth of it counts as free: the need is not infinite.
+// Correction 2: however busy the port, a twentieth of it counts as free, so the need is not
+// infinite.
 #[test]
 fn correction_2_rho_is_at_most_0_95() {
     let mut flows = machine(config("mfs"));
@@ -155,8 +156,8 @@ fn correction_2_time_left_is_without_the_first_decode() {
     assert_eq!(found.1, Why::Mlu { mlu: 0.4, port: PORT }, "24 ms of 60, not of 100");
 }
 
-/// A machine with `arrived` earlier requests, a tenth of which may be dropped, and one whose handoff
-/// needs 1.2 of the port. It computes nothing any more.
+/// A machine with `arrived` earlier requests, a tenth of which may be dropped, and one whose
+/// handoff needs 1.2 of the port and which has no layers left to compute.
 fn black_hole(arrived: u64) -> Flows {
     let mut flows = machine(Config { drop_share: 0.1, ..config("mfs") });
     let requests: Vec<(u64, f64)> = (100..100 + arrived).map(|id| (id, 9.0)).collect();
@@ -168,8 +169,9 @@ fn black_hole(arrived: u64) -> Flows {
     flows
 }
 
-// Correction 5, the black hole: a request that needs 1.2 of the port stays where it is at the first
-// update and is in the scavenger's level from the second on, counted as a drop. It is not on top.
+// Correction 5, the black hole: a request that needs 1.2 of the port keeps its place at the first
+// update and is in the scavenger's level from the second on, counted as a drop. It does not get the
+// top level.
 #[test]
 fn correction_5_black_hole_goes_to_the_scavenger_after_two_updates() {
     let mut flows = black_hole(20);
@@ -185,9 +187,10 @@ fn correction_5_black_hole_goes_to_the_scavenger_after_two_updates() {
     assert!(said.iter().any(demoted), "{said:?}");
 }
 
-// Correction 5: where the budget is used up the request is not given up, and is not on top either, or it
-// would be the black hole by the back door: it stands right behind what computation waits for, before all
-// that can wait. Nobody is told of a drop; and once it can be in time it is on top again.
+// Correction 5: if the budget is used up the request is not given up, but does not get the top
+// level either, which would be the black hole again. It goes right behind what computation waits
+// for, before all flows that can wait. No drop is reported, and once it can be in time it gets the
+// top level again.
 #[test]
 fn correction_5_the_drop_budget_bounds_the_scavenger() {
     let mut flows = black_hole(5);
@@ -205,8 +208,8 @@ fn correction_5_the_drop_budget_bounds_the_scavenger() {
     assert!(!outputs(&mut flows).iter().any(told));
 }
 
-// Correction 5: what comes back does so after two updates, and with a margin: at a need of 1 it stays
-// where it is.
+// Correction 5: a request is reinstated after two updates, and with a margin: at a need of 1 it
+// keeps its place.
 #[test]
 fn correction_5_a_request_that_can_be_in_time_comes_back() {
     let mut flows = black_hole(20);
@@ -224,7 +227,7 @@ fn correction_5_a_request_that_can_be_in_time_comes_back() {
     assert!(outputs(&mut flows).contains(&Output::Reinstated(RequestId(1))));
 }
 
-// Correction 5: a request whose deadline is over is no drop, since nothing can be done for it.
+// Correction 5: a request past its deadline is not a drop, since nothing can help it.
 #[test]
 fn correction_5_a_late_request_goes_last_without_a_budget() {
     let mut flows = machine(config("mfs"));
@@ -254,8 +257,8 @@ fn correction_7_hierarchical_and_level_place_differently() {
     assert_eq!(order(Arbitration::Level), [3, 1, 2]);
 }
 
-// Correction 8: Karuna gives a handoff its least rate, first and no more, and sends the rest smallest
-// first. The rate is looked at anew: at 50 of 100 ms with nothing sent it has doubled.
+// Correction 8: Karuna sends a handoff first, limited to its minimum rate, and the rest smallest
+// first. The rate is recomputed: at 50 of 100 ms with nothing sent it has doubled.
 #[test]
 fn correction_8_karuna_is_least_rate_then_smallest() {
     let mut flows = machine(config("karuna"));
@@ -272,9 +275,9 @@ fn correction_8_karuna_is_least_rate_then_smallest() {
     assert_eq!(place(&flows, 1).rate, Some(400_000.0));
 }
 
-// Correction 13: a second chunk of a prompt begins at layer 0 again. Within a generation nothing
-// falls; with the new one reuse stands by its distance anew, and a handoff by its need; what an old
-// generation still tells is ignored.
+// Correction 13: a second chunk of a prompt starts at layer 0 again. Within a generation no level
+// falls. With a new one reuse is placed by its distance again, and a handoff by its need; events of
+// an old generation are ignored.
 #[test]
 fn correction_13_a_new_generation_begins_anew() {
     let mut flows = machine(config("mfs"));
@@ -284,7 +287,7 @@ fn correction_13_a_new_generation_begins_anew() {
     flows.handle(Time::ZERO, sized(2, REQUEST, Stage::Handoff, 0, 600_000));
     flows.handle(ms(1), layer(0, 4));
     assert_eq!([1, 2].map(|id| level(&flows, id)), [2, 0]);
-    // Most of the handoff is over: its need falls, its level does not.
+    // Most of the handoff is complete: its need falls, its level does not.
     flows.handle(ms(2), Input::Completed { flow: FlowId(2), bytes: 500_000 });
     flows.handle(ms(3), layer(0, 5));
     assert_eq!([1, 2].map(|id| level(&flows, id)), [1, 0]);

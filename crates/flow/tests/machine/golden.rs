@@ -1,4 +1,4 @@
-//! The paper's worked examples, with the numbers that it prints.
+//! The paper's worked examples, with its printed numbers.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ const A: u32 = 1;
 const B: u32 = 2;
 const C: u32 = 3;
 
-/// Table 1: three requests whose flows meet on one link. A and B have computation behind them (9 and
-/// 6 of their 18 and 12), so their own deadlines are 9 and 6 and nobody is told; C is a handoff with
-/// a deadline of 7. When each of them ends.
+/// Table 1: three requests whose flows meet on one link. A and B have computation behind them (9
+/// and 6 of their 18 and 12), so their own deadlines are 9 and 6 and the scheduler does not know
+/// them; C is a handoff with a deadline of 7. Returns when each of them ends.
 ///
-/// The unit of time is a second here and nothing ages, which it otherwise does after one.
+/// The unit of time is a second here, and aging, which otherwise starts after one, is off.
 fn table_1(config: Config, reports: bool) -> [f64; 3] {
     let mut link = Link::new(Config { aging: Duration::ZERO, ..config });
     link.reports = reports;
@@ -30,14 +30,14 @@ fn table_1(config: Config, reports: bool) -> [f64; 3] {
     [A, B, C].map(|id| link.ended[&id].round())
 }
 
-/// MFS that defers a handoff to the last moment, whatever is ahead of it.
+/// MFS that defers a handoff to the last moment, regardless of the load ahead.
 fn last_moment() -> Config {
     let thresholds = Thresholds::Geometric { top: 1.0, ratio: 4.0 };
     Config { thresholds, load_window: Duration::ZERO, ..config("mfs") }
 }
 
-// Table 1 and Figure 2: who ends when under each policy. Only defer-and-promote has A by 9, B by 6
-// and C by 7.
+// Table 1 and Figure 2: the end of each flow under each policy. Only defer-and-promote has A by 9,
+// B by 6 and C by 7.
 #[test]
 fn table_1_of_the_paper() {
     assert_eq!(table_1(config("fair"), false), [6.0, 9.0, 8.0], "B and C are late");
@@ -46,16 +46,16 @@ fn table_1_of_the_paper() {
     assert_eq!(table_1(last_moment(), true), [9.0, 4.0, 7.0], "all are in time");
 }
 
-// At its last moment C has nothing to spare, so it must be seen to progress: a driver that says nothing
-// until a flow ends lets it look lost, and it waits for A.
+// At its last moment C has no slack, so its progress must be reported: with a driver that reports
+// only a flow's end it looks infeasible, and waits for A.
 #[test]
 fn table_1_needs_progress_to_be_told() {
     assert_eq!(table_1(last_moment(), false), [6.0, 4.0, 9.0]);
 }
 
-// The example holds only where a handoff is critical from a utilisation of 1 on. With the paper's
-// own U = 0.5 C is promoted with three of its seven seconds to spare, and as printed (0.125) at once:
-// B is late in both.
+// The example holds only if a handoff is critical from a utilisation of 1 on. With the paper's own
+// U = 0.5 C is promoted with three of its seven seconds to spare, and as printed (0.125) at once: B
+// is late in both.
 #[test]
 fn table_1_needs_a_top_threshold_of_1() {
     assert_eq!(table_1(config("mfs"), false), [9.0, 7.0, 4.0]);
@@ -63,7 +63,7 @@ fn table_1_needs_a_top_threshold_of_1() {
     assert_eq!(table_1(paper, false), [9.0, 7.0, 3.0]);
 }
 
-// It also holds only while the load ahead does not count. B fills the port, so C's share of what is left
+// It also holds only if the load ahead does not count. B fills the port, so C's share of the rest
 // looks too small within some 10 ms of B's first report, and C is promoted at once.
 #[test]
 fn table_1_with_the_load_ahead_promotes_at_once() {
@@ -71,7 +71,7 @@ fn table_1_with_the_load_ahead_promotes_at_once() {
     assert_eq!(table_1(with, true), [9.0, 7.0, 3.0]);
 }
 
-/// A collective of the layer that computes beside a smaller flow that moves KV: when each ends.
+/// A collective of the current layer competes with a smaller KV flow: returns when each ends.
 fn beside_kv(name: &str, collective: f64, kv: Stage, layer: u16) -> BTreeMap<u32, f64> {
     let mut link = Link::new(config(name));
     link.tell(Input::BatchArrived(batch(1, 8, &[(1, 100.0)])));
@@ -107,8 +107,8 @@ fn figure_7_layer_2_ends_at_3() {
     }
 }
 
-// The static two classes have Figures 6 and 7 for nothing; what they can't tell apart is Table 1,
-// where A is before B and C among KV.
+// Two static classes solve Figures 6 and 7 for free. They cannot solve Table 1, where A precedes B,
+// and C is one of several KV flows.
 #[test]
 fn two_classes_have_the_figures_and_not_the_table() {
     assert_eq!(beside_kv("two_class", 2.0, Stage::Handoff, 0)[&A], 2.0);

@@ -1,5 +1,5 @@
-//! A fluid link that turns the machine: strict priority by place, equal shares among equals, rates
-//! capped where a place says so. One port, so that what a test expects can be worked out by hand.
+//! A fluid link that drives the machine: strict priority by place, equal shares on a tie, rate
+//! limits if a place sets them. It has one port, so expected values can be worked out by hand.
 
 use std::collections::BTreeMap;
 
@@ -56,15 +56,15 @@ struct Sending {
     place: Place,
     size: u64,
     left: f64,
-    /// Bytes that the machine was told of.
+    /// Bytes reported to the machine.
     told: u64,
 }
 
-/// The link, the machine and what is under way.
+/// The link, the machine and the active flows.
 pub(crate) struct Link {
     pub(crate) flows: Flows,
     pub(crate) now: f64,
-    /// Tells the machine of bytes at each of its updates, not only of a flow's end.
+    /// Whether to report bytes at each of the machine's updates, not only at a flow's end.
     pub(crate) reports: bool,
     sending: BTreeMap<u32, Sending>,
     /// When each flow ended, in seconds.
@@ -80,7 +80,7 @@ impl Link {
         Link { flows, now: 0.0, reports: false, sending, ended, outputs: vec![] }
     }
 
-    /// Hands in an event and follows what comes of it.
+    /// Passes in an event and carries out the outputs.
     pub(crate) fn tell(&mut self, input: Input) {
         let submitted = match &input {
             Input::Submit(flow) => Some((flow.id.0, flow.bytes)),
@@ -106,7 +106,7 @@ impl Link {
         self.flows.check_invariants();
     }
 
-    /// Bytes a second of each flow now: strictly by place, equals alike.
+    /// Bytes a second of each flow now: strictly by place, equal places equally.
     fn rates(&self) -> BTreeMap<u32, f64> {
         let mut order: Vec<(&u32, &Sending)> = self.sending.iter().collect();
         order.sort_by_key(|(_, one)| (one.place.class, one.place.order));
@@ -115,7 +115,7 @@ impl Link {
         for equals in order.chunk_by(|a, b| {
             (a.1.place.class, a.1.place.order) == (b.1.place.class, b.1.place.order)
         }) {
-            // Those with the smallest caps first: what they leave is shared by the rest.
+            // Those with the smallest caps first: the rest share what they leave.
             let mut equals: Vec<_> = equals.to_vec();
             let cap = |one: &Sending| one.place.rate.unwrap_or(f64::INFINITY);
             equals.sort_by(|a, b| cap(a.1).total_cmp(&cap(b.1)));
@@ -148,7 +148,7 @@ impl Link {
         }
     }
 
-    /// Tells of flows that have ended, and with `reports` of all progress.
+    /// Reports flows that have ended, and with `reports` all progress.
     fn report(&mut self) {
         let ids: Vec<u32> = self.sending.keys().copied().collect();
         for id in ids {

@@ -1,5 +1,5 @@
-//! The flow machine from outside: the paper's examples, the corrections to it, properties over random
-//! inputs, and bad input.
+//! Tests of the flow machine through its interface: the paper's examples, the corrections to it,
+//! properties over random inputs, and bad input.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod corrections;

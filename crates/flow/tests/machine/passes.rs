@@ -1,4 +1,4 @@
-//! The order of batches and the pruning of what does not fit: corrections 10, 11 and 12.
+//! Tests of the order of batches and of pruning: corrections 10, 11 and 12.
 
 use meridian_base::{BatchId, Duration, FlowId, RequestId, Time};
 use meridian_flow::{
@@ -7,7 +7,7 @@ use meridian_flow::{
 
 use crate::link::{PORT, batch, config};
 
-/// A machine whose port carries 1,000 bytes a millisecond, where half of all may be dropped.
+/// A machine with a port of 1,000 bytes a millisecond, where half of all requests may be dropped.
 fn machine(change: impl Fn(&mut Config)) -> Flows {
     let mut config = Config { drop_share: 0.5, ..config("mfs") };
     change(&mut config);
@@ -31,7 +31,7 @@ fn outputs(flows: &mut Flows) -> Vec<Output> {
     std::iter::from_fn(|| flows.poll()).collect()
 }
 
-/// Requests that were pruned, as said since the last look.
+/// Requests reported as pruned since the last call.
 fn pruned(flows: &mut Flows) -> Vec<u64> {
     let is = |output: &Output| match output {
         Output::Pruned { request, .. } => Some(request.0),
@@ -54,7 +54,7 @@ fn collective(flows: &mut Flows, id: u32, batch: u32) -> (u8, u64) {
 }
 
 // The piggyback effect, in the machine: a batch of nine requests due at 1 s and one due at 100 ms
-// goes behind one whose requests are due at 800 ms. Without RED, batches go as they came.
+// goes behind one whose requests are due at 800 ms. Without RED, batches go in order of arrival.
 #[test]
 fn piggyback_is_ordered_by_the_many() {
     let mut mixed = vec![(1, 100, 1)];
@@ -99,7 +99,7 @@ fn correction_11_pruning_stops_when_the_batch_fits() {
     assert_eq!(arrive(&mut flows, 0, batch), [3]);
 }
 
-// Correction 11: an earlier batch's request is pruned where it is the heaviest at the bottleneck, and
+// Correction 11: an earlier batch's request is pruned if it is the heaviest at the bottleneck, and
 // the estimate follows that too.
 #[test]
 fn correction_11_an_earlier_batch_is_pruned_for_a_later_one() {
@@ -109,7 +109,8 @@ fn correction_11_an_earlier_batch_is_pruned_for_a_later_one() {
     assert_eq!(arrive(&mut flows, 0, loaded(2, &[(3, 120, 55), (4, 120, 10)], 5)), [1]);
 }
 
-// Correction 11: the budget holds. A third of three requests is one, however far it is from enough.
+// Correction 11: the budget holds. A third of three requests is one, even if that is far from
+// enough.
 #[test]
 fn correction_11_the_budget_is_a_share_of_what_came() {
     let mut flows = machine(|config| config.drop_share = 0.34);
@@ -118,8 +119,8 @@ fn correction_11_the_budget_is_a_share_of_what_came() {
     assert_eq!(flows.budget(), (3, 1));
 }
 
-// Correction 11: where nobody has bytes on the bottleneck that could be taken away, pruning stops:
-// the batch is late by its collectives alone.
+// Correction 11: if no request has bytes on the bottleneck that can be removed, pruning stops: the
+// batch is late because of its collectives alone.
 #[test]
 fn correction_11_pruning_stops_without_load_on_the_bottleneck() {
     let mut flows = machine(|config| config.drop_share = 1.0);
@@ -127,8 +128,8 @@ fn correction_11_pruning_stops_without_load_on_the_bottleneck() {
     assert_eq!(flows.budget(), (2, 0));
 }
 
-// Correction 11, aging: of two requests the longer would always be the one to go. It came 2 s before
-// the other, so it weighs a third, and the shorter goes.
+// Correction 11, aging: of two requests the longer would always be pruned. It arrived 2 s before
+// the other, so it weighs a third, and the shorter is pruned.
 #[test]
 fn correction_11_who_came_long_ago_is_spared() {
     for (came, expected) in [(1999, 1), (0, 2)] {
@@ -138,13 +139,14 @@ fn correction_11_who_came_long_ago_is_spared() {
     }
 }
 
-// Correction 11, hysteresis: room for a pruned request has to be there at two passes, with a margin.
+// Correction 11, hysteresis: there must be capacity for a pruned request at two passes, with a
+// margin.
 #[test]
 fn correction_11_a_pruned_request_comes_back_after_two_passes() {
     let mut flows = machine(|_| {});
     arrive(&mut flows, 0, loaded(1, &[(1, 100, 60)], 0));
     assert_eq!(arrive(&mut flows, 0, loaded(2, &[(2, 110, 70)], 0)), [2]);
-    // The first batch is over and its handoff with it: there is room, at the first pass.
+    // The first batch has ended and its handoff with it: there is capacity, at the first pass.
     flows.handle(Time::from_millis(1), Input::BatchDeparted(BatchId(1)));
     flows.handle(Time::from_millis(1), Input::Ended(RequestId(1)));
     assert!(!outputs(&mut flows).contains(&Output::Reinstated(RequestId(2))));
@@ -153,8 +155,8 @@ fn correction_11_a_pruned_request_comes_back_after_two_passes() {
     assert_eq!(flows.budget().1, 1, "coming back gives nothing back to the budget");
 }
 
-/// Two batches whose requests have to go for a third one's collectives, with the levers. Request 1
-/// has begun its fetch, request 2 has not.
+/// Two batches whose requests are pruned for a third one's collectives, with the levers. Request 1
+/// has started its fetch, request 2 has not.
 fn levers(can_defer: bool) -> Vec<(u64, Lever)> {
     let mut flows = machine(|config| (config.can_defer, config.drop_share) = (can_defer, 1.0));
     for (id, deadline, handoff) in [(1, 100, 60), (2, 110, 30)] {
@@ -176,18 +178,18 @@ fn levers(can_defer: bool) -> Vec<(u64, Lever)> {
     outputs(&mut flows).iter().filter_map(is).collect()
 }
 
-// Correction 12: what can be done about a request is to put its handoff last, or, where the driver
-// can and nothing has been fetched, to defer it. It says which; a batch's collectives and a fetch
-// under way are never put back.
+// Correction 12: the levers are to put a request's handoff last or, if the driver can and no fetch
+// has started, to defer it. The output names which; a batch's collectives and a fetch in progress
+// are never delayed.
 #[test]
 fn correction_12_the_levers_are_deferral_and_the_handoff() {
     assert_eq!(levers(false), [(1, Lever::DemoteHandoff), (2, Lever::DemoteHandoff)]);
     assert_eq!(levers(true), [(1, Lever::DemoteHandoff), (2, Lever::Defer)]);
 }
 
-// Correction 12: pruning takes no stage-2 bytes off. The collectives of 95 ms leave 5 of 100, so
-// pruning the one request of 10 ms makes the batch fit, and the same request with collectives of 101
-// ms is pruned for nothing: its batch is still late.
+// Correction 12: pruning removes no stage-2 bytes. The collectives of 95 ms leave 5 of 100, so
+// pruning the one request of 10 ms makes the batch fit. With collectives of 101 ms the same request
+// is pruned in vain: its batch is still late.
 #[test]
 fn correction_12_collectives_stay() {
     let late_by = |collectives| {

@@ -1,4 +1,4 @@
-//! The gate: who gets the next permit.
+//! Tests of the gate: the order of permits.
 
 use meridian_base::{BatchId, FlowId, RequestId, Rng, Time};
 use meridian_flow::{Config, Flows, Input, Output, Owner, PermitWhy, Stage};
@@ -63,8 +63,8 @@ fn the_window_is_given_by_precedence() {
     flows.check_invariants();
 }
 
-// A flow that is promoted while it waits passes the others: layer 5 begins, and what it needs goes
-// before layer 2's leftover of another batch's distance.
+// A flow that is promoted while it waits passes the others: layer 5 starts, and its data goes
+// before layer 2's remainder of another batch's distance.
 #[test]
 fn promotion_reaches_those_that_wait() {
     let mut flows = machine(config("mfs"));
@@ -99,8 +99,8 @@ fn equals_take_turns() {
     assert_eq!(order.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [3, 1, 2, 3, 1, 2]);
 }
 
-// A collective whose permit does not come within 5 ms gets it all the same: the gate fails open, and
-// only for it. The reuse flow behind it goes on waiting.
+// A collective whose permit does not come within 5 ms gets it anyway: the gate fails open, but only
+// for that flow. The reuse flow behind it keeps waiting.
 #[test]
 fn a_collective_is_held_5_ms_at_most() {
     let mut flows = machine(config("mfs"));
@@ -122,8 +122,8 @@ fn a_collective_is_held_5_ms_at_most() {
     flows.check_invariants();
 }
 
-// Correction 8: deferral is work-conserving. Through random submissions, asks, completions and ends,
-// under every policy, nobody waits at a port that has room.
+// Correction 8: deferral is work-conserving. Through random submissions, asks, completions and
+// ends, under every policy, no flow waits at a port with free window.
 #[test]
 fn correction_8_nobody_waits_beside_free_room() {
     for policy in meridian_flow::policy::ALL {

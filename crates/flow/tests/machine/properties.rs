@@ -1,4 +1,5 @@
-//! Properties over random events: monotonic promotion, the budget, aging, and no panic whatever comes.
+//! Properties over random events: monotonic promotion, the budget, aging, and no panic on any
+//! input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::link::{Link, batch, config, flow};
 
 const PORTS: usize = 6;
 
-/// A world that hands in random events, most of them possible.
+/// A source of random events, most of them valid.
 struct Storm {
     flows: Flows,
     rng: Rng,
@@ -29,7 +30,7 @@ impl Storm {
         Storm { flows, rng: Rng::new(seed), now: Time::ZERO, requests: 0 }
     }
 
-    /// The time goes on by up to 2 ms and an event is drawn.
+    /// Advances the time by up to 2 ms and draws an event.
     fn next(&mut self) -> Input {
         self.now = self.now + Duration::from_nanos(self.rng.below(2_000_000) as u64);
         let id = self.rng.below(60) as u32;
@@ -93,7 +94,7 @@ impl Storm {
         Batch { id, layers, layer_time, collectives, requests }
     }
 
-    /// Hands in the next event and what is due by then.
+    /// Passes in the next event and handles what is due by then.
     fn step(&mut self) -> (Input, Vec<Output>) {
         let input = self.next();
         self.flows.handle_timeout(self.now);
@@ -103,8 +104,8 @@ impl Storm {
     }
 }
 
-// Whatever comes, in whatever order, nothing panics and the tables stay whole; what was refused says
-// why. Every policy, both arbitrations.
+// For any events in any order, nothing panics, the tables stay consistent, and each refusal gives a
+// reason. Every policy, both arbitrations.
 #[test]
 fn no_order_of_events_breaks_the_tables() {
     for (nth, policy) in meridian_flow::policy::ALL.iter().enumerate() {
@@ -125,8 +126,8 @@ fn no_order_of_events_breaks_the_tables() {
     }
 }
 
-// Monotonic promotion: within a generation a flow's level never falls, but for those whose request is
-// given up, and those that begin anew with a new generation.
+// Monotonic promotion: within a generation a flow's level never falls, except for requests that are
+// given up and for flows that restart with a new generation.
 #[test]
 fn promotion_is_monotonic() {
     let (mut rises, mut falls) = (0, 0);
@@ -173,8 +174,8 @@ fn give_up(given_up: &mut BTreeSet<RequestId>, outputs: &[Output]) {
     }
 }
 
-// The same where age lifts flows and every update looks at every request: what progress takes from a
-// request's need, or from how long a flow has waited, takes nothing of what they rose by.
+// The same with aging, and with every update visiting every request: neither progress nor the end
+// of a wait undoes a promotion.
 #[test]
 fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
     let (mut rises, mut aged) = (0, 0);
@@ -209,8 +210,8 @@ fn promotion_is_monotonic_where_needs_fall_and_flows_age() {
     assert!(rises > 1000 && aged > 1000, "{rises} rises, {aged} by age");
 }
 
-// A handoff that rose stays where it is when its need falls, and those of its request that come to the
-// same port come to it: nine tenths of a second's bytes, most of which leave at once.
+// A promoted handoff keeps its level when its need falls, and other handoffs of its request on the
+// same port join it: nine tenths of a second's bytes, most of which leave at once.
 #[test]
 fn a_need_that_falls_takes_no_level_back() {
     let mut link = Link::new(Config { load_window: Duration::ZERO, ..config("mfs") });
@@ -229,15 +230,15 @@ fn a_need_that_falls_takes_no_level_back() {
     assert!(small > Level(2), "{small} is where so few bytes of others stand");
 }
 
-// The budget is respected: of the requests that came within the window, no more than its share is
-// given up, counted by the outputs and not by the machine.
+// The budget holds: of the requests that arrived within the window, no more than its share is given
+// up, counted from the outputs and not by the machine.
 #[test]
 fn the_drop_budget_is_respected() {
     for share in [0.0, 0.05, 0.3] {
         let window = Duration::from_millis(500);
         let mut storm =
             Storm::new(Config { drop_share: share, drop_window: window, ..config("mfs") }, 77);
-        // A bucket is a tenth of the window; what is in the newest ten counts.
+        // A bucket is a tenth of the window; the newest ten count.
         let bucket = |time: Time| time.as_nanos() / 50_000_000;
         let (mut came, mut dropped) = (vec![], vec![]);
         let mut counted = BTreeSet::new();
@@ -276,8 +277,8 @@ fn the_drop_budget_is_respected() {
     }
 }
 
-/// When a loose flow ends on a link that is full of critical handoffs and collectives, new ones all
-/// the time; `None` if it has not after `seconds`.
+/// When a loose flow ends on a link full of critical handoffs and collectives, with new ones
+/// arriving all the time; `None` if it has not ended after `seconds`.
 fn beside_a_stream(stage: Stage, aging: Duration, seconds: f64) -> Option<f64> {
     let mut link = Link::new(Config { aging, ..config("mfs") });
     link.tell(Input::BatchArrived(batch(1, 64, &[(1, 10_000.0)])));
@@ -305,9 +306,9 @@ fn beside_a_stream(stage: Stage, aging: Duration, seconds: f64) -> Option<f64> {
     link.ended.get(&0).copied()
 }
 
-// No starvation beyond aging: beside a link that more urgent flows keep full, a loose one ends within
-// K levels of aging (a quarter more, since age is looked at four times an interval), whatever its
-// stage. Without aging it does not end at all.
+// No starvation beyond aging: next to a link that more urgent flows keep full, a loose one ends
+// within K levels of aging (a quarter more, since age is checked four times an interval), whatever
+// its stage. Without aging it never ends.
 #[test]
 fn nothing_starves_beyond_aging() {
     let aging = Duration::from_millis(60);
@@ -335,7 +336,7 @@ fn outputs_do_not_depend_on_the_maps() {
     assert!(run(1) == run(2) && run(1).len() > 1000);
 }
 
-// Updates leave out requests whose flows can't rise yet; that changes nothing that is said.
+// Updates skip requests whose flows can't rise yet; that changes no output.
 #[test]
 fn updates_left_out_would_change_nothing() {
     let run = |seed: u64, always: bool| {

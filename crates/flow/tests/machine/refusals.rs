@@ -1,5 +1,5 @@
-//! Bad input: each is refused with a message that names the field, the value and the remedy, and
-//! leaves the machine as it was.
+//! Tests of bad input: each is refused with a message that names the field, the value and the
+//! remedy, and leaves the machine unchanged.
 
 use meridian_base::{BatchId, FlowId, PortId, RequestId, Time};
 use meridian_flow::{Flows, Input, Output, Owner, Ports, Stage, Thresholds};
@@ -17,7 +17,7 @@ fn machine() -> Flows {
     flows
 }
 
-/// What is said of an input, at 10 ms.
+/// The outputs for an input, at 10 ms.
 fn said(input: Input) -> String {
     let mut flows = machine();
     flows.handle(Time::from_millis(10), input);
@@ -41,7 +41,7 @@ fn submit(change: impl Fn(&mut meridian_flow::Flow)) -> String {
     said(Input::Submit(flow))
 }
 
-// What the issue names: a flow without size, a deadline in the past, a cycle of layers.
+// A flow without size, a deadline in the past, a cycle of layers.
 #[test]
 fn size_deadline_and_cycle() {
     assert_eq!(submit(|f| f.bytes = 0), "flow-7: bytes is 0: submit a flow with its size");
@@ -59,7 +59,7 @@ fn size_deadline_and_cycle() {
     );
 }
 
-// A flow names ports that are there, once each.
+// A flow names ports that exist, once each.
 #[test]
 fn ports_of_a_flow() {
     let ports = |ids: &[u32]| {
@@ -75,7 +75,7 @@ fn ports_of_a_flow() {
     assert_eq!(Ports::new(&[PORT; 5]), None, "more than four are no ports of one flow");
 }
 
-// A flow belongs to somebody who was announced, in a layer that the model has.
+// A flow's owner has been announced, and its layer exists in the model.
 #[test]
 fn owner_and_layer_of_a_flow() {
     assert_eq!(
@@ -96,7 +96,7 @@ fn owner_and_layer_of_a_flow() {
     assert_eq!(beyond, "batch-1: layer is 4 of a model of 4: layers count from 0");
 }
 
-// Rows beyond their tables, rows in use, and rows that nobody has.
+// Rows beyond their tables, rows in use, and unknown rows.
 #[test]
 fn rows() {
     assert_eq!(
@@ -120,7 +120,7 @@ fn rows() {
     }
 }
 
-// A port has a rate; a batch has layers and requests, and no more than there is room for.
+// A port has a rate; a batch has layers and requests, and no more than the tables can store.
 #[test]
 fn ports_and_batches() {
     for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -136,7 +136,7 @@ fn ports_and_batches() {
     assert_eq!(full, "batch-2: limits.requests = 256 are in use: raise it, or end what is over");
 }
 
-// More bytes than a flow had end it, and are told of.
+// More bytes than a flow had end it, and are reported.
 #[test]
 fn too_many_bytes() {
     let mut flows = machine();
@@ -152,7 +152,7 @@ fn too_many_bytes() {
     flows.check_invariants();
 }
 
-// What is left of a departed batch is its handoffs.
+// After a batch departs only its handoffs remain.
 #[test]
 fn a_departed_batch_fetches_nothing() {
     let mut flows = machine();
@@ -165,7 +165,7 @@ fn a_departed_batch_fetches_nothing() {
     assert!(matches!(flows.poll(), Some(Output::Placed { .. })));
 }
 
-// Settings that do not go together: the field, the value, and the range.
+// Inconsistent settings: the error names the field, the value, and the range.
 #[test]
 fn settings() {
     let mut bad = config("mfs");

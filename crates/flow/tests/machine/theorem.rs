@@ -1,12 +1,12 @@
 //! Theorem 1: on one link, with one request and no handoff, the smallest distance first gives the
-//! shortest prefill. It is claimed for nothing beyond that, and so tested for nothing beyond.
+//! shortest prefill. The paper claims no more, and this tests no more.
 
 use meridian_base::{BatchId, RequestId, Rng};
 use meridian_flow::{Input, Owner, Stage};
 
 use crate::link::{Link, batch, config, flow};
 
-/// A prefill on the link: each layer computes once its reuse and its collective have come.
+/// A prefill on the link: each layer computes once its reuse and its collective have arrived.
 struct Prefill {
     /// By layer: computation, reuse fetched ahead, and the collective that it ends with, in ms.
     layers: Vec<(u32, u32, u32)>,
@@ -19,7 +19,7 @@ impl Prefill {
         Prefill { layers: (0..layers).map(|_| (ms(8), ms(8), ms(4))).collect() }
     }
 
-    /// When the last layer is over with the machine's precedence, in ms. All reuse is submitted at
+    /// When the last layer ends with the machine's precedence, in ms. All reuse is submitted at
     /// once, a collective when its layer has been computed.
     fn with_machine(&self, name: &str) -> f64 {
         let mut link = Link::new(config(name));
@@ -55,15 +55,15 @@ impl Prefill {
     }
 
     /// The shortest prefill of any order: time is cut into milliseconds, and each goes to a flow of
-    /// any layer. What matters of a state is the time, the layer, and how much reuse of it and of
-    /// later layers has come; the search visits all of them.
+    /// any layer. A state is the time, the layer, and how much reuse of it and of later layers has
+    /// arrived; the search visits all of them.
     fn best(&self) -> f64 {
         let mut memo = std::collections::HashMap::new();
         let left: Vec<u32> = self.layers.iter().map(|(_, reuse, _)| *reuse).collect();
         f64::from(self.search(0, &left, &mut memo))
     }
 
-    /// The time from the moment at which `layer` is the one to compute, `left` reuse to come.
+    /// The time from the moment when `layer` is the current one, with `left` reuse to fetch.
     fn search(
         &self,
         layer: usize,
@@ -78,7 +78,7 @@ impl Prefill {
         }
         let (compute, _, collective) = self.layers[layer];
         // While the layer waits for its own reuse the link may fetch for others instead: up to each
-        // amount. While it computes, and while its collective is sent, the same.
+        // amount. The same while it computes, and while its collective is sent.
         let stall = left[layer];
         let mut best = u32::MAX;
         let ahead: u32 = left[layer + 1..].iter().sum();
@@ -95,8 +95,8 @@ impl Prefill {
     }
 }
 
-/// Every way to spend `ms` of the link on reuse of the layers after `layer`, as much of it as there
-/// is; the layer's own reuse has come.
+/// Every way to spend `ms` of the link on reuse of the layers after `layer`, as much as there is;
+/// the layer's own reuse has arrived.
 fn spread(left: &[u32], layer: usize, ms: u32) -> Vec<Vec<u32>> {
     fn fill(left: &mut Vec<u32>, at: usize, ms: u32, found: &mut Vec<Vec<u32>>) {
         if at == left.len() || ms == 0 {
@@ -131,7 +131,7 @@ fn correction_9_theorem_1_on_one_link_without_stage_3() {
     }
 }
 
-// No baseline makes a shorter one, on prefills too large to search.
+// No baseline produces a shorter one, on prefills too large to search.
 #[test]
 fn correction_9_no_baseline_is_shorter() {
     let mut rng = Rng::new(10);

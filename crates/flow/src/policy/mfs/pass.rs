@@ -1,15 +1,16 @@
-//! The order of batches and the check that they can be in time (MFS, appendix B, algorithm 1).
+//! A pass: the order of batches and their feasibility check (MFS, appendix B, algorithm 1).
 //!
-//! On arrival and departure of a batch, and at no other time, batches are ordered by RED and walked
-//! in that order: each is assumed to wait for all bytes of those before it at every port that it
-//! uses. One that would end after its loose deadline is made to fit by pruning the requests that
-//! weigh most at its bottleneck, its own or of batches before it.
+//! A pass runs only when a batch arrives or departs. It orders batches by RED and visits them in
+//! that order, assuming that each waits for all bytes of earlier batches at every port that it
+//! uses. If a batch would end after its loose deadline, the pass prunes the heaviest requests at
+//! its bottleneck, its own or those of earlier batches.
 //!
-//! As printed the finish is estimated anew only after a request of an earlier batch was pruned, so
-//! that pruning goes on after the batch fits; here it is after each. Pruning stops where nobody has
-//! bytes on the bottleneck left to take, weighs a request less the longer it has been there (or it
-//! would take the longest prompts alone), and keeps to the drop budget. A request of a batch that
-//! computes takes its handoff out and no more: the batch's collectives carry its share regardless.
+//! As printed, the finish is re-estimated only after a request of an earlier batch was pruned, so
+//! pruning continues after the batch fits; here it is re-estimated after each. Pruning stops when
+//! no request has bytes left on the bottleneck, weighs a request less the longer it has been there
+//! (or it would always take the longest prompts), and respects the drop budget. Pruning a request
+//! of a computing batch removes only its handoff: the batch's collectives carry its share
+//! regardless.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,18 +27,18 @@ pub(super) struct Scratch {
     config: Config,
     sequence: Vec<u32>,
     deadlines: Vec<Time>,
-    /// S: bytes of the batches before, by port.
+    /// S: bytes of the earlier batches, by port.
     before: Vec<f64>,
-    /// L: bytes of the batch that is looked at, by port, and the ports that it has any on.
+    /// L: bytes of the current batch, by port, and the ports where it has any.
     own: Vec<f64>,
     touched: Vec<u32>,
     /// Every port that `before` has bytes on.
     seen: Vec<u32>,
-    /// By request row: its batch has been walked, so it can be pruned.
+    /// By request row: its batch has been visited, so it can be pruned.
     pool: Vec<bool>,
 }
 
-/// Where a batch stands in a pass.
+/// A batch's estimate in a pass.
 struct Estimate {
     finish: Time,
     bottleneck: PortId,
@@ -58,7 +59,7 @@ impl Scratch {
         }
     }
 
-    /// Step 1: ranks of all batches; those that changed go into `moved`.
+    /// Step 1: ranks of all batches; changed ones go into `moved`.
     pub(super) fn rank(&mut self, world: &mut World, now: Time, moved: &mut Vec<u32>) {
         self.sequence.clear();
         self.sequence.extend_from_slice(&world.arrived);
@@ -92,7 +93,7 @@ impl Scratch {
         self.sequence.sort_unstable_by_key(key);
     }
 
-    /// What a batch needs if it is alone: its computation, and its bytes at its slowest port.
+    /// The time that a batch needs alone: its computation, and its bytes at its slowest port.
     fn service(&self, world: &World, now: Time, batch: u32) -> Duration {
         let mut slowest = 0.0_f64;
         collectives(world, batch, |port, bytes| {
@@ -127,7 +128,7 @@ impl Scratch {
         }
     }
 
-    /// Enters the batch: its bytes become L, its requests can be pruned.
+    /// Enters the batch: its bytes become L, and its requests can be pruned.
     fn load(&mut self, world: &World, batch: u32) {
         collectives(world, batch, |port, bytes| self.add(port, bytes));
         for &request in &world.batch(batch).requests {
@@ -158,13 +159,13 @@ impl Scratch {
         }
     }
 
-    /// Computation, then everything ahead at the worst of its ports: no overlap at all.
+    /// Computation, then all bytes ahead at the worst of its ports, without any overlap.
     fn estimate(&self, world: &World, now: Time, batch: u32) -> Estimate {
         let mut worst = (0.0, PortId(0));
         for &port in &self.touched {
             let at = port as usize;
             let needs = (self.before[at] + self.own[at]) / world.rates[at];
-            // A port where the batch itself has nothing left does not hold it up.
+            // A port where the batch itself has no bytes left does not delay it.
             if self.own[at] > 0.0 && needs > worst.0 {
                 worst = (needs, PortId(port));
             }
@@ -173,7 +174,7 @@ impl Scratch {
         Estimate { finish, bottleneck: worst.1 }
     }
 
-    /// Prunes the heaviest request at the bottleneck; `None` where there is none, or no budget.
+    /// Prunes the heaviest request at the bottleneck; `None` if there is none, or no budget.
     fn prune_one(
         &mut self,
         world: &mut World,
@@ -199,7 +200,7 @@ impl Scratch {
         Some(Passed::Pruned { request, lever, why })
     }
 
-    /// The request with most bytes to free at the port, those that came long ago counted less.
+    /// The request with most bytes to free at the port; older requests count less.
     fn heaviest(&self, world: &World, now: Time, port: PortId) -> Option<(u32, f64)> {
         let aging = self.config.aging.as_secs_f64();
         let mut best: Option<(f64, u32, f64)> = None;
@@ -223,8 +224,8 @@ impl Scratch {
         best.map(|(_, request, bytes)| (request, bytes))
     }
 
-    /// Takes back a request that was pruned, where its batch has fitted with it, and a margin, at
-    /// consecutive passes.
+    /// Reinstates a pruned request if its batch has fitted with it, with a margin, at consecutive
+    /// passes.
     fn reinstate(&mut self, world: &mut World, now: Time, batch: u32, passed: &mut Vec<Passed>) {
         for nth in 0..world.batch(batch).requests.len() {
             let request = world.batch(batch).requests[nth];
@@ -251,14 +252,14 @@ impl Scratch {
     }
 }
 
-/// Bytes of a batch's collectives that are still to come, by port: in step with its layers.
+/// Remaining bytes of a batch's collectives, by port, in step with its layers.
 fn collectives(world: &World, batch: u32, mut each: impl FnMut(PortId, f64)) {
     let row = world.batch(batch);
     let left = f64::from(row.layers_left()) / f64::from(row.layers);
     row.collectives.iter().for_each(|(port, bytes)| each(*port, *bytes as f64 * left));
 }
 
-/// Bytes of a request's KV by port: all that are to come, and those that pruning takes away.
+/// Bytes of a request's KV by port: all that remain, and those that pruning removes.
 fn each_use(can_defer: bool, world: &World, request: u32, mut each: impl FnMut(PortId, f64, f64)) {
     let row = world.request(request);
     let mut at = row.uses;
@@ -269,7 +270,7 @@ fn each_use(can_defer: bool, world: &World, request: u32, mut each: impl FnMut(P
     }
 }
 
-/// Its handoff, and its fetch where that can still be deferred.
+/// Its handoff, and its fetch if that can still be deferred.
 fn freed(can_defer: bool, world: &World, row: &RequestRow, one: &Use) -> f64 {
     let reuse = match lever(can_defer, world, row) {
         Lever::Defer => one.reuse,

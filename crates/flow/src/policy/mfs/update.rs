@@ -1,9 +1,9 @@
-//! How a request's handoffs rise, and when it is given up or comes back.
+//! Promotion of a request's handoffs, and its demotion and reinstatement.
 //!
-//! Promotion is monotonic within a generation: a use of a port keeps the highest level that its need
-//! ever called for. A request is given up after consecutive updates that say it cannot be in time
-//! even with the whole port, and comes back after as many that say it can, with a margin between:
-//! estimates move, and a request that changes sides at each update would gain nothing from either.
+//! Promotion is monotonic within a generation: a use of a port keeps the highest level that its
+//! need ever reached. A request is given up after consecutive updates in which it cannot be in time
+//! even with the whole port, and reinstated after as many in which it can, with a margin in
+//! between: estimates fluctuate, and a request that flips at each update would gain nothing.
 
 use meridian_base::{Duration, Time};
 
@@ -11,17 +11,17 @@ use crate::config::Config;
 use crate::mlu::Need;
 use crate::tables::{NONE, Standing, World};
 
-/// Brings one use's level and needs up to date.
+/// Updates the level and needs of one use.
 ///
-/// A handoff that was submitted is part of one suffix of layers, the one with all bytes, and rises by
-/// that: what the last layers will need calls for nothing that it could do. Whether the request can be in
-/// time at all is for every suffix to say.
+/// A submitted handoff is part of one suffix of layers, the one with all bytes, and rises by that:
+/// it cannot help with the needs of the last layers. The request's feasibility depends on every
+/// suffix.
 pub(super) fn rise(config: &Config, world: &mut World, now: Time, at: u32) {
     let need = need(world, now, at);
     let one = &world.uses[at as usize];
     let rate = world.rates[one.port.index()];
     let class = world.ladder.class(false, one.level);
-    // rho: what has a higher class, less what of it is this request's own.
+    // rho: the load of higher classes, less the request's own part.
     let ahead = world.port_load.above(one.port.index(), class, now)
         - world.own_load.above(at as usize, class, now);
     let rho = (ahead / rate).clamp(0.0, config.load_most);
@@ -33,7 +33,7 @@ pub(super) fn rise(config: &Config, world: &mut World, now: Time, at: u32) {
     }
 }
 
-/// What the request still has to bring over the port, and until when.
+/// The bytes that the request still has to send over the port, and the time left.
 fn need(world: &World, now: Time, at: u32) -> Need {
     let one = &world.uses[at as usize];
     let request = world.request(one.request);
@@ -55,7 +55,7 @@ fn need(world: &World, now: Time, at: u32) -> Need {
     }
 }
 
-/// Brings a request up to date; true where its handoffs may stand elsewhere.
+/// Updates a request; true if the places of its handoffs may have changed.
 pub(super) fn request(config: &Config, world: &mut World, now: Time, request: u32) -> bool {
     let before = world.request(request).standing;
     let (mut worst, mut rose, mut any) = (0.0_f64, false, false);
@@ -77,9 +77,9 @@ pub(super) fn request(config: &Config, world: &mut World, now: Time, request: u3
     rose || world.request(request).standing != before
 }
 
-/// Before when nothing can change for a request that computes no more, however busy its ports become
-/// and with nothing carried: looking at it each time until then would be most of the machine's work.
-/// A new handoff sets it back.
+/// The time before which nothing can change for a request that no longer computes, however busy its
+/// ports become and even without progress. Updating it each time until then would be most of the
+/// machine's work. A new handoff resets it.
 fn look_again(config: &Config, world: &World, now: Time, request: u32) -> Time {
     let row = world.request(request);
     let Some(due) = row.due().filter(|_| row.standing == Standing::In && row.strikes == 0) else {
@@ -94,7 +94,7 @@ fn look_again(config: &Config, world: &World, now: Time, request: u32) -> Time {
         if one.handoff() == 0 {
             continue;
         }
-        // The need reaches a share s of the port when so many seconds are left.
+        // The need reaches a share s of the port when this many seconds are left.
         let alone = one.handoff() as f64 / world.rates[one.port.index()];
         let infeasible = alone / (1.0 + config.margin);
         let rises = alone / (world.edges.above(one.level) * (1.0 - busiest));
@@ -105,18 +105,18 @@ fn look_again(config: &Config, world: &World, now: Time, request: u32) -> Time {
     soonest
 }
 
-/// Decides about the request's standing: `worst` is the largest share of a port that it needs.
+/// Sets the request's standing: `worst` is the largest share of a port that it needs.
 fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64) {
     let (margin, strikes) = (config.margin, config.strikes);
     let row = &mut world.requests[request as usize];
     if row.due().is_some_and(|due| due <= now) {
-        // Nothing that is done for it can help any more, so this is no drop.
+        // Nothing can help it any more, so this is no drop.
         row.standing = Standing::Late;
         return;
     }
     let against = match row.standing {
         Standing::In => worst > 1.0 + margin,
-        // While its batch computes, the pass that pruned it is the one that takes it back.
+        // While its batch computes, the pass that pruned it also reinstates it.
         Standing::Pruned if row.batch != NONE => return,
         Standing::Pruned | Standing::Infeasible | Standing::Spared => worst <= 1.0 - margin,
         Standing::Late => return,
@@ -135,14 +135,14 @@ fn stand(config: &Config, world: &mut World, now: Time, request: u32, worst: f64
     }
 }
 
-/// Where a request that can't be in time goes: given up, if the drop budget has room for it.
+/// The standing of a request that can't be in time: given up, if the drop budget allows it.
 fn beyond(world: &mut World, now: Time, request: u32) -> Standing {
     let counted = world.request(request).counted || world.budget.take(now);
     world.requests[request as usize].counted = counted;
     if counted { Standing::Infeasible } else { Standing::Spared }
 }
 
-/// A new generation: what rose begins anew.
+/// Starts a new generation: promotions are reset.
 pub(super) fn restart(world: &mut World, request: u32) {
     let mut at = world.request(request).uses;
     let lowest = world.ladder.levels - 1;
