@@ -2,7 +2,7 @@
 //!
 //! Where the run sends requests on, nothing leaves its region here; where nothing leaves its region,
 //! requests are sent on. Clients, engines, distances and the gateways' machine are the run's own
-//! (how far to believe that: docs/benchmarks.md, "How true the simulator is"); that something is
+//! (how far to believe that: docs/benchmarks.md, "Simulator accuracy"); that something is
 //! killed in the run is not known here.
 
 use std::sync::Arc;
