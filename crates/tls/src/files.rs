@@ -1,4 +1,4 @@
-//! The files of one side: the authorities it trusts, their revocation lists, its certificate, its key.
+//! The files of one side of a TLS connection: trusted CAs, revocation lists, certificate and key.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::revoked::{self, Lists, Revoked};
 
-/// Where the files are.
+/// Paths of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The section of the configuration that names them, for errors.
+    /// The section of the configuration that names them, for error messages.
     pub section: &'static str,
-    /// Certificates of the authorities that are trusted; none where nobody has to show one.
+    /// Certificates of the trusted CAs. None if this side asks for no client certificate.
     pub ca: Option<PathBuf>,
-    /// Revocation lists of those authorities, where there are some.
+    /// Revocation lists of those CAs, if any.
     pub crl: Option<PathBuf>,
-    /// The certificate, and those between it and its authority.
+    /// The certificate, followed by its intermediates.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// What stands in them.
+/// The contents of the files.
 pub struct Material {
     pub(crate) roots: Option<RootCertStore>,
     pub(crate) authorities: Vec<CertificateDer<'static>>,
@@ -33,7 +33,7 @@ pub struct Material {
     pub(crate) key: PrivateKeyDer<'static>,
 }
 
-/// The key stays out of logs.
+/// Keeps the key out of logs.
 impl fmt::Debug for Material {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Material").field("certificates", &self.chain.len()).finish_non_exhaustive()
@@ -50,21 +50,21 @@ pub struct FileError {
     pub field: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
 impl Files {
-    /// All of them.
+    /// Paths of all files.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
         let trusted = self.ca.iter().chain(&self.crl).map(PathBuf::as_path);
         trusted.chain([self.certificate.as_path(), self.key.as_path()]).collect()
     }
 
-    /// An error about one of them.
+    /// An error about one of the files.
     #[must_use]
     pub fn error(&self, field: &'static str, problem: impl fmt::Display) -> FileError {
         let path = match (field, &self.ca, &self.crl) {
@@ -82,10 +82,10 @@ impl Files {
         }
     }
 
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Which file is not what it should be.
+    /// Names the file that is missing or invalid.
     pub fn read(&self) -> Result<Material, FileError> {
         let (mut roots, mut authorities) = (None, Vec::new());
         if let Some(ca) = &self.ca {
@@ -106,13 +106,13 @@ impl Files {
 }
 
 impl Material {
-    /// The certificate itself, without those above it.
+    /// The leaf certificate, without its intermediates.
     #[must_use]
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.chain.first()
     }
 
-    /// What the revocation lists say.
+    /// The certificates that the revocation lists name.
     #[must_use]
     pub fn revoked(&self) -> &Revoked {
         &self.lists.revoked

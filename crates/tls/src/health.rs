@@ -1,5 +1,5 @@
-//! What is wrong with certificates that can be used nevertheless: a start goes on with them and logs
-//! it, since a gateway with a certificate that ran out still serves its own clients.
+//! Problems of certificates that can still be used. The process logs them and starts anyway: a
+//! gateway whose certificate has expired still serves its own clients.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use x509_parser::time::ASN1Time;
 use crate::files::{FileError, Files, Material};
 
 impl Files {
-    /// Everything because of which the other side would refuse what `material` holds.
+    /// Every reason why the other side would refuse `material`.
     #[must_use]
     pub fn doubts(&self, material: &Material, now: SystemTime) -> Vec<FileError> {
         let mut doubts = Vec::new();
@@ -37,8 +37,8 @@ impl Files {
         doubts
     }
 
-    /// Whether the certificate is of another authority than those in `ca`, where both sides of a
-    /// connection trust the same ones.
+    /// Whether the certificate comes from a CA that is not in `ca`, when both sides of a connection
+    /// trust the same CAs.
     #[must_use]
     pub fn mismatch(&self, material: &Material) -> Option<FileError> {
         let problem = "is not issued by an authority in `ca`, so every other side refuses it";
@@ -68,7 +68,7 @@ impl Files {
     }
 }
 
-/// Whether an authority signed the last certificate of the chain.
+/// Whether a trusted CA signed the last certificate of the chain.
 fn is_issued_by_one(material: &Material) -> bool {
     let Some(Ok((_, last))) = material.chain.last().map(|der| X509Certificate::from_der(der))
     else {

@@ -1,32 +1,32 @@
-//! Who a certificate names.
+//! The identity in a certificate.
 
 use meridian_wire::peer::{Identity, Party};
 use rustls::pki_types::CertificateDer;
 use x509_parser::extensions::GeneralName;
 
-/// Why a certificate names no gateway.
+/// Why a certificate identifies no gateway.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// None came.
+    /// The client sent no certificate.
     #[error("no certificate was shown")]
     None,
-    /// It is no certificate.
+    /// The data is not a certificate.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// It names none, or several.
+    /// The certificate has no name, or several.
     #[error("the certificate names {0} gateways; `meridian certs issue` makes one that names one")]
     Names(usize),
-    /// It is of the fleet, and not a gateway's.
+    /// The certificate belongs to the fleet, but not to a gateway.
     #[error(
         "the certificate is of {0}, and a gateway's is needed; use one of `meridian certs issue --gateway`"
     )]
     Other(Party),
 }
 
-/// The gateway that a certificate names: it names exactly one, and nobody else.
+/// The gateway that a certificate names. It must name exactly one, and nothing else.
 ///
 /// # Errors
-/// When it names none.
+/// If it names no gateway.
 pub fn identity(certificate: Option<&CertificateDer<'_>>) -> Result<Identity, NameError> {
     match party(certificate)? {
         Party::Gateway(identity) => Ok(identity),
@@ -34,10 +34,10 @@ pub fn identity(certificate: Option<&CertificateDer<'_>>) -> Result<Identity, Na
     }
 }
 
-/// Whom a certificate names: exactly one.
+/// The party that a certificate names: exactly one.
 ///
 /// # Errors
-/// When it names nobody of a fleet, or several.
+/// If it names no party of a fleet, or several.
 pub fn party(certificate: Option<&CertificateDer<'_>>) -> Result<Party, NameError> {
     let der = certificate.ok_or(NameError::None)?;
     let unreadable = |_| NameError::Unreadable;

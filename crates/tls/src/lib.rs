@@ -1,12 +1,14 @@
-//! Certificates at work: files become TLS configurations, and are read again when they change.
+//! TLS configurations made from certificate files, with hot reload when the files change.
 //!
-//! Four ports are served with what is here: the peers' and the control plane's, where both sides
-//! show a certificate of the fleet, the clients', where the gateway alone shows one, and the gateway's
-//! admin port, where the other side may. All of them
-//! read their files again while they serve ([`Reread`]), so certificates are exchanged without a
-//! restart. [`identity()`] is who a peer's certificate names.
+//! This crate serves four ports:
+//! - the peer port and the control plane's port, where both sides show a certificate of the fleet,
+//! - the client port, where only the gateway shows a certificate,
+//! - the gateway's admin port, where the client may show one.
 //!
-//! Deliberately not here: sockets, and the making of certificates.
+//! All of them reload their files while they serve ([`Reread`]), so replacing a certificate needs
+//! no restart. [`identity()`] returns the peer that a certificate names.
+//!
+//! Deliberately not here: sockets, and issuing certificates.
 
 mod files;
 mod health;

@@ -1,4 +1,5 @@
-//! A port that anybody may dial, where those who show a certificate of the fleet are known by it.
+//! A port that any client may connect to. A client that shows a certificate of the fleet is
+//! identified by it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::files::{FileError, Files, Material};
 use crate::sides::{in_trust, owned, provider, server};
 
-/// The side that is dialled by anybody, and by those who show a certificate of the fleet where an
-/// authority is named.
+/// The server side of such a port. If a CA is configured, it asks for client certificates of the
+/// fleet but does not require one.
 ///
 /// # Errors
-/// When the certificate and the key don't belong together.
+/// If the certificate and the key don't match.
 pub fn open_server(
     files: &Files,
     mut material: Material,
@@ -37,10 +38,11 @@ pub fn open_server(
     Ok(server)
 }
 
-/// The side that dials such a port by the name in its address, with no certificate of its own.
+/// The client side of such a port. It checks the server's name against the address and shows no
+/// certificate.
 ///
 /// # Errors
-/// When the authority's file can't be used.
+/// If the CA file can't be used.
 pub fn open_client(ca: &Path) -> Result<ClientConfig, FileError> {
     let error = |problem: String| FileError {
         section: "-",

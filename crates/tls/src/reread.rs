@@ -1,9 +1,9 @@
-//! Something made from files, made anew when they change.
+//! Hot reload of a value made from files.
 //!
-//! Files are looked at, not watched: a certificate is exchanged a few times a year, a look costs a
-//! few reads, and every way of exchanging files (a copy, a rename, a symbolic link of Kubernetes)
-//! shows in what stands in them. What can't be made, because a file is half written or a key is not
-//! its certificate's yet, leaves what is in force as it is; the next look tries again.
+//! Files are polled, not watched. Certificates change a few times a year, a poll costs a few reads,
+//! and every way of replacing files (a copy, a rename, a symbolic link of Kubernetes) shows in
+//! their contents. If the new contents are unusable, because a file is half written or a key does
+//! not match its certificate yet, the current value stays in force and the next poll tries again.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,67 +12,67 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Between two looks.
+/// Time between two polls.
 pub const LOOK: Duration = Duration::from_secs(2);
 
-/// Why something was not made.
+/// Why the value could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unread(pub String);
 
 type Make<T> = Box<dyn Fn() -> Result<T, Unread> + Send + Sync>;
-/// What stands in each file; none of one that can't be read.
+/// The contents of each file; `None` if a file can't be read.
 type Bytes = Vec<Option<Vec<u8>>>;
 
-/// Something made from files.
+/// A value made from files.
 pub struct Reread<T> {
     paths: Vec<PathBuf>,
     make: Make<T>,
     now: watch::Sender<Arc<T>>,
     looked: Mutex<Looked>,
-    /// Whether a change counts only once two looks have seen it.
+    /// Whether a change counts only after two polls have seen it.
     settles: bool,
 }
 
-/// What the last look saw.
+/// State of the last poll.
 #[derive(PartialEq, Eq)]
 struct Looked {
-    /// As they count.
+    /// The contents in force.
     bytes: Bytes,
-    /// Other bytes that the last look saw, where they have to settle.
+    /// Different contents that the last poll saw, if changes have to settle.
     unsettled: Option<Bytes>,
     problem: Option<Unread>,
 }
 
-/// What a look came to.
+/// The result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// All is as before.
+    /// Nothing changed.
     Same,
-    /// What is in force is new.
+    /// A new value is in force.
     New,
-    /// The files changed and nothing can be made of them; told once.
+    /// The files changed and the new contents are unusable; reported once.
     Bad(Unread),
 }
 
 impl<T> Reread<T> {
-    /// Made from the files at `paths` by `make`, now and whenever they change.
+    /// A value that `make` builds from the files at `paths`, now and on every change.
     ///
     /// # Errors
-    /// Where `make` fails.
+    /// If `make` fails.
     pub fn new<E: fmt::Display>(
         paths: Vec<PathBuf>,
         make: impl Fn() -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Reread<T>, E> {
-        // Before they are used: a change that comes in between shows at the next look.
+        // Read before the files are used, so the next poll sees a change in between.
         let bytes = read(&paths);
         let first = make()?;
         let make = move || make().map_err(|error| Unread(error.to_string()));
         Ok(Reread::begun(paths, bytes, first, Box::new(make)))
     }
 
-    /// The same of something that was made from the files earlier. A change since then is seen by
-    /// [`Reread::reload`] and by no look.
+    /// Like [`Reread::new`] for a value that was made from the files earlier. [`Reread::reload`]
+    /// picks up a change since then; a poll does not.
     pub fn made(
         paths: Vec<PathBuf>,
         first: T,
@@ -92,20 +92,20 @@ impl<T> Reread<T> {
         }
     }
 
-    /// A change counts once two looks in a row have seen it: for files of which a half, as an editor
-    /// or a copy may leave it for a moment, can be made something of.
+    /// Makes a change count only after two polls in a row have seen it. For files that parse even
+    /// when an editor or a copy has written only half of them.
     #[must_use]
     pub fn settled(self) -> Reread<T> {
         Reread { settles: true, ..self }
     }
 
-    /// What is in force.
+    /// The value in force.
     #[must_use]
     pub fn now(&self) -> Arc<T> {
         self.now.borrow().clone()
     }
 
-    /// Completes once what is in force passes `test`, which may be at once.
+    /// Completes when the value in force passes `test`, possibly at once.
     pub fn until(
         &self,
         test: impl Fn(&T) -> bool + Send + Sync + 'static,
@@ -115,20 +115,20 @@ impl<T> Reread<T> {
     {
         let mut now = self.now.subscribe();
         async move {
-            // Without its sender nothing changes any more.
+            // Without the sender nothing changes any more.
             if now.wait_for(|now| test(now)).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Looks at the files, and makes it anew where they changed.
+    /// Polls the files and rebuilds the value if they changed.
     pub fn look(&self) -> Look {
         self.compare(false)
     }
 
-    /// Makes it again because an operator asked, whether a change was seen or not: a change need not
-    /// settle, and a problem is told again.
+    /// Rebuilds the value because an operator asked, whether or not a change was seen. A change
+    /// need not settle, and a problem is reported again.
     pub fn reload(&self) -> Look {
         self.compare(true)
     }
@@ -190,8 +190,8 @@ mod tests {
 
     use super::*;
 
-    // What is in force follows the file; what can't be made leaves it, is told once, and is tried
-    // again when the file is right.
+    // The value follows the file. Unusable contents leave it unchanged, are reported once, and are
+    // tried again when the file is right.
     #[test]
     fn follows_the_file() {
         let path = std::env::temp_dir().join(format!("meridian-reread-{}", std::process::id()));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(*reread.now(), 2);
     }
 
-    // A reload that was asked for uses a change at once, and tells a problem as often as it is asked.
+    // A requested reload uses a change at once, and reports a problem on every request.
     #[test]
     fn asked_for_it_is_read_at_once() {
         let path = std::env::temp_dir().join(format!("meridian-asked-{}", std::process::id()));
@@ -237,7 +237,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    // What may never end is not read: a device in a file's place leaves what is in force, and is told.
+    // A file that may never end is not read: if a device replaces a file, the value stays and the
+    // problem is reported.
     #[test]
     fn only_regular_files_are_read() {
         let path = std::env::temp_dir().join(format!("meridian-special-{}", std::process::id()));
@@ -255,8 +256,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    // A change that comes while it is first made shows at the next look, and one that came before it was
-    // looked at is used by a reload, although no look sees a difference.
+    // The next poll sees a change made while the value is first built. A reload uses a change made
+    // before the first poll, although polls see no difference.
     #[test]
     fn changes_at_the_start() {
         let path = std::env::temp_dir().join(format!("meridian-start-{}", std::process::id()));
@@ -277,8 +278,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    // Where a change has to settle, what one look saw does not count: the file may have been half
-    // written, or be as it was again.
+    // If changes have to settle, contents seen by one poll only do not count: the file may have
+    // been half written, or the change may have been undone.
     #[test]
     fn a_change_may_have_to_settle() {
         let path = std::env::temp_dir().join(format!("meridian-settled-{}", std::process::id()));

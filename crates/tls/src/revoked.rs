@@ -1,13 +1,12 @@
-//! Certificate revocation lists: which certificates of the fleet are no longer accepted.
+//! Certificate revocation lists: certificates of the fleet that are no longer accepted.
 //!
-//! rustls refuses revoked certificates in handshakes. What is here serves the connections that are
-//! open when a list changes, and finds lists that rustls would trip over only with the next
-//! handshake: a list counts only with the signature of an authority that is trusted. Lists of other
-//! authorities are ignored, since certificates of those are refused anyway; during the exchange of an
-//! authority such lists are normal.
+//! rustls refuses revoked certificates in handshakes. This module covers two further cases:
+//! connections that are open when a list changes, and lists that rustls would reject only at the
+//! next handshake. A list counts only if a trusted CA signed it. Lists of other CAs are ignored,
+//! since their certificates are refused anyway; during a CA rotation such lists are normal.
 //!
 //! A list whose next update is overdue stays in force. Refusing every certificate because a list is
-//! old would stop a fleet without an attacker; `meridian check` and the log name such a list.
+//! old would stop a fleet without an attacker. `meridian check` and the log name such a list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +18,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-/// The certificates that lists revoke: issuer and serial number, as they are encoded.
+/// The revoked certificates: issuer and serial number, as encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revoked {
     certificates: BTreeSet<(Vec<u8>, Vec<u8>)>,
@@ -27,7 +26,7 @@ pub struct Revoked {
     due: Option<SystemTime>,
 }
 
-/// The lists of a file, for rustls, and what they say.
+/// The lists of a file, for rustls, and their entries.
 #[derive(Default)]
 pub(crate) struct Lists {
     pub(crate) ders: Vec<CertificateRevocationListDer<'static>>,
@@ -35,7 +34,7 @@ pub(crate) struct Lists {
 }
 
 impl Revoked {
-    /// Whether a certificate is revoked. What cannot be read is not: no handshake accepts it.
+    /// Whether a certificate is revoked. An unreadable certificate is not: no handshake accepts it.
     #[must_use]
     pub fn has(&self, certificate: &CertificateDer<'_>) -> bool {
         if self.certificates.is_empty() {
@@ -65,13 +64,13 @@ impl Revoked {
     }
 }
 
-/// A serial number without the zeros before it.
+/// A serial number without leading zeros.
 fn serial(raw: &[u8]) -> Vec<u8> {
     raw.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 
-/// Reads the lists at `path`, for the authorities that are trusted. Of several lists of one authority
-/// the one with the highest number counts.
+/// Reads the lists at `path` for the trusted CAs. Of several lists of one CA, the one with the
+/// highest number counts.
 pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Result<Lists, String> {
     let ders = CertificateRevocationListDer::pem_file_iter(path).map_err(|e| e.to_string())?;
     let ders: Vec<_> = ders.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
@@ -85,7 +84,7 @@ pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Resu
         }
         match newest.iter_mut().find(|(known, _)| known.issuer().as_raw() == list.issuer().as_raw())
         {
-            // rustls asks one list of an issuer: the others must not take its place.
+            // rustls asks only one list per issuer: the others must not replace it.
             Some(known) if known.0.crl_number() <= list.crl_number() => *known = (list, der),
             Some(_) => {}
             None => newest.push((list, der)),
@@ -103,7 +102,7 @@ pub(crate) fn read(path: &Path, authorities: &[CertificateDer<'static>]) -> Resu
     }
 }
 
-/// Whether the list is of a trusted authority, which then signed it.
+/// Whether a trusted CA issued and signed the list.
 fn is_of_one(
     list: &CertificateRevocationList<'_>,
     authorities: &[CertificateDer<'static>],

@@ -1,7 +1,6 @@
-//! The two sides of TLS, as configurations.
+//! TLS configurations of the server and the client side.
 //!
-//! Where both sides are of the fleet, only TLS 1.3 is spoken. Clients may come with 1.2: some
-//! libraries still do.
+//! Connections within the fleet use TLS 1.3 only. Clients may use 1.2: some libraries still do.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ fn roots(files: &Files, material: &mut Material) -> Result<Arc<RootCertStore>, F
     roots.map(Arc::new).ok_or_else(|| files.error("ca", "is not named; name the fleet's ca.crt"))
 }
 
-/// An error about the authorities or their revocation lists.
+/// An error about the CAs or their revocation lists.
 pub(crate) fn in_trust(files: &Files, error: &VerifierBuilderError) -> FileError {
     let field = match error {
         VerifierBuilderError::InvalidCrl(_) => "crl",
@@ -36,10 +35,10 @@ pub(crate) fn in_trust(files: &Files, error: &VerifierBuilderError) -> FileError
     files.error(field, error)
 }
 
-/// The side that is dialled, by anybody.
+/// The server side, open to any client.
 ///
 /// # Errors
-/// When the certificate and the key don't belong together.
+/// If the certificate and the key don't match.
 pub fn server(
     files: &Files,
     material: Material,
@@ -56,10 +55,10 @@ pub fn server(
     Ok(server)
 }
 
-/// The side that is dialled by those who show a certificate of the fleet.
+/// The server side of mutual TLS: clients must show a certificate of the fleet.
 ///
 /// # Errors
-/// When no authority is named, or the certificate and the key don't belong together.
+/// If no CA is configured, or the certificate and the key don't match.
 pub fn mutual_server(
     files: &Files,
     mut material: Material,
@@ -82,10 +81,10 @@ pub fn mutual_server(
     Ok(server)
 }
 
-/// The side that dials, and shows its own certificate.
+/// The client side of mutual TLS, which shows its own certificate.
 ///
 /// # Errors
-/// When no authority is named, or the certificate and the key don't belong together.
+/// If no CA is configured, or the certificate and the key don't match.
 pub fn client(
     files: &Files,
     mut material: Material,
