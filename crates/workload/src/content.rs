@@ -1,17 +1,17 @@
 //! Prompts as block hashes, without their text.
 //!
-//! A simulator needs to know which prompts begin alike, not what they say. A prompt is a row of
-//! segments; equal ids begin with equal text, so a block is named by the pieces of segments that it
-//! covers: (id, offset, length) each. Two prompts have equal blocks exactly where their text would
-//! be equal, whatever the block size, and a token block of an engine (16 tokens, 64 bytes) agrees
-//! with a router's block of 64 bytes.
+//! A simulator needs to know which prompts share a prefix, not their text. A prompt is a list of
+//! segments, and equal ids start with equal text, so a block is named by the pieces of segments
+//! that it covers: (id, offset, length) each. For any block size, two prompts have equal blocks
+//! exactly where their text would be equal, and a token block of an engine (16 tokens, 64 bytes)
+//! corresponds to a router's block of 64 bytes.
 
 use meridian_base::mix;
 
 use crate::Segment;
 
 /// Hashes the whole blocks of a prompt made of `segments`, each chained to the one before it.
-/// `scope` keeps prompts apart that must not share (tenants, models); a last part block is left
+/// `scope` separates prompts that must not share (tenants, models); a partial last block is left
 /// out. Appends to `out`.
 ///
 /// # Panics
@@ -30,7 +30,7 @@ pub fn content_blocks(
         let mut offset = 0;
         while offset < segment.bytes {
             let take = room.min(segment.bytes - offset);
-            // A block that one segment fills is the common case: one mix names it.
+            // A block within one segment is the common case: one mix names it.
             block = mix(block, mix(segment.id, u64::from(offset) << 32 | u64::from(take)));
             offset += take;
             room -= take;
@@ -57,7 +57,7 @@ mod tests {
         out
     }
 
-    // A longer prompt begins with the blocks of the shorter one, up to where they differ; a part
+    // A longer prompt starts with the blocks of the shorter one, up to where they differ; a partial
     // block is not counted.
     #[test]
     fn equal_beginnings_have_equal_blocks() {
@@ -71,7 +71,7 @@ mod tests {
         assert_ne!(short[2], other[2], "and all after it are chained to it");
     }
 
-    // The same text in other block sizes has other names, and another scope as well.
+    // The same text has other names with another block size or scope.
     #[test]
     fn sizes_and_scopes_stay_apart() {
         assert_ne!(blocks(&[(1, 64)], 64)[0], blocks(&[(1, 64)], 32)[0]);

@@ -1,8 +1,7 @@
 //! Lengths of text, in tokens, and ranks of popularity: the two shapes that all generators share.
 //!
-//! Lengths of prompts and replies are close to lognormal wherever somebody published them, so two
-//! numbers fix one: either two quantiles, or mean and coefficient of variation. What is popular
-//! follows Zipf's law.
+//! Published lengths of prompts and replies are close to lognormal, so two numbers determine one:
+//! either two quantiles, or mean and coefficient of variation. Popularity follows Zipf's law.
 
 use meridian_base::Rng;
 
@@ -44,7 +43,7 @@ pub(crate) struct Zipf {
 }
 
 impl Zipf {
-    /// `ranks` ranks (at least one) with exponent `s`; 0 makes all alike.
+    /// `ranks` ranks (at least one) with exponent `s`; 0 makes all equal.
     pub(crate) fn new(ranks: usize, s: f64) -> Zipf {
         let mut sum = 0.0;
         let mut below: Vec<f64> = (1..=ranks.max(1))
@@ -79,8 +78,8 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    // A lognormal that is fixed by quantiles has them, one that is fixed by its mean has it; both
-    // are within 2 % over 50,000 draws.
+    // A lognormal given by quantiles has them, and one given by its mean has it; both are within 2
+    // % over 50,000 draws.
     #[test]
     fn lengths_are_what_fixes_them() {
         let mut rng = Rng::new(3);
@@ -96,7 +95,7 @@ mod tests {
         assert!(draws(Lengths::by_mean(340.0, 1.2, 50)).iter().all(|&x| (1..=50).contains(&x)));
     }
 
-    // Draws of a Zipf law fall as its shares say, and the shares sum to 1.
+    // Draws of a Zipf law follow its shares, and the shares sum to 1.
     #[test]
     fn ranks_follow_their_shares() {
         let zipf = Zipf::new(5, 1.0);

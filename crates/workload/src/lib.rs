@@ -1,16 +1,16 @@
-//! What clients ask: programs of dependent requests, and when they arrive.
+//! Workloads: programs of dependent requests, and their arrival times.
 //!
 //! A [`Program`] is one conversation or one tree of thoughts: a tree of [`Node`]s, each a request
 //! whose prompt is everything on the path from the root, replies included. Lengths and shape are
-//! drawn when the program is made; only the replies come from outside, through a [`Walk`]. A load
-//! generator walks with text, a simulator with hash ids: the same programs, since a [`Segment`]
-//! is an id and a length, and its text follows from the id alone.
+//! drawn when the program is created; only the replies come from outside, through a [`Walk`]. A
+//! load generator uses text and a simulator hash ids for the same programs, because a [`Segment`]
+//! is an id and a length, and the id determines its text.
 //!
 //! Every program is drawn from its own [`ProgramKey`] (seed, region, client, ordinal) and every
-//! node from its own path, so that one draw never shifts another: two policies under test see the
-//! same requests even when one of them answers sooner.
+//! node from its own path, so one draw never shifts another: two policies under test get the same
+//! requests even if one of them answers sooner.
 //!
-//! Nothing here opens a socket or reads a clock, and no data file is needed.
+//! Nothing here opens a socket, reads a clock or needs a data file.
 #![deny(missing_docs)]
 
 mod arrivals;
@@ -46,15 +46,15 @@ pub use spec::{GeneratorError, GeneratorParam, GeneratorSpec, PublishedLoad};
 pub use text::write_text;
 pub use walk::{Piece, Walk};
 
-/// Bytes that stand for one token where no tokenizer is at hand.
+/// Bytes per token when no tokenizer is available.
 pub const BYTES_PER_TOKEN: u32 = 4;
 
-/// Makes programs. One generator serves every client of a run.
+/// Generates programs. One generator serves every client of a run.
 pub trait Generator: Send + Sync {
-    /// The program of `key`: the same for the same key, whatever else was drawn before.
+    /// The program of `key`. The same key always gives the same program.
     fn program(&self, key: ProgramKey) -> Program;
 
-    /// The mean number of requests of a program, which turns a rate of requests into one of
+    /// The mean number of requests of a program, which converts a rate of requests into one of
     /// programs.
     fn mean_requests(&self) -> f64;
 }

@@ -1,10 +1,10 @@
-//! What a generator makes, in numbers: lengths, and how much of its prompts is said again.
+//! Statistics of a generator: lengths, and the share of repeated prompt tokens.
 //!
-//! Reuse is counted in caches without bounds: what a prompt shares with any earlier prompt and
-//! reply of the same cache, in whole blocks. With one cache that is the limit for every policy;
-//! with several and requests sent to them at random, it is what a policy without any knowledge
-//! gets. Real caches forget, so both are larger than what a run shows. Programs come one after the
-//! other here and the requests of a level in turn.
+//! Reuse is counted in unbounded caches: the part that a prompt shares with any earlier prompt and
+//! reply in the same cache, in whole blocks. With one cache that is the limit for every policy;
+//! with several caches and random placement, it is the result of a policy without information. Real
+//! caches evict, so both are larger than the result of a run. Programs are processed one after the
+//! other here, and the requests of a level in turn.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use meridian_base::{Rng, mix};
 
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Segment};
 
-/// How a generator is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The seed of the programs.
     pub seed: u64,
-    /// Regions that they come from, in turn.
+    /// Number of regions, taken in turn.
     pub regions: u32,
     /// Programs, over all regions.
     pub programs: u64,
     /// Tokens of a cache block: matches are cut to whole blocks. At least 1.
     pub block_tokens: u32,
-    /// Caches without bounds that the requests are sent to at random. At least 1.
+    /// Number of unbounded caches, to which requests are sent at random. At least 1.
     pub caches: usize,
-    /// Whether caches keep replies, as engines do, or prompts alone, which is all that a trace
+    /// Whether caches keep replies, as engines do, or only prompts, which is all that a trace
     /// shows.
     pub replies: bool,
 }
@@ -45,7 +45,7 @@ pub struct Measured {
     pub prompt_tokens: f64,
     /// Mean tokens of a reply.
     pub reply_tokens: f64,
-    /// Share of the prompt tokens that the caches hold.
+    /// Share of the prompt tokens found in the caches.
     pub reuse: f64,
 }
 
@@ -87,8 +87,8 @@ pub fn measure(generator: &dyn Generator, sample: Sample) -> Measured {
     }
 }
 
-/// The whole prompt of `node`: what every node from its root down to it adds, with the program's
-/// replies in between.
+/// The whole prompt of `node`: the additions of every node from its root down to it, with the
+/// program's replies in between.
 #[must_use]
 pub fn prompt_of(program: &Program, node: usize) -> Vec<Segment> {
     let mut path = vec![node];
@@ -105,15 +105,15 @@ pub fn prompt_of(program: &Program, node: usize) -> Vec<Segment> {
     prompt
 }
 
-/// A cache that forgets nothing: for each row of whole segments, and each segment that has followed
-/// it, the longest piece of that segment.
+/// An unbounded cache: for each list of whole segments, and each segment that has followed it, the
+/// longest piece of that segment.
 #[derive(Clone, Default)]
 struct Unbounded {
     longest: HashMap<(u64, u64), u32>,
 }
 
 impl Unbounded {
-    /// Bytes that `text` begins with and the cache holds.
+    /// Leading bytes of `text` that are in the cache.
     fn known(&self, text: &[Segment]) -> u64 {
         let (mut before, mut known) = (0, 0);
         for segment in text {
@@ -137,7 +137,7 @@ impl Unbounded {
     }
 }
 
-/// Names the row of segments that ends with `segment`.
+/// Names the list of segments that ends with `segment`.
 fn chain(before: u64, segment: &Segment) -> u64 {
     mix(mix(before, segment.id), u64::from(segment.bytes))
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::{GENERATORS, content_blocks};
 
-    // The cache of segments knows exactly the leading blocks that a set of block hashes knows, for
+    // The cache of segments finds exactly the leading blocks that a set of block hashes finds, for
     // every generator.
     #[test]
     fn equals_a_set_of_block_hashes() {

@@ -8,7 +8,7 @@ use meridian_base::mix;
 
 use crate::ProgramKey;
 
-/// Who speaks a segment.
+/// The speaker of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The system prompt.
@@ -19,13 +19,13 @@ pub enum Role {
     Assistant,
 }
 
-/// A piece of prompt whose text follows from `id`: equal ids begin with equal text, whatever
+/// A piece of a prompt whose text follows from `id`: equal ids start with equal text, whatever
 /// their lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
-    /// What the text is drawn from.
+    /// The seed of the text.
     pub id: u64,
     /// Length of the text in bytes (ASCII).
     pub bytes: u32,
@@ -34,23 +34,23 @@ pub struct Segment {
 /// One request of a program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The node whose prompt and reply this prompt begins with; None at a root. Always an earlier
+    /// The node whose prompt and reply this prompt starts with; `None` at a root. Always an earlier
     /// node of the list.
     pub parent: Option<usize>,
     /// Distance from the root.
     pub level: u32,
-    /// What this node adds to the prompt.
+    /// The segments that this node adds to the prompt.
     pub adds: Vec<Segment>,
-    /// Tokens of reply asked for; a simulated engine answers with exactly that many.
+    /// Tokens of the reply; a simulated engine answers with exactly that many.
     pub max_tokens: u32,
-    /// How long the client thinks before it sends this, once the requests above it have ended.
+    /// The client's think time before it sends this, once the requests above it have ended.
     pub think: Duration,
-    /// The text that was answered, where a trace knows it; otherwise it follows from the program.
+    /// The text of the reply, if a trace knows it; otherwise it follows from the program.
     pub reply: Option<Arc<[Segment]>>,
 }
 
 impl fmt::Debug for Node {
-    /// A reply that follows from the program is left out, as from the programs of all generators.
+    /// Omits a reply that follows from the program, as in the programs of all generators.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Node");
         shown.field("parent", &self.parent).field("level", &self.level);
@@ -66,14 +66,14 @@ impl fmt::Debug for Node {
 /// The text of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Drawn: one segment of its own.
+    /// Drawn: a single separate segment.
     Drawn(Segment),
     /// As it was recorded.
     Recorded(Arc<[Segment]>),
 }
 
 impl Reply {
-    /// What it is made of.
+    /// Its segments.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         match self {
@@ -86,13 +86,13 @@ impl Reply {
 /// One conversation or tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Where it was drawn from.
+    /// The key it was drawn from.
     pub key: ProgramKey,
-    /// What hashing policies hash: the same for all requests of the program.
+    /// The key for hashing policies: the same for all requests of the program.
     pub session: u64,
-    /// Who is billed and kept apart; 0 where nobody is.
+    /// The tenant, for billing and isolation; 0 for none.
     pub tenant: u64,
-    /// The objective for each of its first tokens; None without one.
+    /// The TTFT objective of each of its requests; `None` without one.
     pub slo: Option<Duration>,
     /// Its requests, parents before children, levels in order.
     pub nodes: Vec<Node>,
@@ -117,13 +117,14 @@ impl Program {
         Program::new(key, nodes)
     }
 
-    /// A program of `nodes`, in a session of its own, without tenant or objective.
+    /// A program of `nodes`, in a separate session, without tenant or objective.
     #[must_use]
     pub fn new(key: ProgramKey, nodes: Vec<Node>) -> Program {
         Program { key, session: key.id(), tenant: 0, slo: None, nodes }
     }
 
-    /// What the reply to `node` is made of, whoever gives it: engines under test answer alike.
+    /// The segments of the reply to `node`, whichever engine gives it: engines under test answer
+    /// the same.
     #[must_use]
     pub fn reply(&self, node: usize) -> Reply {
         let at = &self.nodes[node];

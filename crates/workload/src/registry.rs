@@ -1,8 +1,8 @@
-//! Every generator by its name, with parameters: what experiments and the command line list.
+//! The registry of generators with their parameters, for experiments and the command line.
 //!
-//! A generator is one file in `generators/` and one line in [`GENERATORS`]. The line carries its
-//! summary, where its figures were published, and its knobs with their defaults and ranges. All of
-//! them also take the knobs of [`tiers`](crate::Tiers): tenants and objectives can be laid over any
+//! A generator is one file in `generators/` and one line in [`GENERATORS`]. The line has its
+//! summary, the source of its figures, and its knobs with their defaults and ranges. All of them
+//! also accept the knobs of [`tiers`](crate::Tiers): tenants and objectives can be added to any
 //! workload.
 
 use crate::generators::{
@@ -38,8 +38,8 @@ mod tests {
     use super::*;
     use crate::ProgramKey;
 
-    // Names are unique, defaults lie within their ranges, and each default generator makes
-    // programs: parents stand before children, levels in order, nothing is empty.
+    // Names are unique, defaults are within their ranges, and each default generator produces
+    // programs: parents before children, levels in order, nothing empty.
     #[test]
     fn every_generator_is_sound() {
         for (i, spec) in GENERATORS.iter().enumerate() {
@@ -62,8 +62,8 @@ mod tests {
         }
     }
 
-    // The mean number of requests that each generator states is what it makes, within 5 % over
-    // 4,000 programs.
+    // The mean number of requests that each generator states is correct, within 5 % over 4,000
+    // programs.
     #[test]
     fn mean_requests_are_true() {
         for spec in GENERATORS {
@@ -75,7 +75,8 @@ mod tests {
         }
     }
 
-    // All errors come at once, and each names the generator, the knob, the value and the remedy.
+    // All errors are reported at once, and each names the generator, the knob, the value and the
+    // remedy.
     #[test]
     fn errors_say_what_to_do() {
         let given = [("branch".into(), 99.0), ("brunch".into(), 2.0), ("depth".into(), f64::NAN)];

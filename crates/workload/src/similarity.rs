@@ -1,24 +1,24 @@
 //! Prefix similarity of requests, within and across users and regions.
 //!
 //! SkyWalker, section 3.2: of two requests, `len(common prefix) / min(len)`, averaged over all
-//! pairs. Replies count as they do in prompts: a later turn begins with the earlier ones.
+//! pairs. Replies count as parts of prompts: a later turn starts with the earlier ones.
 
 use std::collections::BTreeMap;
 
 use crate::{Generator, ProgramKey, Segment, prompt_of};
 
-/// A request as it was asked.
+/// A request with its client and prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The region of its client.
     pub region: u32,
-    /// What hashing policies hash: for chat the user.
+    /// The key for hashing policies: for chat the user.
     pub user: u64,
     /// The whole prompt.
     pub prompt: Vec<Segment>,
 }
 
-/// The mean prefix similarity of pairs of requests; 0 where there are no such pairs.
+/// The mean prefix similarity of pairs of requests; 0 if there are no such pairs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Similarity {
     /// Both of one user.
@@ -32,7 +32,7 @@ pub struct Similarity {
 }
 
 impl Similarity {
-    /// How many times more alike requests of one user are than those of different users.
+    /// The similarity of requests of one user divided by that of different users.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.across_users > 0.0 { self.within_user / self.across_users } else { f64::INFINITY }
@@ -57,7 +57,7 @@ pub fn asked(generator: &dyn Generator, seed: u64, regions: u32, programs: u64) 
 
 /// Compares every pair of `asked`: n^2 / 2 comparisons, most of them of one segment. The published
 /// ratios are met on 3 regions with 1,000 conversations each; with fewer, more of a user's pairs
-/// lie within one conversation.
+/// are within one conversation.
 #[must_use]
 pub fn similarity(asked: &[Asked]) -> Similarity {
     let (mut within, mut near, mut far) = (Mean::default(), Mean::default(), Mean::default());
@@ -80,7 +80,7 @@ pub fn similarity(asked: &[Asked]) -> Similarity {
     }
 }
 
-/// The mean similarity between every two of the first `users` users that asked at least twice: a
+/// The mean similarity between every two of the first `users` users with at least two requests: a
 /// square, row after row, with the similarity within a user on its diagonal.
 #[must_use]
 pub fn similarity_heatmap(asked: &[Asked], users: usize) -> Vec<Vec<f64>> {
@@ -119,7 +119,7 @@ pub fn pair_similarity(a: &[Segment], b: &[Segment]) -> f64 {
     shared as f64 / bytes(a).min(bytes(b)) as f64
 }
 
-/// Bytes of text that two prompts begin with alike.
+/// Bytes of common prefix of two prompts.
 fn common_prefix(a: &[Segment], b: &[Segment]) -> u64 {
     let mut shared = 0;
     for (x, y) in a.iter().zip(b) {
@@ -161,8 +161,8 @@ mod tests {
         parts.iter().map(segment).collect()
     }
 
-    // A prefix of the other is wholly similar; otherwise the shared bytes count over the shorter
-    // one, also where a shared template is cut at different lengths.
+    // A prefix of the other is fully similar; otherwise the shared bytes count over the shorter
+    // one, also if a shared template is cut at different lengths.
     #[test]
     fn pairs() {
         let long = prompt(&[(1, 100), (2, 50), (3, 50)]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     // Means are taken over the right pairs: one pair within a user, one across users of a region,
-    // two across regions; the heatmap holds the same and leaves out who asked once.
+    // two across regions; the heatmap has the same and omits users with a single request.
     #[test]
     fn pairs_are_told_apart() {
         let asked = [

@@ -1,23 +1,23 @@
-//! What a generator declares of itself: its name, its source, its knobs and how it is made.
+//! A generator's declaration: its name, its source, its knobs and its constructor.
 //!
 //! Given values are checked against the knobs, and all errors are reported at once.
 
 use crate::generators::tiers;
 use crate::{Generator, Tiers};
 
-/// What a generator declares of itself.
+/// A generator's declaration.
 pub struct GeneratorSpec {
     /// Its name in experiments and on the command line.
     pub name: &'static str,
     /// One line for lists and docs.
     pub summary: &'static str,
-    /// Where its figures come from.
+    /// The source of its figures.
     pub source: &'static str,
-    /// How much of it was sent where it was measured.
+    /// The load under which it was measured.
     pub load: PublishedLoad,
-    /// Its own knobs; [`GeneratorSpec::knobs`] has those that all generators share as well.
+    /// Its own knobs; [`GeneratorSpec::knobs`] also has those that all generators share.
     pub params: &'static [GeneratorParam],
-    /// Makes one of complete parameters.
+    /// Builds a generator from complete parameters.
     pub(crate) make: fn(&GeneratorParams) -> Box<dyn Generator>,
 }
 
@@ -28,7 +28,7 @@ pub enum PublishedLoad {
     Clients(&'static [u32]),
     /// Requests a second.
     PerSecond(f64),
-    /// None is published.
+    /// No load is published.
     Any,
 }
 
@@ -37,7 +37,7 @@ pub enum PublishedLoad {
 pub struct GeneratorParam {
     /// Its key.
     pub name: &'static str,
-    /// What it does, with its unit.
+    /// Its effect, with its unit.
     pub doc: &'static str,
     /// Its default.
     pub default: f64,
@@ -53,19 +53,19 @@ pub enum GeneratorError {
     Unknown {
         /// The generator.
         generator: &'static str,
-        /// What was given.
+        /// The given name.
         param: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// The value is outside what the knob allows.
+    /// The value is not allowed.
     #[error("{generator}: {param} is {value}: use {low} to {high}")]
     Range {
         /// The generator.
         generator: &'static str,
         /// The knob.
         param: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
         /// The smallest value allowed.
         low: f64,
@@ -86,7 +86,7 @@ impl GeneratorSpec {
         (self.make)(&GeneratorParams::defaults(self))
     }
 
-    /// The generator with `given` in place of defaults. Of a name given twice the last counts.
+    /// The generator with `given` in place of defaults. If a name is given twice, the last counts.
     ///
     /// # Errors
     /// Every unknown name and every value out of range, all at once.

@@ -1,7 +1,7 @@
-//! Text from a number: common English words in an order that an id decides.
+//! Text from a number: common English words in an order determined by an id.
 //!
-//! Words, not random letters, so that a tokenizer cuts them as it would real text (here a little
-//! over one token a word). The text means nothing and holds nothing that JSON must escape.
+//! It uses words instead of random letters so that a tokenizer splits them like real text (here a
+//! little over one token a word). The text has no meaning and needs no escaping in JSON.
 
 use meridian_base::Rng;
 

@@ -1,13 +1,13 @@
 //! Traces: recorded requests as lengths, times and block ids, never text.
 //!
-//! Every format is read line by line into [`TraceRequest`]s ([`Reader`]), put in order and shaped
-//! ([`Shape`]), and then counted ([`Stats`]), written again ([`Writer`]) or turned into programs
-//! ([`to_programs`]) that a simulator or a load generator sends. The other way round, [`record()`]
-//! runs generators into a trace.
+//! Every format is read line by line into [`TraceRequest`]s ([`Reader`]), sorted and shaped
+//! ([`Shape`]), and then counted ([`Stats`]), written ([`Writer`]) or turned into programs
+//! ([`to_programs`]) that a simulator or a load generator sends. In the other direction,
+//! [`record()`] writes a generator's requests to a trace.
 //!
-//! A block id stands for the text of its block: prompts share the leading run of equal ids. It
-//! follows that formats whose ids name one block (Qwen-Bailian) and those whose ids name the whole
-//! prefix (Mooncake) are read alike. docs/workloads.md has every format field by field.
+//! A block id stands for the text of its block: prompts share the leading run of equal ids. Formats
+//! whose ids name one block (Qwen-Bailian) and those whose ids name the whole prefix (Mooncake) can
+//! therefore be read in the same way. docs/workloads.md has every format field by field.
 
 mod ancestry;
 mod azure;

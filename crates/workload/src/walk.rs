@@ -1,9 +1,9 @@
-//! A walk through a program: which requests may go now, and what their prompts are.
+//! A walk through a program: the requests that may be sent now, and their prompts.
 //!
 //! A level starts when every node of the level above has ended, as in a tree-of-thoughts search
-//! that looks at all thoughts of a step before it takes the next; on a path that is simply one
-//! turn after the other. A failed node takes the nodes below it along: a prompt with a hole in it
-//! would no longer share its prefix with anything, and all policies would look the same.
+//! that evaluates all thoughts of a step before the next; on a path this means one turn after the
+//! other. When a node fails, the nodes below it are lost too: a prompt with a gap would not share
+//! its prefix with any other, and all policies would look the same.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use crate::{Program, Reply, Role, Segment};
 /// A piece of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a, R> {
-    /// Text that the program brings.
+    /// Text from the program.
     Text(Segment),
     /// The reply to an earlier request.
     Reply(&'a R),
 }
 
 impl<R> Piece<'_, R> {
-    /// Who speaks the piece.
+    /// The speaker of the piece.
     #[must_use]
     pub fn role(&self) -> Role {
         match self {
@@ -30,7 +30,7 @@ impl<R> Piece<'_, R> {
 }
 
 impl Piece<'_, Reply> {
-    /// What it is made of, where replies are the program's own.
+    /// Its segments, if replies are the program's own.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         match self {
@@ -48,7 +48,7 @@ enum State<R> {
     Lost,
 }
 
-/// The state of one program: replies `R` so far, and what may be sent next.
+/// The state of one program: replies `R` so far, and the requests to send next.
 #[derive(Clone, Debug)]
 pub struct Walk<R> {
     program: Program,
@@ -60,7 +60,7 @@ pub struct Walk<R> {
 }
 
 impl<R> Walk<R> {
-    /// A walk at the roots of `program`.
+    /// A walk that starts at the roots of `program`.
     #[must_use]
     pub fn new(program: Program) -> Walk<R> {
         let states = program.nodes.iter().map(|_| State::Waiting).collect();
@@ -75,8 +75,8 @@ impl<R> Walk<R> {
         &self.program
     }
 
-    /// The next request that may be sent, if any may go now. It counts as sent from here on:
-    /// answer it with [`answered`](Self::answered) or [`failed`](Self::failed).
+    /// The next request that may be sent now, if any. It counts as sent from here on: report it
+    /// with [`answered`](Self::answered) or [`failed`](Self::failed).
     pub fn take(&mut self) -> Option<usize> {
         let node = self.ready.pop_front()?;
         self.states[node] = State::Sent;
@@ -89,12 +89,12 @@ impl<R> Walk<R> {
         self.end(node, State::Answered(reply));
     }
 
-    /// Records that `node` brought no reply. The nodes below it are lost with it.
+    /// Records that `node` failed. The nodes below it are lost.
     pub fn failed(&mut self, node: usize) {
         self.end(node, State::Lost);
     }
 
-    /// Whether nothing is left to send or to wait for.
+    /// Whether there is nothing left to send or to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.sent == 0 && self.ready.is_empty()
@@ -106,7 +106,8 @@ impl<R> Walk<R> {
         self.lost
     }
 
-    /// The prompt of `node`: what every node from the root down to it adds, replies in between.
+    /// The prompt of `node`: the additions of every node from the root down to it, with replies in
+    /// between.
     #[must_use]
     pub fn prompt(&self, node: usize) -> Vec<Piece<'_, R>> {
         let mut path = vec![node];
@@ -133,7 +134,7 @@ impl<R> Walk<R> {
         }
     }
 
-    /// Makes the nodes of the current level ready, and loses those whose parent is lost.
+    /// Makes the nodes of the current level ready, and drops those whose parent is lost.
     fn open_level(&mut self) {
         for (i, node) in self.program.nodes.iter().enumerate() {
             if node.level != self.level {

@@ -1,4 +1,4 @@
-//! Arrival processes: published figures, rates and burstiness at fixed seeds.
+//! Tests of the arrival processes: published figures, rates and burstiness at fixed seeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ fn gaps(times: impl Iterator<Item = Duration>) -> (f64, f64) {
     (m, variance.sqrt() / m)
 }
 
-/// The swing of each region and of their sum, and how much less the peak of the sum is than the sum
-/// of the peaks, in percent; looked at `points` times a day.
+/// The swing of each region and of their sum, and the reduction from the sum of the peaks to the
+/// peak of the sum, in percent; sampled `points` times a day.
 fn swings(diurnal: &Diurnal, points: u32) -> (Vec<f64>, f64, f64) {
     let extremes = |rate: &dyn Fn(f64) -> f64| {
         let rates: Vec<f64> =
@@ -47,9 +47,9 @@ fn swings(diurnal: &Diurnal, points: u32) -> (Vec<f64>, f64, f64) {
 }
 
 // SkyWalker's Figure 3: 2.88 to 32.64 in the regions, 1.29 in their sum, and 40.5 % less for the
-// peak of the sum than for the sum of the peaks. The figure counts by hour; so counted, the
-// constants give the last two within a tenth, and the sharpest day, whose peak lies on a half hour,
-// loses a little. Between the hours the first is exact.
+// peak of the sum than for the sum of the peaks. The figure counts by hour. Counted this way, the
+// constants give the last two within a tenth, and the sharpest day, whose peak is on a half hour,
+// loses a little. Sampled between the hours, the first is exact.
 #[test]
 fn diurnal_figures_are_the_published_ones() {
     let check = |points, expected: Expect| {
@@ -60,8 +60,8 @@ fn diurnal_figures_are_the_published_ones() {
     check(1440, expect!["[7.00, 2.88, 14.00, 32.64, 4.50] 1.296 40.33 %"]);
 }
 
-// Arrivals follow the profile: in each hour of ten days within 5 % of what it says, for the region
-// with the sharpest day within 10 % around its peak; and a day may be an hour long.
+// Arrivals follow the profile, in each hour of ten days within 5 %, and for the region with the
+// sharpest day within 10 % around its peak; a day may be an hour long.
 #[test]
 fn diurnal_arrivals_follow_the_profile() {
     let diurnal = Diurnal { day: Duration::from_secs(3600), ..Diurnal::published() };
@@ -79,7 +79,7 @@ fn diurnal_arrivals_follow_the_profile() {
     }
 }
 
-// A day's factor has mean 1 and the asked-for variation, and days differ between regions.
+// A day's factor has mean 1 and the requested variation, and days differ between regions.
 #[test]
 fn diurnal_days_differ() {
     let day = Duration::from_secs(100);
@@ -99,7 +99,7 @@ fn diurnal_days_differ() {
     assert_ne!(days0, days(1));
 }
 
-// Gamma and Weibull gaps have the mean that is asked for and the variation that their shape has.
+// Gamma and Weibull gaps have the requested mean and the variation of their shape.
 #[test]
 fn renewals_have_their_rate_and_variation() {
     for (gaps_of, cv) in [
@@ -118,7 +118,7 @@ fn renewals_have_their_rate_and_variation() {
     assert_eq!(Renewal::new(6, f64::NAN, Gaps::Exponential).next(), None);
 }
 
-// Steps have their rates also where gaps are longer than a step, and the period repeats.
+// Steps have their rates even if gaps are longer than a step, and the period repeats.
 #[test]
 fn steps_keep_their_rates() {
     let gaps = Gaps::gamma(4.0);
@@ -138,8 +138,8 @@ fn steps_keep_their_rates() {
     assert_eq!(Stepped::new(9, Vec::new(), 100.0, 1.0).next(), None);
 }
 
-// The shipped clients: 20, each with a whole day in order, the busiest first; the total rate is the
-// one asked for, and the first client keeps its share of it.
+// The shipped clients: 20, each with a whole day in order, the busiest first. The total rate is the
+// requested one, and the first client keeps its share of it.
 #[test]
 fn servegen_clients_are_whole() {
     let clients = servegen_clients();
@@ -204,8 +204,8 @@ fn arrivals_are_golden() {
     .assert_eq(&out);
 }
 
-// In an open loop each client counts its own programs, so that its n-th arrival starts the same
-// program whoever else arrives.
+// In an open loop each client counts its own programs, so its n-th arrival starts the same program
+// regardless of other arrivals.
 #[test]
 fn an_open_loop_counts_by_client() {
     let arrivals = [(1, 7), (2, 8), (3, 7)]

@@ -1,5 +1,5 @@
-//! One seed, the same programs, on every platform and in every version: recorded results lean on
-//! it. A changed snapshot means that every seed has changed its meaning.
+//! One seed gives the same programs on every platform and in every version: recorded results depend
+//! on it. A changed snapshot means that every seed has changed its meaning.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use meridian_workload::{
     write_text,
 };
 
-/// Bytes and hash of the first prompts of two programs, the replies being their node's number.
+/// Bytes and hash of the first prompts of two programs; each reply is its node's number.
 fn check(generator: &dyn Generator, expected: Expect) {
     let mut out = String::new();
     for (client, ordinal) in [(0, 0), (1, 3)] {
@@ -131,7 +131,7 @@ fn published_generators() {
     .assert_eq(&out);
 }
 
-// A part of a mix draws exactly what it would draw alone: choosing among parts shifts nothing.
+// A part of a mix draws exactly what it would draw alone: the choice among parts shifts nothing.
 #[test]
 fn a_mix_shifts_nothing() {
     let mixed = Mixed::new(vec![Box::new(Sessions::default()), Box::new(Tree::default())]);
@@ -143,8 +143,8 @@ fn a_mix_shifts_nothing() {
     }
 }
 
-// One draw never shifts another: more turns leave the earlier ones as they were, and another
-// client, region or ordinal gives another program.
+// One draw never shifts another: more turns leave the earlier ones unchanged, and another client,
+// region or ordinal gives another program.
 #[test]
 fn common_random_numbers() {
     let key = ProgramKey { seed: 7, region: 0, client: 0, ordinal: 0 };

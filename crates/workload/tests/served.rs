@@ -1,4 +1,4 @@
-//! Production-like generators: their stated statistics, and what is laid over them.
+//! Tests of the production-like generators: their stated statistics, tiers and tenants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn check(got: Measured, prompt: f64, reuse: f64) {
 }
 
 // The traces' statistics: mean prompts of 1,954, 1,000 and 8,619 tokens, of which an unbounded
-// cache knows 51.6, 65.1 and 58.1 % in the traces' own blocks of 16, 16 and 512 tokens.
+// cache has 51.6, 65.1 and 58.1 % in the traces' own blocks of 16, 16 and 512 tokens.
 #[test]
 fn lengths_and_reuse_are_the_stated_ones() {
     check(measured("qwen_a", 16), 1954.0, 0.516);
@@ -40,7 +40,7 @@ fn replies_have_their_means() {
     }
 }
 
-// A document prompt holds the system prompt, five different documents and the question; the mean
+// A document prompt contains the system prompt, five different documents and the question; the mean
 // prompt follows from the popular documents' lengths, and reuse ends early in most prompts.
 #[test]
 fn document_prompts() {
@@ -57,8 +57,7 @@ fn document_prompts() {
     assert!((0.25..0.35).contains(&got.reuse), "{got:?}");
 }
 
-// A step of a tool loop has its branches side by side, each behind the first request of the step
-// before.
+// A step of a tool loop has parallel branches, each after the first request of the previous step.
 #[test]
 fn tool_loops_branch() {
     let program =
@@ -70,7 +69,7 @@ fn tool_loops_branch() {
     assert_eq!(shape[10..], [(Some(7), 4), (Some(7), 4), (Some(7), 4)]);
 }
 
-// Any generator takes tiers and tenants: 80 % of the programs have three times the TTFT at low
+// Any generator accepts tiers and tenants: 80 % of the programs have three times the TTFT at low
 // load as objective, the others ten times, tenants follow Zipf's law, and nothing else changes.
 #[test]
 fn tiers_lie_over_everything() {

@@ -1,4 +1,4 @@
-//! The published figures that the generators stand on, within stated tolerances.
+//! Tests of the published figures behind the generators, within stated tolerances.
 
 use meridian_workload::{
     Chat, Generator, Mixed, Poisson, Program, ProgramKey, Sample, Sessions, Similarity, Tree,
@@ -48,7 +48,7 @@ fn chat_lengths() {
     near(quantile(&replies, 0.9), 1058.0, 0.04);
 }
 
-// The cap on replies holds, and cuts nothing that lies below it.
+// The cap on replies holds, and does not affect shorter ones.
 #[test]
 fn chat_replies_are_capped() {
     let capped = Chat { max_tokens: 200, ..Chat::default() };
@@ -154,7 +154,8 @@ fn region_chat_turns() {
     assert_eq!([0.90, 0.95, 0.99].map(|q| quantile(&turns, q)), [5, 7, 13]);
 }
 
-/// What an unbounded cache knows of `name`'s prompts, and 12 of them with requests at random.
+/// The share of `name`'s prompts found in an unbounded cache, and in 12 of them with random
+/// placement.
 fn reuse(name: &str, programs: u64) -> (f64, f64) {
     let generator = find_generator(name).expect("the registry has it").published();
     let reuse = |caches| {
@@ -164,9 +165,9 @@ fn reuse(name: &str, programs: u64) -> (f64, f64) {
     (reuse(1), reuse(12))
 }
 
-// What the routing experiments rest on: how much there is to find, and how much of it a rule
-// without knowledge finds. SkyWalker's Figure 8 has 37-47 % for its best and 11-17 % for round
-// robin on chat, 90 and 59 % on trees; these are the limits that bounded caches stay under.
+// The basis of the routing experiments: the reuse that exists, and the share that a policy without
+// information finds. SkyWalker's Figure 8 has 37-47 % for its best and 11-17 % for round robin on
+// chat, 90 and 59 % on trees; these are the limits for bounded caches.
 #[test]
 fn reuse_leaves_room_for_the_published_hit_ratios() {
     for name in ["arena", "wildchat"] {
@@ -179,8 +180,8 @@ fn reuse_leaves_room_for_the_published_hit_ratios() {
     near("tree2, 12 caches", random, 0.59, 0.02);
 }
 
-// The continuation is what is left when each later turn extends the earlier text or does not:
-// reuse grows with it, and at 0 only openings are found again.
+// `continuation` is the share of later turns that extend the earlier text: reuse grows with it, and
+// at 0 only openings are reused.
 #[test]
 fn continuation_is_a_knob() {
     let reuse = |share: f64| {
@@ -192,8 +193,8 @@ fn continuation_is_a_knob() {
     assert!(none < 0.08 && (0.4..0.6).contains(&half) && full > 0.85, "{none} {half} {full}");
 }
 
-// The shares of openings are solved for whatever is asked: several templates of a kind and several
-// habits of a user give the same similarities as one, and less asked for is less got.
+// The shares of openings can be solved for any targets: several templates of a kind and several
+// habits of a user give the same similarities as one, and lower targets give lower similarities.
 #[test]
 fn openings_are_solved_for_what_is_asked() {
     let of = |given: &[(&str, f64)]| {

@@ -1,4 +1,4 @@
-//! No bytes make a reader panic, and what it does read keeps its promises.
+//! No input makes a reader panic, and whatever it reads satisfies its contract.
 
 use meridian_workload::trace::{
     Format, MAX_TOKENS, ProgramOptions, ReadOptions, Reader, ServeGenReader, Shape, Stats,
@@ -6,7 +6,7 @@ use meridian_workload::trace::{
 };
 use proptest::prelude::*;
 
-/// A good beginning of each format, to be spoilt.
+/// A valid beginning of each format, to be corrupted.
 const GOOD: [(Format, &str); 4] = [
     (
         Format::Mooncake,
@@ -34,7 +34,7 @@ const GOOD: [(Format, &str); 4] = [
     ),
 ];
 
-/// Reads `bytes` in every way, up to programs and figures.
+/// Reads `bytes` in every way, up to programs and statistics.
 fn read(bytes: &[u8], format: Format, lenient: bool) {
     let options = ReadOptions { lenient, max_line_bytes: 400, ..ReadOptions::default() };
     let mut reader = Reader::new(bytes, format, &options);
@@ -74,14 +74,14 @@ fn in_every_way(bytes: &[u8]) {
 }
 
 proptest! {
-    // Any bytes at all.
+    // Arbitrary bytes.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         in_every_way(&bytes);
     }
 
-    // Good lines, some of whose bytes are others, missing, or said twice: nearly right is where
-    // readers break.
+    // Valid lines with some bytes changed, missing, or repeated: readers break on almost valid
+    // input.
     #[test]
     fn spoilt_lines(
         which in 0..GOOD.len(),
@@ -100,7 +100,7 @@ proptest! {
         in_every_way(&bytes);
     }
 
-    // Numbers of any size in the places of numbers.
+    // Numbers of any size in place of numbers.
     #[test]
     fn any_numbers(at in any::<f64>(), input in any::<i64>(), output in any::<u64>(), id in any::<u64>()) {
         let line = format!(
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-// The lines that are spoilt above are good to begin with, and told apart by their first line.
+// The lines corrupted above are valid originally, and recognised by their first line.
 #[test]
 fn good_lines_are_good() {
     for (format, text) in GOOD {

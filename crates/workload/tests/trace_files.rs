@@ -1,4 +1,4 @@
-//! Excerpts of published traces have the figures that an independent count gives.
+//! Excerpts of published traces have the same figures as in an independent count.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -39,7 +39,7 @@ fn lengths_near(got: &Lengths, want: [f64; 5]) {
     }
 }
 
-// Mooncake: lengths, arrivals, reuse by an endless cache and by LRU caches, later turns.
+// Mooncake: lengths, arrivals, reuse in an infinite cache and in LRU caches, later turns.
 #[test]
 fn mooncake() {
     let s = summary(&requests("mooncake_500.jsonl", Format::Mooncake, &Shape::default()));
@@ -64,8 +64,8 @@ fn mooncake() {
     lengths_near(&turns.new_tokens, [3_565.878_378_378, 827.5, 11_192.0, 27_635.83, 36_636.0]);
 }
 
-// Spread over its grid of three seconds, Mooncake comes in its own order, at times that are no
-// longer shared, within the same three seconds, and almost as evenly as a Poisson process.
+// Spread over its grid of three seconds, Mooncake keeps its order, at distinct times within the
+// same three seconds, and almost as evenly as a Poisson process.
 #[test]
 fn mooncake_spread() {
     let plain = requests("mooncake_500.jsonl", Format::Mooncake, &Shape::default());
@@ -82,8 +82,8 @@ fn mooncake_spread() {
     assert!((0.9..1.15).contains(&cv), "gaps vary by {cv}");
 }
 
-// Sessions told by prefixes are the chains that the statistics count, and each stays in one region;
-// regions have their weights within 6 %.
+// Sessions inferred from prefixes are the chains that the statistics count, and each stays in one
+// region; regions have their weights within 6 %.
 #[test]
 fn mooncake_regions() {
     let regions = vec![("us".into(), 2.0), ("eu".into(), 1.0), ("asia".into(), 1.0)];
@@ -102,7 +102,7 @@ fn mooncake_regions() {
     }
 }
 
-// Azure: lengths and arrivals; nothing is known of prefixes.
+// Azure: lengths and arrivals; prefixes are unknown.
 #[test]
 fn azure() {
     let requests = requests("azure_1000.csv", Format::Azure, &Shape::default());
@@ -117,7 +117,7 @@ fn azure() {
     assert!(s.reuse.is_none() && s.turns.is_none());
 }
 
-// ServeGen's rates, and what is said of a row that is none.
+// ServeGen's rates, and the error for an invalid row.
 #[test]
 fn servegen() {
     let rows: Vec<_> = ServeGenReader::new(open("servegen_rates.csv"))
@@ -142,8 +142,8 @@ fn servegen() {
     assert!(error("0,0,1,1,Gamma,1,nan\n").starts_with("line 2: param2 is nan"));
 }
 
-// The excerpts that come with the crate are the beginnings of the published files: the same times,
-// lengths and sharing as in the fixtures, which are unchanged.
+// The shipped excerpts are the beginnings of the published files: the same times, lengths and
+// sharing as in the unchanged fixtures.
 #[test]
 fn excerpts_are_the_beginnings() {
     let cut = |name: &str, n: usize| -> Vec<TraceRequest> {

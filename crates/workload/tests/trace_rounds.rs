@@ -1,4 +1,4 @@
-//! Generators written to a trace and read again send the same requests.
+//! Requests of generators survive a round trip through a trace.
 
 use meridian_base::Time;
 use meridian_workload::trace::{
@@ -44,7 +44,7 @@ fn programs(requests: &[TraceRequest]) -> Vec<(Time, Program)> {
     to_programs(requests, &options).map(|program| program.expect("a good trace")).collect()
 }
 
-/// Blocks that two prompts begin with alike.
+/// Number of common leading blocks of two prompts.
 fn shared(a: &[u64], b: &[u64]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -55,8 +55,8 @@ fn blocks(segments: Vec<Segment>) -> Vec<u64> {
     out
 }
 
-// Of every generator, a journal gives back each request whole, but for the turn, which it leaves to
-// the session; Mooncake's format gives back times, lengths and ids.
+// For every generator, a journal restores each request completely, except for the turn, which
+// follows from the session; Mooncake's format restores times, lengths and ids.
 #[test]
 fn every_generator_is_read_as_it_was_written() {
     for spec in GENERATORS {
@@ -82,7 +82,7 @@ fn walked(generator: &dyn Generator, programs: u64) -> Vec<(u32, Vec<u64>, u32)>
     for ordinal in 0..programs {
         let key = ProgramKey { seed: 7, region: 0, client: 0, ordinal };
         let mut walk = Walk::<Reply>::new(generator.program(key));
-        // All that may go at one time goes before any answer.
+        // All requests that may be sent at one time are sent before any answer.
         loop {
             let ready: Vec<usize> = std::iter::from_fn(|| walk.take()).collect();
             if ready.is_empty() {
@@ -105,8 +105,8 @@ fn walked(generator: &dyn Generator, programs: u64) -> Vec<(u32, Vec<u64>, u32)>
     prompts
 }
 
-// The programs of a trace that was read share the same blocks, pair by pair, as the prompts that
-// the generator sends, and are as long. Trees of equal replies keep the order of the walk.
+// The programs of a trace share the same blocks, pair by pair, as the prompts that the generator
+// sends, and have the same lengths. Trees of equal replies keep the order of the walk.
 #[test]
 fn prompts_share_what_they_shared() {
     for name in ["sessions", "tree2", "rag", "single"] {
@@ -138,8 +138,8 @@ fn prompts_share_what_they_shared() {
     }
 }
 
-// Times: a closed loop has as many requests under way as clients, an open loop its rate (within
-// 5 %), both come by time, and the same seed gives the same.
+// Times: a closed loop has as many requests in progress as clients, an open loop its rate (within 5
+// %), both are ordered by time, and the same seed gives the same.
 #[test]
 fn recordings_keep_time() {
     let generator = generator("sessions");
@@ -164,7 +164,7 @@ fn recordings_keep_time() {
     assert_eq!(again, made[..1000]);
 }
 
-// Cut into other blocks and back into the first, prompts share what they shared.
+// Cut into other blocks and back again, prompts share the same parts as before.
 #[test]
 fn other_blocks_share_alike() {
     let generator = generator("sessions");

@@ -1,13 +1,14 @@
 //! Runs the scenarios of traces: lines in, requests, programs or figures out. `REWRITE=1 cargo test
-//! -p meridian-workload` writes the outputs anew; read the difference before you keep it.
+//! -p meridian-workload` rewrites the outputs; read the diff before you commit it.
 //!
 //! Every command names the `format` of its lines, and may add `lenient`, `block=N`, `crlf` (other
 //! line ends), `cut=N` (the last N bytes are missing) and `most=N` (bytes of a line):
-//! * `read`: the requests as they stand.
+//! * `read`: the requests, unchanged.
 //! * `shape [spread=S] [within=S] [from=S] [to=S] [rate=X] [limit=N] [beyond=N] [regions=(a,b)]
-//!   [weight=X] [seed=N]`: the requests that are left, by time. Sessions are numbered as they appear.
-//! * `programs [chained]`: segments are letters, equal letters being equal text,
-//!   each with its tokens.
+//!   [weight=X] [seed=N]`: the requests that are left, by time. Sessions are numbered as they
+//!   appear.
+//! * `programs [chained]`: segments are letters, equal letters for equal text, each with its
+//!   tokens.
 //! * `convert to=FORMAT [to_block=N]`, `stats [opening=N]`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -24,7 +25,7 @@ use meridian_workload::trace::{
     Writer, shape, to_programs,
 };
 
-// Each file of tests/traces tells what it shows.
+// Each file of tests/traces describes what it tests.
 #[test]
 fn scenarios() {
     walk("tests/traces", |file| {
@@ -91,7 +92,7 @@ fn shape_of(case: &mut TestCase) -> Shape {
     }
 }
 
-/// What a request holds beside the usual.
+/// The optional fields of a request.
 fn extras(r: &TraceRequest) -> String {
     let mut out = String::new();
     let mut add = |name: &str, value: Option<String>| {

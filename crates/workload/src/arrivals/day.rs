@@ -1,4 +1,4 @@
-//! A day that passes while a closed loop runs: how many of its clients are awake follows the sun.
+//! A day cycle for a closed loop: the number of awake clients follows the sun.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The day of a closed loop's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Day {
-    /// How long it lasts here.
+    /// Length of a day on the clock of the run.
     pub length: Duration,
     /// When most are awake, as a share of the day after the start.
     pub peak: f64,
@@ -17,7 +17,7 @@ pub struct Day {
 }
 
 impl Day {
-    /// How long a client sleeps before it looks whether it is day.
+    /// How long a client sleeps before it checks again.
     pub const NAP: Duration = Duration::from_millis(100);
 
     /// How many of `clients` are awake `after` the start; at least one.
@@ -34,7 +34,8 @@ impl Day {
 mod tests {
     use super::*;
 
-    // All are awake at the peak and the night's share half a day later; somebody always is.
+    // All are awake at the peak and the night's share half a day later; there is always at least
+    // one.
     #[test]
     fn a_day() {
         let day = Day { length: Duration::from_secs(60), peak: 0.25, night: 0.5 };

@@ -10,8 +10,8 @@
 //! The constants of [`Diurnal::published`] are chosen for SkyWalker's Figure 3, which is of five
 //! regions of WildChat by the hour: peak over trough between 2.88 and 32.64 in each, 1.29 in their
 //! sum, and 40.5 % less capacity for the peak of the sum than for the sum of the peaks. They give
-//! 1.291 and 40.45 % by the hour, 1.296 and 40.33 % by the minute. Days can be told apart by a
-//! lognormal factor, and a day can be made shorter than 24 hours.
+//! 1.291 and 40.45 % by the hour, 1.296 and 40.33 % by the minute. A lognormal factor can make days
+//! differ, and a day can be shorter than 24 hours.
 
 use std::f64::consts::PI;
 use std::time::Duration;
@@ -37,18 +37,18 @@ pub struct DiurnalRegion {
 /// The days of several regions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diurnal {
-    /// The regions; others name them by their place in this list.
+    /// The regions; an index into this list identifies one.
     pub regions: Vec<DiurnalRegion>,
     /// How long a day lasts on the clock of the run.
     pub day: Duration,
     /// The hour (UTC) at which the run starts.
     pub start_hour: f64,
-    /// Coefficient of variation of a region's days; 0 makes all days alike.
+    /// Coefficient of variation of a region's days; 0 makes all days equal.
     pub day_cv: f64,
 }
 
 impl Diurnal {
-    /// The five regions with the published figures, from midnight UTC on, all days alike.
+    /// The five regions with the published figures, from midnight UTC on, all days equal.
     #[must_use]
     pub fn published() -> Diurnal {
         let region = |name, utc_offset, peak_to_trough, weight| DiurnalRegion {
@@ -83,8 +83,8 @@ impl Diurnal {
         (0..self.regions.len()).map(|region| self.rate(region, hour)).sum()
     }
 
-    /// Arrivals in `region`, where `per_second` programs arrive over all regions in the mean of a
-    /// day. A region that is not in the list never sees one.
+    /// Arrivals in `region`, with `per_second` programs over all regions in the mean of a day. A
+    /// region that is not in the list has no arrivals.
     #[must_use]
     pub fn arrivals(&self, seed: u64, region: usize, per_second: f64) -> DiurnalArrivals {
         let rng = Rng::new(mix(mix(seed, 0x4449_5552_4E41_4C21), region as u64));
@@ -121,7 +121,7 @@ impl DiurnalRegion {
 }
 
 /// A Poisson process whose rate follows a region's day: candidates at the highest rate of the day,
-/// each kept with the chance that its hour has.
+/// each kept with its hour's probability.
 #[derive(Clone, Debug)]
 pub struct DiurnalArrivals {
     rng: Rng,
@@ -132,7 +132,7 @@ pub struct DiurnalArrivals {
     day_cv: f64,
     /// The highest rate of a mean day.
     peak: f64,
-    /// The day that is on, and its factor.
+    /// The current day and its factor.
     today: Option<(u64, f64)>,
     at_s: f64,
 }
@@ -167,7 +167,7 @@ impl Iterator for DiurnalArrivals {
             let at_s = self.at_s + self.rng.exponential(1.0 / rate);
             let tomorrow = (day + 1.0) * self.day_s;
             if at_s >= tomorrow {
-                // The process has no memory: tomorrow begins anew, at its own rate.
+                // The process has no memory: the next day starts fresh, at its own rate.
                 self.at_s = tomorrow;
                 continue;
             }

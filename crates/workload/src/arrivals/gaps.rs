@@ -1,7 +1,7 @@
-//! Gaps between arrivals: how unevenly they come, at a mean of 1.
+//! Distributions of the gaps between arrivals, with a mean of 1.
 //!
 //! Clients of production services are burstier than Poisson: ServeGen (arXiv 2505.09999) fits their
-//! gaps with Gamma and Weibull distributions of small shape, long silences between volleys.
+//! gaps with Gamma and Weibull distributions of small shape: long silences between bursts.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Gaps {
 }
 
 /// A Gamma variable of scale 1: Marsaglia and Tsang, "A simple method for generating gamma
-/// variables", 2000; a shape below 1 by the power of a uniform that they give.
+/// variables", 2000; for a shape below 1, their power of a uniform.
 fn gamma(rng: &mut Rng, shape: f64) -> f64 {
     if shape < 1.0 {
         let u = 1.0 - rng.unit();

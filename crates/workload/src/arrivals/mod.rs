@@ -1,9 +1,9 @@
-//! When programs arrive. A closed loop needs no clock: a client starts its next program when the
-//! last one is over. An open loop has one, and keeps it whatever the answers do.
+//! Arrival processes of programs. A closed loop needs no clock: a client starts its next program
+//! when the last one ends. An open loop has a clock, which does not depend on the answers.
 //!
-//! Each process is an iterator of times since the start and follows from its seed alone; it never
-//! looks at what it starts. [`ArrivalProcess`] names one with its figures, [`open_loop`] puts
-//! programs to the times. A row of recorded times is such an iterator as it stands.
+//! Each process is an iterator of times since the start, determined by its seed; it does not depend
+//! on the programs it starts. [`ArrivalProcess`] is one with its parameters, and [`open_loop`]
+//! assigns programs to the times. A list of recorded times is also such an iterator.
 
 mod day;
 mod diurnal;
@@ -34,7 +34,7 @@ const MOST_TRIES: u32 = 1_000_000;
 pub struct Arrival {
     /// Since the start.
     pub at: Duration,
-    /// Whose it is; 0 where the process does not tell clients apart.
+    /// The client; 0 if the process has no separate clients.
     pub client: u32,
 }
 
@@ -44,7 +44,7 @@ impl From<Duration> for Arrival {
     }
 }
 
-/// An arrival process by name and figures, for one region.
+/// An arrival process with its parameters, for one region.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalProcess {
     /// Exponential gaps.
@@ -63,7 +63,7 @@ pub enum ArrivalProcess {
     Times(Arc<[Duration]>),
     /// A rate that follows the hour of the day in the region.
     Diurnal {
-        /// The profiles of all regions; the region's place in the list is its number.
+        /// The profiles of all regions; the region's index in the list is its number.
         profile: Diurnal,
         /// Programs a second over all regions, in the mean of a day.
         per_second: f64,
@@ -81,7 +81,7 @@ impl ArrivalProcess {
     /// The arrivals of `region`: the same for the same seed and region.
     #[must_use]
     pub fn start(&self, seed: u64, region: u32) -> Box<dyn Iterator<Item = Arrival> + Send> {
-        // The diurnal process tells regions apart by itself.
+        // The diurnal process itself distinguishes regions.
         let own = meridian_base::mix(seed, u64::from(region));
         match self {
             ArrivalProcess::Poisson { per_second } => {

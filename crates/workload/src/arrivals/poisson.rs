@@ -1,4 +1,4 @@
-//! Arrivals that know nothing of each other.
+//! Poisson arrivals, independent of each other.
 
 use std::time::Duration;
 

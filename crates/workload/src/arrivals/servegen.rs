@@ -1,9 +1,9 @@
 //! The arrivals of a production service's busiest clients.
 //!
-//! ServeGen (arXiv 2505.09999) shows that a service's load is a few clients with a character of
-//! their own each: rates that step, bursts that differ. The 20 busiest clients of one of its models
-//! on one day are here (`data/servegen`, Apache-2.0); the day repeats. Lengths are left to the
-//! generator.
+//! ServeGen (arXiv 2505.09999) shows that a few clients dominate a service's load, each with its
+//! own pattern: rates that change in steps, and different bursts. This file has the 20 busiest
+//! clients of one of its models on one day (`data/servegen`, Apache-2.0); the day repeats. The
+//! generator sets the lengths.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,9 +36,9 @@ pub fn servegen_clients() -> Vec<(u32, Vec<Step>)> {
     clients
 }
 
-/// The steps of each client, for [`ServeGen::new`]. Rows of a client follow each other, by time, as
-/// they do in the publication; the windows that it leaves out have rate 0. Of the fitted gaps the
-/// family and its shape are taken: the published scales do not always give the published rate.
+/// The steps of each client, for [`ServeGen::new`]. A client's rows are consecutive and ordered by
+/// time, as in the publication; windows that it omits have rate 0. Only the family and shape of the
+/// fitted gaps are used: the published scales do not always give the published rate.
 #[must_use]
 pub fn servegen_steps(rates: impl IntoIterator<Item = ServeGenRates>) -> Vec<(u32, Vec<Step>)> {
     let mut clients: Vec<(u32, Vec<Step>)> = Vec::new();
@@ -75,17 +75,17 @@ pub fn servegen_hourly() -> [Vec<Step>; 2] {
     })
 }
 
-/// Arrivals of several clients in one row.
+/// Arrivals of several clients, merged.
 #[derive(Clone, Debug)]
 pub struct ServeGen {
     clients: Vec<(u32, Stepped)>,
-    /// The next arrival of each client, by its place in the list.
+    /// The next arrival of each client, by its index in the list.
     next: BTreeSet<(Duration, usize)>,
 }
 
 impl ServeGen {
-    /// The `count` busiest shipped clients, with `per_second` arrivals in the mean of the day for
-    /// all of them together.
+    /// The `count` busiest shipped clients, with `per_second` arrivals in total in the mean of the
+    /// day.
     #[must_use]
     pub fn busiest(seed: u64, count: usize, per_second: f64) -> ServeGen {
         let mut clients = servegen_clients();

@@ -1,9 +1,9 @@
 //! Arrivals whose rate and burstiness change in steps.
 //!
-//! One renewal process runs through all steps on a clock of its own, which goes as fast as the rate:
-//! a gap of 1 there is one expected arrival here, however many steps it spans. So the mean count is
-//! the integral of the rate, which it would not be if each step began anew: a bursty process that
-//! has just begun is early.
+//! One renewal process runs through all steps on its own clock, which advances at the current rate:
+//! a gap of 1 on it is one expected arrival, however many steps it spans. The mean count is
+//! therefore the integral of the rate. It would not be if the process restarted at each step,
+//! because a bursty process has too many arrivals right after its start.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use meridian_base::{Rng, mix};
 
 use super::gaps::Gaps;
 
-/// From `start_s` on, until the next step.
+/// A step: its rate and gaps from `start_s` until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Seconds since the start of the period.
@@ -29,7 +29,7 @@ pub struct Stepped {
     steps: Vec<Step>,
     period_s: f64,
     scale: f64,
-    /// The step that is on, of the period that began at `base_s`.
+    /// The current step, of the period that started at `base_s`.
     step: usize,
     base_s: f64,
     at_s: f64,
@@ -37,7 +37,7 @@ pub struct Stepped {
 
 impl Stepped {
     /// Arrivals by `steps` (in order of their starts) of a period of `period_s`, at `scale` times
-    /// their rates. Before the first step there are none, and none at all without a rate above 0.
+    /// their rates. There are none before the first step, or without a rate above 0.
     #[must_use]
     pub fn new(seed: u64, steps: Vec<Step>, period_s: f64, scale: f64) -> Stepped {
         let rng = Rng::new(mix(seed, 0x0053_5445_5050_4544));
@@ -51,7 +51,7 @@ impl Stepped {
         stepped
     }
 
-    /// When the step that is on ends.
+    /// When the current step ends.
     fn end_s(&self) -> f64 {
         let next = self.steps.get(self.step + 1);
         self.base_s + next.map_or(self.period_s, |s| s.start_s)

@@ -1,12 +1,12 @@
-//! Chat with the lengths of people's real chats.
+//! Chat with the lengths of real chats.
 //!
 //! Turns have mean 2.35 and 90th, 95th, 99th percentile 5, 7, 13. A prompt is lognormal with median
-//! 40 and 90th percentile 320 tokens, a reply with 511 and 1,058 (derived from WildChat,
-//! ODC-BY 1.0). A lognormal is fixed by two quantiles; the means that follow (149 and 600
-//! tokens) lie near the measured 166 and 587, and the prompt's real tail is longer still.
+//! 40 and 90th percentile 320 tokens, a reply with 511 and 1,058 (derived from WildChat, ODC-BY
+//! 1.0). A lognormal is fixed by two quantiles; the means that follow (149 and 600 tokens) lie near
+//! the measured 166 and 587, and the prompt's real tail is longer still.
 //!
-//! Nothing is shared between sessions here but an optional system prompt: templates within and
-//! across users belong to `region_chat.rs`.
+//! Sessions share only an optional system prompt here; `region_chat.rs` has templates within and
+//! across users.
 
 use meridian_base::Rng;
 
@@ -14,7 +14,7 @@ use crate::lengths::Lengths;
 use crate::spec::{GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Role, Segment};
 
-/// Chat by itself, for single machines.
+/// The generator of plain chat, for single machines.
 pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "chat",
     summary: "Chat without users: every conversation in a session of its own.",
@@ -35,7 +35,7 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
 };
 
 /// The share of sessions longer than 0, 1, 2, ... turns. Solved by hand for the published mean and
-/// percentiles: a geometric tail that fits the mean is too short at the 99th.
+/// percentiles: a geometric tail with the right mean is too short at the 99th.
 const LONGER_THAN: [f64; 20] = [
     1.0, 0.46, 0.27, 0.174, 0.112, 0.082, 0.060, 0.046, 0.036, 0.029, 0.023, 0.018, 0.0135, 0.009,
     0.006, 0.004, 0.003, 0.002, 0.0015, 0.001,
@@ -47,7 +47,7 @@ pub(crate) const MEAN_TURNS: f64 = 2.35;
 /// Most tokens a prompt adds in one turn unless told otherwise.
 pub(crate) const MAX_PROMPT: u32 = 4096;
 
-/// Makes chats.
+/// Generates chats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chat {
     /// Bytes of a system prompt that all chats share; 0 for none.
@@ -85,7 +85,7 @@ impl Generator for Chat {
     }
 }
 
-/// How many turns a chat has.
+/// Draws the number of turns of a chat.
 pub(crate) fn turns(rng: &mut Rng) -> u64 {
     let u = rng.unit();
     LONGER_THAN.iter().take_while(|&&share| u < share).count().max(1) as u64

@@ -1,16 +1,16 @@
-//! The prompts of GORGO's benchmark: 100 questions that open WildChat conversations.
+//! The prompts of GORGO's benchmark: the first questions of 100 WildChat conversations.
 //!
-//! GuideLLM sends the prompts of a file one after the other, each a request by itself, with ten in
-//! flight at all times. The lengths are those of the benchmark's own file, and prompts that repeat
-//! there repeat here: what a cache finds again is little more than one long template asked seven
-//! times. Which prompt comes when follows from the seed; within a run a client goes through the
-//! list from a place of its own, so that the clients together ask most prompts once.
+//! GuideLLM sends the prompts of a file one after the other, each as a separate request, with ten
+//! in flight at all times. The lengths are those of the benchmark's own file, and prompts that
+//! repeat there repeat here: a cache can reuse little more than one long template that occurs seven
+//! times. The seed sets the order; within a run each client starts at a different place in the
+//! list, so that the clients together send most prompts once.
 //!
 //! Replies are as long as the benchmark's were: lognormal with the median and the 90th percentile
-//! that Table 5 gives when request latency less TTFT is divided by the inter-token latency (455
-//! and 787 tokens). Their mean, 498, lies near the 502 tokens a request of all four tables.
+//! that Table 5 gives when request latency less TTFT is divided by the inter-token latency (455 and
+//! 787 tokens). Their mean, 498, lies near the 502 tokens a request of all four tables.
 //!
-//! Where users stand is not in the file: that is for the experiment.
+//! The file has no user locations: the experiment sets them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::lengths::Lengths;
 use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Program, ProgramKey, Role, Segment};
 
-/// First prompts of conversations, one request each.
+/// The generator of first prompts of conversations, one request each.
 pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "first_prompts",
     summary: "The 100 opening questions of GORGO's benchmark, one request each.",
@@ -37,12 +37,12 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
 
 const CSV: &str = include_str!("../../data/gorgo/first_prompts.csv");
 
-/// Prompts between the places where two clients start, and clients of a region that have a place
-/// of their own: with ten clients in three regions all places differ.
+/// Prompts between the starting places of two clients, and clients of a region with a place of
+/// their own: with ten clients in three regions all places differ.
 const APART: u64 = 10;
 const CLIENTS: u64 = 4;
 
-/// Tag of the prompts' text, and the path of chance that orders them.
+/// Tag of the prompts' text, and the random path that orders them.
 const TEXT: u64 = 8 << 32;
 const ORDER: u64 = 0x004F_5244_4552;
 
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!((prompts.len(), texts.len(), (tokens + 50) / 100), (100, 90, 172));
     }
 
-    // Ten clients of three regions ask each prompt once before any is asked again.
+    // Ten clients of three regions send each prompt once before any repeats.
     #[test]
     fn clients_share_the_list() {
         let generator = SPEC.published();

@@ -3,7 +3,7 @@
 use crate::{Generator, Program, ProgramKey};
 
 /// Draws each program from one of its parts, so that every part sends the same share of the
-/// *requests*: a tree of 85 requests comes 85 times as seldom as a single question.
+/// *requests*: a tree of 85 requests is 85 times as rare as a single question.
 pub struct Mixed {
     parts: Vec<Box<dyn Generator>>,
 }
@@ -26,7 +26,7 @@ impl Mixed {
 
 impl Generator for Mixed {
     fn program(&self, key: ProgramKey) -> Program {
-        // The choice has a path of its own; a part then draws as it would alone.
+        // The choice has a separate path; a part then draws as it would alone.
         let mut u = key.rng(u64::MAX - 1).unit() * self.weights();
         for part in &self.parts {
             u -= 1.0 / part.mean_requests().max(1.0);

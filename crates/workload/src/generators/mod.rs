@@ -1,4 +1,4 @@
-//! What makes programs. One shape a file; [`GENERATORS`](crate::GENERATORS) names them.
+//! The generators of programs, one shape per file; [`GENERATORS`](crate::GENERATORS) lists them.
 
 pub(crate) mod chat;
 pub(crate) mod first_prompts;

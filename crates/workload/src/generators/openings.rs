@@ -1,11 +1,11 @@
-//! How often conversations open with text that others have opened with.
+//! Openings: how often conversations share their first text with others.
 //!
-//! SkyWalker (section 3.2, Figure 5) measures the prefix similarity of two requests,
-//! `len(common prefix) / min(len)`, within users, across users and across regions. Here a
-//! conversation opens with at most one template: a global one, one of its region, or one of its
-//! user. Which kind it is does not depend on lengths, so the similarity of two requests of
-//! different conversations is the chance that their templates are the same, times `kappa`, the mean
-//! similarity of two that share one:
+//! SkyWalker (section 3.2, Figure 5) measures the prefix similarity of two requests, `len(common
+//! prefix) / min(len)`, within users, across users and across regions. Here a conversation opens
+//! with at most one template: a global one, one of its region, or one of its user. Which kind it is
+//! does not depend on lengths, so the similarity of two requests of different conversations is the
+//! chance that their templates are the same, times `kappa`, the mean similarity of two that share
+//! one:
 //!
 //! ```text
 //! across regions           R = kappa global^2 / n
@@ -13,12 +13,13 @@
 //! within a user            W = q S + (1 - q) (A + kappa personal^2 / m)
 //! ```
 //!
-//! The n templates of all and of a region are equally popular, as are the m of a user. q is the
-//! share of a user's pairs that lie within one conversation, S their mean similarity. kappa and S follow from the lengths
-//! and are measured; the three shares are then solved for the published figures. Shares that would
-//! pass 1 in all are cut from the personal end, and `similarity` shows what was reached.
+//! The n global templates are equally popular, as are the n of a region and the m of a user. q is
+//! the share of a user's pairs that are within one conversation, S their mean similarity. kappa and
+//! S follow from the lengths and are measured; the three shares are then solved for the published
+//! figures. If the shares would exceed 1 in total, the personal one is cut first, and `similarity`
+//! shows the values reached.
 
-/// What the shares are solved for.
+/// Targets of the solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Targets {
     /// Mean similarity of requests of different regions.
@@ -27,23 +28,23 @@ pub(crate) struct Targets {
     pub(crate) across_users: f64,
     /// Mean similarity within users over the mean across users, wherever those are.
     pub(crate) within_ratio: f64,
-    /// Templates of all, and of each region; at least 1.
+    /// Global templates, and templates of each region; at least 1.
     pub(crate) templates: u32,
     /// Templates of each user; at least 1.
     pub(crate) habits: u32,
 }
 
-/// What the solution rests on, measured on conversations that all open alike, and on the sizes of
+/// Measured inputs of the solution, from conversations with a common opening, and from the sizes of
 /// a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ground {
     /// Mean similarity of two requests of different conversations with the same template.
     pub(crate) kappa: f64,
-    /// Mean similarity of two requests of one conversation, templates left out.
+    /// Mean similarity of two requests of one conversation, without templates.
     pub(crate) plain: f64,
-    /// The same, where the conversation opens with a template.
+    /// The same, if the conversation opens with a template.
     pub(crate) opened: f64,
-    /// Share of a user's pairs of requests that lie within one conversation.
+    /// Share of a user's pairs of requests that are within one conversation.
     pub(crate) same: f64,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Openings {
     habits: f64,
 }
 
-/// Whose template a conversation opens with; the number tells those of a kind apart.
+/// The kind of template that a conversation opens with, with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     Plain,
@@ -66,7 +67,7 @@ pub(crate) enum Opening {
     Personal(u64),
 }
 
-/// Regions of the published measurement, for the share of pairs of users that lie in one region.
+/// Regions of the published measurement, for the share of pairs of users in the same region.
 const REGIONS: f64 = 3.0;
 
 impl Openings {
@@ -94,7 +95,7 @@ impl Openings {
 
     /// The opening that `u`, uniform in [0, 1), stands for.
     pub(crate) fn pick(&self, u: f64) -> Opening {
-        // What is left of `u` within a share is uniform there, and tells the templates apart.
+        // The position of `u` within its share is uniform, and selects the template.
         let which = |left: f64, share: f64, of: f64| (left / share * of) as u64;
         let (regional, personal) = (u - self.global, u - self.global - self.regional);
         if regional < 0.0 {

@@ -1,9 +1,9 @@
-//! Retrieval-augmented generation: the same documents, in another order each time.
+//! Retrieval-augmented generation: the same documents, in a different order each time.
 //!
 //! A system prompt, a few documents out of many (Zipf), and a question. Documents are drawn without
-//! repetition and stand in random order, so that what two prompts share beyond the system prompt
-//! ends where their orders part: a cache of prefixes finds the first document again and seldom the
-//! second. No published statistics stand behind the figures.
+//! repetition and appear in random order. Beyond the system prompt, two prompts share only
+//! documents up to the first difference in order: a prefix cache hits on the first document and
+//! seldom on the second. The figures do not come from published statistics.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::lengths::{Lengths, Zipf};
 use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
-/// Questions about documents.
+/// The generator of questions about documents.
 pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "rag",
     summary: "Questions over popular documents in random order.",
@@ -33,12 +33,12 @@ pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(Rag::new(params)),
 };
 
-/// Path of chance within a program, and tags of the text that programs share.
+/// Random path within a program, and tags of the text that programs share.
 const CHOICE: u64 = u64::MAX - 2;
 const SYSTEM: u64 = 4 << 32;
 const DOCUMENT: u64 = 5 << 32;
 
-/// Draws of a document that is already there, after which the prompt stays shorter.
+/// Draws of a duplicate document, after which the prompt stays shorter.
 const MOST_DRAWS: usize = 1000;
 
 struct Rag {
@@ -80,8 +80,8 @@ impl Rag {
                 found.push(document);
             }
         }
-        // In the order of drawing the popular ones come first; a retriever's ranking knows nothing
-        // of how often a document is asked for.
+        // In drawing order the popular ones would come first, but a retriever's ranking does not
+        // depend on how often a document is requested.
         for i in (1..found.len()).rev() {
             found.swap(i, rng.below(i + 1));
         }

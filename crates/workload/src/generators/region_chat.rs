@@ -1,17 +1,18 @@
 //! Chat of users in regions: what SkyWalker measured in ChatBot Arena and WildChat.
 //!
 //! Turns and lengths are those of [`Chat`](crate::Chat). Each conversation belongs to a user of its
-//! region, drawn by Zipf's law, so a busy user has several conversations at a time, and hashing a
-//! user brings them all to one place. Conversations open with templates as often as `openings.rs`
+//! region, drawn by Zipf's law, so a busy user has several conversations at a time, and hashing by
+//! user sends them all to one replica. Conversations open with templates as often as `openings.rs`
 //! solves for the published similarities.
 //!
-//! A share of the turns does not continue: its history reaches the engine as other text than the
-//! engine has seen (the client shortened it, the user edited it, or a recorded reply stands where
-//! the engine said something else), and only the opening can be matched. With full continuation an
-//! unbounded cache would match about nine tenths of all prompt tokens, while SkyWalker reports
-//! 37-47 % for its best system: `continuation` is what lies between, and no source publishes it.
+//! A share of the turns does not continue the conversation verbatim: the history in the prompt
+//! differs from the text that the engine has cached (the client shortened it, the user edited it,
+//! or it has a recorded reply instead of the engine's), so only the opening can match. With full
+//! continuation an unbounded cache would match about nine tenths of all prompt tokens, while
+//! SkyWalker reports 37-47 % for its best system: `continuation` covers the difference, and no
+//! source publishes it.
 //!
-//! It deliberately does not know where regions are or when they wake: that is for arrivals.
+//! It deliberately does not model the regions' locations or hours: those belong to the arrivals.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::similarity::{Asked, pair_similarity};
 use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Segment, prompt_of};
 
-/// Chat of ChatBot Arena's users.
+/// The generator of ChatBot Arena's chats.
 pub(crate) static ARENA: GeneratorSpec = GeneratorSpec {
     name: "arena",
     summary: "Chat in regions, shared text as in ChatBot Arena.",
@@ -34,7 +35,7 @@ pub(crate) static ARENA: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(RegionChat::new(params)),
 };
 
-/// Chat of WildChat's users.
+/// The generator of WildChat's chats.
 pub(crate) static WILDCHAT: GeneratorSpec = GeneratorSpec {
     name: "wildchat",
     summary: "Chat in regions, shared text as in WildChat.",
@@ -60,7 +61,7 @@ const fn params(users: f64, regions: f64, near: f64, ratio: f64) -> [GeneratorPa
     ]
 }
 
-/// Paths of chance within a program, far from the turns' own.
+/// Random paths within a program, far from the turns' own.
 const USER: u64 = u64::MAX - 2;
 const CONTINUES: u64 = 1 << 40;
 const REWRITTEN: u64 = 1 << 41;
@@ -70,14 +71,14 @@ const GLOBAL: u64 = 1 << 32;
 const REGIONAL: u64 = 2 << 32;
 const HABIT: u64 = 7 << 32;
 
-/// Share of a first prompt that is its template, where it has one.
+/// Share of a first prompt that is its template, if it has one.
 const HEAD_SHARE: f64 = 0.9;
 
-/// Conversations a region that the published ratio of similarities is solved for: how many of a
-/// user's pairs lie within one conversation depends on how many conversations are looked at.
+/// Conversations a region for which the published ratio of similarities is solved: the share of a
+/// user's pairs within one conversation depends on the number of conversations compared.
 const SAMPLE: f64 = 1000.0;
 
-/// Makes chats of users in regions.
+/// Generates chats of users in regions.
 pub(crate) struct RegionChat {
     users: Zipf,
     openings: Openings,
@@ -108,8 +109,8 @@ impl RegionChat {
         chat
     }
 
-    /// Measures what the shares of openings are solved from: conversations without templates, then
-    /// the same conversations with one template for all.
+    /// Measures the inputs for the shares of openings: conversations without templates, then the
+    /// same conversations with one template for all.
     fn ground(&self) -> Ground {
         let sample = |opening| -> Vec<Vec<Asked>> {
             let key =
@@ -137,7 +138,7 @@ impl RegionChat {
         }
     }
 
-    /// The conversation of `key`, of `user`, opening as said.
+    /// The conversation of `key` and `user` with the given opening.
     fn conversation(&self, key: ProgramKey, user: u64, opening: Opening) -> Program {
         let template = match opening {
             Opening::Plain => None,
@@ -168,7 +169,7 @@ impl RegionChat {
         program
     }
 
-    /// A later turn: behind the earlier ones, or with their text written anew.
+    /// A later turn: after the earlier ones, or with their text rewritten.
     fn later(
         &self,
         program: &Program,
@@ -216,7 +217,7 @@ fn root(max_tokens: u32) -> Node {
     }
 }
 
-/// Cuts a first prompt into a template's beginning and text of its own; the length stays.
+/// Splits a first prompt into a template's beginning and its own text; the length stays.
 fn open(question: Segment, template: u64) -> [Segment; 2] {
     let bytes = (libm::round(f64::from(question.bytes) * HEAD_SHARE) as u32).max(1);
     let own = question.bytes - bytes.min(question.bytes - 1);

@@ -1,12 +1,12 @@
-//! Production traffic with shared system prompts and conversations of its own.
+//! Production traffic with shared system prompts and separate conversations.
 //!
 //! One shape with three sets of figures: a request opens with one of n templates (Zipf), then has
-//! text of its own, and with a fixed probability the conversation goes on behind the reply. Prompt
-//! lengths vary far more than in people's chats, since programs write many of them.
+//! its own text, and with a fixed probability the conversation continues after the reply. Prompt
+//! lengths vary far more than in human chats, since programs write many of them.
 //!
-//! How long each template is, is drawn once for all seeds and scaled so that the mean over
-//! *requests* is exact: with Zipf's law a handful of templates carry the traffic, and their luck
-//! alone would move the mean by a sixth. What they say differs from seed to seed.
+//! Template lengths are drawn once for all seeds and scaled so that the mean over *requests* is
+//! exact: with Zipf's law a handful of templates carry the traffic, and chance alone would move the
+//! mean by a sixth. Their text differs from seed to seed.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::lengths::{Lengths, Zipf};
 use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
-/// Chat of an application's users.
+/// The generator of chats of an application's users.
 pub(crate) static QWEN_A: GeneratorSpec = GeneratorSpec {
     name: "qwen_a",
     summary: "Conversations behind a few short system prompts (5.98 requests/s).",
@@ -26,7 +26,7 @@ pub(crate) static QWEN_A: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(Served::new(params)),
 };
 
-/// Calls of programs.
+/// The generator of calls by programs.
 pub(crate) static QWEN_B: GeneratorSpec = GeneratorSpec {
     name: "qwen_b",
     summary: "Single calls behind many long templates (24 requests/s).",
@@ -36,7 +36,7 @@ pub(crate) static QWEN_B: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(Served::new(params)),
 };
 
-/// Agents with tools.
+/// The generator of agents with tools.
 pub(crate) static TOOL_AGENT: GeneratorSpec = GeneratorSpec {
     name: "tool_agent",
     summary: "Agents behind long tool descriptions (6.56 requests/s).",
@@ -73,17 +73,17 @@ const fn params(
     ]
 }
 
-/// Paths of chance within a program.
+/// Random paths within a program.
 const TEMPLATE: u64 = u64::MAX - 2;
 const TURNS: u64 = u64::MAX;
 
 /// Tag of the templates' text.
 const TAG: u64 = 3 << 32;
 
-/// Turns that no conversation passes.
+/// Most turns of a conversation.
 const MOST_TURNS: u64 = 200;
 
-/// Makes programs of shared templates and conversations behind them.
+/// Generates conversations that start with shared templates.
 struct Served {
     popularity: Zipf,
     /// Tokens of each template.

@@ -1,14 +1,14 @@
 //! Sessions with a shared system prompt and several turns.
 //!
-//! The shape of llm-cache-router's benchmark: N sessions at a time (as many closed-loop clients),
-//! T turns each, one system prompt of S bytes for all of them, replies of at most 64 tokens. Every
-//! session's prefix starts alike and then grows apart, so a router gains by bringing a session
-//! back to where its last turn ran.
+//! The shape of llm-cache-router's benchmark: N sessions at a time (as many closed-loop clients), T
+//! turns each, one system prompt of S bytes for all of them, replies of at most 64 tokens. All
+//! sessions share the start of their prefix and then diverge, so a router gains by sending a
+//! session back to the replica of its last turn.
 
 use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Program, ProgramKey, Role, Segment};
 
-/// Sessions of several turns.
+/// The generator of sessions with several turns.
 pub(crate) static SESSIONS: GeneratorSpec = GeneratorSpec {
     name: "sessions",
     summary: "Sessions of equal turns behind one shared system prompt.",
@@ -18,7 +18,7 @@ pub(crate) static SESSIONS: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(Sessions::of(params)),
 };
 
-/// Sessions of one turn.
+/// The generator of sessions with one turn.
 pub(crate) static SINGLE: GeneratorSpec = GeneratorSpec {
     name: "single",
     summary: "Single questions behind one shared system prompt.",
@@ -37,7 +37,7 @@ const fn params(turns: f64) -> [GeneratorParam; 4] {
     ]
 }
 
-/// Makes sessions.
+/// Generates sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sessions {
     /// Turns a session has.
@@ -46,7 +46,7 @@ pub struct Sessions {
     pub system_bytes: u32,
     /// Bytes of each question.
     pub question_bytes: u32,
-    /// Tokens of reply asked for.
+    /// Tokens of each reply.
     pub max_tokens: u32,
 }
 

@@ -1,9 +1,9 @@
-//! Objectives and tenants, laid over any workload.
+//! Objectives and tenants, added to any workload.
 //!
-//! Operators sell the same model at two speeds: most requests want their first token within a small
-//! multiple of what an idle system needs, the others within a large one. Each program draws its
-//! tier and its tenant for itself, and keeps both for all its requests. Nothing else of the program
-//! changes, so a policy can be compared with and without.
+//! Operators sell the same model at two speeds: most requests have a TTFT objective of a small
+//! multiple of an idle system's TTFT, the others of a large one. Each program draws its own tier
+//! and tenant, and keeps both for all its requests. Nothing else in the program changes, so a
+//! policy can be compared with and without tiers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::lengths::Zipf;
 use crate::spec::{GeneratorParam, GeneratorParams, knob};
 use crate::{Generator, Program, ProgramKey};
 
-/// The knobs that every generator has.
+/// The parameters that every generator has.
 pub(crate) static PARAMS: &[GeneratorParam] = &[
     knob("ttft_ms", 0.0, (0.0, 3.6e6), "TTFT at low load that objectives multiply; 0: none"),
     knob("tight", 3.0, (0.0, 1e4), "objective of the tight tier, as a multiple of it"),
@@ -20,11 +20,11 @@ pub(crate) static PARAMS: &[GeneratorParam] = &[
     knob("tenants", 0.0, (0.0, 1e4), "tenants, by Zipf's law with exponent 1; 0: none"),
 ];
 
-/// Paths of chance within a program.
+/// Random paths within a program.
 const TIER: u64 = u64::MAX - 3;
 const TENANT: u64 = u64::MAX - 4;
 
-/// Which tiers and tenants there are.
+/// The tiers and tenants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tiers {
     /// The TTFT at low load that objectives multiply; zero for programs without objective.
@@ -35,12 +35,12 @@ pub struct Tiers {
     pub loose: f64,
     /// Share of the programs in the tight tier.
     pub tight_share: f64,
-    /// Tenants, named 1 and up, the first the busiest; 0 leaves programs without tenant.
+    /// Number of tenants, named 1 and up, the first the busiest; with 0, programs have no tenant.
     pub tenants: u32,
 }
 
 impl Tiers {
-    /// What `params` ask for; `None` when they ask for neither objectives nor tenants.
+    /// The tiers in `params`; `None` if there are neither objectives nor tenants.
     pub(crate) fn laid_over(params: &GeneratorParams) -> Option<Tiers> {
         let tiers = Tiers {
             ttft: Duration::from_secs_f64(params.number("ttft_ms") / 1e3),

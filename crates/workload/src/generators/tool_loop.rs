@@ -1,9 +1,9 @@
-//! An agent's loop whose steps call several tools at once.
+//! An agent's loop in which each step calls several tools at once.
 //!
-//! One request plans, then each step asks `branch` requests at the same time: all of them extend
-//! the step before, each with the result of its own tool, and the next step goes on from the first
-//! of them. All agents begin with the same tool descriptions. The prefix of a step is wanted by
-//! several requests in the same moment, right after one replica has computed it.
+//! One request plans, then each step sends `branch` requests at the same time. All of them extend
+//! the previous step, each with the result of its own tool, and the next step continues from the
+//! first of them. All agents start with the same tool descriptions. Several requests need the
+//! prefix of a step at the same moment, right after one replica has computed it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::lengths::Lengths;
 use crate::spec::{GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{BYTES_PER_TOKEN, Generator, Node, Program, ProgramKey, Role, Segment};
 
-/// Loops of tool calls.
+/// The generator of loops of tool calls.
 pub(crate) static SPEC: GeneratorSpec = GeneratorSpec {
     name: "tool_loop",
     summary: "An agent's loop: each step branches into calls that run at once.",
@@ -68,7 +68,7 @@ impl ToolLoop {
     }
 
     fn call(&self, key: ProgramKey, step: u32, branch: u32) -> Node {
-        // The first request of the step before; the plan stands alone in its step.
+        // The first request of the previous step; the plan is alone in its step.
         let parent = (step as usize - 1).checked_sub(1).map_or(0, |s| 1 + s * self.branch as usize);
         let mut rng = key.rng(u64::from(step) << 32 | u64::from(branch));
         let id = rng.next_u64();

@@ -1,19 +1,18 @@
 //! Trees of thoughts: a question, and steps of reasoning that branch.
 //!
-//! SkyWalker's tree workload (section 5.1): depth 4 with 2 branches a node is 15 requests, with
-//! 4 branches 85. A child's prompt is its parent's prompt, the parent's reply and a short
+//! SkyWalker's tree workload (section 5.1): depth 4 with 2 branches a node is 15 requests, with 4
+//! branches 85. A child's prompt is its parent's prompt, the parent's reply and a short
 //! instruction; the nodes of a level run at the same time; the session key is the question's.
 //!
 //! Questions are as long as GSM8K's: a lognormal through median 217 and 90th percentile 361
 //! characters, which has their mean of 235 (its 99th percentile is 546, theirs 527). A thought is a
 //! step of the solution. GSM8K's whole solutions have 72 tokens in the mean; a model that is asked
 //! to reason writes about as much for each step, so that is a thought's mean here. Instructions and
-//! a worked example usually stand before the question, the same for all trees, and how long they
-//! were is not published: 732 bytes here, one of GSM8K's questions with its answer (523) and as
-//! much instruction as makes requests sent to 12 unbounded caches at random find 59 % of their
-//! tokens, SkyWalker's figure for round robin and least load. One cache for all would find 96 %;
-//! SkyWalker's own policy reached 90 %.
-//! All text is made up.
+//! a worked example usually precede the question, the same for all trees, but their length is not
+//! published. Here they have 732 bytes: one of GSM8K's questions with its answer (523), and enough
+//! instruction that requests sent at random to 12 unbounded caches find 59 % of their tokens,
+//! SkyWalker's figure for round robin and least load. One cache for all would find 96 %;
+//! SkyWalker's own policy reached 90 %. All text is made up.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::lengths::Lengths;
 use crate::spec::{GeneratorParam, GeneratorParams, GeneratorSpec, PublishedLoad, knob};
 use crate::{Generator, Node, Program, ProgramKey, Role, Segment};
 
-/// Trees of 15 requests.
+/// The generator of trees of 15 requests.
 pub(crate) static TREE2: GeneratorSpec = GeneratorSpec {
     name: "tree2",
     summary: "Trees of thoughts with 2 branches: 15 requests.",
@@ -31,7 +30,7 @@ pub(crate) static TREE2: GeneratorSpec = GeneratorSpec {
     make: |params| Box::new(Tree::of(params)),
 };
 
-/// Trees of 85 requests.
+/// The generator of trees of 85 requests.
 pub(crate) static TREE4: GeneratorSpec = GeneratorSpec {
     name: "tree4",
     summary: "Trees of thoughts with 4 branches: 85 requests.",
@@ -57,20 +56,20 @@ const fn params(branch: f64) -> [GeneratorParam; 6] {
     ]
 }
 
-/// Makes trees.
+/// Generates trees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     /// Children a node has.
     pub branch: u32,
     /// Levels, the root's included.
     pub depth: u32,
-    /// Bytes of the examples that stand before every question; 0 for none.
+    /// Bytes of the examples that precede every question; 0 for none.
     pub system_bytes: u32,
     /// Mean bytes of a question (lognormal, coefficient of variation 0.413).
     pub question_bytes: u32,
     /// Bytes of the instruction that opens a child.
     pub instruction_bytes: u32,
-    /// Tokens of reply asked for; their mean where they vary.
+    /// Tokens of each reply; their mean if they vary.
     pub max_tokens: u32,
     /// Coefficient of variation of the reply's tokens (lognormal); 0 for equal replies.
     pub reply_cv: f64,

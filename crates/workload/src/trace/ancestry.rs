@@ -1,13 +1,13 @@
-//! Who sent this prefix before: the request that a request extends.
+//! Ancestry: the earlier request that a request extends.
 //!
-//! A trace without sessions still shows them. A prompt that begins with an earlier prompt's blocks,
-//! beyond an opening that everybody shares, is a later turn of that conversation.
+//! It finds sessions in a trace that does not record them. A prompt that starts with an earlier
+//! prompt's blocks, beyond an opening that all prompts share, is a later turn of that conversation.
 
 use std::collections::HashMap;
 
 use super::TraceRequest;
 
-/// Remembers the last owner of each block, by the hash of the prefix that ends with it.
+/// Stores the last owner of each block, by the hash of the prefix that ends with it.
 pub(crate) struct Ancestry {
     // Two generations bound the memory: when the younger is full, it replaces the older.
     young: HashMap<u64, u64>,
@@ -15,17 +15,17 @@ pub(crate) struct Ancestry {
     most: usize,
 }
 
-/// What was known of a prompt.
+/// The match of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Match {
-    /// Leading blocks that came before.
+    /// Leading blocks that were seen before.
     pub(crate) blocks: usize,
     /// The owner of the last of them.
     pub(crate) owner: Option<u64>,
 }
 
 impl Ancestry {
-    /// Remembers at least the last `most` blocks, and at most twice as many.
+    /// Stores at least the last `most` blocks, and at most twice as many.
     pub(crate) fn new(most: usize) -> Ancestry {
         Ancestry { young: HashMap::new(), old: HashMap::new(), most }
     }
@@ -51,7 +51,7 @@ impl Ancestry {
         }
     }
 
-    /// Different prefixes remembered.
+    /// Number of different prefixes stored.
     pub(crate) fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }

@@ -1,6 +1,6 @@
 //! The CSV of Azure's LLM inference traces (Azure/AzurePublicDataset): `TIMESTAMP` (UTC, 100 ns),
-//! `ContextTokens`, `GeneratedTokens`. Times count from the first row. Nothing is known of what the
-//! prompts share.
+//! `ContextTokens`, `GeneratedTokens`. Times count from the first row. The format does not show
+//! shared prefixes.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ pub(crate) struct Azure {
 }
 
 impl Azure {
-    /// A row, None for the header.
+    /// Parses a row; `None` for the header.
     pub(crate) fn line(&mut self, line: &str) -> Result<Option<TraceRequest>, Fault> {
         if !std::mem::replace(&mut self.header, true) {
             return match line == COLUMNS {
@@ -55,7 +55,7 @@ fn tokens(name: &str, text: &str, least: u32) -> Result<u32, Fault> {
     tokens.ok_or_else(|| shown(name, text, &remedy))
 }
 
-/// A fault with the value in it, if that is a number.
+/// A fault that shows the value if it is a number.
 pub(crate) fn shown(name: &str, text: &str, remedy: &str) -> Fault {
     match text.parse::<f64>() {
         _ if text.is_empty() => Fault::new(name, "empty", remedy).unfinished(),

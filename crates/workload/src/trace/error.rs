@@ -1,22 +1,22 @@
-//! What can be wrong with a trace, told so that it can be put right.
+//! Errors in a trace, with their remedies.
 //!
-//! A message names the line, the field, its value and the remedy. Values are shown only where they
-//! are numbers: a string in the wrong place may be somebody's prompt.
+//! A message names the line, the field, its value and the remedy. Values are shown only if they are
+//! numbers: a string in the wrong place may be a user's prompt.
 
 use std::io;
 use std::time::Duration;
 
-/// What is wrong with one value.
+/// A fault in one value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {is}; {remedy}")]
 pub struct Fault {
     /// The field, or "the line".
     pub field: String,
-    /// What it is.
+    /// The fault.
     pub is: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
-    /// Whether the line ends in the middle.
+    /// Whether the line is incomplete.
     pub(crate) unfinished: bool,
 }
 
@@ -29,16 +29,16 @@ impl Fault {
         Fault { field: field.into(), is: is.into(), remedy: remedy.into(), unfinished: false }
     }
 
-    /// A fault that a line cut short would show.
+    /// Marks the fault as one that a truncated line would show.
     pub(crate) fn unfinished(self) -> Fault {
         Fault { unfinished: true, ..self }
     }
 }
 
-/// Why a trace cannot be read on.
+/// Why reading a trace cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// A line that says something impossible.
+    /// A line with an invalid value.
     #[error("line {line}: {fault}")]
     Line {
         /// Its number, from 1.
@@ -46,7 +46,7 @@ pub enum TraceError {
         /// What is wrong with it.
         fault: Fault,
     },
-    /// The last line stops in the middle.
+    /// The last line is incomplete.
     #[error(
         "line {line}, the last, ends in the middle: the trace was cut short; fetch it again, or go \
          without that line"
@@ -65,7 +65,7 @@ pub enum TraceError {
         /// The bound in bytes.
         limit: usize,
     },
-    /// A request that comes too late to be put in order.
+    /// A request that comes too late to be sorted.
     #[error(
         "request {request} arrived {by:?} before requests that stand {within:?} or more ahead of \
          it; sort the trace by time, or put it in order over a longer time"
@@ -73,9 +73,9 @@ pub enum TraceError {
     Unsorted {
         /// Its place in the trace, from 1.
         request: u64,
-        /// How much too early it is.
+        /// How much too early its time is.
         by: Duration,
-        /// Over how long a time requests are put in order.
+        /// The window within which requests are sorted.
         within: Duration,
     },
     /// Reading failed.

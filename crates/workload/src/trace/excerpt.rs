@@ -1,8 +1,8 @@
-//! Excerpts of public traces that come with the crate, so that nobody has to fetch one first.
+//! Excerpts of public traces that ship with the crate, so that a user need not download one first.
 //!
 //! A row is a request: arrival in ms, tokens of prompt and reply, and, where the trace has block
 //! ids, the earlier request that the prompt shares most with and how many leading blocks. The ids
-//! themselves are made anew from these. `data/traces` says where the rows come from.
+//! are reconstructed from these. `data/traces` has the sources.
 
 use meridian_base::{Time, mix};
 
@@ -15,7 +15,7 @@ pub struct Excerpt {
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
-    /// Tokens of a block; 0 where it has no block ids.
+    /// Tokens of a block; 0 if it has no block ids.
     block_tokens: u32,
     csv: &'static str,
 }

@@ -1,7 +1,7 @@
 //! The fields of a line of JSON, each taken by name and checked.
 //!
-//! Values are kept as they stand until somebody asks for them, so that a foreign trace may carry
-//! what it likes beside, and an error can name the field.
+//! Values stay unparsed until they are requested, so a foreign trace may have additional fields,
+//! and an error can name the field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{Fault, MAX_BLOCK_TOKENS, MAX_TOKENS};
 
-/// The fields of one line that nobody has taken yet.
+/// The fields of one line that have not been taken yet.
 pub(crate) struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
 const OBJECT: &str = "write one JSON object a line";
@@ -19,7 +19,7 @@ const OBJECT: &str = "write one JSON object a line";
 impl<'a> Fields<'a> {
     pub(crate) fn of(line: &'a str) -> Result<Fields<'a>, Fault> {
         serde_json::from_str(line).map(Fields).map_err(|error| {
-            // The parser's own text may quote the line, so only the place is told.
+            // The parser's own message may quote the line, so only the position is reported.
             let is = format!("no JSON object (column {})", error.column());
             let fault = Fault::new("the line", is, OBJECT);
             if error.is_eof() { fault.unfinished() } else { fault }
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         self.0.contains_key(name)
     }
 
-    /// The name of a field that nobody took, if there is one that does not begin with `prefix`.
+    /// The name of a field that was not taken and does not start with `prefix`, if there is one.
     pub(crate) fn other(&self, prefix: &str) -> Option<&str> {
         self.0.keys().map(String::as_str).find(|name| !name.starts_with(prefix))
     }
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         found.ok_or_else(|| missing(name, "give the time since the start of the trace"))
     }
 
-    /// The same, where it may be absent.
+    /// The same for an optional field.
     pub(crate) fn optional_time(&mut self, name: &str, nanos: f64) -> Result<Option<Time>, Fault> {
         let remedy = "give a time from 0 to 500 years, as a number";
         let Some(raw) = self.take(name) else { return Ok(None) };
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
         hash.map(Some).ok_or_else(|| wrong(name, raw, remedy))
     }
 
-    /// A name: short, and of letters that no sentence gets by with.
+    /// A name: short, and of a character set that excludes sentences.
     pub(crate) fn word(&mut self, name: &str) -> Result<Option<Arc<str>>, Fault> {
         let Some(raw) = self.take(name) else { return Ok(None) };
         let text: Option<String> = serde_json::from_str(raw.get()).ok();
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether `text` may name a region, a model or a policy in a trace: short, without spaces, so that
-/// nobody's prompt passes for one.
+/// a prompt cannot pass as a name.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-".contains(&b);

@@ -1,4 +1,4 @@
-//! The formats, and how to tell them apart.
+//! The trace formats, and how to detect them.
 
 use super::journal;
 
@@ -30,7 +30,7 @@ impl Format {
         }
     }
 
-    /// What it holds, in one line.
+    /// Its contents, in one line.
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// The format whose files begin with `line`.
+    /// The format of a file that starts with `line`.
     #[must_use]
     pub fn of_first_line(line: &str) -> Option<Format> {
         let line = line.trim_start_matches('\u{feff}').trim_start();
@@ -62,7 +62,7 @@ impl Format {
         }
     }
 
-    /// The tokens of a block, where the format itself says so.
+    /// The tokens of a block, if the format defines them.
     #[must_use]
     pub fn block_tokens(self) -> Option<u32> {
         match self {

@@ -1,9 +1,9 @@
-//! Meridian's own format: Mooncake's fields, and who, where and how it ended. Hashes only, so that
-//! a user's own traffic can be replayed without its prompts.
+//! Meridian's own format: Mooncake's fields, plus tenant, region and outcome. It has only hashes,
+//! so that users can replay their own traffic without its prompts.
 //!
-//! The first line is a header, `{"meridian_journal": 1, "block_tokens": 16}`; it may come again, so
-//! that journals can be joined with `cat`. The format is ours, so that a field nobody knows is an
-//! error and not somebody's idea of an extension: those begin with `x_`.
+//! The first line is a header, `{"meridian_journal": 1, "block_tokens": 16}`; it may repeat, so
+//! that journals can be joined with `cat`. An unknown field is an error; extensions start with
+//! `x_`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) const HEADER: &str = "meridian_journal";
 /// The version that is read and written.
 pub(crate) const VERSION: u32 = 1;
 
-/// Fields that begin so belong to whoever wrote them.
+/// Prefix of extension fields, which are ignored.
 const FOREIGN: &str = "x_";
 
 /// Reads lines of a journal.
@@ -29,7 +29,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A line; None for a header.
+    /// Parses a line; `None` for a header.
     pub(crate) fn line(&mut self, line: &str) -> Result<Option<TraceRequest>, Fault> {
         let mut fields = Fields::of(line)?;
         if fields.has(HEADER) {
@@ -85,7 +85,7 @@ fn outcome(fields: &mut Fields<'_>) -> Result<Option<Outcome>, Fault> {
 fn nothing_left(fields: &Fields<'_>) -> Result<(), Fault> {
     match fields.other(FOREIGN) {
         None => Ok(()),
-        // A name may be anybody's text too; a plain one is shown.
+        // A name may be a user's text too; only a plain one is shown.
         Some(name) if super::fields::is_name(name) => {
             let is = "no field of a journal";
             let remedy = format!("correct the name, or write {FOREIGN}{name} for one of your own");

@@ -1,4 +1,4 @@
-//! Lines of a file, one at a time, each of bounded length.
+//! Reads the lines of a file one at a time, each of bounded length.
 
 use std::io::{self, BufRead, Read};
 
@@ -58,7 +58,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Goes to the end of the line, keeping nothing of it.
+/// Skips to the end of the line, discarding it.
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let bytes = input.fill_buf()?;

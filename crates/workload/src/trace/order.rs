@@ -1,7 +1,7 @@
-//! Puts requests in order of time, as far as they are out of it.
+//! Sorts requests by time within a window.
 //!
-//! A journal is written when requests end, and so stands in another order than they came in. A
-//! request waits here until nothing earlier can follow: until the file is `within` ahead of it.
+//! A journal is written when requests end, so it is not in order of arrival. A request waits here
+//! until no earlier one can follow: until the file is `within` ahead of it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,10 +11,10 @@ use meridian_base::Time;
 
 use super::{TraceError, TraceRequest};
 
-/// Most requests that wait; past that the earliest goes on at once.
+/// Most requests that wait; beyond it the earliest is released at once.
 const MOST: usize = 1 << 20;
 
-/// An iterator over the requests of another one, by time; equal times stay as they stood.
+/// An iterator over the requests of another one, by time; equal times keep their order.
 pub(crate) struct Ordered<I> {
     source: Option<I>,
     waiting: BinaryHeap<Reverse<Waiting>>,

@@ -1,11 +1,11 @@
-//! Traces as programs.
+//! Converts traces into programs.
 //!
-//! A recorded prompt holds the recorded replies already, so each request is a root: its prompt is
-//! exactly what was sent, whatever the engine under test answers. What it was answered itself is
-//! told from the next turn ([`super::texts`]). By default every request is a
-//! program of its own that starts at its recorded time, an open loop. Chained, the requests of a
-//! session are one program: each waits for the answer to the one before it, and then thinks for as
-//! long as the client did.
+//! A recorded prompt already contains the recorded replies, so each request is a root: its prompt
+//! is exactly the recorded one, whatever the engine under test answers. The text of its reply is
+//! inferred from the next turn ([`super::texts`]). By default every request is a separate program
+//! that starts at its recorded time, an open loop. If chained, the requests of a session are one
+//! program: each waits for the answer to the previous one, and then for the client's recorded think
+//! time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ const MOST_REGIONS: usize = 1024;
 /// How requests become programs.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramOptions {
-    /// Seed of the text that is nobody else's.
+    /// Seed of text that is not shared.
     pub seed: u64,
-    /// Names of regions, numbered from 0. Others follow in the order in which they appear;
-    /// requests that name none are in region 0.
+    /// Names of regions, numbered from 0. Others follow in the order of their appearance; requests
+    /// without one are in region 0.
     pub regions: Vec<Arc<str>>,
-    /// Chains the requests of a session. Where the trace does not say how long an answer took,
-    /// these times stand in for it.
+    /// Chains the requests of a session. If the trace does not record how long an answer took,
+    /// these times are used.
     pub chained: Option<Answers>,
-    /// Replies are what later requests of their sessions repeat, so that an engine under test holds
-    /// them for the next turn. The whole trace is held in memory.
+    /// Takes replies from later requests of their sessions, so that an engine under test has them
+    /// cached for the next turn. Loads the whole trace into memory.
     pub replies: bool,
 }
 
-/// Programs with the times they start at, by time.
+/// Programs with their start times, by time.
 pub type Programs<'a> = Box<dyn Iterator<Item = Result<(Time, Program), TraceError>> + 'a>;
 
-/// Turns requests, which come by time, into programs. Chained or with their replies, the whole
-/// trace is held in memory.
+/// Turns requests, ordered by time, into programs. If chained or with replies, the whole trace is
+/// loaded into memory.
 pub fn to_programs<'a, I>(requests: I, options: &ProgramOptions) -> Programs<'a>
 where
     I: Iterator<Item = Result<TraceRequest, TraceError>> + 'a,
@@ -119,7 +119,7 @@ struct Maker {
     seed: u64,
     made: u64,
     regions: Vec<Arc<str>>,
-    /// What each request is made of, by its number, where that was told from the whole trace.
+    /// The segments of each request, by its number, if they were inferred from the whole trace.
     texts: Vec<Text>,
 }
 

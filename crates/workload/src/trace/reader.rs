@@ -1,4 +1,4 @@
-//! Reads a trace: any format, line by line, in memory that does not grow with the file.
+//! Reads a trace in any format, line by line, in constant memory.
 
 use std::io::{BufRead, ErrorKind};
 
@@ -8,11 +8,11 @@ use super::lines::Lines;
 use super::rows::{self, Chats};
 use super::{Fault, Format, TraceError, TraceRequest};
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Tokens of a block, where they differ from the format's own (Mooncake 512, Qwen 16). A
-    /// journal says so itself.
+    /// Tokens of a block, if they differ from the format's default (Mooncake 512, Qwen 16). A
+    /// journal declares its own.
     pub block_tokens: Option<u32>,
     /// Skips bad lines and counts them.
     pub lenient: bool,
@@ -31,11 +31,11 @@ impl Default for ReadOptions {
 pub struct Skipped {
     /// How many.
     pub lines: u64,
-    /// What was wrong with the first.
+    /// The error in the first.
     pub first: Option<TraceError>,
 }
 
-/// The requests of a trace, in the order of its lines. After an error nothing follows.
+/// The requests of a trace, in the order of its lines. Ends after an error.
 pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
@@ -70,7 +70,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// What was skipped so far.
+    /// The lines skipped so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
@@ -124,7 +124,7 @@ impl<R: BufRead> Iterator for Reader<R> {
                 Ok(Some(request)) => return Some(Ok(request)),
                 Ok(None) => self.over = true,
                 Err(TraceError::Io { source, .. }) if source.kind() == ErrorKind::UnexpectedEof => {
-                    // A compressed file that stops: what came before it is good.
+                    // A truncated compressed file: the data before the end is valid.
                     self.over = true;
                     let error = TraceError::CutShort { line: self.lines.number() + 1 };
                     match self.lenient {

@@ -1,9 +1,9 @@
-//! Runs generators into a trace.
+//! Records the requests of generators as a trace.
 //!
-//! Programs wait for answers, so a trace of them needs to know how long answers take. Here every
-//! answer takes a fixed time to its first token and a fixed time for each further one: no engine,
-//! no queue, only times that keep the turns of a session apart. Arrivals under load belong to the
-//! simulator.
+//! Programs wait for answers, so recording one requires answer times. Here every answer takes a
+//! fixed time to its first token and a fixed time for each further one: there is no engine and no
+//! queue, only times that separate the turns of a session. The simulator produces arrivals under
+//! load.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -16,7 +16,7 @@ use super::blocks::prompt_ids;
 use super::{MAX_TOKENS, Outcome, TraceRequest};
 use crate::{Generator, Piece, Poisson, ProgramKey, Reply, Walk};
 
-/// How long answers take.
+/// The time that answers take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answers {
     /// Time to the first token.
@@ -39,16 +39,16 @@ impl Answers {
     }
 }
 
-/// Who starts programs.
+/// The source of programs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// So many clients in each region, each with one program at a time.
+    /// A closed loop: this many clients in each region, each with one program at a time.
     Closed {
         /// Clients of each region.
         clients: Vec<u32>,
     },
-    /// Programs that arrive as a Poisson process, whoever is still waiting; each is some client's,
-    /// all alike.
+    /// An open loop: programs arrive as a Poisson process, regardless of unfinished ones; each
+    /// belongs to a random client.
     Open {
         /// Requests a second, on average, of all together.
         requests_per_second: f64,
@@ -57,22 +57,22 @@ pub enum Load {
     },
 }
 
-/// What is recorded.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// Seed of the programs and of their arrivals.
     pub seed: u64,
-    /// Who starts programs.
+    /// The source of programs.
     pub load: Load,
-    /// How long answers take.
+    /// The time that answers take.
     pub answers: Answers,
     /// Tokens of a block.
     pub block_tokens: u32,
-    /// Names of the regions; those without a name are left out of the trace.
+    /// Names of the regions; unnamed ones are left out of the trace.
     pub regions: Vec<Arc<str>>,
 }
 
-/// The requests of `generator` under `options`, by time, without end as long as programs start.
+/// The requests of `generator` under `options`, by time. Endless as long as programs start.
 pub fn record<'a>(generator: &'a dyn Generator, options: &RecordOptions) -> Recording<'a> {
     let mut recording = Recording {
         generator,
@@ -92,14 +92,14 @@ pub struct Recording<'a> {
     generator: &'a dyn Generator,
     options: RecordOptions,
     starts: Starts,
-    /// By time, then by the order in which they were planned.
+    /// By time, then in the order of scheduling.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     sequence: u64,
     walks: HashMap<u64, Walk<Reply>>,
     programs: u64,
 }
 
-/// What happens next; programs have numbers.
+/// A future event; programs have numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A program arrives in an open loop.
@@ -142,7 +142,7 @@ impl Recording<'_> {
         self.go_on(at, number);
     }
 
-    /// Plans what a program may send now, or what follows once it is over.
+    /// Schedules the next requests of a program, or its client's next program once it has ended.
     fn go_on(&mut self, now: Time, number: u64) {
         let Some(walk) = self.walks.get_mut(&number) else { return };
         let mut ready = Vec::new();
@@ -157,7 +157,7 @@ impl Recording<'_> {
             return;
         }
         let walk = self.walks.remove(&number);
-        // A program without requests takes no time; its client would begin another for ever.
+        // A program without requests takes no time; its client would start another for ever.
         let key = walk.filter(|walk| !walk.program().nodes.is_empty()).map(|w| w.program().key);
         if let (Load::Closed { .. }, Some(key)) = (&self.options.load, key) {
             self.start(now, ProgramKey { ordinal: key.ordinal + 1, ..key });
@@ -216,12 +216,12 @@ impl Iterator for Recording<'_> {
     }
 }
 
-/// When programs start in an open loop, and whose they are.
+/// Start times and clients of programs in an open loop.
 struct Starts {
     arrivals: Poisson,
     rng: Rng,
     clients: Vec<u32>,
-    /// Programs that each client (region, client) began.
+    /// Programs that each client (region, client) has started.
     begun: HashMap<(u32, u32), u64>,
 }
 

@@ -16,24 +16,24 @@ pub struct TraceRequest {
     pub at: Time,
     /// Tokens of the prompt, from 1 to [`MAX_TOKENS`](super::MAX_TOKENS).
     pub input_tokens: u32,
-    /// Tokens of the reply; 0 where none came.
+    /// Tokens of the reply; 0 if there was none.
     pub output_tokens: u32,
-    /// Tokens of a block; 0 where the trace has no block ids.
+    /// Tokens of a block; 0 if the trace has no block ids.
     pub block_tokens: u32,
-    /// One id a block, the last, part block included or left out; empty where nothing is known,
-    /// and the prompt then shares nothing.
+    /// One id per block, with or without a partial last block; empty if unknown, and the prompt
+    /// then shares nothing.
     pub hash_ids: Vec<u64>,
     /// The conversation it belongs to.
     pub session: Option<u64>,
-    /// The request it answers to, in the trace's own numbers.
+    /// The request that it follows, in the trace's own numbers.
     pub parent: Option<u64>,
-    /// The how-manieth request of its conversation, from 1.
+    /// The number of the request in its conversation, from 1.
     pub turn: Option<u32>,
     /// The region it came from.
     pub region: Option<Arc<str>>,
-    /// Who is billed, as a hash.
+    /// The tenant, as a hash.
     pub tenant: Option<u64>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Option<Outcome>,
     /// Time to the first token at the client.
     pub ttft: Option<Duration>,
@@ -45,18 +45,18 @@ pub struct TraceRequest {
     pub policy: Option<Arc<str>>,
 }
 
-/// What became of a request, in the words of the gateway's metrics.
+/// The outcome of a request, in the words of the gateway's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The answer is complete.
     Done,
-    /// Refused as the client's mistake.
+    /// Refused as a client error.
     ClientError,
-    /// Turned away for want of room or of a replica.
+    /// Rejected for lack of capacity or of a replica.
     Rejected,
-    /// It failed, and trying again did not help.
+    /// Failed, including all retries.
     Failed,
-    /// The client went away.
+    /// The client disconnected.
     Cancelled,
 }
 
@@ -70,7 +70,7 @@ impl Outcome {
         Outcome::Cancelled,
     ];
 
-    /// The word that stands in a journal.
+    /// Its word in a journal.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Outcome {
 }
 
 impl TraceRequest {
-    /// A request of `input_tokens` and `output_tokens` at `at`, of which nothing else is known.
+    /// A request of `input_tokens` and `output_tokens` at `at`, with everything else unknown.
     #[must_use]
     pub fn new(at: Time, input_tokens: u32, output_tokens: u32) -> TraceRequest {
         TraceRequest {
@@ -106,8 +106,8 @@ impl TraceRequest {
         }
     }
 
-    /// Its prompt: one segment a block id, equal ids being equal text, and what no id covers as
-    /// text of its own, drawn from `unique`.
+    /// Its prompt: one segment per block id, with equal text for equal ids; tokens without an id
+    /// become separate text drawn from `unique`.
     #[must_use]
     pub fn segments(&self, unique: u64) -> Vec<Segment> {
         let mut left = self.input_tokens;
@@ -124,7 +124,7 @@ impl TraceRequest {
         segments
     }
 
-    /// The chained hash of each block: equal hashes are equal prefixes, whatever the format's ids.
+    /// The chained hash of each block: equal hashes mean equal prefixes, whatever the format's ids.
     pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         let start = u64::from(self.block_tokens);
         self.hash_ids.iter().scan(start, |chain, &id| {
@@ -133,8 +133,8 @@ impl TraceRequest {
         })
     }
 
-    /// The same request with its prompt cut into blocks of `block_tokens`; what no id covers is
-    /// drawn from `unique`. A prompt without ids stays without.
+    /// The same request with its prompt cut into blocks of `block_tokens`; tokens without an id are
+    /// drawn from `unique`. A prompt without ids stays so.
     #[must_use]
     pub fn in_blocks(mut self, block_tokens: u32, unique: u64) -> TraceRequest {
         let block_tokens = block_tokens.clamp(1, MAX_BLOCK_TOKENS);

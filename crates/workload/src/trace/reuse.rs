@@ -1,18 +1,18 @@
-//! How far back a block was used last: the hit share of an LRU cache of every size at once.
+//! Reuse distances of blocks: the hit share of an LRU cache of every size at once.
 //!
-//! The distance of a use is the number of other blocks used since the last one. A cache of C blocks
-//! that drops the least recently used holds exactly the blocks whose distance is below C (Mattson
-//! et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970), so one
-//! pass answers for all sizes. A prompt's blocks are used from the last to the first, as an engine
-//! frees them: a prefix never goes before what follows it.
+//! The distance of a use is the number of other blocks used since the last one. An LRU cache of C
+//! blocks holds exactly the blocks whose distance is below C (Mattson et al., "Evaluation
+//! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970), so one pass covers all
+//! sizes. A prompt's blocks are used from the last to the first, in the order in which an engine
+//! frees them: a prefix is never evicted before its continuation.
 
 use std::collections::HashMap;
 
 /// Distances between the uses of blocks.
 pub(crate) struct Reuse {
-    /// The place of each block's last use.
+    /// The position of each block's last use.
     last: HashMap<u64, usize>,
-    /// A Fenwick tree over the places: 1 where a block was last used.
+    /// A Fenwick tree over the positions: 1 if a block was last used there.
     tree: Vec<u32>,
     next: usize,
 }
@@ -22,7 +22,7 @@ impl Reuse {
         Reuse { last: HashMap::new(), tree: vec![0; 1 << 12], next: 1 }
     }
 
-    /// The distance of each of `blocks`, None for one that was never used, and uses them.
+    /// Uses `blocks`; returns the distance of each, `None` for one that was never used.
     pub(crate) fn visit(&mut self, blocks: &[u64]) -> Vec<Option<u64>> {
         let all = self.last.len() as u64;
         let distance = |block| self.last.get(block).map(|&place| all - self.up_to(place));
@@ -63,7 +63,7 @@ impl Reuse {
         }
     }
 
-    /// Numbers the places anew, without gaps, and leaves room for as many again.
+    /// Renumbers the positions without gaps, and leaves space for as many again.
     fn compact(&mut self) {
         let mut places: Vec<&mut usize> = self.last.values_mut().collect();
         places.sort_unstable();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use meridian_base::Rng;
 
-    /// A cache of `size` blocks, least recently used first.
+    /// An LRU cache of `size` blocks.
     fn hits(cache: &mut Vec<u64>, size: usize, blocks: &[u64]) -> usize {
         let hits = blocks.iter().take_while(|block| cache.contains(block)).count();
         for block in blocks.iter().rev() {
@@ -95,8 +95,8 @@ mod tests {
         hits
     }
 
-    // Distances say what naive LRU caches of several sizes hold, over 20,000 prompts, through
-    // several renumberings of the places.
+    // Distances match naive LRU caches of several sizes, over 20,000 prompts, through several
+    // renumberings of the positions.
     #[test]
     fn agrees_with_caches_of_every_size() {
         let mut rng = Rng::new(3);

@@ -12,15 +12,15 @@ use std::collections::HashMap;
 use super::fields::Fields;
 use super::{Fault, TraceRequest};
 
-/// Chats whose session is remembered, at least; at most twice as many.
+/// Chats whose session is stored: at least this many, at most twice.
 const CHATS: usize = 1 << 20;
 
-/// A line of Mooncake's.
+/// Parses a line of Mooncake's.
 pub(crate) fn mooncake(line: &str, block_tokens: u32) -> Result<TraceRequest, Fault> {
     common(&mut Fields::of(line)?, 1e6, block_tokens)
 }
 
-/// What all JSON formats have in common; `nanos` is the unit of the time.
+/// The fields that all JSON formats have in common; `nanos` is the unit of the time.
 pub(crate) fn common(
     fields: &mut Fields<'_>,
     nanos: f64,
@@ -44,7 +44,7 @@ pub(crate) fn common(
     Ok(TraceRequest { block_tokens, hash_ids, ..request })
 }
 
-/// The chats of a Qwen-Bailian trace and the sessions that they belong to.
+/// The chats of a Qwen-Bailian trace and their sessions.
 #[derive(Default)]
 pub(crate) struct Chats {
     // Two generations bound the memory: when the younger is full, it replaces the older.
@@ -65,7 +65,7 @@ impl Chats {
     }
 
     /// The session of a chat: its parent's, or its own number at a root. A parent from before the
-    /// trace began stands for itself.
+    /// start of the trace is its own session.
     fn session(&mut self, chat: i64, parent: Option<i64>) -> i64 {
         let known = |id: i64| self.young.get(&id).or_else(|| self.old.get(&id)).copied();
         let session = parent.map_or(chat, |parent| known(parent).unwrap_or(parent));

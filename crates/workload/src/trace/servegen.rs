@@ -1,6 +1,5 @@
 //! ServeGen's client rates (alibaba/ServeGen, arXiv 2505.09999): for each client and each window of
-//! ten minutes, its rate and the distribution of its gaps. Who turns them into arrivals reads them
-//! here.
+//! ten minutes, its rate and the distribution of its gaps. The arrival process reads them here.
 //!
 //! The columns are those of the per-client files joined into one: `client, window_start_s,
 //! rate_rps, cv, dist, param1, param2`.
@@ -20,7 +19,7 @@ const COLUMNS: &str = "client,window_start_s,rate_rps,cv,dist,param1,param2";
 pub struct ServeGenRates {
     /// Its number.
     pub client: u32,
-    /// Where the window begins, in seconds from midnight of the first day.
+    /// The start of the window, in seconds from midnight of the first day.
     pub window_start_s: u64,
     /// Requests a second, above 0.
     pub rate_rps: f64,
@@ -40,7 +39,7 @@ pub struct ServeGenReader<R> {
 }
 
 impl<R: BufRead> ServeGenReader<R> {
-    /// Reads `input`, which begins with the names of the columns.
+    /// Reads `input`, which starts with the column names.
     pub fn new(input: R) -> ServeGenReader<R> {
         ServeGenReader { lines: Lines::new(input, 4096), header: false, over: false }
     }

@@ -1,5 +1,5 @@
-//! A trace made to measure: in order, spread, cut to a window, faster or slower, with sessions and
-//! regions where it has none. The same seed gives the same requests.
+//! Shapes a trace: sorts it, spreads arrivals, cuts a window, changes the rate, and adds sessions
+//! and regions if it has none. The same seed gives the same requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +11,32 @@ use super::order::Ordered;
 use super::spread::Spread;
 use super::{Fault, TraceError, TraceRequest, is_name};
 
-/// Blocks whose owner is remembered at least, where sessions follow from prefixes.
+/// Blocks whose owner is stored, at least, if sessions are inferred from prefixes.
 const BLOCKS: usize = 1 << 22;
 
-/// What is done to a trace.
+/// The changes to make to a trace.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Seed of all that is drawn here.
+    /// Seed of all random draws here.
     pub seed: u64,
-    /// Requests that arrive later in the file are put in order if they are less than this apart.
+    /// Requests out of order in the file are sorted if they are less than this apart.
     pub order_within: Duration,
-    /// The grid that arrivals sit on, to be spread over its steps; zero leaves them alone.
+    /// The grid of the recorded arrivals, which are spread over its steps; zero leaves them
+    /// unchanged.
     pub spread: Duration,
-    /// Leaves out what arrives before this; what is left counts from here.
+    /// Drops requests that arrive before this; the rest count from here.
     pub from: Time,
-    /// Leaves out what arrives at this time or later.
+    /// Drops requests that arrive at this time or later.
     pub to: Time,
-    /// How many times as fast.
+    /// Factor on the request rate.
     pub rate: f64,
-    /// Stops after so many requests.
+    /// Stops after this many requests.
     pub limit: u64,
-    /// Takes a request without a session for a later turn of an earlier one if they share more
+    /// Treats a request without a session as a later turn of an earlier one if they share more
     /// leading blocks than this.
     pub sessions_beyond: Option<usize>,
-    /// Gives each session one of these regions, by weight, in place of the recorded ones. A request
-    /// without a session is one of its own.
+    /// Assigns each session one of these regions, by weight, replacing the recorded ones. A request
+    /// without a session counts as its own session.
     pub regions: Vec<(Arc<str>, f64)>,
 }
 
@@ -55,10 +56,11 @@ impl Default for Shape {
     }
 }
 
-/// Shapes `requests` as `shape` says.
+/// Shapes `requests` as `shape` defines.
 ///
 /// # Errors
-/// When the rate or a weight is no number above 0, or a region has no proper name.
+///
+/// When the rate or a weight is not above 0, or a region's name is invalid.
 pub fn shape<I>(requests: I, shape: &Shape) -> Result<Shaped<I>, Fault>
 where
     I: Iterator<Item = Result<TraceRequest, TraceError>>,
@@ -95,7 +97,7 @@ pub struct Shaped<I> {
 }
 
 impl<I> Shaped<I> {
-    /// The session of a request that has none, told by its prefix.
+    /// The session of a request without one, inferred from its prefix.
     fn session(&mut self, request: &TraceRequest, number: u64) -> Option<u64> {
         let beyond = self.shape.sessions_beyond?;
         let found = self.ancestry.matched(request);

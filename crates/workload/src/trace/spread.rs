@@ -1,8 +1,8 @@
 //! Spreads arrivals that a trace rounded to a grid.
 //!
-//! Mooncake's arrivals sit on a grid of three seconds: replayed as they stand, each step is a burst
-//! that nobody sent. The requests of one step are put uniformly over it, in the order of the file,
-//! so that a later turn stays behind the one it answers.
+//! Mooncake's arrivals are on a grid of three seconds: replayed unchanged, each step is a burst
+//! that did not exist. The requests of one step are spread uniformly over it, in the order of the
+//! file, so that a later turn stays behind the one it follows.
 
 use std::collections::VecDeque;
 use std::time::Duration;

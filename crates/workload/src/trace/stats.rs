@@ -1,4 +1,4 @@
-//! What a trace is like: how much comes, how long it is, and how much of it came before.
+//! Statistics of a trace: rate, lengths, and reuse of prefixes.
 
 mod arrivals;
 mod prefixes;
@@ -13,11 +13,11 @@ use arrivals::Arrivals;
 use prefixes::Prefixes;
 use turns::Turns;
 
-/// What is counted.
+/// Options for the statistics.
 #[derive(Clone, Debug)]
 pub struct StatsOptions {
-    /// Leading blocks that all requests may share without being turns of one conversation. Where
-    /// the trace knows its sessions, they decide instead.
+    /// Leading blocks that all requests may share without being turns of one conversation. If the
+    /// trace has sessions, those decide instead.
     pub opening_blocks: usize,
     /// Sizes of an LRU cache, in blocks.
     pub cache_blocks: Vec<u64>,
@@ -30,8 +30,8 @@ impl Default for StatsOptions {
     }
 }
 
-/// Counts requests, which come by time. Memory grows with the number of different blocks and of
-/// sessions.
+/// Counts requests, which must be ordered by time. Memory grows with the number of different blocks
+/// and of sessions.
 pub struct Stats {
     options: StatsOptions,
     arrivals: Arrivals,
@@ -61,9 +61,9 @@ pub struct Summary {
     pub output: Lengths,
     /// Requests of each region.
     pub regions: Vec<(Arc<str>, u64)>,
-    /// What prompts share; None without block ids.
+    /// Shared prefixes; `None` without block ids.
     pub reuse: Option<PrefixReuse>,
-    /// Turns of conversations; None where there are neither sessions nor block ids.
+    /// Turns of conversations; `None` if there are neither sessions nor block ids.
     pub turns: Option<Extensions>,
 }
 
@@ -82,18 +82,18 @@ pub struct Lengths {
     pub max: f64,
 }
 
-/// How much of the prompts came before, counted over leading blocks only.
+/// The share of prompts that was seen before, counted over leading blocks only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrefixReuse {
     /// Blocks of all prompts.
     pub blocks: u64,
     /// Different prefixes that end with a block.
     pub distinct: u64,
-    /// The share of blocks that an endless cache holds.
+    /// The share of blocks found in an infinite cache.
     pub of_blocks: f64,
-    /// The share of prompt tokens that it holds.
+    /// The share of prompt tokens found in it.
     pub of_tokens: f64,
-    /// The share of blocks that an LRU cache of so many blocks holds.
+    /// The share of blocks found in an LRU cache of this many blocks.
     pub lru: Vec<(u64, f64)>,
 }
 
@@ -104,7 +104,7 @@ pub struct Extensions {
     pub share: f64,
     /// Seconds since the request that they continue.
     pub gap_s: Lengths,
-    /// Tokens of theirs that no earlier prompt has.
+    /// Their tokens that no earlier prompt has.
     pub new_tokens: Lengths,
     /// Requests that are the first, second, third, ... of their conversation.
     pub by_turn: Vec<u64>,

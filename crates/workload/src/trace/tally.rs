@@ -1,4 +1,4 @@
-//! Exact quantiles of whole numbers: how often each was seen.
+//! Exact quantiles of whole numbers, from the count of each value.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Tally {
         self.n += 1;
     }
 
-    /// How many values.
+    /// Number of values.
     pub(crate) fn len(&self) -> u64 {
         self.n
     }
@@ -29,8 +29,8 @@ impl Tally {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// The value at share `q` of the way from the least to the greatest, between two neighbours in
-    /// proportion.
+    /// The value at share `q` of the way from the least to the greatest, interpolated between
+    /// neighbours.
     pub(crate) fn quantile(&self, q: f64) -> f64 {
         let place = q * self.n.saturating_sub(1) as f64;
         let (low, share) = (libm::floor(place), place - libm::floor(place));

@@ -1,18 +1,18 @@
-//! What prompts and replies are made of, replies told from the prompts that carry on from them.
+//! The segments of prompts and replies. Replies are inferred from the prompts that continue them.
 //!
-//! A trace names the blocks of prompts. What was answered stands in none of them, but the next turn
-//! of the conversation repeats it: behind the earlier prompt its own begins with that prompt's
-//! reply. So the text of a reply is looked up where a later request of the session carries on, and
-//! an engine that gives it then holds what the next turn asks for, as the original did.
+//! A trace names the blocks of prompts only. But the next turn of the conversation repeats the
+//! reply: its prompt continues the earlier prompt with that reply. So a reply's text is taken from
+//! the session's later request. An engine under test that returns it then has the next turn's
+//! prefix cached, as the original engine had.
 //!
-//! Blocks are larger than replies are long, and an earlier prompt most often ends inside one. The
-//! block of the later prompt that begins with that end is cut in two: what the earlier prompt ended
-//! with, and the rest. From there on all prompts see it cut.
+//! Blocks are larger than most replies, and an earlier prompt usually ends inside a block. The
+//! later prompt's block at that point is cut in two: the end of the earlier prompt, and the rest.
+//! From then on the block is cut for all prompts.
 //!
 //! In Mooncake's trace the later prompt is as long as the earlier prompt and reply and some twenty
-//! tokens more (median), which is what makes it a next turn; 11 % are up to a few hundred tokens
-//! short of it, and their replies are taken as far as they reach. A reply that nobody carries on
-//! from has text of its own.
+//! tokens more (median), which identifies it as a next turn; 11 % are up to a few hundred tokens
+//! shorter, and their replies are taken as far as they reach. A reply that no request continues
+//! gets separate text.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use meridian_base::mix;
 use super::TraceRequest;
 use crate::{BYTES_PER_TOKEN, Role, Segment};
 
-/// Tags of text that no block id names: the end of a prompt, the rest of a cut block, a reply.
+/// Tags of text without a block id: the end of a prompt, the rest of a cut block, a reply.
 const END: u64 = 0x45_4E44;
 const REST: u64 = 0x5245_5354;
 const REPLY: u64 = 0x5245_504C;
 
-/// What one request is made of.
+/// The segments of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     pub(crate) prompt: Vec<Segment>,
-    /// None where nobody carries on from it.
+    /// `None` if no request continues it.
     pub(crate) reply: Option<Arc<[Segment]>>,
-    /// Where in the prompt its whole blocks end.
+    /// The end of the prompt's whole blocks.
     pub(super) end: usize,
 }
 
-/// The texts of `requests`, which stand in order of time. Sessions say who may carry on from whom;
-/// `seed` keeps the texts of two traces apart.
+/// The texts of `requests`, which are ordered by time. Only requests of the same session continue
+/// each other; `seed` separates the texts of two traces.
 pub(crate) fn texts(requests: &[TraceRequest], seed: u64) -> Vec<Text> {
     let mut writer = Writer { requests, seed, ..Writer::default() };
     for at in 0..requests.len() {
@@ -52,7 +52,7 @@ struct Writer<'a> {
     requests: &'a [TraceRequest],
     seed: u64,
     texts: Vec<Text>,
-    /// The newest request of a session that ends its whole blocks with this prefix.
+    /// The newest request of a session whose whole blocks end with this prefix.
     waiting: HashMap<(u64, u64), usize>,
     /// Every prefix seen so far.
     seen: HashSet<u64>,
@@ -81,7 +81,7 @@ impl Writer<'_> {
     }
 
     /// The request whose reply `request` repeats: of its session, with all of its whole blocks, and
-    /// with a block behind them that nobody sent before.
+    /// with a block after them that no request sent before.
     fn carries_on_from(&mut self, request: &TraceRequest, chain: &[u64]) -> Option<usize> {
         let session = request.session?;
         let last = chain.len().checked_sub(1)?;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         text
     }
 
-    /// What `before` was answered, out of a prompt that repeats it.
+    /// The reply to `before`, taken from a prompt that repeats it.
     fn reply(&self, before: usize, prompt: &[Segment]) -> Arc<[Segment]> {
         let TraceRequest { input_tokens, output_tokens, .. } = self.requests[before];
         let own = segment(mix(mix(self.seed, before as u64), REPLY), output_tokens);
@@ -143,7 +143,7 @@ fn whole(request: &TraceRequest) -> usize {
 /// The hash of the first `blocks` blocks.
 fn prefix(request: &TraceRequest, chain: &[u64], blocks: usize) -> u64 {
     blocks.checked_sub(1).and_then(|last| chain.get(last)).copied().unwrap_or_else(|| {
-        // Nothing but the size of a block is known of a prompt without ids or shorter than one.
+        // Only the size of a block is known for a prompt without ids or shorter than one.
         u64::from(request.block_tokens)
     })
 }
@@ -152,8 +152,8 @@ fn segment(id: u64, tokens: u32) -> Segment {
     Segment { role: Role::User, id, bytes: tokens * BYTES_PER_TOKEN }
 }
 
-/// `tokens` tokens of a row of segments, from token `from` on. A segment begins at `from`, or the
-/// piece begins with the next one that does.
+/// `tokens` tokens of a list of segments, from token `from` on. If no segment starts at `from`, the
+/// piece starts with the next one.
 fn piece(of: impl IntoIterator<Item = Segment>, from: u32, tokens: u32) -> Vec<Segment> {
     let (mut at, end) = (0, u64::from(from + tokens) * u64::from(BYTES_PER_TOKEN));
     let from = u64::from(from) * u64::from(BYTES_PER_TOKEN);
@@ -197,8 +197,8 @@ mod tests {
         earlier.iter().zip(&later).take_while(|(a, b)| a == b).count()
     }
 
-    // A prompt ends inside a block, and so do two next turns: each carries on from the reply to the
-    // one before it, to the token, and the last from all that went before.
+    // A prompt ends inside a block, and so do two next turns: each continues from the reply to the
+    // previous one, to the token, and the last from everything before.
     #[test]
     fn next_turns_repeat_replies() {
         let turns = [
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    // Where a trace leaves the part block out, its text is still the same in both turns. A next turn
-    // that is shorter than prompt and reply repeats as much of the reply as it has room for.
+    // If a trace omits the partial block, its text is still the same in both turns. A next turn
+    // that is shorter than prompt and reply repeats as much of the reply as fits.
     #[test]
     fn ends_without_ids_and_short_turns() {
         let texts = texts(&[request(1, 12, 30, &[1]), request(1, 33, 1, &[1, 2, 3, 4])], 1);
@@ -232,8 +232,9 @@ mod tests {
         assert_eq!(reply.iter().map(|s| s.bytes / 4).sum::<u32>(), 30);
     }
 
-    // Nobody carries on from another session, from a prompt that is as long, from nothing, or with a
-    // block that was sent before the reply was made. The same prompt again shares all of itself.
+    // A request does not continue another session, a prompt of the same length, an empty prompt, or
+    // one whose following block was sent before the reply existed. The same prompt again shares all
+    // of itself.
     #[test]
     fn others_share_what_their_ids_say() {
         let texts = texts(

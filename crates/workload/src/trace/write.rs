@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::journal::{HEADER, VERSION};
 use super::{Format, Outcome, TraceRequest};
 
-/// Writes requests, one a line.
+/// Writes requests, one per line.
 pub struct Writer<W> {
     out: W,
     journal: bool,
@@ -17,7 +17,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes `format` to `out`, in blocks of `block_tokens`; None for a format that is only read.
+    /// Writes `format` to `out`, in blocks of `block_tokens`; `None` for a read-only format.
     pub fn new(out: W, format: Format, block_tokens: u32) -> Option<Writer<W>> {
         let journal = match format {
             Format::Journal => true,
@@ -27,8 +27,8 @@ impl<W: Write> Writer<W> {
         Some(Writer { out, journal, block_tokens, begun: false })
     }
 
-    /// Writes one request. Its prompt is cut anew where its blocks have another size; `number` is
-    /// the request's own, and names what its prompt shares with no other.
+    /// Writes one request. Its prompt is cut again if its blocks have another size; `number` is
+    /// unique to the request, and names the unshared part of its prompt.
     ///
     /// # Errors
     /// When the output cannot be written.
@@ -49,10 +49,11 @@ impl<W: Write> Writer<W> {
         self.out.write_all(b"\n")
     }
 
-    /// Ends the file and hands back the output.
+    /// Ends the file and returns the output.
     ///
     /// # Errors
-    /// When what is buffered cannot be written.
+    ///
+    /// When the buffer cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -14,8 +14,8 @@ fn roles(walk: &Walk<&str>, node: usize) -> String {
         .collect()
 }
 
-// A conversation goes one turn at a time, and each prompt is the last one with the reply and a
-// new question behind it.
+// A conversation goes one turn at a time, and each prompt is the previous one plus the reply and a
+// new question.
 #[test]
 fn a_path_is_walked_turn_by_turn() {
     let sessions = Sessions { turns: 3, ..Sessions::default() };
@@ -46,7 +46,7 @@ fn a_level_waits_for_the_level_above() {
     assert_eq!(roles(&walk, leaf).matches('a').count(), 2);
 }
 
-// A failed node takes its subtree along and nothing else.
+// A failed node loses its subtree and nothing else.
 #[test]
 fn a_failure_loses_what_is_below_it() {
     let mut walk = Walk::new(Tree { branch: 2, depth: 4, ..Tree::default() }.program(KEY));

@@ -1,4 +1,4 @@
-//! When requests come.
+//! Statistics of arrival times.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What prompts share: in an endless cache, and in LRU caches of several sizes.
+//! Statistics of shared prefixes: in an infinite cache, and in LRU caches of several sizes.
 
 use super::PrefixReuse;
 use crate::trace::TraceRequest;
@@ -6,7 +6,7 @@ use crate::trace::ancestry::Ancestry;
 use crate::trace::reuse::Reuse;
 use crate::trace::tally::Tally;
 
-/// What prompts share.
+/// Shared prefixes of prompts.
 pub(super) struct Prefixes {
     ancestry: Ancestry,
     reuse: Reuse,
@@ -17,7 +17,7 @@ pub(super) struct Prefixes {
     matched_tokens: u64,
 }
 
-/// What an endless cache holds of a prompt.
+/// The match of a prompt in an infinite cache.
 pub(super) struct Matched {
     pub(super) blocks: usize,
     pub(super) tokens: u32,
@@ -48,8 +48,8 @@ impl Prefixes {
         (Matched { blocks: found.blocks, tokens }, found.owner)
     }
 
-    /// Counts the leading blocks that each size still holds: the run ends at the first block that
-    /// was used too long ago.
+    /// Counts the leading blocks that a cache of each size still has: the run ends at the first
+    /// evicted block.
     fn count_hits(&mut self, chain: &[u64]) {
         let mut longest = 0;
         for distance in self.reuse.visit(chain) {

@@ -1,4 +1,4 @@
-//! Requests that continue a conversation, by its session or by its prefix.
+//! Statistics of requests that continue a conversation, by session or by prefix.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::trace::tally::Tally;
 /// Turns of conversations.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// Time and turn of every request, for those that extend it.
+    /// Time and turn of every request, for requests that extend it.
     requests: Vec<(Time, u32)>,
     /// The last request of each session.
     sessions: HashMap<u64, u64>,
@@ -47,7 +47,7 @@ impl Turns {
             share: self.gaps.len() as f64 / self.requests.len().max(1) as f64,
             gap_s: lengths(&self.gaps, 1e9),
             new_tokens: lengths(&self.new_tokens, 1.0),
-            // Every turn has one before it, so that none is missing in between.
+            // Every turn has a predecessor, so none is missing in between.
             by_turn: self.by_turn.into_values().collect(),
         })
     }
