@@ -1,7 +1,7 @@
 //! `./x check`: the house rules as a program.
 //!
-//! A rule is one file with one function that lists what is broken and says what to do instead.
-//! All rules run, even after one has failed, so that one run shows everything.
+//! A rule is one file with one function that lists violations and their remedies. All rules run,
+//! even after one has failed, so that one run shows everything.
 
 mod architecture;
 mod commands;
@@ -38,21 +38,21 @@ pub(crate) struct Args {
 /// One house rule.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
-    /// What holds where the rule is kept.
+    /// The rule, stated as it should hold.
     pub(crate) holds: &'static str,
     pub(crate) run: fn(&House) -> anyhow::Result<Vec<Broken>>,
 }
 
-/// One place where a rule is broken.
+/// One violation of a rule.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Broken {
-    /// A file, with a line where there is one; or whatever else names the place.
+    /// A file, with a line if there is one; otherwise any name for the place.
     pub(crate) place: String,
-    /// What is wrong, and the remedy.
+    /// The problem, and the remedy.
     pub(crate) what: String,
 }
 
-/// The quick ones first; those that start cargo last.
+/// The quick rules first; those that start cargo last.
 const RULES: &[Rule] = &[
     imports::RULE,
     crates::RULE,
@@ -76,12 +76,12 @@ const RULES: &[Rule] = &[
     engines::RULE,
 ];
 
-/// Runs the rules and prints what they found; true where nothing is broken.
+/// Runs the rules and prints the violations; true if there are none.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     let mut broken_rules = Vec::new();
     for rule in chosen(&args.rules)? {
         let start = Instant::now();
-        // A rule that can't be checked is broken, and does not keep the others from running.
+        // A rule that can't be checked counts as broken, and does not stop the others.
         let unable = |error: anyhow::Error| vec![of("not checked", format!("{error:#}"))];
         let broken = (rule.run)(house).unwrap_or_else(unable);
         let seconds = start.elapsed().as_secs_f64();
@@ -100,7 +100,7 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     Ok(broken_rules.is_empty())
 }
 
-/// Writes every page that is made from what the binary prints; false where that does not build.
+/// Writes every page that is generated from the binary's output; false if the build fails.
 pub(crate) fn write_pages(house: &House) -> anyhow::Result<bool> {
     if !house.build()? {
         return Ok(false);
@@ -121,12 +121,12 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Rule>> {
     names.iter().map(or_say).collect()
 }
 
-/// What is broken at one line of a file.
+/// A violation at one line of a file.
 pub(crate) fn at(path: &str, line: usize, what: impl Into<String>) -> Broken {
     Broken { place: format!("{path}:{line}"), what: what.into() }
 }
 
-/// What is broken about a whole file, crate or page.
+/// A violation in a whole file, crate or page.
 pub(crate) fn of(place: impl Into<String>, what: impl Into<String>) -> Broken {
     Broken { place: place.into(), what: what.into() }
 }
@@ -142,7 +142,7 @@ mod tests {
         assert!(error.to_string().contains("no rule import: imports"), "{error}");
     }
 
-    // Names are how a rule is asked for and told of, so each is there once.
+    // Rules are requested and reported by name, so each name is unique.
     #[test]
     fn every_rule_has_its_own_name() {
         let mut names: Vec<_> = RULES.iter().map(|rule| rule.name).collect();

@@ -1,8 +1,7 @@
-//! Starts other programs.
+//! Runs other programs.
 //!
-//! `cargo run` tells its program about the package it built; passed on to another cargo, those
-//! variables make build scripts that watch them run again, and half the workspace with them. They
-//! are taken out here.
+//! `cargo run` sets variables about the package it built. If another cargo inherits them, build
+//! scripts that watch them run again and rebuild half the workspace. They are removed here.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A command in `dir` with this process's environment, without what cargo added to it.
+/// A command in `dir` with this process's environment, minus the variables that cargo added.
 pub(crate) fn cmd(dir: &Path, program: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(dir).args(args).stdin(Stdio::null());
@@ -22,18 +21,18 @@ pub(crate) fn cmd(dir: &Path, program: impl AsRef<OsStr>, args: &[&str]) -> Comm
     command
 }
 
-/// Cargo, as found by whoever started this.
+/// The cargo that started this process, or the one in the path.
 pub(crate) fn cargo(dir: &Path, args: &[&str]) -> Command {
     cmd(dir, std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
 }
 
-/// Whether the command ended well; what it prints goes to the terminal.
+/// Whether the command succeeded; its output goes to the terminal.
 pub(crate) fn ends_well(mut command: Command) -> anyhow::Result<bool> {
     let name = command.get_program().to_string_lossy().into_owned();
     Ok(command.status().with_context(|| format!("cannot start {name}"))?.success())
 }
 
-/// What the command printed on stdout; an error where it ended badly.
+/// The command's stdout; an error if it failed.
 pub(crate) fn stdout_of(mut command: Command) -> anyhow::Result<String> {
     let args = command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
     let name = format!("{} {args}", command.get_program().to_string_lossy());
@@ -52,7 +51,7 @@ fn added_by_cargo(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    // The variables about xtask's own package go; those a user sets for cargo stay.
+    // The variables about xtask's own package are removed; those a user sets for cargo stay.
     #[test]
     fn takes_out_only_what_cargo_run_added() {
         assert!(added_by_cargo("CARGO_MANIFEST_DIR"));
@@ -62,7 +61,7 @@ mod tests {
         assert!(!added_by_cargo("PATH"));
     }
 
-    // A program that fails is an error that carries what it said, not an empty answer.
+    // A program that fails is an error with its output, not an empty answer.
     #[test]
     fn a_failing_command_is_an_error_with_its_words() {
         let sh = cmd(Path::new("."), "sh", &["-c", "echo the cause >&2; exit 3"]);

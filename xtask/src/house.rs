@@ -1,7 +1,7 @@
-//! What the rules look at: the workspace as cargo sees it, and its files.
+//! The input of the rules: the workspace as cargo sees it, and its files.
 //!
-//! The files are found by walking the folders that `.gitignore` does not name, without asking git:
-//! a copy without history, or one that belongs to another user, is checked all the same.
+//! It walks the folders that `.gitignore` does not list, without using git, so a copy without
+//! history, or one owned by another user, can be checked too.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) struct File {
     /// From the root, with forward slashes.
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// None for what is no UTF-8.
+    /// `None` if it is not UTF-8.
     pub(crate) text: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl House {
         Ok(House { root, metadata, files })
     }
 
-    /// The text of one file, None where there is no such file.
+    /// The text of one file, `None` if there is no such file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path)?.text.as_deref()
     }
@@ -48,20 +48,20 @@ impl House {
         self.metadata.workspace_packages()
     }
 
-    /// The `meridian` binary that `build` leaves.
+    /// The `meridian` binary from `build`.
     pub(crate) fn meridian(&self) -> PathBuf {
         self.metadata.target_directory.join("debug/meridian").into_std_path_buf()
     }
 
-    /// Builds all tests and binaries. One set of cargo features serves them all: with the
-    /// packages built apart, tokio and what stands on it would be compiled twice.
+    /// Builds all tests and binaries. One set of cargo features serves them all: with the packages
+    /// built separately, tokio and its dependents would be compiled twice.
     pub(crate) fn build(&self) -> anyhow::Result<bool> {
         let args = ["build", "--workspace", "--lib", "--bins", "--tests", "--quiet"];
         cmd::ends_well(cargo(&self.root, &args))
     }
 }
 
-/// The lines of `.gitignore` that name a folder anywhere: `target/`.
+/// The lines of `.gitignore` that name a folder at any depth: `target/`.
 fn ignored_folders(gitignore: &str) -> Vec<&str> {
     gitignore.lines().filter_map(|line| line.strip_suffix('/')).chain([".git"]).collect()
 }
@@ -91,7 +91,7 @@ fn walk(root: &Path, folder: &Path, ignored: &[&str], files: &mut Vec<File>) -> 
 }
 
 impl File {
-    /// The lines with their numbers, none where the file is no text.
+    /// The lines with their numbers, none if the file is not text.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.as_deref().unwrap_or_default().lines())
     }

@@ -1,8 +1,8 @@
-//! The project's own commands, behind `./x`: what CI runs and what a change is checked against.
+//! The project's own commands, behind `./x`: the checks and tests that CI runs for a change.
 //!
-//! `check` holds the rules that a compiler does not know, one file a rule, each with a test that
-//! shows it a bad input. `test` runs everything in parts and says how long each took. Nothing
-//! here is part of the product.
+//! `check` has the rules that a compiler can't check, one file per rule, each with a test on a bad
+//! input. `test` runs everything in parts and prints how long each took. Nothing here is part of
+//! the product.
 
 mod check;
 mod cmd;

@@ -1,7 +1,7 @@
-//! Just enough of Markdown for the rules: what is code, and where a link points.
+//! A minimal Markdown parser for the rules: it finds code and link targets.
 //!
-//! It knows fences, code spans and inline links. It does not know HTML, nested brackets or
-//! reference links; the documents do without them.
+//! It supports fences, code spans and inline links, but not HTML, nested brackets or reference
+//! links, which the documents do not use.
 
 /// A piece of a line, with the number of the line.
 pub(crate) type Piece<'a> = (usize, &'a str);
@@ -35,7 +35,8 @@ pub(crate) fn links(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Lines with their numbers and whether they stand inside a fence; the fences themselves are out.
+/// Lines with their numbers and whether they are inside a fence; the fences themselves are left
+/// out.
 fn lines(text: &str) -> Vec<(usize, &str, bool)> {
     let mut fenced = false;
     let mut kept = Vec::new();
@@ -55,7 +56,7 @@ mod tests {
 
     const PAGE: &str = "see [a](b.md) and `./x up`\n```sh\n$ ./x test\n[no](link.md)\n```\n`x`";
 
-    // Code is what stands in fences and between backticks, each with its line.
+    // Code is the text in fences and between backticks, each with its line.
     #[test]
     fn finds_code() {
         assert_eq!(code(PAGE), [(1, "./x up"), (3, "$ ./x test"), (4, "[no](link.md)"), (6, "x")]);

@@ -1,8 +1,8 @@
-//! `./x test`: everything CI runs, in parts, with the minutes of each at the end.
+//! `./x test`: runs everything CI runs, in parts, and prints the minutes of each at the end.
 //!
-//! A part that fails does not stop the others. The last line sums the test programs' own results;
-//! a part that failed without a failing test counts as one failure, so the line never says less
-//! than the exit status.
+//! A part that fails does not stop the others. The last line sums the test programs' own results; a
+//! part that failed without a failing test counts as one failure, so the line always agrees with
+//! the exit status.
 
 mod limit;
 mod parts;
@@ -24,12 +24,12 @@ pub(crate) struct Args {
     parts: Vec<Part>,
 }
 
-/// How one part ended.
+/// The result of one part.
 struct Outcome {
     part: Part,
     minutes: f64,
     tally: Tally,
-    /// Why it failed, beside tests that did.
+    /// Why it failed, apart from failed tests.
     error: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Outcome {
     }
 }
 
-/// Runs the parts; true where all of them ended well.
+/// Runs the parts; true if all of them succeeded.
 pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     for part in chosen(args) {
@@ -58,7 +58,7 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
 fn chosen(args: &Args) -> Vec<Part> {
     let all = if args.fast { Part::FAST } else { Part::ALL };
     let asked = if args.parts.is_empty() { all } else { &args.parts };
-    // Everything but the check needs the build, which has its own line in the account of time.
+    // Everything except the check needs the build, which has its own line in the table of times.
     let builds = asked.iter().any(|part| *part != Part::Check);
     let mut parts: Vec<Part> = builds.then_some(Part::Build).into_iter().collect();
     parts.extend(asked.iter().filter(|part| **part != Part::Build));
@@ -76,7 +76,7 @@ fn outcome(house: &House, part: Part) -> Outcome {
     Outcome { part, minutes, tally, error }
 }
 
-/// A part whose programs could not be built: it fails too, and does not print the reason again.
+/// A part whose programs could not be built: it fails too, without printing the reason again.
 fn not_run(part: Part) -> Outcome {
     let error = Some("not run: the workspace does not build".to_owned());
     Outcome { part, minutes: 0.0, tally: Tally::default(), error }
@@ -113,7 +113,7 @@ mod tests {
         Outcome { part, minutes: 1.25, tally, error: error.map(str::to_owned) }
     }
 
-    // The last line sums the parts; one that broke without a failing test still counts.
+    // The last line sums the parts; one that failed without a failing test still counts.
     #[test]
     fn the_last_line_says_no_less_than_the_exit_status() {
         let text = summary(&[
@@ -126,7 +126,7 @@ mod tests {
         assert!(text.contains("  real     1.2  ok      3 passed, 0 failed\n"), "{text}");
     }
 
-    // Asking for one part builds first; asking for the check alone does not.
+    // Running one part builds first; running only the check does not.
     #[test]
     fn parts_bring_the_build_along() {
         let of = |parts: &[Part]| chosen(&Args { fast: false, parts: parts.to_vec() });

@@ -1,7 +1,7 @@
 //! ARCHITECTURE.md stays short, and every decision has a page with the same parts.
 //!
-//! A page that only grows is not read. ARCHITECTURE.md says where things are; why something is so
-//! belongs in docs/decisions, a page for each decision, which the index there links.
+//! Readers skip a page that only grows. ARCHITECTURE.md says where things are; the reasons belong
+//! in docs/decisions, with a page for each decision that the index there links.
 
 use super::{Broken, Rule, at, of};
 use crate::house::{File, House};
@@ -18,7 +18,7 @@ const MOST_WORDS: usize = 2500;
 
 const DECISIONS: &str = "docs/decisions/";
 const INDEX: &str = "docs/decisions/README.md";
-/// Pages there that are no decision.
+/// Pages there that are not decisions.
 const OTHERS: [&str; 2] = [INDEX, "docs/decisions/dependencies.md"];
 const PARTS: [&str; 3] = ["## Context", "## Decision", "## Consequences"];
 
@@ -33,7 +33,7 @@ fn too_long(text: &str) -> Option<Broken> {
     (words > MOST_WORDS).then(|| of(PAGE, what))
 }
 
-/// Code spans that name a file or folder which is not there. `request/admit.rs` is the end of a path.
+/// Code spans that name a missing file or folder. `request/admit.rs` matches the end of a path.
 fn lost_paths(text: &str, files: &[File]) -> Vec<Broken> {
     let is_path = |span: &str| {
         let named = span.ends_with(".rs") || span.ends_with('/') || span.starts_with("crates/");
@@ -91,7 +91,7 @@ fn is_date(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    // The limit itself is allowed.
+    // Exactly the limit is allowed.
     #[test]
     fn a_long_page_is_found() {
         assert_eq!(too_long(&"word ".repeat(MOST_WORDS)), None);
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(said, lost);
     }
 
-    // Each part that a page lacks is named, and so is a page that the index does not link.
+    // Each missing part of a page is named, and so is a page that the index does not link.
     #[test]
     fn a_page_without_its_parts_is_found() {
         let good = "# A\n\nDate: 2026-01-31\n\n## Context\n\na\n\n## Decision\n\nb\n\n\

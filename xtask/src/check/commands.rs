@@ -1,7 +1,7 @@
-//! Commands that the documents show are there, with the flags they are shown with.
+//! Commands in the documents exist, with their flags.
 //!
-//! The truth is asked, not copied: `./x help` for the script, `meridian help` and each command's
-//! own help for the binary, clap for xtask itself.
+//! The rule compares with the programs themselves: `./x help` for the script, `meridian help` and
+//! each command's own help for the binary, clap for xtask itself.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub(crate) const RULE: Rule = Rule {
 /// The commands of `./x` that hand their arguments to `meridian` under the same name.
 const PASSED_ON: [&str; 2] = ["up", "bench"];
 
-/// The commands that `meridian help` leaves out, since few need them; documents may show them.
+/// The commands that `meridian help` omits, since they are rarely needed; documents may show them.
 const HIDDEN: [&str; 1] = ["wan"];
 
-/// The help of every command by name, that of the commands below it included.
+/// The help of every command by name, including its subcommands' help.
 type Helps = BTreeMap<String, String>;
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
@@ -120,7 +120,7 @@ mod tests {
         broken(&File::of("README.md", text), &x, &helps)
     }
 
-    // A command that was renamed stays in no document.
+    // A renamed command must not remain in any document.
     #[test]
     fn an_unknown_command_is_found() {
         assert_eq!(judged("`./x up` and `meridian up`"), []);

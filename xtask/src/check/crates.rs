@@ -56,7 +56,7 @@ mod tests {
         publish.workspace = true\n\n[lints]\nworkspace = true\n\n[dependencies]\n\
         bytes = { workspace = true }\n";
 
-    // What every crate of the workspace looks like.
+    // A regular crate of the workspace.
     #[test]
     fn an_inheriting_crate_is_fine() {
         assert_eq!(broken("Cargo.toml", GOOD), []);
@@ -69,7 +69,7 @@ mod tests {
         assert!(found[0].what.contains("[lints]"), "{found:?}");
     }
 
-    // Two crates with two versions of one library is what a version here leads to.
+    // A version in a crate leads to two crates with different versions of one library.
     #[test]
     fn a_version_of_its_own_is_found() {
         let found = broken("Cargo.toml", &GOOD.replace("{ workspace = true }", "\"1\""));

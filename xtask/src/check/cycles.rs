@@ -1,13 +1,13 @@
-//! Files of a crate do not import each other in a circle of more than two.
+//! Files of a crate do not form import cycles of more than two.
 //!
-//! In a circle no file can be read, tested or moved without the others, and every new one is soon
+//! In a cycle no file can be read, tested or moved without the others, and new files are soon
 //! pulled in. Two files that belong together, such as a type and its `impl` in a second file, may
-//! know each other.
+//! import each other.
 //!
-//! `read` scans the source, without test code, and `resolve` follows each name through re-exports to
-//! the file that defines it. A `mod` line is no import, and neither is a re-export whose name the
-//! file does not use itself, nor what a module takes from its own submodules, which are its parts.
-//! Calls of methods are not seen: the rule is about names.
+//! `read` scans the source, without test code, and `resolve` follows each name through re-exports
+//! to the file that defines it. A `mod` line does not count as an import. Neither does a re-export
+//! that the file does not use itself, nor an import from the module's own submodules, which are its
+//! parts. Method calls are ignored: the rule is about names.
 
 mod circle;
 mod read;
@@ -33,8 +33,8 @@ pub(crate) const RULE: Rule = Rule {
 /// Two files may import each other.
 const LIMIT: usize = 2;
 
-/// Crates that have a larger cycle, and how many files it may have. A number here only gets
-/// smaller, and the line goes when the crate keeps the rule.
+/// Crates with a larger cycle, and how many files it may have. A number here only gets smaller, and
+/// the line is removed when the crate keeps the rule.
 const KNOWN: &[(&str, usize)] = &[];
 
 /// One crate: the files of each cycle, the largest cycle first, and the imports inside it.
@@ -132,7 +132,7 @@ mod tests {
         ("c.rs", "use super::a;\npub fn run() { a::A::new() }\n"),
     ];
 
-    // The report names each import of the cycle with its place and says what to do.
+    // The report names each import of the cycle with its place and the remedy.
     #[test]
     fn three_files_in_a_circle_are_found() {
         let found = found(&THREE, &[]);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(lines[3], "crates/a/src/c.rs:2 imports A from crates/a/src/a.rs");
     }
 
-    // A type and its `impl` in a second file may know each other.
+    // A type and its `impl` in a second file may import each other.
     #[test]
     fn two_files_may_import_each_other() {
         let files = [
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(found(&files, &[]), []);
     }
 
-    // A known cycle may not grow, and its line goes with it.
+    // A known cycle may not grow, and its line is removed with it.
     #[test]
     fn a_known_cycle_only_shrinks() {
         assert_eq!(found(&THREE, &[("a", 3)]), []);

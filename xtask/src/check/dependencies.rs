@@ -1,7 +1,8 @@
-//! Every library that the workspace uses stands in docs/decisions/dependencies.md with its reason.
+//! Every library that the workspace uses is listed in docs/decisions/dependencies.md with its
+//! reason.
 //!
-//! The page is a table whose first column names the libraries in backticks. A line for one that is
-//! not used any more is broken as well.
+//! The page is a table whose first column names the libraries in backticks. A line for an unused
+//! library is a violation too.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ fn broken(page: &str, used: &BTreeSet<String>) -> Vec<Broken> {
     missing.chain(stale).collect()
 }
 
-/// The names in the first column of the table, of lines that also give a reason.
+/// The names in the first column of the table, from lines that also give a reason.
 fn named(page: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for row in page.lines().filter(|line| line.starts_with("| `")) {
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!(names, ["serde", "tokio"]);
     }
 
-    // What nobody uses any more leaves the table.
+    // A library that is no longer used leaves the table.
     #[test]
     fn a_stale_line_is_found() {
         let found = broken(PAGE, &used(&["http"]));

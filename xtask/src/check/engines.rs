@@ -1,7 +1,7 @@
-//! `docs/engines.md` says of every engine what the binary says of it.
+//! `docs/engines.md` agrees with the binary about every engine.
 //!
-//! The page is made from `meridian engines --verbose`, so an engine's one line in the table is its
-//! documentation too; `./x docs` writes it.
+//! `./x docs` generates the page from `meridian engines --verbose`, so an engine's line in the
+//! table is its documentation too.
 
 use super::Rule;
 use super::made::MadePage;
@@ -29,7 +29,8 @@ engine merges into a request.
 This page is made by `./x docs` from `meridian engines --verbose`.
 ";
 
-/// From names at the margin and facts under them, indented; the first fact is the summary.
+/// Makes the page from unindented names and the indented facts under them; the first fact is the
+/// summary.
 fn page(verbose: &str) -> anyhow::Result<String> {
     let mut page = String::from(HEAD);
     let mut named = false;
@@ -55,7 +56,7 @@ fn page(verbose: &str) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    // Every fact that the binary prints has its place on the page.
+    // Every fact that the binary prints appears on the page.
     #[test]
     fn the_page_holds_every_fact() {
         let verbose =

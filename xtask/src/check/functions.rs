@@ -1,8 +1,8 @@
 //! Functions of more than 100 lines are listed, and the list only gets shorter.
 //!
-//! Clippy counts the lines (`clippy.toml`) and takes an `expect` where a function must be longer;
-//! it also says when that is no longer needed. What clippy can't do is keep the number of such
-//! places from growing: each stands here, so a new one is a change that a reader of the diff sees.
+//! Clippy counts the lines (`clippy.toml`) and accepts an `expect` for a function that must be
+//! longer; it also reports when that is no longer needed. But clippy can't keep the number of such
+//! places from growing. Each is listed here, so a new one shows in the diff.
 
 use super::{Broken, Rule, at, of};
 use crate::house::File;
@@ -51,14 +51,14 @@ mod tests {
         File::of("a.rs", &allowance)
     }
 
-    // A long function is broken until it is listed.
+    // A long function is a violation until it is listed.
     #[test]
     fn a_new_long_function_is_found() {
         assert_eq!(broken(&[long()], &[])[0].place, "a.rs:1");
         assert_eq!(broken(&[long()], &["a.rs"]), []);
     }
 
-    // The list shrinks with the code: a line for nothing is broken too.
+    // The list shrinks with the code: a line without a long function is a violation too.
     #[test]
     fn a_stale_line_is_found() {
         assert_eq!(broken(&[long()], &["a.rs", "a.rs"])[0].place, "a.rs");

@@ -1,8 +1,8 @@
 //! Every crate imports only what the import table allows.
 //!
-//! The table keeps the three machines apart from each other and from all that has a socket, so
-//! that the same decision runs in a gateway and in a simulator. It names the crates of the whole
-//! house; one that is not built yet stands here with its place already settled.
+//! The table keeps the three machines separate from each other and from everything with a socket,
+//! so that the same decision runs in a gateway and in a simulator. It lists all crates of the
+//! project, including planned ones.
 
 use super::{Broken, Rule, of};
 use crate::house::House;
@@ -13,7 +13,7 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| Ok(broken(&edges(house))),
 };
 
-/// One line of the table: what a crate may import, and what its tests may besides.
+/// One line of the table: the imports that a crate may have, and additional ones for its tests.
 struct Line {
     name: &'static str,
     may: &'static [&'static str],
@@ -32,8 +32,8 @@ const TABLE: &[Line] = &[
     line("plan", &["base", "engine", "fabric"]),
     line("wire", &["base", "routing", "flow"]),
     line("tls", &["wire"]),
-    // The gateway's own tests may put the engine model behind it, and a control plane beside it, in
-    // the same process.
+    // The gateway's own tests may run the engine model behind it, and a control plane next to it,
+    // in the same process.
     Line {
         name: "gateway",
         may: &["base", "routing", "wire", "tls"],
@@ -110,7 +110,7 @@ mod tests {
         broken(&[Edge { from: from.into(), to: to.into(), in_tests }])
     }
 
-    // One machine that imports another is named, with both ends and the way out.
+    // If one machine imports another, the report names both ends and the remedy.
     #[test]
     fn machines_do_not_import_each_other() {
         let found = judged("routing", "engine", false);
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(judged("routing", "base", false), []);
     }
 
-    // The table's edge for tests does not open the same edge for the product.
+    // An edge that the table allows for tests is not allowed in the product.
     #[test]
     fn only_tests_of_the_gateway_import_the_engine_model() {
         assert_eq!(judged("gateway", "engined", true), []);
@@ -132,13 +132,13 @@ mod tests {
         assert!(judged("cache", "cache", false)[0].what.contains("not in the import table"));
     }
 
-    // The cli joins everything.
+    // The cli may import everything.
     #[test]
     fn the_cli_may_import_all() {
         assert_eq!(judged("cli", "gateway", false), []);
     }
 
-    // Every name on the right has a line of its own, so that a crate can't be misspelt there.
+    // Every name on the right has its own line, so a misspelt crate is found.
     #[test]
     fn the_table_is_closed() {
         let known = |name: &str| name == "*" || TABLE.iter().any(|line| line.name == name);

@@ -1,7 +1,7 @@
-//! Links in the documents lead to files that are there.
+//! Links in the documents lead to existing files.
 //!
-//! Links to other sites are left alone: a check that needs the network fails for reasons that are
-//! not ours.
+//! Links to other sites are not checked: a check that needs the network fails for reasons outside
+//! our control.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -34,7 +34,7 @@ fn broken(page: &File, exists: impl Fn(&Path) -> bool) -> Vec<Broken> {
     found
 }
 
-/// Without `.` and `..`, which a folder that is not there would hide.
+/// Without `.` and `..`, which would hide a missing folder.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -51,7 +51,7 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    // Relative to the page, with `..` and anchors; other sites are not asked.
+    // Relative to the page, with `..` and anchors; other sites are skipped.
     #[test]
     fn a_link_to_nowhere_is_found() {
         let text = "[a](../STYLE.md#names) [b](gone.md)\n[c](https://example.org/x)";

@@ -1,4 +1,4 @@
-//! Clippy and the compiler have nothing to say, tests included.
+//! Clippy and the compiler report nothing, tests included.
 
 use super::{Broken, Rule, of};
 use crate::cmd::{cargo, ends_well};

@@ -1,10 +1,10 @@
-//! Pages that are made from what the binary prints about one of its tables.
+//! Pages that are generated from the binary's output.
 
 use super::{Broken, of};
 use crate::cmd::{cmd, stdout_of};
 use crate::house::House;
 
-/// A page and the command that it is made from.
+/// A page and the command that generates it.
 pub(super) struct MadePage {
     /// Its path from the root.
     pub(super) path: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct MadePage {
 }
 
 impl MadePage {
-    /// Says whether the page is what the binary says today.
+    /// Checks that the page matches the binary's current output.
     pub(super) fn check(&self, house: &House) -> anyhow::Result<Vec<Broken>> {
         if !house.build()? {
             return Ok(vec![of("workspace", "does not build, so the binary can't be asked")]);
@@ -42,7 +42,7 @@ impl MadePage {
 
 #[cfg(test)]
 mod tests {
-    // A page written for another version is broken, and so is one that is not there.
+    // A page written for another version is a violation, and so is a missing one.
     #[test]
     fn an_old_page_is_found() {
         let page = &crate::check::policies::PAGE;

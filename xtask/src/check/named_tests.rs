@@ -1,8 +1,8 @@
-//! Tests that a document names are there.
+//! Tests named in a document exist.
 //!
-//! A document names a test as `file::function` in a code span, `file` being the stem of the file or
-//! one of its folders. A page that names tests lists them in [`PAGES`]: elsewhere such a span may be
-//! an item of a library.
+//! A document names a test as `file::function` in a code span; `file` is the stem of the file or
+//! one of its folders. A page that names tests lists them in [`PAGES`]: elsewhere such a span may
+//! be an item of a library.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{Broken, Rule, at};
 use crate::house::File;
 use crate::md;
 
-/// The documents whose claims stand beside the tests that show them.
+/// The documents whose claims name the tests that show them.
 const PAGES: [&str; 2] = ["docs/attacks.md", "docs/security.md"];
 
 pub(crate) const RULE: Rule = Rule {
@@ -54,7 +54,7 @@ fn is_there(files: &[File], file: &str, function: &str) -> bool {
     texts.any(|one| one.text.as_deref().is_some_and(|text| has_test(text, function)))
 }
 
-/// Whether a mark of a test stands between `function` and the end of the item before it.
+/// Whether a test attribute comes between `function` and the end of the item before it.
 fn has_test(text: &str, function: &str) -> bool {
     const MARKS: [&str; 2] = ["#[test]", "#[tokio::test"];
     let head = format!("fn {function}(");
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     // A test is found by its file or folder and its name; a helper of that name, or a test of
-    // another file, is none.
+    // another file, does not count.
     #[test]
     fn a_test_that_is_not_there_is_found() {
         let files = [

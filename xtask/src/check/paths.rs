@@ -1,4 +1,4 @@
-//! No file names a place on somebody's machine.
+//! No file contains a path of a developer's machine.
 //!
 //! Tests use the system's folder for temporary files and paths from the root of the repository.
 
@@ -11,7 +11,7 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| Ok(house.files.iter().flat_map(broken).collect()),
 };
 
-/// In two halves, so that this file keeps its own rule.
+/// In two halves, so that this file does not break its own rule.
 const PLACES: &[(&str, &str)] =
     &[("/ho", "me/"), ("/ro", "ot/"), ("/Us", "ers/"), ("/wo", "rk/"), ("../sha", "red")];
 
@@ -28,7 +28,7 @@ fn broken(file: &File) -> Vec<Broken> {
     found
 }
 
-/// Whether the place is the beginning of a path there: `docs/srv/a` is a path of the repository.
+/// Whether the place is the start of a path there: `docs/srv/a` is a path of the repository.
 fn starts_a_path(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(start, _)| {
         !line[..start].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
@@ -39,7 +39,7 @@ fn starts_a_path(line: &str, place: &str) -> bool {
 mod tests {
     use super::*;
 
-    // Somebody's folder in a script is found, with its line.
+    // A user's folder in a script is found, with its line.
     #[test]
     fn finds_a_path_of_a_machine() {
         let text = ["first", concat!("cd /ho", "me/ann/meridian")].join("\n");

@@ -1,7 +1,7 @@
-//! `docs/policies.md` says of every policy what the binary says of it.
+//! `docs/policies.md` agrees with the binary about every policy.
 //!
-//! The page is made from `meridian policies --verbose`, so a policy's one line in the registry is
-//! its documentation too; `./x docs` writes it.
+//! `./x docs` generates the page from `meridian policies --verbose`, so a policy's line in the
+//! registry is its documentation too.
 
 use super::Rule;
 use super::made::MadePage;
@@ -24,7 +24,7 @@ Parameters have the defaults of the publication or the software that the policy 
 This page is made by `./x docs` from `meridian policies --verbose`.
 ";
 
-/// From names at the margin and facts under them, indented.
+/// Makes the page from unindented names and the indented facts under them.
 fn page(verbose: &str) -> anyhow::Result<String> {
     let mut page = String::from(HEAD);
     let mut table = false;
@@ -65,7 +65,7 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
 
-    // Every fact that the binary prints has its place on the page.
+    // Every fact that the binary prints appears on the page.
     #[test]
     fn the_page_holds_every_fact() {
         let verbose = "p2c\n    the less loaded of two\n    source: sglang-router\n    \

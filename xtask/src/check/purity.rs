@@ -1,11 +1,11 @@
-//! The machines are pure: the standard library can't come in, by their own code or by a library.
+//! The machines are pure: neither their own code nor a library can bring in the standard library.
 //!
 //! A machine that could read a clock, open a socket or iterate a randomly seeded map would decide
-//! differently in a simulation. `#![no_std]` makes the compiler refuse that in the machine itself;
-//! for what it links, the rule reads each library as it is built for the machine alone (cargo
-//! tree, normal dependencies, features resolved for that package): its source must be `no_std`,
-//! and no feature that switches std on may be enabled. Procedural macros run in the compiler and
-//! are left out. `cargo metadata` alone can't tell, as it shows the features of all crates at once.
+//! differently in a simulation. `#![no_std]` makes the compiler refuse that in the machine itself.
+//! For its dependencies, the rule reads each library as built for the machine alone (cargo tree,
+//! normal dependencies, features resolved for that package): its source must be `no_std`, and no
+//! feature that switches std on may be enabled. Procedural macros run in the compiler and are left
+//! out. `cargo metadata` is not enough, as it shows the features of all crates at once.
 
 use super::{Broken, Rule, of};
 use crate::cmd::{cargo, stdout_of};
@@ -17,7 +17,7 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| run(house),
 };
 
-/// Those of the house, built or not yet.
+/// The project's pure crates, existing or planned.
 const PURE: [&str; 5] = ["base", "routing", "engine", "flow", "fabric"];
 
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
@@ -63,7 +63,7 @@ fn of_library(machine: &str, library: &Library) -> Option<Broken> {
     Some(of(machine, format!("links {} {why}; {remedy}", library.name)))
 }
 
-/// The features that keep a library from being `no_std`; None where it never is.
+/// The features that keep a library from being `no_std`; `None` if it never is.
 fn unless(source: &str) -> Option<Vec<&str>> {
     for attribute in source.split("#![").skip(1) {
         let attribute = &attribute[..attribute.find("]\n").unwrap_or(attribute.len())];
@@ -116,7 +116,7 @@ mod tests {
         )
     }
 
-    // A library that never says no_std brings std along.
+    // A library that never declares `no_std` brings in std.
     #[test]
     fn a_std_library_is_found() {
         let found = judged("//! A.\nuse std::fs;\n", &["default"]).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         assert!(found.what.starts_with("links a which needs std;"), "{}", found.what);
     }
 
-    // One that can do without is judged by the features that the machine takes it with.
+    // A library with optional std is judged by the features that the machine enables.
     #[test]
     fn a_feature_that_brings_std_is_found() {
         let source = "#![doc = \"a\"]\n#![cfg_attr(not(any(feature = \"os\", test)), no_std)]\n";

@@ -1,4 +1,4 @@
-//! The API documentation builds, that of private items too: every link in a comment leads somewhere.
+//! The API documentation builds, including private items, so every link in a comment resolves.
 
 use super::{Broken, Rule, of};
 use crate::cmd::{cargo, ends_well};
@@ -13,7 +13,7 @@ pub(crate) const RULE: Rule = Rule {
 fn run(house: &House) -> anyhow::Result<Vec<Broken>> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--keep-going"];
     let mut doc = cargo(&house.root, &[&args[..], &["--quiet"]].concat());
-    // Links to private items resolve in what this builds, which is what readers of the code build.
+    // This build resolves links to private items, like the build of someone who reads the code.
     doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     let good = ends_well(doc)?;
     Ok(if good { vec![] } else { vec![of("workspace", "has the warnings of rustdoc above")] })

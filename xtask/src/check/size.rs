@@ -1,4 +1,4 @@
-//! No file of the repository is larger than a mebibyte: every clone carries it for ever.
+//! No file of the repository is larger than a mebibyte, since every clone keeps it for ever.
 
 use super::{Broken, Rule, of};
 use crate::house::File;
@@ -20,7 +20,7 @@ fn broken(file: &File) -> Option<Broken> {
 mod tests {
     use super::*;
 
-    // The limit itself is allowed, one byte more is not.
+    // Exactly the limit is allowed, one byte more is not.
     #[test]
     fn one_byte_over_is_found() {
         let of_size = |bytes| broken(&File { path: "a".into(), bytes, text: None });

@@ -1,6 +1,6 @@
-//! Every file that cargo takes for a test program holds a test.
+//! Every file that cargo builds as a test program contains a test.
 //!
-//! An empty one passes for ever: cargo reports it as ok with no test run.
+//! An empty one always passes: cargo reports it as ok with no test run.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn broken(path: &str, text: &str) -> Option<Broken> {
 mod tests {
     use super::*;
 
-    // A program in a folder keeps its tests in the files beside its main one.
+    // A program in a folder has its tests in the files next to its main one.
     #[test]
     fn knows_both_forms_of_a_program() {
         assert_eq!(folder_of(Path::new("tests/a.rs")), Path::new("tests/a"));

@@ -1,4 +1,4 @@
-//! `versions.env` pins exactly, and agrees with Cargo.toml about the oldest Rust.
+//! `versions.env` pins exact versions, and agrees with Cargo.toml about the oldest Rust.
 
 use super::{Broken, Rule, of};
 
@@ -31,7 +31,7 @@ fn broken(text: &str, cargo_rust: &str) -> Vec<Broken> {
             found.push(of(PATH, format!("{one} of {key} has no version; write {one}==VERSION")));
         }
     }
-    // Cargo may state a patch version where the file has none: 1.95 and 1.95.0 agree.
+    // Cargo may state a patch version if the file has none: 1.95 and 1.95.0 agree.
     let agrees = |min: &str| cargo_rust == min || cargo_rust == format!("{min}.0");
     if !rust_min.is_some_and(agrees) {
         let what = format!("RUST_MIN must be rust-version of Cargo.toml, {cargo_rust}");
@@ -44,7 +44,7 @@ fn broken(text: &str, cargo_rust: &str) -> Vec<Broken> {
 mod tests {
     use super::*;
 
-    // A package without a version would be another one next month.
+    // An unpinned package would be a different one next month.
     #[test]
     fn a_loose_version_is_found() {
         let found = broken("RUST_MIN=\"1.95\"\nA_PIP=\"gguf==1 numpy\"", "1.95.0");
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(broken("# nothing", "1.95").len(), 1);
     }
 
-    // A line that only one of the readers understands is broken.
+    // A line that only one of the readers understands is a violation.
     #[test]
     fn a_line_no_shell_reads_is_found() {
         assert!(broken("RUST_MIN=\"1.95\"\nA = 1", "1.95")[0].what.contains("KEY=\"value\""));

@@ -1,7 +1,7 @@
-//! Nothing unfinished is left in the files, and no test is switched off.
+//! The files contain nothing unfinished, and no test is disabled.
 //!
-//! What is not done is not promised in a comment; what does not work is asserted as it is, with
-//! the reason. The words are put together here so that this file does not break its own rule.
+//! A comment does not promise future work; a test asserts a known defect as it is, with the reason.
+//! The words are assembled here so that this file does not break its own rule.
 
 use super::{Broken, Rule, at};
 use crate::house::File;
@@ -12,7 +12,7 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| Ok(house.files.iter().flat_map(broken).collect()),
 };
 
-/// What must not stand in a file, and what to do instead.
+/// Words that must not appear in a file, and their remedies.
 const WORDS: &[(&str, &str)] = &[
     (concat!("TO", "DO"), LATER),
     (concat!("FIX", "ME"), LATER),
@@ -33,7 +33,7 @@ fn broken(file: &File) -> Vec<Broken> {
     found
 }
 
-/// Whether the word stands there on its own, not inside a longer one.
+/// Whether the word appears there by itself, not inside a longer one.
 fn holds(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(start, _)| {
         let before = line[..start].chars().next_back();
@@ -48,7 +48,7 @@ fn holds(line: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    // Each word is found in the place where it is usually left.
+    // Each word is found in its usual place.
     #[test]
     fn finds_what_is_unfinished() {
         for (word, _) in WORDS {

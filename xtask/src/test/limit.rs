@@ -1,8 +1,8 @@
-//! Runs a program with its output passed on line by line, and ends it when it takes too long.
+//! Runs a program, forwards its output line by line, and kills it after a timeout.
 //!
-//! The limit holds where no terminal is attached: there a program that hangs would hold the
-//! machine, and whatever it had printed would be lost with it. At a terminal there is somebody to
-//! interrupt it, and the program stays in the terminal's group so that the interrupt reaches it.
+//! The timeout applies if no terminal is attached: there a hung program would block the machine,
+//! and its output would be lost. At a terminal the user can interrupt it, and the program stays in
+//! the terminal's group so that the interrupt reaches it.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-/// Runs the command and hands on each line of its stdout; an error past the limit.
+/// Runs the command and forwards each line of its stdout; an error after the timeout.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     }
 }
 
-/// A thread reads, so that waiting for a line can end.
+/// A thread reads, so that waiting for a line can time out.
 fn lines_of(child: &mut Child) -> Receiver<String> {
     let stdout = child.stdout.take().expect("stdout is piped");
     let (send, lines) = mpsc::channel();
@@ -59,7 +59,7 @@ fn next(lines: &Receiver<String>, deadline: Option<Instant>) -> Result<String, R
     }
 }
 
-/// The child leads a group of its own, which holds all that it has started.
+/// Kills the child's process group, which contains everything it has started.
 fn end_group(child: &mut Child) -> anyhow::Result<()> {
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).status().context("kill")?;

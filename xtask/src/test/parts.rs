@@ -1,7 +1,7 @@
 //! The parts of the test command.
 //!
-//! They share one build: the same packages, features and profile in every call of cargo, and the
-//! `up` part runs the binary that the tests were built with.
+//! They share one build: every call of cargo uses the same packages, features and profile, and the
+//! `up` part runs the binary that was built with the tests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,21 +28,21 @@ pub(crate) enum Part {
     Reference,
 }
 
-/// The test programs that start real processes, by the beginning of their file's name.
+/// The prefix of the file names of test programs that start real processes.
 const REAL: &str = "real_";
 
-/// No call of a program may take longer than this.
+/// Timeout of each program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 impl Part {
-    /// What CI runs. Not the reference: it fetches 600 MB of other projects, and what they chose
-    /// once is among the unit tests. Not chaos, which is long: its short form is among the real
-    /// ones.
+    /// The parts that CI runs. Without the reference, which fetches 600 MB of other projects and
+    /// whose recorded choices are among the unit tests. Without chaos, which takes long and has a
+    /// short form among the real ones.
     pub(crate) const ALL: &[Part] =
         &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
 
-    /// What the part shows, in a line.
+    /// What the part tests, in a line.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Part::Build => "all programs and tests",
@@ -85,7 +85,7 @@ impl Part {
                 model.and(real)?;
             }
             Part::Chaos => {
-                // Seconds since 1970 name the run; the suite prints how to repeat it.
+                // The run is named by the seconds since 1970; the suite prints how to repeat it.
                 #[expect(clippy::disallowed_methods, reason = "a seed that was never tried")]
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 let seed = now.unwrap_or_default().as_secs().to_string();
@@ -121,16 +121,16 @@ fn programs(house: &House) -> BTreeSet<String> {
     targets.filter(|target| target.is_test()).map(|target| target.name.clone()).collect()
 }
 
-/// Runs test programs, passes on what they print and counts it.
+/// Runs test programs, forwards their output and counts the results.
 fn cargo_test(house: &House, which: &[&str], tally: &mut Tally) -> anyhow::Result<()> {
     let args = [&["test", "--workspace", "--no-fail-fast"], which].concat();
     let passed = count(cargo(&house.root, &args), tally)?;
-    // There may be no example in any document; test programs without a test test nothing.
+    // The documents may have no examples; but a test program without a test tests nothing.
     ensure!(passed > 0 || which == ["--doc"], "no test ran");
     Ok(())
 }
 
-/// Runs a test command; how many tests passed.
+/// Runs a test command; returns the number of tests passed.
 fn count(command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
     let mut sum = Tally::default();
     let status = limit::run(command, LIMIT, |line| {
@@ -153,7 +153,7 @@ fn kills(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records what the real routers choose, and runs the replay on that instead of what is shipped.
+/// Records the real routers' choices, and runs the replay on those instead of the shipped ones.
 fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let to = house.root.join("target/reference");
     let to = to.to_str().context("the checkout's path is not text")?;
@@ -168,7 +168,7 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Simulates worlds of fresh seeds; one that breaks an invariant is named with its command.
+/// Simulates worlds with fresh seeds; one that breaks an invariant is printed with its command.
 fn search(house: &House) -> anyhow::Result<()> {
     let args = ["run", "--quiet", "--package", "meridian-sim", "--example", "search", "--"];
     let args = [&args[..], &["--for", "60"]].concat();

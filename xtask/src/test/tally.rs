@@ -11,7 +11,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Reads a test program's closing line; None for any other line.
+    /// Parses a test program's last line; `None` for any other line.
     ///
     /// `test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in …`
     pub(crate) fn of_line(line: &str) -> Option<Tally> {
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(Tally::of_line(bad), Some(Tally { passed: 7, failed: 2 }));
     }
 
-    // What a test prints in between is no count.
+    // Other output of a test is not counted.
     #[test]
     fn other_lines_are_none() {
         assert_eq!(Tally::of_line("test a::b ... ok"), None);

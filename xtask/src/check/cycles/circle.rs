@@ -1,12 +1,12 @@
 //! The cycles of a graph: its strongly connected components of more than one file.
 //!
-//! Crates have some hundred files, so each file's reach is worked out by itself.
+//! Crates have at most a few hundred files, so each file's reach is computed separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::resolve::Edge;
 
-/// The largest first; among equals by name.
+/// The largest first; ties by name.
 pub(super) fn circles(edges: &[Edge]) -> Vec<BTreeSet<String>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for edge in edges {
@@ -46,7 +46,7 @@ fn reached<'a>(from: &'a str, next: &BTreeMap<&'a str, Vec<&'a str>>) -> BTreeSe
 mod tests {
     use super::*;
 
-    // Files that only lead into a cycle or out of it are no part of it.
+    // Files that only lead into a cycle or out of it are not part of it.
     #[test]
     fn a_cycle_is_its_own_files_alone() {
         let edge = |(from, to): (&str, &str)| Edge {

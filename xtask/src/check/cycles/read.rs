@@ -1,6 +1,6 @@
-//! Reads the modules of a crate: what each file declares, imports and names.
+//! Reads the modules of a crate: each file's declarations, imports and names.
 //!
-//! Items under `#[cfg(test)]` are skipped, and so is a module of that kind with all its files.
+//! Items under `#[cfg(test)]` are skipped, and so is a test module with all its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::tokens::{Kind, Token, tokens};
 pub(super) struct Module {
     pub(super) file: String,
     pub(super) parent: Option<usize>,
-    /// Modules declared here, as places in the list of all modules.
+    /// Modules declared here, as indices into the list of all modules.
     pub(super) children: BTreeMap<String, usize>,
     pub(super) imports: Vec<Import>,
     /// Items that are defined here.
@@ -22,13 +22,13 @@ pub(super) struct Module {
     pub(super) words: BTreeSet<String>,
 }
 
-/// One name that a `use` brings in.
+/// One name that a `use` imports.
 pub(super) struct Import {
     pub(super) line: usize,
     pub(super) path: Vec<String>,
     /// The name here; `*` for all names of a module.
     pub(super) name: String,
-    /// Whether the name goes on from here: `pub use`.
+    /// Whether the name is re-exported: `pub use`.
     pub(super) exported: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn modules(root: &str, sources: &BTreeMap<&str, &str>) -> Vec<Module>
     modules
 }
 
-/// Adds a file with all modules under it, and returns its place.
+/// Adds a file with all modules under it, and returns its index.
 fn file(
     modules: &mut Vec<Module>,
     sources: &BTreeMap<&str, &str>,
@@ -79,7 +79,7 @@ impl<'a> Reader<'a, '_> {
         self.kind(ahead) == Some(Kind::Mark(mark))
     }
 
-    /// Reads to the end of the file, or of the inline module that began before.
+    /// Reads to the end of the file, or of the current inline module.
     fn items(&mut self, id: usize, folder: &str) {
         let mut depth = 0;
         while let Some(kind) = self.kind(0) {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a, '_> {
                 Kind::Mark('{') => (depth, self.at) = (depth + 1, self.at + 1),
                 Kind::Mark('}') if depth == 0 => return self.at += 1,
                 Kind::Mark('}') => (depth, self.at) = (depth - 1, self.at + 1),
-                // After a dot stands a field or a method, after colons the rest of a longer path.
+                // After a dot comes a field or a method, after colons the rest of a longer path.
                 Kind::Mark('.') | Kind::Colons if self.word(1).is_some() => self.at += 2,
                 Kind::Word("pub") => self.public(id),
                 Kind::Word("use") if !self.is(1, '<') => self.import(id, false),
@@ -99,7 +99,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Skips an attribute, and what it stands on where that is only compiled for tests.
+    /// Skips an attribute, and the item under it if that is only compiled for tests.
     fn attribute(&mut self) {
         let start = self.at;
         self.at += 1;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Skips one bracketed group, which begins here.
+    /// Skips one bracketed group, which starts here.
     fn group(&mut self) {
         let mut depth = 0;
         while let Some(kind) = self.kind(0) {
@@ -214,7 +214,7 @@ impl<'a> Reader<'a, '_> {
         self.modules[id].imports.push(Import { line, path, name, exported });
     }
 
-    /// `mod name;` is a file, `mod name {` goes on in this one.
+    /// `mod name;` is a file, `mod name {` continues in this one.
     fn module(&mut self, id: usize, folder: &str) {
         let Some(name) = self.word(1) else { return self.at += 1 };
         let inside = format!("{folder}/{name}");
@@ -237,7 +237,7 @@ impl<'a> Reader<'a, '_> {
         self.modules[id].children.insert(name.to_owned(), child);
     }
 
-    /// A word: the head of a definition, or the beginning of a path.
+    /// A word: the head of a definition, or the start of a path.
     fn name(&mut self, id: usize, word: &str, depth: usize) {
         let line = self.tokens[self.at].line;
         self.at += 1;
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(imports, expected);
     }
 
-    // What is only compiled for tests is not there; what follows it is.
+    // Code that is only compiled for tests is skipped; the code after it is not.
     #[test]
     fn leaves_test_code_out() {
         let text = "#[cfg(test)]\nmod tests { use crate::no; }\n#[cfg(test)]\n#[derive(A)]\n\
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(paths, ["a::Yes"]);
     }
 
-    // Paths are found with their lines; fields, methods and other crates' roots are none.
+    // Paths are found with their lines; fields, methods and other crates' roots are not paths.
     #[test]
     fn reads_paths() {
         let text = "mod a;\nfn f() { a::g::<u8>(); self.b.c::<D>(); ::std::mem::drop(1) }\n\

@@ -1,8 +1,7 @@
 //! Follows names to the files that define them.
 //!
-//! An import of a module is no edge by itself: the names that are then taken out of the module are.
-//! A module may use its own submodules, which are parts of it, so what it takes from them is no edge
-//! either; what they take from it is.
+//! Importing a module is not an edge; using names from it is. A module may use its own submodules,
+//! which are parts of it, so its imports from them are not edges either; theirs from it are.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +12,12 @@ use super::read::{Import, Module};
 pub(super) struct Edge {
     pub(super) from: String,
     pub(super) to: String,
-    /// Of the first use, in `from`.
+    /// The line of the first use, in `from`.
     pub(super) line: usize,
     pub(super) name: String,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Module(usize),
@@ -33,7 +32,7 @@ enum Meaning {
 /// Re-exports of re-exports are followed this far.
 const DEPTH: usize = 16;
 
-/// One edge for each pair of files, by the first name that makes it.
+/// One edge for each pair of files, by the first name that causes it.
 pub(super) fn edges(modules: &[Module]) -> Vec<Edge> {
     let mut edges: BTreeMap<(&str, &str), (usize, &str)> = BTreeMap::new();
     for (id, module) in modules.iter().enumerate() {
@@ -74,7 +73,7 @@ fn is_used(module: &Module, import: &Import) -> bool {
     !import.exported || module.words.contains(&import.name)
 }
 
-/// The meaning of a path, and which segment named it.
+/// The meaning of a path, and the segment that determined it.
 fn follow(modules: &[Module], id: usize, path: &[String], depth: usize) -> (Meaning, usize) {
     let Some(first) = path.first().filter(|_| depth > 0) else { return (Meaning::Outside, 0) };
     let mut meaning = match first.as_str() {
@@ -104,7 +103,7 @@ fn above(modules: &[Module], id: usize) -> Meaning {
     modules[id].parent.map_or(Meaning::Outside, Meaning::Module)
 }
 
-/// What a name means in a module.
+/// The meaning of a name in a module.
 fn lookup(modules: &[Module], id: usize, name: &str, depth: usize) -> Meaning {
     let module = &modules[id];
     if let Some(child) = module.children.get(name) {
@@ -141,8 +140,8 @@ mod tests {
         edges.iter().map(|one| format!("{} {} {}", one.from, one.to, one.name)).collect()
     }
 
-    // A name that a module passes on leads to the file that defines it, and the passing on is no
-    // edge unless the module uses the name.
+    // A re-exported name leads to the file that defines it, and the re-export is not an edge unless
+    // the module uses the name.
     #[test]
     fn a_reexport_leads_to_the_definition() {
         let files = |uses: &'static str| {
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(used[0], "/m.rs /a.rs B");
     }
 
-    // Paths from the root and from above, and a star, lead to files; other crates do not, and
+    // Paths from the root and from a parent, and a star, lead to files. Other crates do not, and
     // neither does a name that a parent imports from one. A module's own submodules are its parts.
     #[test]
     fn paths_lead_to_files() {

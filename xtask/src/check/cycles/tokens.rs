@@ -1,7 +1,7 @@
-//! Splits Rust source into the few kinds of tokens that paths are made of.
+//! Splits Rust source into the few kinds of tokens that make up paths.
 //!
-//! Comments are left out, and strings, numbers and lifetimes become one token each, so that nothing
-//! inside them is taken for a path.
+//! Comments are left out, and strings, numbers and lifetimes become one token each, so that their
+//! contents are not mistaken for paths.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind<'a> {
@@ -34,7 +34,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// The length of what comes first, and its kind where it counts.
+/// The length of the first token, and its kind if it counts.
 fn token(rest: &str, first: char) -> (usize, Option<Kind<'_>>) {
     if first.is_whitespace() {
         (first.len_utf8(), None)
@@ -81,7 +81,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a string of any kind, if one begins here.
+/// The length of a string of any kind, if one starts here.
 fn string(rest: &str) -> Option<usize> {
     let begins = |prefix: &&str| {
         let Some(after) = rest.strip_prefix(prefix) else { return false };
@@ -98,7 +98,7 @@ fn string(rest: &str) -> Option<usize> {
     Some(closing(rest, start, '"'))
 }
 
-/// Where the quote that is open at `start` has been closed.
+/// The position after the quote that closes the one opened at `start`.
 fn closing(rest: &str, start: usize, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest[start..].char_indices() {
