@@ -1,4 +1,4 @@
-//! What a probe costs: microseconds to read each recorded page, and the share of a core that a
+//! The cost of a probe: microseconds to read each recorded page, and the share of a core that a
 //! thousand replicas take at one probe each 100 ms.
 //!
 //! `cargo run --release -p meridian-wire --example probe_cost`
@@ -15,7 +15,7 @@ macro_rules! page {
     };
 }
 
-/// The best of several rounds: what the work costs when nothing else has the core.
+/// The best of several rounds: the cost when nothing else uses the core.
 fn micros(mut work: impl FnMut()) -> f64 {
     const CALLS: u32 = 200;
     let round = |work: &mut dyn FnMut()| {

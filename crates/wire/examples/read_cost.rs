@@ -1,4 +1,4 @@
-//! What it costs to read a request and to scan an answer.
+//! The cost of reading a request and of scanning an answer.
 //!
 //! `cargo run --release -p meridian-wire --example read_cost`
 //!

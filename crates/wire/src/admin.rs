@@ -1,4 +1,4 @@
-//! The admin API of a gateway: what `/admin/*` answers and takes.
+//! The admin API of a gateway: requests and responses of `/admin/*`.
 
 mod engine;
 mod guard;
@@ -26,21 +26,21 @@ pub struct Status {
     pub uptime_s: f64,
     /// How requests ended.
     pub requests: Requests,
-    /// Requests held now.
+    /// Requests queued in the gateway now.
     pub held: u32,
     /// TTFT at the gateway: from a request's first byte in to its answer's first token.
     pub ttft_ms: Quantiles,
-    /// Prefix matches, predicted and as the engines told.
+    /// Prefix matches, predicted and as the engines reported them.
     pub prefix: Prefix,
     /// The replicas, by id.
     pub replicas: Vec<Replica>,
-    /// Where replicas are found.
+    /// Sources of replicas (service discovery).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub discovery: Vec<Source>,
-    /// The peers that are followed.
+    /// The peers that this gateway follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Peer>,
-    /// What became of requests that residency rules name, where there are rules.
+    /// Outcomes of requests that residency rules name, if there are rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residency: Option<Residency>,
     /// The control plane, where one is configured.
@@ -54,20 +54,20 @@ pub struct Added {
     /// The replica.
     #[serde(flatten)]
     pub replica: Replica,
-    /// How long it stays.
+    /// How long it stays registered.
     pub kept: String,
 }
 
-/// Requests that residency rules name.
+/// Outcomes of requests that residency rules name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
     /// By rule; `others` are rules that only other gateways know.
     pub rules: Vec<RuleCounts>,
-    /// Answers that were given where a rule does not permit it: 0, or something is wrong.
+    /// Answers given by a replica that a rule does not permit. Anything but 0 is a bug.
     pub breaches: u64,
 }
 
-/// What became of the requests that one rule names.
+/// Outcomes of the requests that one rule names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCounts {
     /// Its name.
@@ -76,20 +76,20 @@ pub struct RuleCounts {
     pub served: u64,
     /// Answered by a peer.
     pub sent: u64,
-    /// Refused, since nobody may serve it.
+    /// Refused, since no permitted replica could serve it.
     pub refused: u64,
 }
 
-/// Every request that was read whole is in exactly one of these.
+/// Every fully read request is in exactly one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Read whole, understood, and asking for a model that is known here.
+    /// Read in full, understood, and for a model that is known here.
     pub accepted: u64,
-    /// Answered whole.
+    /// Answered in full.
     pub done: u64,
     /// Refused by the engine as the client's mistake.
     pub client_error: u64,
-    /// Refused here: no room, no replica.
+    /// Refused by the gateway: no capacity, no replica.
     pub rejected: u64,
     /// Lost to a replica's failure after retries, or after bytes had gone out.
     pub failed: u64,
@@ -117,7 +117,7 @@ pub struct Prefix {
     pub prompt_tokens: u64,
     /// Of those, expected in the picked replica's cache.
     pub matched_tokens: u64,
-    /// Prompt tokens of answers whose engine told what was cached.
+    /// Prompt tokens of answers whose engine reported its cached tokens.
     pub known_prompt_tokens: u64,
     /// Of those, cached.
     pub cached_tokens: u64,
@@ -126,18 +126,18 @@ pub struct Prefix {
 /// One replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replica {
-    /// Its id in this gateway; after it has left, another one's.
+    /// Its id in this gateway. Another replica may get it after this one has left.
     pub id: u16,
-    /// Its name in headers, metrics and logs, which never is another one's: `r` and its id, and
-    /// from the second replica with that id on their number, as `r0.2`.
+    /// Its name in headers, metrics and logs. Names are never reused: `r` and the id, followed by a
+    /// number from the second replica with that id on, as in `r0.2`.
     #[serde(default)]
     pub name: String,
     /// Its base address.
     pub url: String,
-    /// The region that it stands in.
+    /// The region of the replica.
     #[serde(default)]
     pub region: String,
-    /// Why it does not answer as it should: at its model list, or the newest probe.
+    /// What is wrong with its model list or its newest probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// The engine, as configured or detected.
@@ -146,7 +146,7 @@ pub struct Replica {
     pub state: String,
     /// The models it serves.
     pub models: Vec<String>,
-    /// Reported pending plus dispatches since.
+    /// Reported pending requests plus dispatches since that report.
     pub pending: u32,
     /// In the batch, as counted here.
     pub running: u32,
@@ -156,19 +156,20 @@ pub struct Replica {
     pub kv_used: f32,
     /// Attempts sent, done, failed, refused as full.
     pub dispatched: u64,
-    /// Attempts that ended well.
+    /// Attempts that succeeded.
     pub done: u64,
-    /// Attempts that failed by its fault.
+    /// Attempts that failed because of the replica.
     pub failed: u64,
     /// Attempts it refused as full.
     pub full: u64,
-    /// Prompt tokens where it told.
+    /// Prompt tokens of answers for which it reported cached tokens.
     pub prompt_tokens: u64,
     /// Of those, cached.
     pub cached_tokens: u64,
     /// `closed`, `open` or `half_open`.
     pub breaker: String,
-    /// Requests the engine has beyond ours: other gateways' (positive) or lost ones (negative).
+    /// Requests that the engine reports beyond this gateway's own: those of other gateways
+    /// (positive) or lost ones (negative).
     pub drift: i32,
     /// Learned prefill time, ms a token.
     pub ms_per_token: f32,
@@ -176,18 +177,18 @@ pub struct Replica {
     pub trust: f32,
 }
 
-/// A place where replicas are found.
+/// A source of replicas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Its kind and its name, as configured.
     pub name: String,
-    /// Its replicas that are here and stay.
+    /// Replicas it contributes now.
     pub replicas: usize,
-    /// Looks that failed.
+    /// Failed polls.
     pub failures: u64,
-    /// Seconds since one went well; none before the first.
+    /// Seconds since the last successful poll; none before the first.
     pub good_s: Option<f64>,
-    /// Why the newest look failed; what was found before counts on.
+    /// Why the newest poll failed. The earlier result stays in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Replicas that are left out, and why.
@@ -202,33 +203,33 @@ pub struct Peer {
     pub name: String,
     /// Its region.
     pub region: String,
-    /// Where it is dialled.
+    /// Address that the gateway connects to.
     pub address: String,
     /// `up`, `lost` while it may come back, or `gone`.
     pub state: String,
-    /// Whether prefixes are shared: both have one secret and one size of blocks.
+    /// Whether the two gateways share prefixes: they need the same secret and block size.
     pub prefixes: bool,
-    /// Digests taken since the start.
+    /// Digests received since the start.
     pub digests: u64,
     /// Smoothed round trip.
     pub rtt_ms: f32,
-    /// Requests it holds.
+    /// Requests queued there.
     pub held: u32,
-    /// Its replicas that may be given another request.
+    /// Its replicas that can take another request now.
     pub eligible: u32,
-    /// Its replicas that take requests at all.
+    /// Its replicas that are in service.
     pub usable: u32,
-    /// Mean utilisation of those, 0 to 1.
+    /// Mean utilisation of the replicas in service, 0 to 1.
     pub utilisation: f32,
     /// Milliseconds since its newest digest; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_age_ms: Option<f64>,
-    /// The models it serves; none where it does not tell, and then it may serve any.
+    /// The models it serves. None if it does not report them; it may then serve any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<Vec<String>>,
-    /// Requests sent on to it.
+    /// Requests forwarded to it.
     pub sent: Forwards,
-    /// Requests that it sent on to here.
+    /// Requests forwarded from it.
     pub taken: Forwards,
     /// Why it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,14 +239,18 @@ pub struct Peer {
 /// The control plane as a gateway sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
-    /// Where it is.
+    /// Its URL.
     pub url: String,
     /// This gateway's name in the fleet.
     pub name: String,
-    /// `up`; `lost` while the last view is what the gateway goes by; `kept` while that is the one of
-    /// its file, since the control plane has not answered yet; `unseen` before the first one.
+    /// One of:
+    /// - `up`;
+    /// - `lost`: the gateway uses the last view it received;
+    /// - `kept`: the gateway uses the view from its file, since the control plane has not answered
+    ///   yet;
+    /// - `unseen`: no view yet.
     pub state: String,
-    /// Seconds since the control plane last told that the view holds; none before the first view.
+    /// Seconds since the control plane last confirmed the view; none before the first view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view_age_s: Option<f64>,
     /// Seconds since it was lost.
@@ -255,21 +260,21 @@ pub struct Control {
     pub losses: u64,
     /// The revision of the view.
     pub revision: u64,
-    /// Whether the gateway counts as alive there, as far as it knows.
+    /// Whether the gateway holds a lease there, as far as it knows.
     pub leased: bool,
-    /// The gateways that live, by the view.
+    /// The gateways that are alive, according to the view.
     pub gateways: Vec<String>,
-    /// Regions whose replicas are served here because none of their own gateways lives.
+    /// Regions whose replicas this gateway serves because none of their own gateways is alive.
     pub adopted: Vec<String>,
-    /// How many those replicas are.
+    /// Number of adopted replicas.
     pub adopted_replicas: usize,
-    /// Why it is lost, or what of the view can't be done.
+    /// Why it is lost, or which parts of the view can't be applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-/// Requests sent on from one gateway to another. Each attempt that began is in exactly one of the
-/// others, and where no link was cut, both gateways count the same.
+/// Forwarded requests. Each attempt is in exactly one of the other counters. Unless a link was cut,
+/// both gateways count the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forwards {
     /// Attempts.
@@ -280,52 +285,52 @@ pub struct Forwards {
     pub client_error: u64,
     /// Refused by the peer: full, or not served there.
     pub refused: u64,
-    /// Lost: the peer, the way to it, or its last replica failed.
+    /// Lost: the peer, the connection to it, or its last replica failed.
     pub failed: u64,
     /// Ended by the client.
     pub cancelled: u64,
     /// Not ended yet.
     pub in_flight: u64,
-    /// Bytes of requests' bodies.
+    /// Bytes of request bodies.
     pub request_bytes: u64,
-    /// Bytes of answers' bodies, refusals left out.
+    /// Bytes of answer bodies, without refusals.
     pub answer_bytes: u64,
 }
 
-/// `POST /admin/replicas`; the same form stands in the configuration.
+/// `POST /admin/replicas`; the configuration uses the same form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddReplica {
-    /// Base address, `http://host:port`. By its host and port everybody knows it.
+    /// Base address, `http://host:port`. Host and port identify the replica.
     pub url: String,
-    /// By region, where its gateways reach it if not at `url`.
+    /// Addresses by region, for regions whose gateways don't reach it at `url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub from: BTreeMap<String, String>,
     /// The engine behind it.
     #[serde(default)]
     pub engine: EngineName,
-    /// The models it serves; asked of `/v1/models` when empty.
+    /// The models it serves; read from `/v1/models` when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// KV cache size in tokens, where the engine does not tell.
+    /// KV cache size in tokens, if the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<u64>,
-    /// Most requests it runs at once, where the engine does not tell.
+    /// Most requests it runs at once, if the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     /// Relative capacity, 1 by default.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: u32,
-    /// The region that it stands in, where that is not the gateway's own.
+    /// Its region, if that is not the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// Facts that residency rules refer to, beside and before those of its region.
+    /// Labels that residency rules refer to. They add to its region's labels and override them.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
 
 impl AddReplica {
-    /// One of which nothing but its address is known.
+    /// A replica of which only the address is known.
     #[must_use]
     pub fn at(url: impl Into<String>) -> AddReplica {
         AddReplica {
@@ -341,7 +346,7 @@ impl AddReplica {
         }
     }
 
-    /// Where the gateways of a region reach it.
+    /// The address at which the gateways of a region reach it.
     #[must_use]
     pub fn url_from(&self, region: &str) -> &str {
         self.from.get(region).unwrap_or(&self.url)
@@ -362,31 +367,31 @@ fn is_one(n: &u32) -> bool {
 pub struct Explanation {
     /// The request, as in `x-request-id`.
     pub id: String,
-    /// The gateway's own id of the request, which its log has.
+    /// The gateway's own id of the request, as in its log.
     #[serde(default)]
     pub logged_as: String,
     /// The policy that decided.
     pub policy: String,
     /// Which attempt this was.
     pub attempt: u32,
-    /// An answer broke off, and this attempt went on with it.
+    /// This attempt resumes an answer that broke off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
-    /// The picked replica's address, or the peer as `region/name`; none when held or refused.
+    /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
     pub picked: Option<String>,
-    /// Why it was picked, or why nothing was.
+    /// Why it was picked, or why nothing was picked.
     pub reason: String,
     /// The residency rules that name the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// Every candidate as it stood then.
+    /// Every candidate, as of this decision.
     pub candidates: Vec<Candidate>,
-    /// Every peer as it was known then.
+    /// Every peer, as of this decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerCandidate>,
 }
 
-/// A decision in a line.
+/// A decision in one line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
     /// The request's id.
@@ -395,12 +400,12 @@ pub struct Decided {
     pub at_s: f64,
     /// Which attempt this was.
     pub attempt: u32,
-    /// An answer broke off, and this attempt went on with it.
+    /// This attempt resumes an answer that broke off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
-    /// The picked replica's address, or the peer as `region/name`; none when held or refused.
+    /// The picked replica's address, or the peer as `region/name`; none when queued or refused.
     pub picked: Option<String>,
-    /// Why it was picked, or why nothing was.
+    /// Why it was picked, or why nothing was picked.
     pub reason: String,
     /// The prompt's tokens, as estimated.
     pub prompt_tokens: u32,
@@ -416,17 +421,17 @@ pub struct Decided {
 pub struct PeerCandidate {
     /// `region/name`.
     pub name: String,
-    /// Why it could not get the request; none when it could.
+    /// Why it could not receive the request; none when it could.
     pub unavailable: Option<String>,
-    /// Prompt tokens of what was sent there before.
+    /// Prompt tokens that match earlier requests forwarded there.
     pub matched_tokens: f32,
     /// Round trip.
     pub rtt_ms: f32,
-    /// Requests it held.
+    /// Requests queued there.
     pub held: u32,
-    /// Its replicas with room.
+    /// Its replicas with free capacity.
     pub eligible: u32,
-    /// Own requests that its digest did not know of.
+    /// Requests forwarded there since its digest.
     pub since: u32,
 }
 
@@ -443,13 +448,13 @@ pub struct Candidate {
     pub matched_tokens: f32,
     /// Prompt tokens of the request.
     pub prompt_tokens: u32,
-    /// Load as it stood.
+    /// Pending requests.
     pub pending: u32,
     /// In the batch.
     pub running: u32,
     /// Dispatched and not ended.
     pub outstanding: u32,
-    /// Prefill tokens in front.
+    /// Prefill tokens queued before this request.
     pub front_tokens: f32,
     /// Share of KV in use.
     pub kv_used: f32,

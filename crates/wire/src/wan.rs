@@ -1,7 +1,8 @@
-//! The emulated WAN's configuration and its admin API: what `/admin/*` of a relay answers and takes.
+//! The emulated WAN's configuration and its admin API: requests and responses of a relay's
+//! `/admin/*`.
 //!
-//! A *link* is one direction between two regions. A *route* is a door: who connects to its address
-//! from one region reaches its target in another one, over the two links between them.
+//! A *link* is one direction between two regions. A *route* is an address in one region that leads
+//! to a target in another one, over the two links between them.
 
 mod check;
 mod rate;
@@ -23,24 +24,24 @@ pub const VERSION: u32 = 1;
 pub const KNOWN_RTT_MS: [(&str, &str, u64); 3] =
     [("us", "eu", 92), ("us", "asia", 167), ("eu", "asia", 230)];
 
-/// One relay.
+/// Configuration of one relay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wan {
     /// Schema version: 1.
     pub version: u32,
-    /// Where the admin port is. Port 0: any free one.
+    /// Address of the admin port. Port 0: any free one.
     #[serde(default = "any_port")]
     pub admin: SocketAddr,
-    /// Directions whose figures are not those of the regions that are known.
+    /// Links whose values differ from those of the known regions.
     #[serde(default)]
     pub links: Vec<LinkSpec>,
-    /// The doors.
+    /// The routes.
     pub routes: Vec<RouteSpec>,
     /// Slow start.
     #[serde(default)]
     pub window: Window,
-    /// The most bytes held for one direction of one connection.
+    /// Most bytes buffered for one direction of one connection.
     #[serde(default = "default_buffer")]
     pub buffer: Size,
     /// The most connections at once; more are reset.
@@ -55,36 +56,36 @@ pub struct Wan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Where its bytes come from.
+    /// The region that its bytes come from.
     pub from: String,
-    /// Where they go.
+    /// The region that they go to.
     pub to: String,
-    /// How long a byte travels; half the known round trip where that is known.
+    /// Delay of a byte; by default half the known round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// Up to so much longer, drawn evenly for each packet.
+    /// Upper bound of the extra delay, drawn uniformly for each packet.
     #[serde(default = "no_time")]
     pub jitter: Span,
-    /// Bytes a second, of all connections together.
+    /// Bytes a second, for all connections together.
     #[serde(default)]
     pub rate: Rate,
 }
 
-/// A door from one region to a program in another one.
+/// A route from one region to a program in another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSpec {
     /// Its name; `FROM-TO` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The region of those who connect.
+    /// The region of its clients.
     pub from: String,
-    /// The region of whom they reach.
+    /// The region of its target.
     pub to: String,
-    /// Where they connect. Port 0: any free one.
+    /// Address that clients connect to. Port 0: any free one.
     #[serde(default = "any_port")]
     pub listen: SocketAddr,
-    /// Whom they reach; connections are refused until it is known.
+    /// Address of the program; connections are refused until it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<SocketAddr>,
 }
@@ -97,13 +98,13 @@ impl RouteSpec {
     }
 }
 
-/// Slow start: what a connection may have on its way.
+/// Slow start: most bytes of a connection in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Window {
-    /// At first; it doubles each round trip.
+    /// Initial window; it doubles each round trip.
     pub start: Size,
-    /// At most.
+    /// Largest window.
     pub most: Size,
 }
 
@@ -141,13 +142,13 @@ impl Wan {
     /// The configuration as YAML, defaults written out.
     ///
     /// # Errors
-    /// Never for a configuration that was read; the serializer's own otherwise.
+    /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
         file::print(self)
     }
 
-    /// Every direction that a route uses or that is configured, with its delay: configured ones
-    /// first, in their order.
+    /// Every link that a route uses or that is configured, with its delay: configured ones first,
+    /// in their order.
     #[must_use]
     pub fn all_links(&self) -> Vec<LinkSpec> {
         let mut all = self.links.clone();
@@ -166,7 +167,7 @@ impl Wan {
 }
 
 impl LinkSpec {
-    /// A direction with the known delay, no jitter and no rate.
+    /// A link with the known delay, no jitter and no rate limit.
     #[must_use]
     pub fn new(from: &str, to: &str) -> LinkSpec {
         let (from, to) = (from.to_owned(), to.to_owned());
@@ -174,7 +175,7 @@ impl LinkSpec {
     }
 }
 
-/// The delay of one direction between two regions, where it is known.
+/// The delay of one direction between two regions, if known.
 #[must_use]
 pub fn known_delay(from: &str, to: &str) -> Option<Span> {
     let is_it = |a: &str, b: &str| (a, b) == (from, to) || (b, a) == (from, to);
@@ -187,9 +188,9 @@ pub fn known_delay(from: &str, to: &str) -> Option<Span> {
 pub struct State {
     /// Seconds since the relay started.
     pub uptime_s: f64,
-    /// The directions.
+    /// The links.
     pub links: Vec<Link>,
-    /// The doors.
+    /// The routes.
     pub routes: Vec<Route>,
 }
 
@@ -200,24 +201,24 @@ pub enum LinkState {
     /// It works.
     #[default]
     Up,
-    /// Nothing arrives, and nobody is told: connections hang, new ones too.
+    /// Nothing arrives and nothing is reported: connections hang, including new ones.
     Cut,
-    /// Connections over it are reset, new ones too.
+    /// Connections over it are reset, including new ones.
     Down,
 }
 
-/// One direction, its figures, and what passed since the start.
+/// One link, its settings, and its traffic since the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Where its bytes come from.
+    /// The region that its bytes come from.
     pub from: String,
-    /// Where they go.
+    /// The region that they go to.
     pub to: String,
     /// Whether it works.
     pub state: LinkState,
-    /// How long a byte travels.
+    /// Delay of a byte.
     pub delay: Span,
-    /// Up to so much longer.
+    /// Upper bound of the extra delay.
     pub jitter: Span,
     /// Bytes a second.
     pub rate: Rate,
@@ -225,48 +226,48 @@ pub struct Link {
     pub open: u64,
     /// Connections opened in this direction.
     pub opened: u64,
-    /// Of those, refused: nobody listened behind the route.
+    /// Of those, refused: nothing listened on the route's target.
     pub refused: u64,
     /// Connections over it that ended with a reset.
     pub resets: u64,
-    /// Bytes taken in.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes given out.
+    /// Bytes delivered.
     pub bytes_out: u64,
-    /// Bytes on their way or waiting.
+    /// Bytes in transit or buffered.
     pub held: u64,
-    /// Bytes taken in and never given out: their connection was reset.
+    /// Bytes received and never delivered: their connection was reset.
     pub dropped: u64,
 }
 
-/// One door.
+/// One route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
     /// Its name.
     pub name: String,
-    /// The region of those who connect.
+    /// The region of its clients.
     pub from: String,
-    /// The region of whom they reach.
+    /// The region of its target.
     pub to: String,
-    /// Where they connect.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// Whom they reach.
+    /// Address of the program.
     pub target: Option<SocketAddr>,
     /// Connections through it now.
     pub open: u64,
 }
 
-/// `POST /admin/links/FROM/TO`: what is absent stays as it is.
+/// `POST /admin/links/FROM/TO`: absent fields stay unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SetLink {
     /// Whether it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<LinkState>,
-    /// How long a byte travels.
+    /// Delay of a byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// Up to so much longer.
+    /// Upper bound of the extra delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
     /// Bytes a second.
@@ -278,7 +279,7 @@ pub struct SetLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRoute {
-    /// Whom new connections reach.
+    /// Target of new connections.
     pub target: SocketAddr,
 }
 

@@ -1,8 +1,8 @@
-//! `src/peer/proto.rs` is what the protobuf compiler makes of `src/peer/peer.proto`.
+//! `src/peer/proto.rs` is the protobuf compiler's output for `src/peer/peer.proto`.
 
 use std::path::Path;
 
-// Whoever changes the protocol runs this test with REWRITE=1, which writes the file anew.
+// After a change of the protocol, run this test with REWRITE=1 to write the file again.
 #[test]
 fn generated_code_is_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peer");

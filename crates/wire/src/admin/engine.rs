@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::engines::{ALL, Engine, find};
 
-/// A replica's engine, or the wish to have it recognized.
+/// A replica's engine, or `auto` to detect it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineName {
-    /// Recognized by what it answers.
+    /// Detected from its responses.
     #[default]
     Auto,
     /// This one.
@@ -31,7 +31,7 @@ impl EngineName {
         }
     }
 
-    /// All that can be named.
+    /// Every accepted name.
     pub fn all() -> impl Iterator<Item = EngineName> {
         std::iter::once(EngineName::Auto).chain(ALL.iter().copied().map(EngineName::Is))
     }
@@ -73,7 +73,8 @@ impl<'de> Deserialize<'de> for EngineName {
 mod tests {
     use super::*;
 
-    // Every name reads back as it is written, in YAML and JSON, and another is refused with all names.
+    // Every name reads back as written, in YAML and JSON. An error about any other name lists all
+    // names.
     #[test]
     fn names() {
         for engine in EngineName::all() {

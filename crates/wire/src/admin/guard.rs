@@ -1,12 +1,14 @@
 //! Checks that keep web pages of other sites away from an admin port.
 //!
-//! A page that an operator has open in a browser can send requests to ports that only the operator's
-//! machine reaches. Three things give it away. It may send a form or plain text without asking, but
-//! JSON only with our consent, so bodies have to be JSON. The browser adds `Origin` and
-//! `Sec-Fetch-Site`, which name the page's site. And a page whose own name was made to resolve to
-//! this address (DNS rebinding) counts as the same site, but its name stands in `Host`.
+//! A page that an operator has open in a browser can send requests to ports that only the
+//! operator's machine reaches. Three checks detect such requests:
+//! - A page may send a form or plain text without asking, but JSON only with the server's consent.
+//!   Bodies therefore have to be JSON.
+//! - The browser adds `Origin` and `Sec-Fetch-Site`, which name the page's site.
+//! - A page whose own name was made to resolve to this address (DNS rebinding) counts as the same
+//!   site, but `Host` contains its name.
 //!
-//! Deliberately not here: tokens and certificates, which tell who sends a request.
+//! Deliberately not here: tokens and certificates, which authenticate the sender.
 
 use std::net::IpAddr;
 
@@ -29,14 +31,14 @@ pub enum Barred {
         "Content-Type: {0}; a body is sent as application/json (curl -H 'content-type: application/json')"
     )]
     MediaType(String),
-    /// The port was asked under a name that it does not have.
+    /// The request's `Host` is not a name of the port.
     #[error(
         "Host: {host} is no name of this port; use its IP address or localhost, or list the name under {setting}"
     )]
     Host {
-        /// As it was sent.
+        /// The header as sent.
         host: String,
-        /// The setting that lists names.
+        /// The setting that lists the names.
         setting: &'static str,
     },
     /// A page of another origin sent the request.
@@ -44,9 +46,9 @@ pub enum Barred {
         "Origin: {origin} is not this port's; open the page under the address that it sends requests to, or list its name under {setting}"
     )]
     Origin {
-        /// As it was sent.
+        /// The header as sent.
         origin: String,
-        /// The setting that lists names.
+        /// The setting that lists the names.
         setting: &'static str,
     },
     /// The browser says that another site sent the request.
@@ -57,7 +59,7 @@ pub enum Barred {
 }
 
 impl Barred {
-    /// The answer's status.
+    /// HTTP status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -66,7 +68,7 @@ impl Barred {
         }
     }
 
-    /// The answer's code.
+    /// Error code of the response.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -79,17 +81,17 @@ impl Barred {
 }
 
 impl Guard {
-    /// A port that is also reached under `names`, which `setting` lists.
+    /// A guard for a port that is also reached under `names`, which `setting` lists.
     #[must_use]
     pub fn new(setting: &'static str, names: &[String]) -> Guard {
         Guard { setting, names: names.iter().map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Checks where a request comes from. `proven`: it brought a token, or came over TLS; a page that
-    /// was rebound to this address can do neither, so its `Host` is not looked at.
+    /// Checks where a request comes from. `proven`: it brought a token, or came over TLS. A rebound
+    /// page can do neither, so its `Host` is not checked.
     ///
     /// # Errors
-    /// When a page of another site may have sent it.
+    /// If a page of another site may have sent it.
     pub fn check(&self, method: &Method, headers: &HeaderMap, proven: bool) -> Result<(), Barred> {
         let host = only(headers, header::HOST.as_str());
         if !proven && !self.is_ours(host) {
@@ -107,7 +109,7 @@ impl Guard {
         match only(headers, "sec-fetch-site") {
             Sent::None => Ok(()),
             Sent::One("same-origin" | "none") => Ok(()),
-            // A listed name's page counts as this port's own.
+            // A page of a listed name counts as this port's own.
             Sent::One(_) if matches!(origin, Sent::One(origin) if self.is_listed(origin)) => Ok(()),
             site => Err(Barred::Site(shown(site))),
         }
@@ -115,7 +117,7 @@ impl Guard {
 
     fn is_ours(&self, host: Sent<'_>) -> bool {
         let host = match host {
-            // No browser leaves it out.
+            // Browsers always send it.
             Sent::None => return true,
             Sent::Other => return false,
             Sent::One(host) => host,
@@ -151,7 +153,8 @@ impl Guard {
     }
 }
 
-/// Whether `scheme://host:port` and `host:port` are one place; the port of a scheme may be left out.
+/// Whether `scheme://host:port` and `host:port` are the same place. The scheme's default port may
+/// be left out.
 fn same_place(origin: &str, host: &str) -> bool {
     let Some((scheme, rest)) = origin.split_once("://") else { return false };
     let (Ok(a), Ok(b)) = (rest.parse::<Authority>(), host.parse::<Authority>()) else {
@@ -165,7 +168,7 @@ fn same_place(origin: &str, host: &str) -> bool {
 /// Checks that a body is sent as JSON.
 ///
 /// # Errors
-/// When it is sent as anything else.
+/// If it has any other type.
 pub fn check_json(headers: &HeaderMap) -> Result<(), Barred> {
     let kind = only(headers, header::CONTENT_TYPE.as_str());
     let is_json = match kind {
@@ -183,7 +186,7 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Barred> {
 enum Sent<'a> {
     None,
     One(&'a str),
-    /// Several, or no text.
+    /// Several values, or not text.
     Other,
 }
 
@@ -196,7 +199,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Sent<'a> {
     }
 }
 
-/// A value in an error: not more than fits on a line.
+/// A header value for an error, cut to fit on a line.
 fn shown(value: Sent<'_>) -> String {
     match value {
         Sent::None => "(none)".to_owned(),
@@ -225,8 +228,8 @@ mod tests {
         }
     }
 
-    // The port is asked by an IP address, as localhost, or under a listed name; any other name may be
-    // one that was rebound to this address.
+    // The port accepts an IP address, localhost, or a listed name as `Host`. Any other name may be
+    // a rebound one.
     #[test]
     fn hosts() {
         for host in [
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(checked(Method::GET, &twice), "foreign_host");
     }
 
-    // A change comes from a page of this port, of a listed name, or from no page at all.
+    // A change comes from a page of this port, a page of a listed name, or no page.
     #[test]
     fn origins() {
         let host = ("host", "127.0.0.1:8081");
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!(checked(Method::DELETE, &[host]), "ok", "curl sends no Origin");
     }
 
-    // A token or TLS shows that no rebound page sent the request; its origin counts all the same.
+    // A token or TLS shows that no rebound page sent the request. Its origin is still checked.
     #[test]
     fn proven_requests() {
         let guard = Guard::new("admin_hosts", &[]);
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(barred, Err("foreign_origin"));
     }
 
-    // Bodies are JSON; the error says how to send it.
+    // Bodies are JSON; the error says how to send them.
     #[test]
     fn bodies() {
         for kind in ["application/json", "Application/JSON; charset=utf-8"] {

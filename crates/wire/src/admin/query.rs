@@ -1,5 +1,4 @@
-//! The parameters after `?` of an admin port: read strictly, since a mistyped one would otherwise do
-//! something else than what was meant.
+//! Query parameters of an admin port. They are read strictly: a mistyped one must not be ignored.
 //!
 //! Values are numbers, names and booleans, which need no percent escapes.
 
@@ -12,21 +11,21 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(BTreeMap<String, Option<String>>);
 
-/// Parameters that can't be used: which, and what can be.
+/// Invalid parameters: the error names them and the valid ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadQuery(String);
 
 impl BadQuery {
-    /// The answer's code; its status is 400.
+    /// Error code of the response; its status is 400.
     pub const CODE: &str = "invalid_parameter";
 }
 
 impl Query {
-    /// Reads what stands after `?`; `known` are the parameters of this request.
+    /// Reads the query string; `known` are the parameters of this request.
     ///
     /// # Errors
-    /// When another one is given, or one twice.
+    /// If a parameter is unknown or given twice.
     pub fn read(text: Option<&str>, known: &[&str]) -> Result<Query, BadQuery> {
         let mut found = BTreeMap::new();
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -49,10 +48,10 @@ impl Query {
         Ok(Query(found))
     }
 
-    /// A boolean, as people write them; a bare name is a yes, and no name a no.
+    /// A boolean in the usual spellings. A bare name means true, an absent one false.
     ///
     /// # Errors
-    /// When the value is no boolean.
+    /// If the value is not a boolean.
     pub fn flag(&self, name: &str) -> Result<bool, BadQuery> {
         let Some(given) = self.0.get(name) else { return Ok(false) };
         let Some(given) = given else { return Ok(true) };
@@ -66,10 +65,10 @@ impl Query {
         }
     }
 
-    /// A number within bounds, where it is given.
+    /// A number within bounds, if given.
     ///
     /// # Errors
-    /// When the value is no such number.
+    /// If the value is not a number within bounds.
     pub fn number<N>(&self, name: &str, bounds: RangeInclusive<N>) -> Result<Option<N>, BadQuery>
     where
         N: FromStr + PartialOrd + Display,
@@ -84,7 +83,7 @@ impl Query {
         })
     }
 
-    /// A text, where it is given.
+    /// A text, if given.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|given| given.as_deref().unwrap_or_default())
@@ -104,7 +103,7 @@ mod tests {
         query.flag("drain").map_err(|e| e.to_string())
     }
 
-    // Booleans are read as people write them; anything else is refused, never taken for a no.
+    // Booleans are read in the usual spellings; anything else is refused, never taken for false.
     #[test]
     fn booleans() {
         for yes in ["drain=1", "drain=true", "drain=True", "drain=YES", "drain=on", "drain"] {
@@ -119,8 +118,8 @@ mod tests {
         }
     }
 
-    // A parameter that the request does not take is refused with those that it takes, and so is one
-    // that is given twice.
+    // The error about an unknown parameter lists the known ones. A parameter given twice is
+    // refused.
     #[test]
     fn unknown_parameters() {
         let said = flag("drian=1").expect_err("is unknown");
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(Query::read(None, &[]), Ok(Query::default()));
     }
 
-    // Numbers have bounds, and the error says which.
+    // Numbers have bounds, and the error names them.
     #[test]
     fn numbers() {
         let number = |text: &str| {

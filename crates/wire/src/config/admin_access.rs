@@ -1,8 +1,8 @@
 //! Access to a gateway's admin port.
 //!
-//! On a loopback address the port is open to every process of the machine, and to no web page. On any
-//! other address anyone who reaches it could take the gateway over, so a token or certificates of the
-//! fleet are needed there.
+//! On a loopback address the port is open to every process of the machine, but to no web page. On
+//! any other address any client that reaches it could take over the gateway, so it needs a token or
+//! certificates of the fleet.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::KeyHash;
 use super::tls::named;
 
-/// Most names of an admin port, and the longest.
+/// Limits on the number of names of an admin port and on their length.
 const MOST_HOSTS: usize = 64;
 const MOST_NAME: usize = 253;
-/// Most tokens: each request's is compared with all of them.
+/// Most tokens: each request's token is compared with all of them.
 const MOST_TOKENS: usize = 16;
 
-/// What a request to the admin port has to bring, and under which names the port is asked.
+/// Credentials that a request to the admin port needs, and the names of the port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminAccess {
-    /// Tokens, as `meridian tenant-key` prints them; several while one is exchanged.
+    /// Tokens, as `meridian tenant-key` prints them; several during a rotation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<KeyHash>,
-    /// The port speaks TLS; plain HTTP without.
+    /// TLS on the port; plain HTTP if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<AdminTls>,
-    /// Names under which it is asked, besides IP addresses and localhost.
+    /// Names of the port, besides IP addresses and localhost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
 }
@@ -36,10 +36,10 @@ pub struct AdminAccess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminTls {
-    /// Certificates of the fleet's authority: operators' certificates of it are let in.
+    /// Certificates of the fleet's CA. The port admits operators with a certificate of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// Their revocation lists, as PEM; none are asked without.
+    /// Revocation lists of that CA, as PEM; if absent, no certificate counts as revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
     /// The certificate that the port shows, as PEM.
@@ -49,13 +49,13 @@ pub struct AdminTls {
 }
 
 impl AdminAccess {
-    /// Whether nothing is set.
+    /// Whether no setting is given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == AdminAccess::default()
     }
 
-    /// Whether a request has to bring a token or a certificate.
+    /// Whether a request needs a token or a certificate.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         !self.tokens.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.ca.is_some())
@@ -87,7 +87,7 @@ impl AdminAccess {
     }
 }
 
-/// Checks names under which a port is asked.
+/// Checks the names of a port.
 pub(super) fn check_hosts(at: &str, hosts: &[String], check: &mut impl FnMut(bool, String)) {
     check(
         hosts.len() <= MOST_HOSTS,
@@ -113,7 +113,8 @@ mod tests {
         Gateway::read(&format!("version: 1\n{lines}\n")).map_err(|error| error.to_string())
     }
 
-    // Names of the admin port are host names, in both files; another text is told with its place.
+    // Names of the admin port are host names, in both configuration files. The error about any
+    // other text names its place.
     #[test]
     fn hosts_are_names() {
         let hosts = |hosts: &str| gateway(&format!("admin_access: {{hosts: {hosts}}}"));
@@ -129,8 +130,8 @@ mod tests {
         }
     }
 
-    // Beyond this machine the port needs tokens or the fleet's certificates; a server's certificate
-    // alone tells nothing of who asks.
+    // Beyond this machine the port needs tokens or the fleet's certificates. A server certificate
+    // alone does not authenticate clients.
     #[test]
     fn a_port_beyond_this_machine_is_closed() {
         let token = format!("sha256:{}", "0a".repeat(32));

@@ -1,4 +1,4 @@
-//! The control plane's configuration, and the gateway's section about it.
+//! The control plane's configuration, and the gateway's section for it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use super::admin_access::check_hosts;
 use super::{ConfigError, MutualTls, Span, VERSION, file};
 use crate::peer::label;
 
-/// Shortest lease: a third of it is what a renewal may take.
+/// Shortest lease: a renewal may take a third of it.
 const LEAST_LEASE: Span = Span::secs(1);
-/// Longest lease: so long nobody would adopt.
+/// Longest lease: with a longer one, adoption would come too late.
 const MOST_LEASE: Span = Span::secs(3600);
 
 /// One control plane.
@@ -20,21 +20,21 @@ const MOST_LEASE: Span = Span::secs(3600);
 pub struct Control {
     /// Schema version: 1.
     pub version: u32,
-    /// The store's file; made when it is not there.
+    /// The store's file, created if missing.
     pub store: PathBuf,
-    /// Where operators and scrapers connect, and gateways of this machine. Port 0: any free one.
+    /// Address for operators, scrapers and the gateways of this machine. Port 0: any free one.
     #[serde(default = "admin")]
     pub admin: SocketAddr,
-    /// Names under which the admin port is asked, besides IP addresses and localhost.
+    /// Names of the admin port, besides IP addresses and localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admin_hosts: Vec<String>,
-    /// What every request that changes something has to bring as `Authorization: Bearer ...`.
+    /// Token that every changing request needs, as `Authorization: Bearer ...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Who connects shows a certificate of the fleet, and so does this; plain HTTP without.
+    /// Mutual TLS: both sides show a certificate of the fleet. Plain HTTP if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<MutualTls>,
-    /// The mean use of replicas that the number needed aims at, above 0 and at most 1.
+    /// Mean utilisation that the number of needed replicas aims at, above 0 and at most 1.
     #[serde(default = "target")]
     pub target: f64,
 }
@@ -45,20 +45,20 @@ pub struct Control {
 pub struct Registry {
     /// `http://host:port` of its admin port, or `https://host:port`.
     pub url: String,
-    /// This gateway's name in the fleet; with `peers` the certificate says it.
+    /// This gateway's name in the fleet; with `peers` it comes from the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The control plane's token, where it has one.
+    /// The control plane's token, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The certificates that it is asked with over https; those of `peers` where none are named.
+    /// Client certificates for https; those of `peers` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<MutualTls>,
-    /// How long others take this gateway for alive without news of it.
+    /// How long other gateways consider this one alive without news from it.
     #[serde(default = "lease")]
     pub lease: Span,
-    /// The file in which the gateway keeps its newest view, for a start without the control plane;
-    /// it keeps none without.
+    /// File with the gateway's newest view, for a start without the control plane. If absent, no
+    /// view is saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ fn lease() -> Span {
 }
 
 impl Control {
-    /// Whether a file is a control plane's configuration rather than a gateway's: it names a store.
+    /// Whether a file is a control plane's configuration rather than a gateway's: it has a `store`.
     #[must_use]
     pub fn is_in(yaml: &str) -> bool {
         file::parse::<serde_json::Value>(yaml).is_ok_and(|value| value.get("store").is_some())
@@ -83,7 +83,7 @@ impl Control {
     /// Reads a configuration without checking it: [`Control::problems`] does.
     ///
     /// # Errors
-    /// Where it is none: syntax, an unknown key, a wrong type.
+    /// If the text is not a configuration: syntax, an unknown key, a wrong type.
     pub fn parse(yaml: &str) -> Result<Control, ConfigError> {
         file::parse(yaml)
     }
@@ -96,17 +96,17 @@ impl Control {
         file::read(yaml, Control::problems)
     }
 
-    /// The whole configuration as it is in force, defaults written out, the token left out.
+    /// The whole effective configuration with defaults written out, without the token.
     ///
     /// # Errors
-    /// Never for a configuration that was read; the serializer's own otherwise.
+    /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
         let token = self.token.as_ref().map(|_| "(set)".to_owned());
         let shown = Control { token, ..self.clone() };
         file::print(&shown)
     }
 
-    /// Everything that keeps it from working.
+    /// Every problem of the configuration.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -145,13 +145,13 @@ impl Control {
 }
 
 impl Registry {
-    /// Whether it is asked over TLS.
+    /// Whether the control plane is reached over TLS.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.url.starts_with("https://")
     }
 
-    /// Host and port; none for a URL that [`super::Gateway::problems`] tells of.
+    /// Host and port; none for a URL that [`super::Gateway::problems`] rejects.
     #[must_use]
     pub fn authority(&self) -> Option<http::uri::Authority> {
         let rest =
@@ -207,7 +207,7 @@ impl Registry {
     }
 }
 
-/// A token is sent in a header, and its value is never shown.
+/// A token is sent in a header. Errors never show it.
 fn check_token(field: &str, token: Option<&str>, check: &mut impl FnMut(bool, String)) {
     let fits = |t: &str| (16..=512).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_graphic());
     check(
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::config::Gateway;
 
-    // The short form is enough and prints as one that reads back; a token is not printed.
+    // The short form is enough, and the printed form reads back. A token is not printed.
     #[test]
     fn control_form() {
         let config = Control::read("version: 1\nstore: fleet.redb\n").unwrap();
@@ -232,7 +232,7 @@ mod tests {
         assert!(printed.contains("(set)") && !printed.contains("0123"), "{printed}");
     }
 
-    // What can't work is told at once, each with field, value and remedy; an unknown key with its
+    // All problems are reported at once, each with field, value and remedy; an unknown key with its
     // line.
     #[test]
     fn control_problems() {
@@ -254,7 +254,7 @@ mod tests {
         assert!(error.starts_with("token: is no token") && !error.contains("short"), "{error}");
     }
 
-    // The gateway's section, good and bad.
+    // The gateway's section, valid and invalid.
     #[test]
     fn section() {
         let read = |text: &str| Gateway::read(&format!("version: 1\ncontrol: {text}\n"));

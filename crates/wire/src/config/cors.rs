@@ -10,7 +10,7 @@ use super::Span;
 pub struct Cors {
     /// Origins as browsers send them, `https://app.example.org`; or `*` alone for every page.
     pub origins: Vec<String>,
-    /// For how long a browser may remember the answer to a preflight.
+    /// How long a browser may cache the answer to a preflight.
     #[serde(default = "ten_minutes")]
     pub max_age: Span,
 }
@@ -20,7 +20,7 @@ fn ten_minutes() -> Span {
 }
 
 impl Cors {
-    /// Whether every page is named.
+    /// Whether every page is allowed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.origins.iter().any(|origin| origin == "*")
@@ -50,7 +50,7 @@ impl Cors {
     }
 }
 
-/// Whether some browser would send this as `Origin` (RFC 6454, section 6.2).
+/// Whether a browser could send this as `Origin` (RFC 6454, section 6.2).
 fn is_origin(text: &str) -> Result<(), &'static str> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err("has no scheme");
@@ -88,7 +88,7 @@ mod tests {
         Gateway::read(&yaml).map_err(|e| e.to_string())
     }
 
-    // Origins as browsers send them are taken; an hour is as long as it says.
+    // Origins in the form that browsers send are accepted; the max age is the configured one.
     #[test]
     fn origins() {
         let good = r#"["https://app.example.org", "http://localhost:3000", "http://[::1]:8000", "tauri://localhost"]"#;
@@ -97,7 +97,7 @@ mod tests {
         assert!(read(r#"["*"]"#).expect("is valid").cors.expect("is there").is_open());
     }
 
-    // What no browser would ever send can't be meant: each is an error with field, value and remedy.
+    // An origin that no browser sends is an error with field, value and remedy.
     #[test]
     fn what_no_browser_sends() {
         for (wrong, says) in [

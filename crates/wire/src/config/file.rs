@@ -1,4 +1,4 @@
-//! What every configuration file of ours has in common: read whole, checked whole, and printed with
+//! Common parts of all configuration files: each is read in full, checked in full, and printed with
 //! its defaults written out.
 
 use serde::Serialize;
@@ -16,15 +16,15 @@ pub(crate) fn read<T: DeserializeOwned>(
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
 }
 
-/// Reads a configuration, unchecked.
+/// Reads a configuration without checking it.
 pub(crate) fn parse<T: DeserializeOwned>(yaml: &str) -> Result<T, ConfigError> {
-    // An error goes to a log, and the lines around it may hold a secret.
+    // An error goes to a log, and the lines around it may contain a secret.
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(yaml, options)
         .map_err(|e| ConfigError::Unreadable(named(yaml, &e)))
 }
 
-/// An error that begins with the key whose value is wrong; one about a key names that by itself.
+/// An error that starts with the key of the wrong value. An error about a key already names it.
 fn named(yaml: &str, error: &serde_saphyr::Error) -> String {
     let place = error.location().map(|at| (at.line(), at.column()));
     match place.and_then(|(line, column)| key_before(yaml, line, column)) {

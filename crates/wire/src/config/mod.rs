@@ -1,7 +1,7 @@
 //! A gateway's configuration: one YAML file, strict, versioned, with units in the values.
 //!
-//! Reading fails at the first thing that is no configuration at all (syntax, an unknown key, a
-//! wrong type) with its line; checking finds everything else at once.
+//! Reading fails with a line number at the first syntax error, unknown key or wrong type. Checking
+//! then finds all other problems at once.
 
 mod admin_access;
 mod control;
@@ -40,9 +40,9 @@ use crate::peer::label;
 
 /// The schema version that this program reads.
 pub const VERSION: u32 = 1;
-/// Most decisions that can be kept: some hundred bytes each.
+/// Most decisions that can be kept; each takes some hundred bytes.
 const MOST_EXPLAINED: usize = 1_000_000;
-/// Most threads that serve: more than any machine has cores.
+/// Most serving threads: more than any machine has cores.
 const MOST_THREADS: usize = 1024;
 
 /// One gateway.
@@ -54,75 +54,76 @@ pub struct Gateway {
     /// The region's name: in certificates, residency rules, metrics and status.
     #[serde(default = "defaults::region")]
     pub region: String,
-    /// Where clients connect. Port 0: any free one.
+    /// Address for clients. Port 0: any free one.
     #[serde(default = "defaults::listen")]
     pub listen: SocketAddr,
-    /// Where operators and scrapers connect. Keep it off the public network.
+    /// Address for operators and scrapers. Keep it off the public network.
     #[serde(default = "defaults::admin")]
     pub admin: SocketAddr,
-    /// Access to that port.
+    /// Access to the admin port.
     #[serde(default, skip_serializing_if = "AdminAccess::is_empty")]
     pub admin_access: AdminAccess,
-    /// Clients come over TLS; in plain HTTP without.
+    /// TLS for clients; plain HTTP if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Which web pages may send requests and read answers; none without.
+    /// Web pages that may send requests and read answers (CORS); none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cors: Option<Cors>,
     /// The policy.
     #[serde(default)]
     pub policy: Policy,
-    /// When a replica may be given another request; the policy's own mode by default.
+    /// When a replica can take another request; the policy's own mode by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionMode>,
     /// Replicas known from the start.
     #[serde(default)]
     pub replicas: Vec<AddReplica>,
-    /// Where replicas are found beside those.
+    /// Sources of further replicas (service discovery).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub discovery: Vec<Source>,
-    /// Engine paths passed through beside the OpenAI ones, as exact paths (`/generate`).
+    /// Engine paths to pass through besides the OpenAI ones, as exact paths (`/generate`).
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Affinity and tenants.
+    /// Sources of the affinity key and the tenant.
     #[serde(default)]
     pub keys: Keys,
-    /// Who may send requests, by key; anybody where nobody is named.
+    /// Tenants that may send requests, by key. If none is configured, any client may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Tenant>,
-    /// What replicas ask for as `Authorization: Bearer ...`; without it they get the client's own,
-    /// or none where tenants are named.
+    /// Key that the gateway sends to replicas as `Authorization: Bearer ...`. Without it they get
+    /// the client's own header, or none if tenants are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_key: Option<String>,
-    /// Where requests may be served.
+    /// Where requests may be served (residency rules).
     #[serde(default, skip_serializing_if = "Residency::is_empty")]
     pub residency: Residency,
     /// Prefix sharing between tenants.
     #[serde(default)]
     pub isolation: Isolation,
-    /// What answers tell clients of the fleet; by default all, and nothing where tenants are named.
+    /// What answers reveal about the fleet. By default everything, or nothing if tenants are
+    /// configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_clients: Option<TellClients>,
-    /// What becomes of fields and headers that only engines send each other.
+    /// How to treat fields and headers that are only for engines.
     #[serde(default)]
     pub engine_fields: EngineFields,
-    /// The fleet's secret, which keys the fingerprints; random at each start when absent.
+    /// The fleet's secret, which keys the fingerprints. If absent, each start draws a random one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Bounds in time.
+    /// Timeouts.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Bounds in size and number.
+    /// Limits on size and number.
     #[serde(default)]
     pub limits: Limits,
-    /// The held queue.
+    /// The gateway's queue.
     #[serde(default)]
     pub held: Held,
-    /// Attempts a request gets, the first included.
+    /// Attempts per request, including the first.
     #[serde(default = "defaults::attempts")]
     pub attempts: u32,
-    /// Going on elsewhere with streams that break after their first byte; they end with an error
-    /// without.
+    /// Resuming streams on another replica when they break after their first byte. If absent, such
+    /// streams end with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
     /// Circuit breakers.
@@ -131,22 +132,22 @@ pub struct Gateway {
     /// Probes.
     #[serde(default)]
     pub probe: Probe,
-    /// Prefill time to start from, ms a token; answers teach better.
+    /// Initial prefill time, ms a token; the gateway learns better values from answers.
     #[serde(default = "defaults::ms_per_token")]
     pub ms_per_token: f64,
     /// Decisions kept for `meridian explain`.
     #[serde(default = "defaults::explain_keep")]
     pub explain_keep: usize,
-    /// Threads that serve; 0 for one a core.
+    /// Serving threads; 0 for one per core.
     #[serde(default)]
     pub threads: usize,
-    /// Which other regions a request may be sent on to, and when.
+    /// Regions to which requests may be forwarded, and when.
     #[serde(default)]
     pub topology: Topology,
-    /// Gateways of other regions; a region stands alone without.
+    /// Gateways of other regions. If absent, the region works alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Peers>,
-    /// The control plane that is followed; replicas and policy are this file's own without.
+    /// The control plane to follow. If absent, replicas and policy come from this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Registry>,
 }
@@ -155,17 +156,17 @@ pub struct Gateway {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionMode {
-    /// Push on arrival.
+    /// Push every request on arrival.
     Blind,
-    /// At most so many outstanding requests a replica.
+    /// Most outstanding requests per replica.
     Outstanding(u32),
-    /// Nothing pending by the engine's report.
+    /// No pending request, according to the engine.
     Pending,
-    /// The prompt fits the KV that is free.
+    /// The prompt fits into the free KV cache.
     PendingKv,
 }
 
-/// Where affinity and tenant come from.
+/// Sources of the affinity key and the tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keys {
@@ -175,30 +176,30 @@ pub struct Keys {
     pub tenant_header: String,
 }
 
-/// Who may share cached prefixes.
+/// Which tenants share cached prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// Everybody with everybody.
+    /// All tenants.
     #[default]
     Shared,
-    /// Tenants with themselves alone, in this gateway's matches and in the caches of engines that
-    /// read a salt.
+    /// None: each tenant matches only its own prefixes, in this gateway and in the caches of
+    /// engines that read a salt.
     Tenant,
 }
 
-/// What answers tell clients of prefix matches and of the fleet.
+/// What answers reveal about prefix matches and the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TellClients {
-    /// Which replica answered, why, and what it had cached; dry runs show all candidates.
+    /// The replica that answered, the reason, and its cached tokens; dry runs show all candidates.
     All,
-    /// None of that; dry runs are refused.
+    /// Nothing; dry runs are refused.
     Nothing,
 }
 
 impl Gateway {
-    /// What answers tell clients.
+    /// What answers reveal to clients.
     #[must_use]
     pub fn tells_clients(&self) -> TellClients {
         self.tell_clients.unwrap_or(match self.tenants.is_empty() {
@@ -208,39 +209,39 @@ impl Gateway {
     }
 }
 
-/// What becomes of fields and headers that only engines send each other (`kv_transfer_params`,
-/// `bootstrap_room`), where a client sends one.
+/// How to treat fields and headers that are only for engines (`kv_transfer_params`,
+/// `bootstrap_room`) when a client sends one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineFields {
-    /// They are taken out and counted.
+    /// Remove and count them.
     #[default]
     Strip,
-    /// The request is refused.
+    /// Refuse the request.
     Strict,
 }
 
-/// Bounds in time.
+/// Timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// To connect to a replica.
     pub connect: Span,
-    /// From a request sent to the first byte of its answer.
+    /// From sending a request to the first byte of its answer.
     pub first_byte: Span,
     /// Between two bytes of an answer.
     pub idle: Span,
-    /// The same, of an answer whose replica is down.
+    /// Between two bytes of an answer whose replica is down.
     pub down: Span,
     /// For a client to send its headers and its body.
     pub client: Span,
-    /// For requests in flight to end after SIGTERM.
+    /// For running requests to end after SIGTERM.
     pub drain: Span,
     /// For a probe.
     pub probe: Span,
 }
 
-/// Bounds in size and number.
+/// Limits on size and number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -250,7 +251,7 @@ pub struct Limits {
     pub headers: Size,
     /// Clients' connections.
     pub connections: usize,
-    /// Requests in the gateway at once, held ones included.
+    /// Requests in the gateway at once, including queued ones.
     pub requests: usize,
     /// Bytes of bodies in the gateway at once.
     pub bodies: Size,
@@ -258,29 +259,31 @@ pub struct Limits {
     pub replicas: u16,
 }
 
-/// The held queue.
+/// The gateway's queue (`held`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Held {
-    /// Most requests held.
+    /// Most queued requests.
     pub max: u32,
-    /// Most requests held for one tenant.
+    /// Most queued requests of one tenant.
     pub max_per_tenant: u32,
-    /// Longest time held.
+    /// Longest time in the queue.
     pub max_wait: Span,
-    /// How many from the front are looked at when room appears.
+    /// How many requests from the front of the queue are considered when capacity becomes free.
     pub look_ahead: u32,
-    /// After this long the oldest of the tenant that was served least goes before better fits.
+    /// After this wait, the oldest request of the tenant that was served least goes before better
+    /// matches.
     pub patience: Span,
-    /// After this long who fits nowhere is promised the next room of a full replica.
+    /// After this wait, a request that fits on no replica reserves the next free capacity of a full
+    /// one.
     pub promise: Span,
 }
 
-/// Going on elsewhere with broken streams.
+/// Resuming broken streams on another replica.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resume {
-    /// Most bytes of an answer's text that are kept for it; a longer answer is not gone on with.
+    /// Most bytes of an answer's text to keep; a longer answer is not resumed.
     pub text: Size,
 }
 
@@ -290,9 +293,9 @@ pub struct Resume {
 pub struct Breaker {
     /// Failures in a row that open one.
     pub failures: u32,
-    /// How long it stays open at first.
+    /// How long it stays open the first time.
     pub open: Span,
-    /// And at most.
+    /// The longest it stays open.
     pub open_max: Span,
 }
 
@@ -300,13 +303,13 @@ pub struct Breaker {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
-    /// Between probes of a replica in use.
+    /// Interval for a replica in use.
     pub busy: Span,
-    /// Between probes of an idle one.
+    /// Interval for an idle replica.
     pub idle: Span,
-    /// Misses in a row after which a replica is down.
+    /// Consecutive failed probes after which a replica is down.
     pub down_after: u32,
-    /// A report older than this is not steered by.
+    /// Policies ignore a report older than this.
     pub stale: Span,
 }
 
@@ -408,13 +411,13 @@ impl Default for Probe {
     }
 }
 
-/// What is wrong with a configuration.
+/// A problem of a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not a configuration: syntax, an unknown key, a wrong type.
+    /// Not a configuration: a syntax error, an unknown key or a wrong type.
     #[error("{0}")]
     Unreadable(String),
-    /// Read, but cannot work; every reason, each with its field and remedy.
+    /// Readable but invalid; every reason, each with its field and remedy.
     #[error("{}", .0.join("\n"))]
     Invalid(Vec<String>),
 }
@@ -423,7 +426,7 @@ impl Gateway {
     /// Reads a configuration without checking it: [`Gateway::problems`] does.
     ///
     /// # Errors
-    /// Where it is none: syntax, an unknown key, a wrong type.
+    /// If the text is not a configuration: a syntax error, an unknown key or a wrong type.
     pub fn parse(yaml: &str) -> Result<Gateway, ConfigError> {
         file::parse(yaml)
     }
@@ -436,15 +439,15 @@ impl Gateway {
         file::read(yaml, Gateway::problems)
     }
 
-    /// The whole configuration as it is in force, defaults written out.
+    /// The whole effective configuration, with defaults written out.
     ///
     /// # Errors
-    /// Never for a configuration that was read; the serializer's own otherwise.
+    /// Never for a configuration that was read; otherwise the serializer's own error.
     pub fn print(&self) -> Result<String, ConfigError> {
         file::print(self)
     }
 
-    /// Everything that keeps it from working.
+    /// Every problem of the configuration.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -586,7 +589,7 @@ impl Gateway {
         }
     }
 
-    /// The machine's configuration.
+    /// The routing machine's configuration.
     ///
     /// # Errors
     /// The policy's problems; none for a configuration that was read.
@@ -638,7 +641,7 @@ impl From<AdmissionMode> for Admission {
     }
 }
 
-/// Whether a request can have this path.
+/// Whether this can be the path of a request.
 fn is_path(path: &str) -> bool {
     let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
     parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
@@ -647,7 +650,7 @@ fn is_path(path: &str) -> bool {
 /// Checks a replica's base address.
 ///
 /// # Errors
-/// What is wrong with it, and the remedy.
+/// The problem and its remedy.
 pub fn base_url(url: &str) -> Result<http::Uri, String> {
     let uri: http::Uri =
         url.parse().map_err(|_| format!("`{url}` is no URL; write http://host:port"))?;
@@ -666,7 +669,7 @@ pub fn base_url(url: &str) -> Result<http::Uri, String> {
     Ok(uri)
 }
 
-/// Host and port of a replica's address; none where it is no address.
+/// Host and port of a replica's address; none if it is not an address.
 #[must_use]
 pub fn authority(url: &str) -> Option<String> {
     let uri = base_url(url).ok()?;

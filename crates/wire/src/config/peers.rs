@@ -1,5 +1,4 @@
-//! The peers of a gateway: who they are, where they listen, and how they are known to be who they
-//! say.
+//! The peers of a gateway: their names, addresses and certificates.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,54 +9,55 @@ use serde::{Deserialize, Serialize};
 use super::{MutualTls, Size, Span};
 use crate::peer::label;
 
-/// Most peers that one gateway can have: the machine knows a request's permission as a bit each.
+/// Most peers of a gateway: the routing machine keeps a request's permissions as one bit per peer.
 pub const MOST_PEERS: usize = 64;
 
-/// The port for peers, and those that this gateway follows.
+/// The peer port, and the peers that this gateway follows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peers {
-    /// Where peers connect. Port 0: any free one.
+    /// Address for peers. Port 0: any free one.
     #[serde(default = "listen")]
     pub listen: SocketAddr,
-    /// Certificates of the fleet's authority, as PEM.
+    /// Certificates of the fleet's CA, as PEM.
     pub ca: PathBuf,
-    /// Their revocation lists, as PEM; none are asked without.
+    /// Revocation lists of that CA, as PEM; if absent, no certificate counts as revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
-    /// This gateway's certificate, as PEM. It says this gateway's name, and the region.
+    /// This gateway's certificate, as PEM. It contains the gateway's name and region.
     pub certificate: PathBuf,
     /// Its key, as PEM.
     pub key: PathBuf,
-    /// The continent of this region; peers of the same one are near.
+    /// The continent of this region. Peers on the same continent count as near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continent: Option<String>,
-    /// Those whose digests this gateway follows.
+    /// Peers whose digests this gateway follows.
     #[serde(default)]
     pub gateways: Vec<Peer>,
-    /// Further gateways that may connect here, though this one does not follow them.
+    /// Further gateways that may connect, though this one does not follow them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Accept>,
-    /// Between two digests while something changes; each is sent when it is due.
+    /// Interval between two digests while something changes.
     #[serde(default = "push")]
     pub push: Span,
-    /// Between two digests while nothing does, and between heartbeats.
+    /// Interval between two digests while nothing changes, and between heartbeats.
     #[serde(default = "beat")]
     pub beat: Span,
-    /// A peer that was not heard of for so long is gone until it is heard of again.
+    /// A peer that was silent for so long counts as gone until it sends something again.
     #[serde(default = "gone")]
     pub gone: Span,
-    /// A digest older than this says nothing: no request goes there until a newer one.
+    /// A digest older than this is ignored: no request is forwarded there until a newer one
+    /// arrives.
     #[serde(default = "stale")]
     pub stale: Span,
-    /// SkyWalker's tau: a peer that holds more requests than this gets none.
+    /// SkyWalker's tau: a peer with more queued requests than this gets none.
     #[serde(default = "tau")]
     pub tau: u32,
-    /// Whether a peer that holds more requests than this gateway does gets none either.
+    /// Whether to also exclude a peer with more queued requests than this gateway has.
     #[serde(default = "tau_own")]
     pub tau_own: bool,
-    /// Bytes sent ahead over a new connection for requests, which open its congestion window. 0 for
-    /// none.
+    /// Bytes sent over a new connection to open its congestion window before the first request. 0
+    /// for none.
     #[serde(default = "warm")]
     pub warm: Size,
 }
@@ -88,14 +88,14 @@ impl Accept {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name, as its certificate says it.
+    /// Its name, as in its certificate.
     pub name: String,
-    /// Its region, as its certificate says it.
+    /// Its region, as in its certificate.
     pub region: String,
     /// The continent of its region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continent: Option<String>,
-    /// Where it listens for peers, `host:port`.
+    /// Its address for peers, `host:port`.
     pub address: String,
 }
 
@@ -124,17 +124,17 @@ fn warm() -> Size {
     Size::mib(2)
 }
 
-/// Most bytes sent ahead: beyond them a window is open for any request.
+/// Most bytes sent ahead: beyond this the window is open for any request.
 const MOST_WARM: Size = Size::mib(16);
 
 impl Peers {
-    /// Whether a peer's region is on this one's continent, as far as both are told.
+    /// Whether a peer's region is on this gateway's continent, if both are configured.
     #[must_use]
     pub fn is_near(&self, peer: &Peer) -> bool {
         self.continent.is_some() && self.continent == peer.continent
     }
 
-    /// The files that say who this gateway is, and whom it trusts.
+    /// This gateway's certificate files and its trusted CA.
     #[must_use]
     pub fn files(&self) -> MutualTls {
         MutualTls {
@@ -145,7 +145,7 @@ impl Peers {
         }
     }
 
-    /// How the machine judges peers.
+    /// The routing machine's settings for peers.
     pub(super) fn peering(&self) -> Peering {
         Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
     }

@@ -1,4 +1,4 @@
-//! The policy in a configuration: a name, or a name with its knobs.
+//! The policy in a configuration: a name, or a name with parameters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Policy {
     /// A name that `meridian policies` lists.
     pub name: String,
-    /// Knobs that differ from their published defaults.
+    /// Parameters that differ from their published defaults.
     pub params: BTreeMap<String, Scalar>,
 }
 
-/// A knob's value.
+/// A parameter's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Scalar {
     /// A number.
     Number(f64),
-    /// YAML reads `off` and `on` as truth values in places; both spellings serve.
+    /// YAML reads `off` and `on` as booleans in some places; both spellings work.
     Flag(bool),
     /// A word.
     Word(String),
@@ -41,7 +41,7 @@ impl Policy {
     /// The policy's declaration and complete parameters.
     ///
     /// # Errors
-    /// What is wrong with the name or any knob, with the remedy, all at once.
+    /// Every problem of the name and the parameters, each with its remedy.
     pub fn resolve(&self) -> Result<(&'static Spec, Params), Vec<String>> {
         let Some(spec) = policy::find(&self.name) else {
             let names: Vec<_> = policy::ALL.iter().map(|s| s.name).collect();

@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 use super::Tenant;
 use crate::peer::{MOST_RULES, MOST_TERMS, label, term};
 
-/// Longest name of a label, and its value.
+/// Longest name of a label, and longest value.
 const MOST_LABEL: usize = 63;
 
 /// Where requests may be served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Residency {
-    /// By region, facts that rules refer to; of a region that stands here the registry's are not
-    /// read.
+    /// Labels by region, which rules refer to. If a region is listed here, its labels in the
+    /// registry are ignored.
     pub labels: BTreeMap<String, Labels>,
     /// The rules.
     pub rules: Vec<ResidencyRule>,
 }
 
-/// One rule: what it names may be served in these places and nowhere else.
+/// One rule: the requests it names may be served in these places and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResidencyRule {
-    /// What it is called in answers, metrics and errors.
+    /// Its name in answers, metrics and errors.
     pub name: String,
-    /// It names requests of one of these tenants,
+    /// Matches requests of one of these tenants,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<String>,
     /// of a tenant with all of these labels,
@@ -38,15 +38,15 @@ pub struct ResidencyRule {
     /// for one of these models,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// that entered in one of these regions.
+    /// that entered at a gateway in one of these regions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// Regions, and labels as `name=value`, where they may be served.
+    /// Where they may be served: regions, and labels as `name=value`.
     pub run_in: Vec<String>,
 }
 
 impl Residency {
-    /// Whether there is nothing to say.
+    /// Whether there are neither labels nor rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Residency::default()
@@ -55,7 +55,7 @@ impl Residency {
     /// The rules as they are applied.
     ///
     /// # Errors
-    /// What is no place; nothing in a configuration that was read.
+    /// If a place is invalid; never for a configuration that was read.
     pub fn rules(&self) -> Result<Vec<Arc<Rule>>, String> {
         let one = |rule: &ResidencyRule| {
             let run_in: Result<Vec<Term>, String> = rule.run_in.iter().map(|t| term(t)).collect();
@@ -117,7 +117,7 @@ impl ResidencyRule {
             }
         }
         for tenant in &self.tenants {
-            // One that is misspelt would keep nobody's requests anywhere.
+            // A rule with a misspelt tenant would match no request.
             let is_known = tenants.iter().any(|known| known.name == *tenant);
             check(
                 is_known,
@@ -166,7 +166,7 @@ mod tests {
         Gateway::read(&format!("{TENANTS}residency:\n{rules}"))
     }
 
-    // A rule becomes what the machine's side applies, regions and labels told apart.
+    // A rule becomes its form for the routing machine, with regions and labels told apart.
     #[test]
     fn rules_are_read() {
         let config = read(
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!(Gateway::read(&config.print().unwrap()).unwrap(), config);
     }
 
-    // What would keep nothing, or could not be applied, is told with its field and the remedy.
+    // A rule that matches nothing, or could not be applied, is reported with its field and the
+    // remedy.
     #[test]
     fn problems_are_told() {
         let error = read(concat!(

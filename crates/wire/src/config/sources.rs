@@ -1,5 +1,5 @@
-//! Where a gateway finds replicas beside those that its file names: a list in another file that may
-//! change, and names in the DNS.
+//! Sources of replicas besides the gateway's own file: a list in another file that may change, and
+//! names in the DNS.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,47 +14,47 @@ use super::{ConfigError, base_url};
 use crate::admin::{AddReplica, EngineName};
 use crate::peer::label;
 
-/// Most sources that one gateway can have: each is a label of metrics.
+/// Most sources of a gateway: each is a label of metrics.
 const MOST: usize = 64;
 
-/// One place where replicas are found: exactly one of `file`, `dns` and `srv`.
+/// One source of replicas: exactly one of `file`, `dns` and `srv`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// A file with a list of what `replicas` takes, as YAML or JSON; read anew when it changes.
+    /// A file with a list in the form of `replicas`, as YAML or JSON; reloaded when it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// `name:port`: a replica for each address of the name.
+    /// `name:port`: one replica per address of the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<String>,
-    /// A name with SRV records: a replica for each address of each target, at its port.
+    /// A name with SRV records: one replica per address of each target, at its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srv: Option<String>,
-    /// The name server that is asked; the system's when absent.
+    /// The name server to query; the system's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<SocketAddr>,
-    /// Of the replicas of a name: the engine behind them.
+    /// For `dns` and `srv`: the engine of the replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
-    /// The region they stand in, if not the gateway's own.
+    /// Their region, if not the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// What residency rules know them by, beside their region's labels.
+    /// Their labels for residency rules, in addition to their region's.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// The models they serve; asked of `/v1/models` when empty.
+    /// The models they serve; read from `/v1/models` when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Their KV cache size in tokens, where the engine does not tell.
+    /// Their KV cache size in tokens, if the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<u64>,
-    /// Most requests they run at once, where the engine does not tell.
+    /// Most requests they run at once, if the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
 }
 
 impl Source {
-    /// What it is called in logs, status and metrics.
+    /// Its name in logs, status and metrics.
     #[must_use]
     pub fn label(&self) -> String {
         match (&self.file, &self.dns, &self.srv) {
@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// A replica of a name, at an address.
+    /// The replica at an address of the name.
     #[must_use]
     pub fn replica(&self, address: SocketAddr, weight: u32) -> AddReplica {
         AddReplica {
@@ -152,7 +152,7 @@ pub(super) fn check_all(sources: &[Source], check: &mut impl FnMut(bool, String)
 /// Reads a list of replicas, at most `limit` of them.
 ///
 /// # Errors
-/// Everything that is wrong with it. A file without a list is an error, too: it may be half written.
+/// Every problem of the list. A file without a list is an error, too: it may be half written.
 pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigError> {
     if text.trim().is_empty() {
         return Err(ConfigError::Unreadable("it is empty; write [] for no replicas".to_owned()));
@@ -168,7 +168,7 @@ pub fn replica_list(text: &str, limit: usize) -> Result<Vec<AddReplica>, ConfigE
     if found.is_empty() { Ok(list) } else { Err(ConfigError::Invalid(found)) }
 }
 
-/// What is wrong with the addresses of a replica by region.
+/// Problems of a replica's addresses by region.
 pub(crate) fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     let one = |(region, url): (&String, &String)| {
         let is_wrong = label("region", region).map(|_| ()).map_err(|e| e.to_string());
@@ -178,7 +178,7 @@ pub(crate) fn from_problems(from: &BTreeMap<String, String>) -> impl Iterator<It
     from.iter().filter_map(one)
 }
 
-/// Checks a list of replicas that stands under `name`.
+/// Checks the list of replicas under `name`.
 pub(super) fn check_list(
     name: &str,
     list: &[AddReplica],
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::config::Gateway;
 
-    // A source is one of three kinds, and each way of getting it wrong is told with its remedy.
+    // A source is one of three kinds. Each mistake is reported with its remedy.
     #[test]
     fn problems() {
         let read = |yaml: &str| Gateway::read(&format!("version: 1\ndiscovery:\n{yaml}\n"));
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    // A list may be YAML or JSON; what is wrong with one is told, all at once.
+    // A list may be YAML or JSON; all its problems are reported at once.
     #[test]
     fn lists() {
         let json = r#"[{"url":"http://a:1"},{"url":"http://b:1","engine":"vllm","weight":2}]"#;

@@ -1,8 +1,8 @@
-//! Tenants, and the keys that they are known by.
+//! Tenants and their API keys.
 //!
-//! A key stands here as its SHA-256: who reads the file learns no key. A slow hash, as passwords
-//! need it, would protect nothing more: a key is long and random (`meridian tenant-key --new`), so
-//! nobody finds it by trying, and every request would pay for it.
+//! The file contains the SHA-256 of each key, so reading it reveals no key. A slow hash, as for
+//! passwords, would add no protection: a key is long and random (`meridian tenant-key --new`), so
+//! it can't be found by guessing, and every request would pay for the hash.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::residency::check_labels;
 
-/// Most keys of all tenants: each request's is compared with all of them.
+/// Most keys of all tenants: each request's key is compared with all of them.
 const MOST_KEYS: usize = 1024;
-/// Most units a minute: beyond it single ones could not be told apart in nanoseconds.
+/// Most units a minute: above this, nanoseconds are too coarse to tell single units apart.
 const MOST_A_MINUTE: u32 = 1_000_000_000;
 /// Longest name.
 const MOST_NAME: usize = 64;
@@ -25,22 +25,23 @@ const MOST_NAME: usize = 64;
 pub struct Tenant {
     /// Its name, in rules and between gateways.
     pub name: String,
-    /// Its keys, as `meridian tenant-key` prints them; several while one is exchanged, none for a
-    /// tenant whose clients come to other gateways.
+    /// Its keys, as `meridian tenant-key` prints them. Several during a rotation; none for a tenant
+    /// whose clients use other gateways.
     #[serde(default)]
     pub keys: Vec<KeyHash>,
-    /// Facts that rules refer to.
+    /// Labels that rules refer to.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// How much it may ask of this gateway.
+    /// Its rate limits at this gateway.
     #[serde(default, skip_serializing_if = "TenantLimits::is_empty")]
     pub limits: TenantLimits,
-    /// The class of its requests in the queue.
+    /// The priority class of its requests in the queue.
     #[serde(default, skip_serializing_if = "PriorityClass::is_default")]
     pub priority: PriorityClass,
 }
 
-/// What a tenant may ask for in a minute, all of it at once or spread; no limit where none is given.
+/// A tenant's rate limits per minute, for bursts and steady load together. An absent limit means
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantLimits {
@@ -53,7 +54,7 @@ pub struct TenantLimits {
 }
 
 impl TenantLimits {
-    /// Whether nothing is limited.
+    /// Whether no limit is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == TenantLimits::default()
@@ -69,7 +70,7 @@ pub enum PriorityClass {
     /// Everything else.
     #[default]
     Normal,
-    /// Goes first.
+    /// Leaves the queue first.
     High,
 }
 
@@ -89,8 +90,8 @@ impl From<PriorityClass> for Priority {
     }
 }
 
-/// The SHA-256 of a key, written `sha256:` and 64 hex digits. None where something else was written:
-/// that is told when the configuration is checked, without showing it, for it may be the key.
+/// The SHA-256 of a key, written `sha256:` and 64 hex digits. None if the text is something else.
+/// The configuration check reports that without showing the text, since it may be the key itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct KeyHash(pub Option<[u8; 32]>);
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
     use crate::config::Gateway;
 
-    // A hash reads back; whatever else stands there is refused and not shown.
+    // A hash reads back. Any other text is refused and not shown.
     #[test]
     fn hashes() {
         let text = format!("sha256:{}", "0a".repeat(32));
@@ -219,8 +220,8 @@ mod tests {
         }
     }
 
-    // Limits and a class are read and printed back; a limit of nothing, or beyond what can be counted,
-    // is refused with its field.
+    // Limits and a class are read and printed back. A limit of zero, or one too large to count, is
+    // refused with its field.
     #[test]
     fn limits_and_classes() {
         let of =
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    // Names and keys are each tenant's own.
+    // No two tenants share a name or a key.
     #[test]
     fn twins_are_refused() {
         let key = format!("sha256:{}", "0a".repeat(32));

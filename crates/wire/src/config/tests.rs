@@ -1,6 +1,6 @@
 use super::*;
 
-// The shortest configuration works, and what is printed reads back as the same.
+// The shortest configuration works, and its printed form reads back as the same.
 #[test]
 fn short_config_prints_whole_and_reads_back() {
     let config =
@@ -10,7 +10,8 @@ fn short_config_prints_whole_and_reads_back() {
     assert_eq!(Gateway::read(&printed).expect("reads back"), config);
 }
 
-// A policy is a name, or a name with knobs; a wrong knob is named with what is allowed.
+// A policy is a name, or a name with parameters. The error about a wrong parameter lists the
+// allowed ones.
 #[test]
 fn policy_forms() {
     let read = |policy: &str| Gateway::read(&format!("version: 1\npolicy: {policy}\n"));
@@ -54,7 +55,7 @@ fn errors_keep_secrets() {
     }
 }
 
-// Everything that cannot work is told at once, each with field, value and remedy.
+// All problems are reported at once, each with field, value and remedy.
 #[test]
 fn all_problems_at_once() {
     let yaml = "
@@ -89,7 +90,7 @@ replicas:
     }
 }
 
-// What a start would fail of, or what could never do anything, is no valid configuration.
+// A value that would make the start fail, or that could never have an effect, is invalid.
 #[test]
 fn values_have_bounds() {
     for (yaml, part) in [
@@ -110,7 +111,7 @@ fn values_have_bounds() {
     }
 }
 
-// A value of a wrong type is told with its key.
+// A value of a wrong type is reported with its key.
 #[test]
 fn wrong_types_name_the_key() {
     for (yaml, key) in [
@@ -144,7 +145,7 @@ fn units() {
     );
 }
 
-// Peers in the form of the documentation; what is left out has its default.
+// Peers in the form of the documentation; absent fields have their defaults.
 #[test]
 fn peers_form() {
     let yaml = "
@@ -168,7 +169,7 @@ peers:
     assert_eq!(Gateway::read(&printed).expect("reads back"), config);
 }
 
-// What cannot work with peers is told with its field and remedy.
+// Problems with peers are reported with field and remedy.
 #[test]
 fn peers_problems() {
     let yaml = "
@@ -202,8 +203,8 @@ peers:
     }
 }
 
-// A topology is a name, or a name with its bound; without one the published bound holds. What is
-// printed reads back as the same.
+// A topology is a name, or a name with its bound. Without one, the published bound applies. The
+// printed form reads back as the same.
 #[test]
 fn topology_forms() {
     use meridian_routing::Topology as Machine;
@@ -227,7 +228,7 @@ peers: {ca: ca.crt, certificate: a.crt, key: a.key, continent: america, tau: 3, 
     assert_eq!(read("{continent: 1}"), Machine::Continent { above: 1.0 });
 }
 
-// A topology that cannot be is told with its field, value and remedy.
+// An invalid topology is reported with its field, value and remedy.
 #[test]
 fn topology_problems() {
     let problem = |yaml: &str| {
@@ -260,7 +261,7 @@ fn topology_problems() {
     }
 }
 
-// Broken streams are gone on with where it is asked for, in a text of sensible length.
+// Broken streams are resumed if configured, with a sensible limit on the text.
 #[test]
 fn resume_form() {
     let read = |resume: &str| Gateway::read(&format!("version: 1\n{resume}\n"));

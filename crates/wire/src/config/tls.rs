@@ -1,29 +1,29 @@
-//! Where certificates are.
+//! Paths of certificates.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A certificate for everybody who dials.
+/// The server certificate for clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The certificate, and those between it and its authority, as PEM.
+    /// The certificate followed by its intermediates, as PEM.
     pub certificate: PathBuf,
     /// Its key, as PEM.
     pub key: PathBuf,
 }
 
-/// Certificates of both sides.
+/// Certificates for mutual TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MutualTls {
-    /// Certificates of the fleet's authority, as PEM.
+    /// Certificates of the fleet's CA, as PEM.
     pub ca: PathBuf,
-    /// Their revocation lists, as PEM; none are asked without.
+    /// Revocation lists of that CA, as PEM; if absent, no certificate counts as revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
-    /// The own certificate, as PEM.
+    /// This process's certificate, as PEM.
     pub certificate: PathBuf,
     /// Its key, as PEM.
     pub key: PathBuf,
@@ -44,7 +44,7 @@ impl Tls {
     }
 }
 
-/// Files that are named are named.
+/// Checks that each configured path is not empty.
 pub(super) fn named(at: &str, files: &[(&str, &PathBuf)], check: &mut impl FnMut(bool, String)) {
     for (name, path) in files {
         check(

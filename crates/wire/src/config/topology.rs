@@ -14,14 +14,14 @@ use super::Peers;
 pub struct Topology {
     /// `two_layer`, `waterfall`, `continent` or `region_local`.
     pub name: String,
-    /// The utilisation above which requests leave, where the topology has such a bound.
+    /// The utilisation above which requests are forwarded, if the topology has such a bound.
     pub above: Option<f64>,
 }
 
-/// Topologies that one gateway can have.
+/// Topologies that a gateway can have.
 const NAMES: [&str; 4] = ["two_layer", "waterfall", "continent", "region_local"];
 
-/// The published bound of the waterfall.
+/// The waterfall's published bound.
 const ABOVE: f64 = 0.8;
 
 impl Default for Topology {
@@ -31,7 +31,7 @@ impl Default for Topology {
 }
 
 impl Topology {
-    /// The machine's topology.
+    /// The routing machine's topology.
     ///
     /// # Errors
     /// What is wrong with the name or its bound, with the remedy.
@@ -42,7 +42,7 @@ impl Topology {
             "region_local" => Machine::Local,
             "waterfall" => Machine::Waterfall { above: above as f32 },
             "continent" => Machine::Continent { above: above as f32 },
-            // Where the requests and the replicas of all regions meet is no rule of a gateway's.
+            // These describe how gateways are arranged, not a rule of one gateway.
             name @ ("central" | "flat") => {
                 return Err(format!(
                     "topology: `{name}` is an arrangement of gateways; use region_local, and list the replicas of all regions in replicas"
@@ -68,7 +68,7 @@ impl Topology {
         }
     }
 
-    /// What keeps it from working beside the peers.
+    /// Checks it against the configured peers.
     pub(super) fn check(&self, peers: Option<&Peers>, check: &mut impl FnMut(bool, String)) {
         let machine = match self.resolve() {
             Ok(machine) => machine,

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// A length of time, written with its unit.
+/// A duration, written with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// So many milliseconds.
+    /// A number of milliseconds.
     #[must_use]
     pub const fn millis(ms: u64) -> Span {
         Span(Duration::from_millis(ms))
     }
 
-    /// So many seconds.
+    /// A number of seconds.
     #[must_use]
     pub const fn secs(s: u64) -> Span {
         Span(Duration::from_secs(s))
@@ -44,13 +44,13 @@ impl<'de> Deserialize<'de> for Span {
 pub struct Size(pub u64);
 
 impl Size {
-    /// So many mebibytes.
+    /// A number of mebibytes.
     #[must_use]
     pub const fn mib(n: u64) -> Size {
         Size(n << 20)
     }
 
-    /// So many kibibytes.
+    /// A number of kibibytes.
     #[must_use]
     pub const fn kib(n: u64) -> Size {
         Size(n << 10)
@@ -65,7 +65,7 @@ impl Size {
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        // The largest unit that leaves nothing over, so that it reads back as the same.
+        // The largest unit without a remainder, so that it reads back as the same.
         const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         let fits = |(_, unit): &&(&str, u64)| self.0 >= *unit && self.0.is_multiple_of(*unit);
         let (name, unit) = UNITS.iter().find(fits).copied().unwrap_or(("B", 1));

@@ -1,4 +1,4 @@
-//! What keeps a WAN's configuration from working: everything at once, with field and remedy.
+//! Checks a WAN's configuration: reports all problems at once, with field and remedy.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use crate::config::Span;
 
 /// A segment of TCP: no window is smaller.
 const SEGMENT: u64 = 1460;
-/// What a read may bring at once.
+/// Most bytes of one read.
 const LEAST_BUFFER: u64 = 64 << 10;
-/// The most that a connection may hold, so that a few of them fit in memory.
+/// Most bytes that a connection may buffer, so that a few of them fit into memory.
 const MOST_BUFFER: u64 = 1 << 30;
-/// A delay past this is a unit mistaken.
+/// A longer delay is probably a wrong unit.
 const MOST_DELAY: Duration = Duration::from_secs(60);
-/// What to do about one that is past it.
+/// The remedy for a delay that is too long.
 pub const DELAY_REMEDY: &str = "use a minute or less";
 
 impl Wan {
-    /// Everything that keeps it from working.
+    /// Every problem of the configuration.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -142,13 +142,13 @@ fn check_regions(place: &str, from: &str, to: &str, check: &mut impl FnMut(bool,
     check(from != to, format!("{place}.to: {to} is where it comes from; name another region"));
 }
 
-/// Names stand in the admin port's paths.
+/// Names are part of the admin port's paths.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= 64 && name.chars().all(fits)
 }
 
-/// Whether a delay or a jitter can be meant.
+/// Whether a delay or a jitter is plausible.
 #[must_use]
 pub fn is_delay(span: Span) -> bool {
     span.0 <= MOST_DELAY

@@ -6,7 +6,7 @@ routes:
   - {from: us, to: eu, target: 127.0.0.1:9001}
 ";
 
-// The shortest configuration works: known regions bring their delays, in both directions.
+// The shortest configuration works: known regions have their delays, in both directions.
 #[test]
 fn known_regions_bring_their_delays() {
     let wan = Wan::read(SHORT).expect("is valid");
@@ -20,7 +20,7 @@ fn known_regions_bring_their_delays() {
     assert_eq!(known_delay("us", "mars"), None);
 }
 
-// What is printed reads back as the same, whatever is set.
+// The printed form reads back as the same, whatever is set.
 #[test]
 fn prints_and_reads_back() {
     let yaml = "
@@ -42,7 +42,7 @@ routes:
     assert_eq!(Wan::read(&printed).expect("reads back"), wan, "{printed}");
 }
 
-// Everything that cannot work is told at once, each with field, value and remedy.
+// All problems are reported at once, each with field, value and remedy.
 #[test]
 fn all_problems_at_once() {
     let yaml = "
@@ -88,7 +88,7 @@ routes:
     assert!(error.contains("routes: none is given"), "{error}");
 }
 
-// An unknown key and a rate without its unit are errors that say so.
+// The errors about an unknown key and about a rate without its unit name the problem.
 #[test]
 fn strict_keys_and_units() {
     let error = Wan::read(&SHORT.replace("target", "tagret")).expect_err("is misspelt").to_string();
@@ -100,7 +100,7 @@ fn strict_keys_and_units() {
     }
 }
 
-// What the admin port is told is as strict, and silent on what it leaves alone.
+// Requests to the admin port are read as strictly, and leave absent fields unchanged.
 #[test]
 fn set_link_forms() {
     let set: SetLink = serde_json::from_str(r#"{"delay":"80ms"}"#).expect("reads");
