@@ -1,8 +1,8 @@
-//! Everything that is serialized: the OpenAI API, engines and their signals, the admin API, the peer protocol,
+//! Serialized types: the OpenAI API, engines and their signals, the admin API, the peer protocol,
 //! configuration.
 //!
-//! Pure functions over bytes. The machines' own types are never serialized; what crosses a process
-//! has a type here and an explicit conversion.
+//! Pure functions over bytes. The machines' own types are never serialized; everything that leaves
+//! a process has a type here and an explicit conversion.
 
 pub mod admin;
 pub mod config;

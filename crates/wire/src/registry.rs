@@ -1,8 +1,8 @@
-//! The registry's records: the values under the keys of a store, as JSON.
+//! The registry's records: JSON values under the keys of a store.
 //!
-//! Desired records are what operators asked for and stay until they ask for something else.
-//! Observed records are what gateways say of themselves and of replicas; each goes with the lease
-//! of the gateway that wrote it, so what nobody confirms any more disappears.
+//! Desired records are written by operators and stay until an operator changes them. Observed
+//! records are written by gateways about themselves and about replicas. Each is tied to the lease
+//! of the gateway that wrote it, so it disappears when it is no longer renewed.
 
 mod api;
 mod check;
@@ -20,16 +20,17 @@ pub use api::{Announce, Leased, Load, RegionStatus, Renew, Status};
 pub use follow::{Beat, Change, Snapshot, Update};
 pub use kept::{Kept, NotKept};
 
-/// What the fleet should do with a replica or a region.
+/// The desired state of a replica or a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// Serve.
+    /// Serve requests.
     #[default]
     Up,
-    /// Finish what is there, take nothing new.
+    /// Finish current requests and take no new ones.
     Draining,
-    /// Gone. The record stays, so that a gateway whose own file still lists it leaves it out.
+    /// Removed. The record stays, so a gateway whose own file still lists the replica leaves it
+    /// out.
     Removed,
 }
 
@@ -45,23 +46,24 @@ impl Wanted {
     }
 }
 
-/// `desired/region/NAME`: a region and how its gateways decide.
+/// `desired/region/NAME`: a region and its policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
-    /// Facts that rules refer to, such as `jurisdiction: eu`.
+    /// Labels that rules refer to, such as `jurisdiction: eu`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The policy with its weights; the gateways' own when absent.
+    /// The policy with its weights; the gateways' own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Draining sends every new request to other regions.
+    /// The desired state. Draining forwards every new request to other regions.
     #[serde(default)]
     pub wanted: Wanted,
-    /// Round trips in ms from gateways here to other regions, until they are measured.
+    /// Round trips in ms from gateways here to other regions, used until they are measured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rtt_ms: BTreeMap<String, f64>,
-    /// Regions whose gateways may adopt the replicas while none of its own lives; any when absent.
+    /// Regions whose gateways may adopt the replicas while none of its own gateways is alive; any
+    /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopters: Option<Vec<String>>,
 }
@@ -72,38 +74,38 @@ pub struct Region {
 pub struct Replica {
     /// Its region.
     pub region: String,
-    /// Where it is and what it serves, as in a gateway's configuration.
+    /// Its address and models, as in a gateway's configuration.
     pub spec: AddReplica,
-    /// Facts that rules refer to.
+    /// Labels that rules refer to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What to do with it.
+    /// The desired state.
     #[serde(default)]
     pub wanted: Wanted,
 }
 
 impl Replica {
-    /// Whether it is part of the fleet.
+    /// Whether it is part of the fleet (not removed).
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.wanted != Wanted::Removed
     }
 }
 
-/// `observed/gateway/NAME`: a gateway that lives.
+/// `observed/gateway/NAME`: a gateway that is alive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gateway {
     /// Its region.
     pub region: String,
-    /// Where clients reach it.
+    /// Address for clients.
     pub address: String,
-    /// Where its peers reach it, where it has any.
+    /// Address for peers, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_address: Option<String>,
     /// The program's version.
     pub version: String,
-    /// Round trips in ms that it measured to the regions of its peers. Written anew only when one
-    /// is another by a quarter: assignments follow from them.
+    /// Measured round trips in ms to the regions of its peers. Updated only when one changes by a
+    /// quarter, since assignments depend on them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rtt_ms: BTreeMap<String, f64>,
 }
@@ -113,7 +115,7 @@ pub struct Gateway {
 pub struct Seen {
     /// `unproven`, `up`, `down` or `draining`.
     pub state: String,
-    /// It belongs to another region whose gateways are gone.
+    /// It belongs to another region, none of whose gateways is alive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adopted: bool,
 }
@@ -127,8 +129,8 @@ fn is_false(is: &bool) -> bool {
 mod tests {
     use super::*;
 
-    // The short form of a record is enough, what is left out comes back as its default, and a
-    // misspelt key is refused.
+    // The short form of a record is enough, absent fields get their defaults, and a misspelt key is
+    // refused.
     #[test]
     fn records_are_short_and_strict() {
         let text = r#"{"region":"eu","spec":{"url":"http://10.0.0.1:8000"}}"#;

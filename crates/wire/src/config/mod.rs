@@ -274,8 +274,8 @@ pub struct Held {
     /// After this wait, the oldest request of the tenant that was served least goes before better
     /// matches.
     pub patience: Span,
-    /// After this wait, a request that fits on no replica reserves the next free capacity of a full
-    /// one.
+    /// After this wait, a request that fits on no replica is promised the next free capacity of a
+    /// full one.
     pub promise: Span,
 }
 

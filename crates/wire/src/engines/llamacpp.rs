@@ -1,15 +1,15 @@
 //! llama.cpp's HTTP server.
 //!
-//! A slot takes one request at a time; what finds no free slot is deferred. `prompt_tokens_total`
-//! leaves out what came from the cache, unlike every other engine's, so the cached ones are added;
-//! a build without that counter gives no prompt total. KV use is on `/slots`, not here; builds
-//! before it was removed say `kv_cache_usage_ratio`.
+//! A slot takes one request at a time; a request that finds no free slot is deferred. Unlike with
+//! other engines, `prompt_tokens_total` leaves out cached tokens, so they are added here; a build
+//! without the counter of cached tokens yields no prompt total. KV use is on `/slots`, not on this
+//! page; older builds report it as `kv_cache_usage_ratio`.
 //!
-//! `/slots` tells the capacity, and the KV use of the moment. A slot that is not processing keeps
-//! the KV of its last request as a prefix cache; that is not use. Where the slots share one cache
-//! (`--kv-unified`) each claims the whole of it and nothing on the page says so: the capacity is
-//! then too large by the number of slots, and the share too small. That way round a replica is
-//! never closed by mistake, and its slots bound it anyway.
+//! `/slots` reports the capacity and the current KV use. An idle slot keeps the KV of its last
+//! request as a prefix cache; that does not count as use. If the slots share one cache
+//! (`--kv-unified`), each slot reports the whole cache as its own and nothing on the page says so.
+//! The capacity is then too large by the number of slots, and the share too small. This error never
+//! closes a replica by mistake, and the number of slots limits the replica anyway.
 
 use serde::Deserialize;
 
@@ -82,11 +82,11 @@ struct Slot {
     n_ctx: Option<u64>,
     #[serde(default)]
     is_processing: bool,
-    /// Prompt and generated tokens together, once the slot has had a request.
+    /// Prompt and generated tokens together, after the slot's first request.
     n_prompt_tokens: Option<u64>,
 }
 
-/// What `/props` says that identifies it and counts.
+/// Fields of `/props` that identify the server and give its capacity.
 #[derive(Deserialize)]
 struct Props {
     total_slots: u32,
@@ -98,7 +98,7 @@ struct SlotContext {
     n_ctx: Option<u64>,
 }
 
-/// Reads `/slots`, or `/props`, which has the same without the use.
+/// Reads `/slots`, or `/props`, which has the same data without the KV use.
 fn read_slots(page: &[u8]) -> Result<Load, SignalError> {
     if let Ok(props) = serde_json::from_slice::<Props>(page) {
         let n_ctx = props.default_generation_settings.and_then(|settings| settings.n_ctx);

@@ -1,11 +1,11 @@
 //! The inference engines that Meridian knows.
 //!
-//! An engine is one file here and one line in [`ALL`]: how it is recognized, which pages tell its
-//! load and capacity and how they are read, and what the gateway may send it. Configuration, the
-//! admin API, the command line, `docs/engines.md` and the tests follow from the line.
+//! An engine is one file here and one line in [`ALL`]: how to detect it, which pages report its
+//! load and capacity and how to read them, and what the gateway may send to it. Configuration, the
+//! admin API, the command line, `docs/engines.md` and the tests follow from that line.
 //!
-//! Everything is pure: bytes in, numbers out. The gateway fetches the pages and judges how old they
-//! are.
+//! Everything here is pure: bytes in, numbers out. The gateway fetches the pages and checks their
+//! age.
 
 mod llamacpp;
 mod none;
@@ -25,10 +25,10 @@ use crate::signals::has_metric;
 pub use private::Private;
 pub use spec::{Detect, EngineSpec, LoadPage, OwnPage};
 
-/// An engine of the table.
+/// An entry of the engine table.
 pub type Engine = &'static EngineSpec;
 
-/// Every engine, in the order in which they are listed and recognized.
+/// Every engine, in the order of lists and of detection.
 pub static ALL: &[Engine] = &[&vllm::SPEC, &sglang::SPEC, &llamacpp::SPEC, &tgi::SPEC, &none::SPEC];
 
 /// Any other OpenAI-compatible server.
@@ -40,17 +40,18 @@ pub fn find(name: &str) -> Option<Engine> {
     ALL.iter().copied().find(|engine| engine.name == name)
 }
 
-/// What a client must not send: for each engine, and for the routers in front of engines.
+/// Fields and headers that a client must not send: those of each engine, and of routers in front of
+/// engines.
 pub fn private() -> impl Iterator<Item = &'static Private> {
     once(&private::ROUTERS).chain(ALL.iter().map(|engine| &engine.private))
 }
 
-/// The pages that only one engine has each.
+/// The pages that identify one engine each.
 pub fn own_pages() -> impl Iterator<Item = OwnPage> {
     ALL.iter().filter_map(|engine| engine.detect.own_page)
 }
 
-/// Answers of a replica's endpoints, as far as they were asked and succeeded.
+/// Successful answers of a replica's endpoints, as far as they were requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answers<'a> {
     /// `GET /metrics`.
@@ -61,9 +62,9 @@ pub struct Answers<'a> {
 
 /// The engine behind the answers.
 ///
-/// The metrics page decides first, since probes will read it, then the page that only one engine has.
-/// An error page or another server's page tells nothing. `owned_by` of the model list is not asked:
-/// routers in front of engines repeat it, and have other pages.
+/// The metrics page decides first, since probes will read it, then the page that only one engine
+/// has. An error page or another server's page identifies no engine. `owned_by` of the model list
+/// is not used: routers in front of engines repeat it, and have other pages.
 #[must_use]
 pub fn detect(answers: &Answers<'_>) -> Option<Engine> {
     let all = || ALL.iter().copied();

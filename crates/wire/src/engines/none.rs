@@ -1,5 +1,5 @@
-//! Any other OpenAI-compatible server: it reports nothing, so only the gateway's own accounting is
-//! known of it.
+//! Any other OpenAI-compatible server. It reports no load, so the gateway relies on its own
+//! accounting.
 
 use super::private::Private;
 use super::spec::{Detect, EngineSpec};

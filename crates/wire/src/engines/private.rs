@@ -1,30 +1,31 @@
-//! What engines and their routers tell each other inside a request: which blocks to fetch from which
-//! engine, where to meet, which rank to use. A client that sends such a field can stop an engine.
+//! Fields that engines and their routers exchange inside a request: which blocks to fetch from
+//! which engine, where to meet, which rank to use. A client that sends such a field can stop an
+//! engine.
 
-/// The private words of an engine: the gateway removes them from what a client sends.
+/// An engine's private fields and headers, which the gateway removes from client requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Private {
     /// Members of a body.
     pub fields: &'static [&'static str],
     /// Prefixes of members, for fields of the same kind that later versions add; each with the name
-    /// under which all of them are counted.
+    /// under which they are all counted.
     pub families: &'static [(&'static str, &'static str)],
     /// Members whose value is merged into the request or into its sampling parameters.
     pub containers: &'static [&'static str],
     /// Headers, in lower case.
     pub headers: &'static [&'static str],
-    /// Marks inside `x-request-id` that an engine reads as addresses.
+    /// Substrings of `x-request-id` that an engine reads as addresses.
     pub request_id: &'static [&'static str],
 }
 
 impl Private {
-    /// No private words.
+    /// No private fields.
     pub const NONE: Private =
         Private { fields: &[], families: &[], containers: &[], headers: &[], request_id: &[] };
 }
 
-/// Of software that has no line in the table: TensorRT-LLM, Dynamo, llm-d's router, and `extra_body`,
-/// which OpenAI's client should have unpacked.
+/// Private fields of software outside the table: TensorRT-LLM, Dynamo, llm-d's router, and
+/// `extra_body`, which OpenAI's client should have unpacked.
 pub(super) static ROUTERS: Private = Private {
     fields: &[
         "disaggregated_params",

@@ -1,17 +1,17 @@
 //! SGLang's metrics page, with the `sglang:` prefix or the `sglang_` of its Rust exporters.
 //!
-//! A scheduler runs on every rank. The tensor-parallel ranks of one data-parallel rank all see the
-//! same requests, so one of them speaks for all: the lowest `tp_rank` seen for each `dp_rank`.
-//! "`tp_rank` 0" alone would be wrong with attention data parallelism, where rank d of dp sits at
-//! `tp_rank` d (a page of eight such ranks is in vllm-project/aibrix issue 1614). Pipeline ranks
-//! above 0 repeat rank 0. With priority scheduling the total is under `priority=""` and each class
-//! is repeated beside it: only the total counts. Counters have no ranks, only splits (streaming or
-//! not, cache source), and are summed.
+//! A scheduler runs on every rank. All tensor-parallel ranks of one data-parallel rank see the same
+//! requests, so one of them is counted: the lowest `tp_rank` seen for each `dp_rank`. "`tp_rank` 0"
+//! alone would be wrong with attention data parallelism, where rank d of dp sits at `tp_rank` d (a
+//! page of eight such ranks is in vllm-project/aibrix issue 1614). Pipeline ranks above 0 repeat
+//! rank 0. With priority scheduling, the total has `priority=""` and each class appears as a
+//! further series: only the total counts. Counters have no ranks, only splits (streaming or not,
+//! cache source), and are summed.
 //!
-//! In a prefill/decode split a request passes through more queues than the waiting queue. Those
-//! before the batch (grammar, bootstrap, preallocation, transfer in) are pending. Prefill's
-//! inflight queue is after it: the KV is on its way to the decode replica, nothing waits for a
-//! place in the batch, so it is running.
+//! With separate prefill and decode, a request passes through more queues than the waiting queue.
+//! The queues before the batch (grammar, bootstrap, preallocation, transfer in) are pending.
+//! Prefill's inflight queue comes after the batch: the KV is on its way to the decode replica and
+//! nothing waits for a place in the batch, so these requests are running.
 //!
 //! Names and labels: sgl-project/sglang@016d8605 `python/sglang/srt/observability/metrics_collector.py`.
 
@@ -39,7 +39,7 @@ const SERVER_INFO: LoadPage = LoadPage {
 pub(super) static SPEC: EngineSpec = EngineSpec {
     name: "sglang",
     summary: "SGLang, whose metrics begin with `sglang:` or `sglang_`",
-    // Its routers answer `/server_info` too, for one of their engines.
+    // SGLang's routers answer `/server_info` too, for one of their engines.
     detect: Detect { metrics: &["sglang:", "sglang_"], own_page: None },
     health: "/health",
     load: Some(METRICS),
@@ -56,9 +56,10 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
             "routed_dp_rank",
             "data_parallel_rank",
             "data_parallel_rank_decode",
-            // Read beside the `bootstrap_` fields (`GenerateReqInput`), to shape the transfer.
+            // Read together with the `bootstrap_` fields (`GenerateReqInput`), to shape the
+            // transfer.
             "decode_tp_size",
-            // Its name for the request.
+            // SGLang's name for the request id.
             "rid",
         ],
         families: &[
@@ -74,7 +75,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     continues_chats: true,
 };
 
-/// The gauges that schedulers export, one series a rank.
+/// The gauges that schedulers export, one series per rank.
 const GAUGES: usize = 6;
 const PENDING: usize = 0;
 const BATCH: usize = 1;
@@ -85,14 +86,14 @@ const HANDOVER: usize = 5;
 
 struct Page {
     gauges: [Tally; GAUGES],
-    /// The waiting queue alone tells whether the page has what a load needs.
+    /// Whether the waiting queue was seen; without it the page has no load.
     queue: bool,
     info_tokens: Tally,
     prompt: Tally,
     cached: Tally,
     finished: Tally,
     ranks: Ranks,
-    /// The gauge and the name that `ranks` is collecting: samples of a name stand together.
+    /// The gauge and the name that `ranks` is collecting: samples of a name are consecutive.
     collecting: Option<(usize, &'static str)>,
 }
 
@@ -120,7 +121,7 @@ fn read(page: &[u8]) -> Result<Load, SignalError> {
     Ok(load)
 }
 
-/// What counts of `/server_info`.
+/// The relevant fields of `/server_info`.
 #[derive(Deserialize)]
 struct ServerInfo {
     max_total_num_tokens: u64,
@@ -130,7 +131,7 @@ struct ServerInfo {
 }
 
 /// One data-parallel rank. The page also repeats the engine's arguments, an API key among them:
-/// nothing but these members is kept.
+/// only these members are kept.
 #[derive(Deserialize)]
 struct RankState {
     effective_max_running_requests_per_dp: Option<u32>,
@@ -143,7 +144,7 @@ fn read_server_info(page: &[u8]) -> Result<Load, SignalError> {
         path: SERVER_INFO.path,
         remedy: SERVER_INFO.remedy,
     })?;
-    // The tokens are those of one data-parallel rank; each rank has as many.
+    // The tokens are those of one data-parallel rank; each rank has the same number.
     let ranks = info.dp_size.unwrap_or(1).max(1);
     let slots = info
         .internal_states
@@ -178,7 +179,7 @@ impl Page {
             b"num_prefill_bootstrap_queue_reqs" => {
                 (PENDING, "sglang:num_prefill_bootstrap_queue_reqs")
             }
-            // The name that the bootstrap queue had before.
+            // An older name of the bootstrap queue.
             b"num_prefill_prealloc_queue_reqs" => {
                 (PENDING, "sglang:num_prefill_prealloc_queue_reqs")
             }
@@ -236,14 +237,14 @@ impl Page {
     }
 }
 
-/// Which scheduler a series comes from.
+/// The scheduler that a series comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rank {
     dp: Option<u64>,
     tp: u64,
 }
 
-/// The rank of a series; none for one that repeats another (a priority class, a later stage of the
+/// The rank of a series; none if the series repeats another (a priority class, a later stage of the
 /// pipeline).
 fn rank(labels: &[u8]) -> Option<Rank> {
     let mut rank = Rank { dp: None, tp: 0 };
@@ -273,8 +274,8 @@ fn info_tokens(labels: &[u8]) -> Option<u64> {
     page?.checked_mul(pages?)
 }
 
-/// One value for each data-parallel rank, from its lowest tensor-parallel rank. A fixed table, so
-/// that a probe allocates nothing; ranks beyond it are not compared with each other.
+/// One value for each data-parallel rank, from its lowest tensor-parallel rank. A fixed table, so a
+/// probe allocates nothing; ranks beyond it are not compared with each other.
 struct Ranks {
     cells: [(Rank, f64); Ranks::LIMIT],
     len: usize,
@@ -287,7 +288,7 @@ impl Ranks {
         Self { cells: [(Rank { dp: None, tp: 0 }, 0.0); Self::LIMIT], len: 0 }
     }
 
-    /// Takes a sample in; false where the table is full and the sample has no cell in it.
+    /// Adds a sample; false if the table is full and the sample's rank is not in it.
     fn add(&mut self, rank: Rank, value: f64) -> bool {
         let known = self.cells[..self.len].iter_mut().find(|(cell, _)| cell.dp == rank.dp);
         match known {

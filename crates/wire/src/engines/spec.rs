@@ -1,4 +1,4 @@
-//! What an engine declares of itself.
+//! The declaration of an engine.
 
 use std::fmt;
 
@@ -7,46 +7,48 @@ use serde::Deserialize;
 use super::private::Private;
 use crate::signals::{Load, SignalError};
 
-/// An engine: everything in which it differs from the others.
+/// An engine: everything that sets it apart from the others.
 pub struct EngineSpec {
     /// Its name in configuration, metrics and status.
     pub name: &'static str,
-    /// Which software it is, in one line for the command line and the documentation.
+    /// The software, in one line for the command line and the documentation.
     pub summary: &'static str,
-    /// What in its answers identifies it.
+    /// How to detect it from its responses.
     pub detect: Detect,
-    /// The path that answers while the server lives.
+    /// Its health check path.
     pub health: &'static str,
-    /// The page with its load, which probes ask for; `None` where it reports none.
+    /// The page with its load, for probes; `None` if it reports no load.
     pub load: Option<LoadPage>,
-    /// The page with its capacity, asked once and then now and again.
+    /// The page with its capacity, read at first contact and then from time to time.
     pub capacity: Option<LoadPage>,
-    /// What it reads in a request and no client may send.
+    /// Fields that it reads in a request and that no client may send.
     pub private: Private,
-    /// Divides its prefix cache by `cache_salt`. Others may refuse the unknown field.
+    /// Whether it separates its prefix cache by `cache_salt`. Other engines may refuse the unknown
+    /// field.
     pub reads_cache_salt: bool,
-    /// Reports its load in a header of each answer when a request asks for it (ORCA).
+    /// Whether it reports its load in a header of each answer on request (ORCA).
     pub reports_load: bool,
-    /// Continues a last message of the assistant, so a broken chat can be resumed on it.
+    /// Whether it continues a last message of the assistant. A broken chat can then be resumed on
+    /// it.
     pub continues_chats: bool,
 }
 
-/// A page that is read as a load.
+/// A page that reports a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadPage {
     /// Its path.
     pub path: &'static str,
-    /// Reads it. On success a probe's page tells `pending` and `running`, and the rest as far as the
-    /// engine tells it.
+    /// Parses the page. On success a probe's page yields `pending` and `running`, and further
+    /// values if the engine reports them.
     pub read: fn(&[u8]) -> Result<Load, SignalError>,
-    /// What an operator can do where the page is missing or lacks something.
+    /// What an operator can do if the page is missing or incomplete.
     pub remedy: &'static str,
 }
 
-/// What identifies an engine.
+/// How to detect an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Detect {
-    /// Prefixes of its metrics' names.
+    /// Prefixes of its metric names.
     pub metrics: &'static [&'static str],
     /// A page that no other engine and no router has, for servers whose metrics are off.
     pub own_page: Option<OwnPage>,
@@ -62,18 +64,18 @@ pub struct OwnPage {
 }
 
 impl EngineSpec {
-    /// Reads the page at the path of `load`; nothing is known where there is none.
+    /// Reads the page at the path of `load`; an empty load if the engine has no such page.
     ///
     /// # Errors
-    /// The page is cut, damaged or without the names that every load needs.
+    /// If the page is cut off, damaged or without the names that every load needs.
     pub fn read_load(&self, page: &[u8]) -> Result<Load, SignalError> {
         self.load.map_or_else(|| Ok(Load::default()), |load| (load.read)(page))
     }
 
-    /// Reads the page at the path of `capacity`; nothing is known where there is none.
+    /// Reads the page at the path of `capacity`; an empty load if the engine has no such page.
     ///
     /// # Errors
-    /// The page is not what the engine documents.
+    /// If the page is not what the engine documents.
     pub fn read_capacity(&self, page: &[u8]) -> Result<Load, SignalError> {
         self.capacity.map_or_else(|| Ok(Load::default()), |capacity| (capacity.read)(page))
     }
@@ -93,7 +95,7 @@ impl PartialEq for EngineSpec {
 
 impl Eq for EngineSpec {}
 
-/// The object on a page; serde alone would take an array for a struct, too.
+/// The object on a page. Serde alone would accept an array for a struct, too.
 pub(super) fn object<'a, T: Deserialize<'a>>(page: &'a [u8]) -> Option<T> {
     let page = page.trim_ascii_start();
     page.starts_with(b"{").then(|| serde_json::from_slice(page).ok())?

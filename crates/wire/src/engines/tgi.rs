@@ -1,9 +1,9 @@
 //! Hugging Face's Text Generation Inference (TGI).
 //!
-//! Its gauges appear when they are first set, at the first request, so on a page of TGI's an
-//! absent gauge says zero; a server that has done nothing yet shows an empty page. The batch's
-//! token budget in use stands for the KV cache: TGI reserves a request's worst case when it joins
-//! the batch, so it is an upper bound.
+//! Its gauges appear when they are first set, at the first request, so an absent gauge on a TGI
+//! page means zero; a server without any request so far shows an empty page. The used part of the
+//! batch's token budget stands for the KV cache: TGI reserves a request's worst case when it joins
+//! the batch, so this is an upper bound.
 //!
 //! Names: huggingface/text-generation-inference@db931fcf `docs/source/reference/metrics.md`,
 //! `backends/v3/src/{queue,backend}.rs`.
@@ -39,7 +39,7 @@ pub(super) static SPEC: EngineSpec = EngineSpec {
     health: "/health",
     load: Some(METRICS),
     capacity: Some(INFO),
-    // `/generate` and the endpoints for Vertex take them.
+    // `/generate` and the endpoints for Vertex read such fields there.
     private: Private { containers: &["parameters"], ..Private::NONE },
     reads_cache_salt: false,
     reports_load: false,
@@ -77,13 +77,13 @@ fn read(page: &[u8]) -> Result<Load, SignalError> {
     })
 }
 
-/// What `/info` says that identifies it and counts.
+/// Fields of `/info` that identify the server and give its capacity.
 #[derive(Deserialize)]
 struct Info {
-    /// The router's limit on accepted requests, not on those in the batch.
+    /// The router's limit on accepted requests, not on the batch.
     #[serde(rename = "max_concurrent_requests")]
     _concurrent: u64,
-    /// Gone since the backends were split; then TGI does not tell its capacity.
+    /// Removed when the backends were split; newer versions don't report their capacity.
     max_batch_total_tokens: Option<u64>,
 }
 

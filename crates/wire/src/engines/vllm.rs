@@ -1,9 +1,9 @@
 //! vLLM's metrics page, v0 and v1 names.
 //!
 //! A data-parallel vLLM repeats each name with an `engine` label: counts are summed, the KV share
-//! is the mean. `vllm:num_requests_waiting` is the whole queue. Its split by cause,
-//! `vllm:num_requests_waiting_by_reason`, is another name and would count the queue twice; a
-//! `reason` label on the name itself is a split of it and is summed.
+//! is the mean. `vllm:num_requests_waiting` is the whole queue.
+//! `vllm:num_requests_waiting_by_reason` splits it by cause under another name and would count the
+//! queue twice; a `reason` label on the name itself is a split and is summed.
 //!
 //! Names: vLLM 0.32.0 `vllm/v1/metrics/loggers.py`; v0 names from 0.5 to 0.9.
 
@@ -47,12 +47,12 @@ struct Page {
     pending: Tally,
     running: Tally,
     kv: Tally,
-    /// The v0 name. Some versions export both: then the new one alone counts.
+    /// The v0 name. Some versions export both names; then only the new one counts.
     kv_old: Tally,
     kv_tokens: Tally,
     prompt: Tally,
     cached: Tally,
-    /// Hits as the scheduler counts them; the name before `prompt_tokens_cached_total` came.
+    /// Hits as counted by the scheduler; the name used before `prompt_tokens_cached_total`.
     hits: Tally,
     finished: Tally,
 }
@@ -103,8 +103,8 @@ impl Page {
     }
 }
 
-/// Capacity from the labels of `cache_config_info`: newer versions say it outright, which is the
-/// only right number where layers of several kinds share the blocks; older ones give the factors.
+/// Capacity from the labels of `cache_config_info`. Newer versions report it directly, which is the
+/// only correct number if layers of several kinds share the blocks; older ones report the factors.
 fn kv_tokens(labels: &[u8]) -> Option<u64> {
     let (mut tokens, mut blocks, mut block) = (None, None, None);
     for (name, value) in pairs(labels) {

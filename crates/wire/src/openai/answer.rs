@@ -1,17 +1,17 @@
-//! An answer as it passes: scanned for usage, first token, end and text, never delayed.
+//! Scans an answer for usage, first token, end and text while it streams, without delaying it.
 //!
-//! The bytes go on as they came. Where the request was spliced to ask for usage, what that added
-//! to the stream is taken out: the chunk that holds nothing but usage, and the `usage` members of
-//! the others. For that an event that is not whole yet is held until its end comes; without a
-//! splice nothing is ever held. Ordinary token chunks cost a substring search; only a chunk that
-//! speaks of usage is parsed.
+//! Bytes pass through unchanged. If the request was spliced to ask for usage, the additions to the
+//! stream are removed: the chunk that holds only usage, and the `usage` members of the others. For
+//! that, an incomplete event is buffered until its end arrives; without a splice nothing is
+//! buffered. Ordinary token chunks cost a substring search; only a chunk that mentions usage is
+//! parsed.
 //!
-//! One whole event is ever held, and only with a splice: llama.cpp's last chunk of a chat, which has
-//! no token in it, waits for the chunk of usage that follows in the same write, since asking for
-//! usage moves `timings` from the one to the other.
+//! Only one complete event is ever buffered, and only with a splice: llama.cpp's last chunk of a
+//! chat, which has no token in it. It waits for the chunk of usage that follows in the same write,
+//! since asking for usage moves `timings` from the one to the other.
 //!
-//! An event longer than [`MAX_EVENT`] passes unread. Lines end in LF or CRLF; the lone CR of the
-//! event-stream standard, which no engine sends, is not known here.
+//! An event longer than [`MAX_EVENT`] passes unread. Lines end in LF or CRLF. The lone CR of the
+//! event-stream standard, which no engine sends, is not supported.
 
 mod json;
 mod reader;
@@ -27,10 +27,10 @@ use json::Json;
 pub(super) use reader::member;
 use stream::Stream;
 
-/// The longest event that is read, and with a splice held, in bytes.
+/// The longest event that is read (and buffered, with a splice), in bytes.
 pub const MAX_EVENT: usize = 1 << 20;
 
-/// The most bytes of a reply that are collected.
+/// Most bytes of a reply that are collected.
 pub const MAX_REPLY: usize = 256 << 10;
 
 /// Scans one answer. See the [module](self).
@@ -41,35 +41,35 @@ enum Form {
     Json(Json),
 }
 
-/// What became of one piece of an answer.
+/// The result of scanning one piece of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feed {
-    /// What to pass on now, often the very bytes that were fed; it may be empty.
+    /// Bytes to pass on now, often the very bytes that were fed; may be empty.
     pub pass: Bytes,
-    /// The first token came with this piece. At most once an answer.
+    /// The first token is in this piece. At most once an answer.
     pub first_token: bool,
-    /// The end of the answer came with this piece: `[DONE]`, `message_stop`,
-    /// `response.completed`, or the closing brace of a JSON body. At most once an answer.
+    /// The end of the answer is in this piece: `[DONE]`, `message_stop`, `response.completed`, or
+    /// the closing brace of a JSON body. At most once an answer.
     pub ended: bool,
 }
 
-/// What is known of an answer when its last byte has come.
+/// Facts about an answer after its last byte.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// What is still to be passed on: an event that was held and never finished.
+    /// Bytes still to be passed on: a buffered event that never finished.
     pub rest: Bytes,
-    /// Tokens, where the engine told them.
+    /// Token counts, if the engine reported them.
     pub usage: Option<Usage>,
-    /// The id of a `/v1/responses` answer, by which a later request may continue it.
+    /// The id of a `/v1/responses` answer. A later request may continue it by this id.
     pub response_id: Option<String>,
-    /// Whether the answer came to its own end.
+    /// Whether the answer was complete.
     pub complete: bool,
-    /// The assistant's words and tool calls, as [`push_reply`](super::push_reply) takes them; at
-    /// most [`MAX_REPLY`] bytes. `None` when they were not asked for.
+    /// The assistant's text and tool calls, as [`push_reply`](super::push_reply) takes them; at
+    /// most [`MAX_REPLY`] bytes. `None` if not requested.
     pub reply: Option<Vec<u8>>,
 }
 
-/// The reply is text of a user's conversation, so a debug print shows its length only.
+/// The reply is text of a user's conversation, so a debug print shows only its length.
 impl std::fmt::Debug for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Summary")
@@ -83,8 +83,8 @@ impl std::fmt::Debug for Summary {
 }
 
 impl Answer {
-    /// A scanner for one answer: `stream` when it comes as events, `undo_usage` when the request
-    /// was spliced, `collect_reply` when the text is wanted.
+    /// A scanner for one answer: `stream` if it is a stream of events, `undo_usage` if the request
+    /// was spliced, `collect_reply` if the text is needed.
     #[must_use]
     pub fn new(endpoint: Endpoint, stream: bool, undo_usage: bool, collect_reply: bool) -> Answer {
         Answer(if stream {
@@ -102,8 +102,8 @@ impl Answer {
         }
     }
 
-    /// Events so far that have a part of the reply, mostly one a token; 0 for an answer that is no
-    /// stream.
+    /// Events so far that contain a part of the reply, mostly one per token; 0 for an answer that
+    /// is not a stream.
     #[must_use]
     pub fn pieces(&self) -> u32 {
         match &self.0 {
@@ -112,7 +112,7 @@ impl Answer {
         }
     }
 
-    /// The sum, when no more bytes come.
+    /// The summary, after the last byte.
     #[must_use]
     pub fn finish(self) -> Summary {
         match self.0 {

@@ -1,10 +1,10 @@
-//! Asking for usage where the client did not: one insertion, every other byte as it was.
+//! Asks for usage if the client did not: one insertion, with every other byte unchanged.
 //!
-//! OpenAI's streams tell their usage only when `stream_options.include_usage` is true. The gateway
-//! wants it for every request, to compare what it predicted with what was cached; it puts the
-//! member in and [`Answer`](super::Answer) takes its consequences out. Where a broken stream may be
-//! gone on with, it also asks for the count of tokens in each chunk (`continuous_usage_stats`, which
-//! vLLM and SGLang know), and [`Thread`](super::Thread) takes that out.
+//! OpenAI-style streams report usage only if `stream_options.include_usage` is true. The gateway
+//! needs it for every request, to compare predicted with actual cache hits. It inserts the member,
+//! and [`Answer`](super::Answer) removes the additions from the response. If broken streams may be
+//! resumed, it also asks for the token count in each chunk (`continuous_usage_stats`, supported by
+//! vLLM and SGLang), and [`Thread`](super::Thread) removes that.
 
 use bytes::Bytes;
 
@@ -13,16 +13,16 @@ use super::body::Body;
 use super::raw::{Object, is_null, kind};
 use super::splice::{Purpose, Splice, offset};
 
-/// What a body says about usage.
+/// A body's request for usage.
 pub(crate) struct Asked {
     pub(crate) include_usage: bool,
-    /// How to ask, where it does not.
+    /// The splice that asks for it, if the body does not.
     pub(crate) splice: Option<Splice>,
-    /// The splice asks for the count in each chunk, too.
+    /// The splice also asks for the count in each chunk.
     pub(crate) counts: bool,
 }
 
-/// What is asked for: usage at the end, and the count in each chunk.
+/// The inserted members: usage at the end, and the count in each chunk.
 const USAGE: [&str; 2] =
     ["\"include_usage\":true", "\"include_usage\":true,\"continuous_usage_stats\":true"];
 const USAGE_AND: [&str; 2] =
@@ -37,8 +37,8 @@ const TRUE: [&str; 2] = ["true", "true,\"continuous_usage_stats\":true"];
 
 const OPTIONS: [&str; 2] = ["include_usage", "continuous_usage_stats"];
 
-/// Reads `stream_options` of a body whose text is `json`. `counts` asks for the count in each chunk,
-/// too, where the client does not say anything of it.
+/// Reads `stream_options` of a body whose text is `json`. With `counts`, also asks for the count in
+/// each chunk unless the client sets that option.
 pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<Asked, BadRequest> {
     let wanted = "an object such as {\"include_usage\": true}";
     let usage = |at, remove, insert: &'static str| {
@@ -62,7 +62,8 @@ pub(crate) fn usage_asked(json: &str, body: &Body<'_>, counts: bool) -> Result<A
     let [include, continuous] = Object::open(&OPTIONS, "stream_options", options)?;
     let asked = include.is_some_and(|value| value.get() == "true");
     if !asked && continuous.is_some_and(|value| value.get() == "true") {
-        // Asking would switch on usage in every chunk, which could not be told from unasked ones.
+        // Asking would enable usage in every chunk, which could not be told from usage that the
+        // client asked for.
         return Ok(Asked { include_usage: false, splice: None, counts: false });
     }
     let counts = counts && continuous.is_none();

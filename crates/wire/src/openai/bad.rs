@@ -1,19 +1,20 @@
-//! Why a request body was turned away, in words for its sender.
+//! Errors about request bodies, worded for the client.
 
 use std::fmt;
 
-/// A body that the gateway cannot read. The message names the field, what was found there and
-/// what to send instead; it never quotes the body, since it may end up in a log.
+/// A body that the gateway cannot read. The message names the field, the problem and the remedy. It
+/// never quotes the body, since it may end up in a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
     /// The field at fault, as in the `param` of OpenAI's errors.
     pub param: Option<&'static str>,
-    /// What is wrong, where, and the remedy.
+    /// The problem, its place, and the remedy.
     pub message: String,
 }
 
-/// The deepest nesting that is read: more than any honest schema, less than a parser's stack.
+/// The deepest nesting that is read: deeper than any sensible schema, less than a parser's stack
+/// allows.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 /// The most messages or input items of one request.

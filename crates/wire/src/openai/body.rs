@@ -1,4 +1,4 @@
-//! A request body, seen once: the members that matter, as slices of it.
+//! Parses a request body in one pass: the relevant members, as slices of it.
 
 use std::fmt;
 
@@ -39,24 +39,24 @@ pub(crate) const FIELDS: [&str; 22] = [
     "messages",
 ];
 
-/// The members of a message that an engine puts in its prompt.
+/// The members of a message that an engine puts into its prompt.
 pub(crate) const MESSAGE: [&str; 4] = ["role", "content", "tool_calls", "function_call"];
 
 /// One message, opened by one level.
 pub(crate) type Message<'a> = Slots<'a, 4>;
 
-/// A body taken apart.
+/// A parsed body.
 pub(crate) struct Body<'a> {
     slots: Slots<'a, 22>,
-    /// The messages, opened in the same pass. `None` when the body has none.
+    /// The messages, opened in the same pass. `None` if the body has none.
     pub(crate) messages: Option<Vec<Message<'a>>>,
-    /// Cuts out what only engines send each other.
+    /// Cuts that remove the engines' private fields.
     pub(crate) cuts: Splices,
 }
 
 impl<'a> Body<'a> {
-    /// Parses a body. `messages` is opened where `endpoint` has them. On an engine's own path the
-    /// body may be any JSON, and of a member that is given twice the last one counts.
+    /// Parses a body. `messages` is opened if `endpoint` has them. On an engine's own path the body
+    /// may be any JSON, and the last of duplicate members counts.
     pub(crate) fn parse(endpoint: Endpoint, json: &'a str) -> Result<Body<'a>, BadRequest> {
         let trouble = Trouble::default();
         let strip = Strip::new(json);
@@ -96,7 +96,7 @@ fn first(json: &str) -> Option<u8> {
 
 struct Top<'c> {
     open: bool,
-    /// Nothing is refused but what is no JSON.
+    /// Refuse nothing but invalid JSON.
     any: bool,
     walk: Walk<'c>,
 }

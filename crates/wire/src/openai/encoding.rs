@@ -1,15 +1,15 @@
-//! Which bytes are JSON, for us and for the engines.
+//! Which bytes count as JSON, for the gateway and for engines.
 //!
-//! Engines written in Python hand a body's bytes to `json.loads`, which also takes UTF-16, UTF-32 and
-//! a byte order mark, and some do so whatever the content type says. A body that is not read here but
-//! by an engine would carry anything past the gateway, so such a body is refused, and the decision
-//! is made by the bytes alone.
+//! Engines written in Python pass a body's bytes to `json.loads`, which also accepts UTF-16, UTF-32
+//! and a byte order mark. Some do so whatever the content type says. A body that an engine can read
+//! but the gateway cannot would carry anything past the gateway. Such a body is refused, judged by
+//! its bytes alone.
 
 use super::bad::BadRequest;
 
-/// Whether some reader might take the body for a JSON object or array, in any encoding: its first
-/// byte that is neither white space nor part of a byte order mark or of a wide character opens one.
-/// A form with parts (`--boundary`), a sound or an image does not begin so.
+/// Whether a reader might take the body for a JSON object or array, in any encoding. That is the
+/// case if the first byte that is neither white space nor part of a byte order mark or of a wide
+/// character opens one. A multipart form (`--boundary`), a sound or an image starts differently.
 pub(crate) fn may_be_json(body: &[u8]) -> bool {
     let passed =
         |b: &&u8| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0 | 0xEF | 0xBB | 0xBF | 0xFE | 0xFF);

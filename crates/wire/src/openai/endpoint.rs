@@ -1,6 +1,6 @@
-//! The endpoints by path, and the few ways in which they differ.
+//! Endpoints by path, and their few differences.
 
-/// What a path of the API asks for.
+/// The endpoint that a request path selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// `/v1/chat/completions`
@@ -13,13 +13,13 @@ pub enum Endpoint {
     Embeddings,
     /// `/v1/messages`, Anthropic's form
     Messages,
-    /// `/v1/messages/count_tokens`, Anthropic's form; the body is not read but for its model
+    /// `/v1/messages/count_tokens`, Anthropic's form; only the model is read from the body
     CountTokens,
-    /// `/tokenize` and `/detokenize`, as engines have them; the body is not read but for its model
+    /// `/tokenize` and `/detokenize` of engines; only the model is read from the body
     Tokenize,
     /// `/v1/models` and `/v1/models/{id}`
     Models,
-    /// Any other path, an engine's own: of its body only what is not the client's is taken out.
+    /// Any other path, an engine's own: only the engines' private fields are removed from its body.
     #[default]
     Other,
 }
@@ -43,8 +43,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether bodies are no prompts and answers are not followed: only the engine knows what is in
-    /// them.
+    /// Whether bodies are not prompts and answers are not scanned: only the engine knows their
+    /// contents.
     #[must_use]
     pub fn passes_unread(self) -> bool {
         matches!(self, Endpoint::CountTokens | Endpoint::Tokenize | Endpoint::Other)
@@ -62,7 +62,7 @@ impl Endpoint {
         matches!(self, ChatCompletions | Completions | Responses | Messages)
     }
 
-    /// Whether the body is no prompt, so that it may be anything.
+    /// Whether the body is not a prompt and may be anything.
     pub(crate) fn is_foreign(self) -> bool {
         self == Endpoint::Models || self.passes_unread()
     }

@@ -1,19 +1,20 @@
-//! The fields by which engines and their routers talk about one request: which blocks to fetch from
+//! Fields that engines and their routers exchange inside a request: which blocks to fetch from
 //! which engine, at which rendezvous to meet, which rank to use.
 //!
-//! They are a contract between a router and its engines. A client that sends one can end an engine:
-//! vLLM with a KV connector dies of `{"do_remote_prefill":true,"do_remote_decode":false}`, and two
-//! SGLang requests with one `bootstrap_room` end both schedulers. So none of them passes.
+//! They are a contract between a router and its engines. A client that sends one can crash an
+//! engine: vLLM with a KV connector dies of `{"do_remote_prefill":true,"do_remote_decode":false}`,
+//! and two SGLang requests with one `bootstrap_room` crash both schedulers. The gateway therefore
+//! passes none of them on.
 //!
-//! Nor does the name that an engine gives the request (`request_id`, SGLang's `rid`): vLLM makes it
-//! the id of a stored response, so that one client could give its response the id of another's, and
-//! an older KV connector reads engines' addresses out of it. A client names its request in the header
+//! The same goes for the engine's name of the request (`request_id`, SGLang's `rid`). vLLM makes it
+//! the id of a stored response, so one client could give its response the id of another's, and an
+//! older KV connector reads engines' addresses out of it. Clients name their requests in the header
 //! `x-request-id`.
 //!
-//! A field counts where an engine reads it: in the body's object, in each object of a body that is
-//! an array, and inside the containers that engines merge into the request, to any depth as long as
-//! the path leads through containers and arrays alone. Everywhere else a name is the client's own: a
-//! tool may well have an argument `bootstrap_host`. Which names these are stands with each engine.
+//! A field counts if an engine reads it: in the body's object, in each object of a body that is an
+//! array, and inside the containers that engines merge into the request, to any depth as long as
+//! the path leads through containers and arrays only. Anywhere else the name belongs to the client:
+//! a tool may well have an argument `bootstrap_host`. Each engine's file lists its names.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -22,12 +23,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
 use crate::engines::private;
 
-/// A field that belongs to the engines, by its name or, where engines grow such fields under one
-/// prefix and this one is not known, by a pattern (`bootstrap_*`).
+/// An engine's private field, by its name or, for unknown fields under a prefix that an engine uses
+/// for them, by a pattern (`bootstrap_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineField(&'static str);
 
-/// The first letters of all private names: most other names are told apart by theirs.
+/// The first letters of all private names: most other names differ in theirs.
 static FIRST: LazyLock<[bool; 256]> = LazyLock::new(|| {
     let mut first = [false; 256];
     for words in private() {
@@ -40,7 +41,7 @@ static FIRST: LazyLock<[bool; 256]> = LazyLock::new(|| {
     first
 });
 
-/// The family of a name: its prefix, and what all of it is counted under.
+/// The family of a name: its prefix, and the name under which all of it is counted.
 fn family(name: &str) -> Option<&'static str> {
     let mut families = private().flat_map(|words| words.families);
     families.find(|(prefix, _)| name.starts_with(prefix)).map(|(_, counted)| *counted)
@@ -59,23 +60,24 @@ impl EngineField {
         self.0
     }
 
-    /// What it is counted under: its family's pattern, else its name. One of a short list.
+    /// The name under which it is counted: its family's pattern, else its name. One of a short
+    /// list.
     #[must_use]
     pub fn family(self) -> &'static str {
         family(self.0).unwrap_or(self.0)
     }
 }
 
-/// What a member's name says of its value.
+/// What a member's name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It is read: the number of its name in the list.
+    /// A member to read: the index of its name in the list.
     Read(usize),
-    /// It belongs to the engines.
+    /// An engine's private field.
     Engine(EngineField),
-    /// It may hold what belongs to them.
+    /// A container that may hold private fields.
     Container,
-    /// It is the client's own.
+    /// The client's own.
     Client,
 }
 
@@ -96,7 +98,7 @@ impl Place {
     }
 }
 
-/// A member's name, whatever escapes it is written with, against a list of those that are read.
+/// Matches a member's name, with any escapes, against a list of those to read.
 pub(crate) struct Name(pub(crate) &'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -123,7 +125,7 @@ impl Visitor<'_> for Name {
 mod tests {
     use super::*;
 
-    // Names, families and near misses; each is counted under one of a short list of words.
+    // Names, families and near misses; each is counted under one of a short list of names.
     #[test]
     fn names() {
         let table = [
@@ -152,7 +154,7 @@ mod tests {
         }
     }
 
-    // The quick look at the first letter lets no name of the lists by.
+    // The filter by first letter misses no name of the lists.
     #[test]
     fn first_letters() {
         for words in private() {

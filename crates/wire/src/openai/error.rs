@@ -77,7 +77,7 @@ pub fn error_body(
     }
 }
 
-/// An error that ends a stream which has begun: an event in the form of `endpoint`.
+/// An error that ends a stream after its start: an event in the form of `endpoint`.
 #[must_use]
 pub fn error_event(endpoint: Endpoint, status: u16, code: &str, message: &str) -> Bytes {
     let body = error_body(endpoint, status, code, message, None);

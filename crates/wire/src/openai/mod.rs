@@ -1,15 +1,16 @@
-//! What a gateway has to know of an OpenAI-compatible request and of its answer.
+//! Reads the facts that a gateway needs from an OpenAI-compatible request and its answer.
 //!
-//! Requests and answers travel unchanged, byte for byte. Beside them the gateway needs a handful
-//! of facts: the model, a fingerprint of the prompt, whether the answer streams, how many tokens
-//! it took. The functions here read those facts from bytes and own no socket, no clock and no
-//! buffer that is not bounded. What they change are a few named splices ([`Splices`]): the engines'
-//! own fields are cut out ([`EngineField`]), usage is asked for, which [`Answer`] takes out again on
-//! the way back, a salt keeps tenants apart; and, where a broken stream is to be gone on with
-//! elsewhere, what [`Thread`] tells.
+//! Requests and answers pass through unchanged, byte for byte. The gateway also needs a few facts:
+//! the model, a fingerprint of the prompt, whether the answer streams, how many tokens it took. The
+//! functions here read those facts from bytes. They own no socket, no clock and no unbounded
+//! buffer. They change a body only through a few named splices ([`Splices`]):
+//! - cut out the engines' private fields ([`EngineField`]);
+//! - ask for usage, which [`Answer`] removes again from the response;
+//! - add a salt that separates tenants;
+//! - for streams that may be resumed on another replica, see [`Thread`].
 //!
-//! They do not validate a request for the engine: unknown fields pass, and what only the engine
-//! cares about is left to it.
+//! They do not validate a request for the engine: unknown fields pass, and fields that only the
+//! engine needs are left to it.
 
 mod answer;
 mod ask_usage;

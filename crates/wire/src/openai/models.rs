@@ -1,4 +1,4 @@
-//! `/v1/models`: the lists of several replicas as one.
+//! `/v1/models`: merges the lists of several replicas.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 pub struct Model {
     /// The name that requests use.
     pub id: String,
-    /// The longest context in tokens, where the engine tells it (vLLM, SGLang: `max_model_len`;
+    /// The longest context in tokens, if the engine reports it (vLLM, SGLang: `max_model_len`;
     /// llama.cpp: `meta.n_ctx`).
     pub max_model_len: Option<u64>,
 }
 
-/// An answer that is no list of models.
+/// An answer that is not a list of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a list of models: expected {{\"data\": [{{\"id\": ...}}]}} from /v1/models")]
 pub struct BadModels;
@@ -48,7 +48,7 @@ struct Merged<'a> {
 /// The models of one list, in its order.
 ///
 /// # Errors
-/// When `body` is no list of models.
+/// If `body` is not a list of models.
 pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
     let list: List<'_> = serde_json::from_slice(body).map_err(|_| BadModels)?;
     list.data.into_iter().map(|raw| entry(raw).ok_or(BadModels)).collect()
@@ -57,13 +57,13 @@ pub fn model_list(body: &[u8]) -> Result<Vec<Model>, BadModels> {
 /// The names of one list, in its order.
 ///
 /// # Errors
-/// When `body` is no list of models.
+/// If `body` is not a list of models.
 pub fn model_ids(body: &[u8]) -> Result<Vec<String>, BadModels> {
     Ok(model_list(body)?.into_iter().map(|model| model.id).collect())
 }
 
-/// One list of all models, each as the first list that has it describes it, unknown members and
-/// all. Lists that cannot be read are left out.
+/// One list of all models, each as described by the first list that has it, including unknown
+/// members. Unreadable lists are left out.
 #[must_use]
 pub fn merge_models(bodies: &[&[u8]]) -> Bytes {
     let mut seen = BTreeSet::new();
@@ -80,7 +80,7 @@ pub fn merge_models(bodies: &[&[u8]]) -> Bytes {
     Bytes::from(serde_json::to_vec(&merged).expect("raw values always serialize"))
 }
 
-/// The entry of one model in a list, as the list has it.
+/// The entry of one model, exactly as in the list.
 #[must_use]
 pub fn find_model(list: &[u8], id: &str) -> Option<Bytes> {
     let list: List<'_> = serde_json::from_slice(list).ok()?;

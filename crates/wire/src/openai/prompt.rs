@@ -1,14 +1,15 @@
 //! The prompt as the engine will see it, as one stream of bytes for the fingerprint.
 //!
 //! Order: tools, system or instructions, then the messages, whatever their order in the JSON. Each
-//! message is a mark, its role, a mark, its content. Marks are bytes that no UTF-8 text holds, and
-//! nothing closes a message, so the bytes of a conversation are a prefix of those of its next
-//! turn, and [`push_reply`] adds what the reply will look like there.
+//! message is a mark, its role, a mark, its content. Marks are bytes that never occur in UTF-8
+//! text, and nothing closes a message. The bytes of a conversation are therefore a prefix of those
+//! of its next turn, and [`push_reply`] adds the reply as it will look there.
 //!
-//! Alike for the fingerprint, because alike for engines: a string and a list of one text part,
-//! escapes and what they stand for, JSON with and without white space in tools. Left out: ids of
-//! tool calls and past reasoning, which few chat templates print. Images and files count as a hash
-//! of their bytes or URL. The engine's own template is not applied: the marks stand for it.
+//! Inputs that engines treat as equal have equal fingerprints: a string and a list of one text
+//! part, escapes and the characters they stand for, JSON with and without white space in tools. Ids
+//! of tool calls and past reasoning are left out, since few chat templates print them. Images and
+//! files count as a hash of their bytes or URL. The engine's own template is not applied: the marks
+//! stand for it.
 
 mod content;
 mod items;
@@ -25,24 +26,23 @@ use super::raw::{elements, given, kind, owned, string};
 use super::text::{Sink, decode};
 pub(crate) use reply::answer_reply;
 
-/// Begins a message; its role follows.
+/// Starts a message; its role follows.
 const ROLE: &[u8] = &[0xFF];
 /// Ends the role; the content follows.
 const CONTENT: &[u8] = &[0xFE];
-/// Begins the tools.
+/// Starts the tools.
 const TOOLS: &[u8] = &[0xFD];
-/// Begins a tool call; the function's name follows.
+/// Starts a tool call; the function's name follows.
 pub(super) const CALL: &[u8] = &[0xFC];
 /// Ends the name of a tool call; its arguments follow.
 pub(super) const ARGUMENTS: &[u8] = &[0xFB];
-/// Begins the 8-byte hash of an image, a file or a sound.
+/// Starts the 8-byte hash of an image, a file or a sound.
 const MEDIA: &[u8] = &[0xFA];
-/// Begins a prompt of token ids, four bytes each.
+/// Starts a prompt of token ids, four bytes each.
 const TOKENS: &[u8] = &[0xF9];
 
 /// Appends a reply, as [`Summary::reply`](super::Summary::reply) holds it, to the fingerprint of
-/// its prompt: what the next turn of the conversation begins with. A reply cut short is a prefix
-/// like any other.
+/// its prompt: the prefix of the conversation's next turn. A reply cut short is still a prefix.
 pub fn push_reply(endpoint: Endpoint, prompt: &mut Fingerprinter, reply: &[u8]) {
     if endpoint != Endpoint::Completions {
         begin(prompt, b"assistant");
@@ -136,7 +136,7 @@ impl<S: Sink> Writer<S> {
         self.said(message)
     }
 
-    /// What a message says, without its role.
+    /// The contents of a message, without its role.
     pub(super) fn said(&mut self, message: &Message<'_>) -> Result<(), BadRequest> {
         let [_, content, calls, call] = *message;
         if let Some(content) = given(content) {

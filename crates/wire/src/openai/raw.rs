@@ -1,8 +1,8 @@
-//! Raw JSON values: opening one level of an object or an array, the rest kept as it lies.
+//! Raw JSON values: opens one level of an object or an array and keeps the rest unparsed.
 //!
-//! `serde_json` parses; the seeds here steer it, so that each value is seen once, nothing is
-//! copied, and an error knows its field. Messages of `serde`'s own may quote the input, so they
-//! are never shown: a seed that meets something wrong says so in its [`Trouble`].
+//! `serde_json` parses; the seeds here steer it. Each value is visited once, nothing is copied, and
+//! an error knows its field. `serde`'s own messages may quote the input, so they are never shown: a
+//! seed that finds a problem reports it in its [`Trouble`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,10 +15,10 @@ use super::bad::{BadRequest, MAX_DEPTH, MAX_ITEMS};
 use super::refuse::refuse_scalars;
 use super::text;
 
-/// The members of an object by their place in a list of names, those not there `None`.
+/// The members of an object by their index in a list of names; absent ones are `None`.
 pub(crate) type Slots<'a, const N: usize> = [Option<&'a RawValue>; N];
 
-/// What a seed found wrong, left here because `serde`'s errors carry nothing but text.
+/// The problem that a seed found. It is stored here because `serde`'s errors carry only text.
 #[derive(Default)]
 pub(crate) struct Trouble(Cell<Option<BadRequest>>);
 
@@ -41,7 +41,7 @@ impl Trouble {
         bad
     }
 
-    /// The same about a value within the body, whose place the parser does not know.
+    /// The same for a value within the body, whose position the parser does not know.
     fn inside(self) -> BadRequest {
         let unknown = || BadRequest::new(None, "a value is of the wrong type");
         self.0.into_inner().unwrap_or_else(unknown)
@@ -74,12 +74,12 @@ pub(crate) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
-/// A member that is there and not null.
+/// A member that is present and not null.
 pub(crate) fn given(slot: Option<&RawValue>) -> Option<&RawValue> {
     slot.filter(|raw| !is_null(raw))
 }
 
-/// Opens an object: the members in `names` are kept raw, others skipped.
+/// Opens an object: the members in `names` are kept raw, others are skipped.
 pub(crate) struct Object<'c, const N: usize> {
     pub(crate) names: &'static [&'static str; N],
     pub(crate) param: &'static str,
@@ -95,7 +95,7 @@ impl<const N: usize> Clone for Object<'_, N> {
 impl<const N: usize> Copy for Object<'_, N> {}
 
 impl<const N: usize> Object<'_, N> {
-    /// Opens an object that is at hand as a raw value.
+    /// Opens an object from a raw value.
     pub(crate) fn open<'a>(
         names: &'static [&'static str; N],
         param: &'static str,

@@ -1,4 +1,4 @@
-//! Reading a request: one pass over its body, nothing of it copied but small facts.
+//! Reads a request in one pass over its body, copying only small facts.
 
 use meridian_base::{Fingerprinter, keyed, mix};
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use super::salt::SaltPlace;
 use super::splice::Splices;
 use super::text::decode;
 
-/// How prompts are fingerprinted: the same for every request of a fleet.
+/// How to fingerprint prompts: the same for every request of a fleet.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The fleet's secret.
@@ -23,52 +23,52 @@ pub struct Reading {
     pub block_bytes: usize,
     /// Bytes of the first user message that make the head.
     pub head_bytes: usize,
-    /// The tenant, where tenants are kept apart.
+    /// The tenant, if tenants are kept apart.
     pub tenant_scope: Option<u64>,
-    /// Streams are asked for the count of tokens in each chunk.
+    /// Whether streams are asked for the token count in each chunk.
     pub counts: bool,
 }
 
-/// What a gateway has to know of a request.
+/// Facts about a request that a gateway needs.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
     /// The model, or the adapter, that the request names.
     pub model: String,
-    /// Whether the answer is to come as a stream of events.
+    /// Whether the answer should be a stream of events.
     pub stream: bool,
     /// Whether the client itself asked for usage in the stream.
     pub include_usage: bool,
-    /// The most tokens that each reply may have, where the request bounds them.
+    /// Most tokens of each reply, if the request has a limit.
     pub max_tokens: Option<u32>,
-    /// Replies that are asked for, at least 1.
+    /// Number of requested replies, at least 1.
     pub replies: u32,
     /// The session, hashed: the first of `session_id`, `session_params.session_id` (or `.id`),
     /// `prompt_cache_key`, `user`, `metadata.user_id`.
     pub session: Option<u64>,
-    /// The response that this one continues: it must go where that one was made.
+    /// The response that this request continues. The request must go to the replica that produced
+    /// it.
     pub previous_response_id: Option<String>,
     /// The head, hashed within the scope: the first bytes of the first user message, or of the
     /// prompt. KubeAI's key for consistent hashing.
     pub head: u64,
     /// The prompt's fingerprint. Cloned and extended by [`push_reply`](super::push_reply), it is
-    /// what the next turn begins with.
+    /// the prefix of the next turn.
     pub fingerprint: Fingerprinter,
     /// Bytes of the prompt as fingerprinted; an image counts as 9.
     pub prompt_bytes: u64,
-    /// How the body changes on its way to a replica.
+    /// Changes to the body on its way to a replica.
     pub splices: Splices,
     /// The client's own salt for the engine's cache.
     pub cache_salt: Option<String>,
-    /// Where a salt goes. `None` on paths that are not of the API.
+    /// Where a salt goes. `None` on paths outside the API.
     pub(super) salt_place: Option<SaltPlace>,
-    /// Asked so, each chunk has the count of tokens so far, which the client did not ask for.
+    /// Whether each chunk will contain the token count so far without the client having asked.
     pub counts: bool,
 }
 
-/// Reads the body of a request to `endpoint`. On paths whose [bodies are
-/// not prompts](Endpoint::passes_unread) it is refused only where an
-/// engine might read as JSON what cannot be read here; any other thing that cannot be read there
-/// stays empty.
+/// Reads the body of a request to `endpoint`. On paths whose [bodies are not
+/// prompts](Endpoint::passes_unread), it refuses only a body that an engine might read as JSON but
+/// the gateway cannot. In any other unreadable body, the facts stay empty.
 ///
 /// # Errors
 /// A body that the engine could not read either, with the field and the remedy.
@@ -140,7 +140,7 @@ fn facts(
     })
 }
 
-/// What is known of a body that is not read.
+/// The facts about a body that is not read.
 fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
     let scope = scope("", None, reading);
     RequestInfo {
@@ -190,8 +190,8 @@ fn flag(body: &Body<'_>, name: &'static str) -> Result<bool, BadRequest> {
     }
 }
 
-/// The largest bound that the endpoint has: which of two an engine reads is its own affair. Negative
-/// bounds mean none to some engines.
+/// The largest limit in the endpoint's fields: which of two an engine reads varies. Some engines
+/// take negative limits for none.
 fn max_tokens(endpoint: Endpoint, body: &Body<'_>) -> Result<Option<u32>, BadRequest> {
     let names: &[&'static str] = match endpoint {
         Endpoint::ChatCompletions => &["max_completion_tokens", "max_tokens"],
@@ -224,7 +224,7 @@ fn replies(endpoint: Endpoint, body: &Body<'_>) -> Result<u32, BadRequest> {
     Ok(each.saturating_mul(prompts))
 }
 
-/// The prompts of a completion: several where they are a list of texts or of lists of tokens.
+/// The prompts of a completion: several if they are a list of texts or of lists of tokens.
 fn prompts(body: &Body<'_>) -> Result<u32, BadRequest> {
     let Some(raw) = body.get("prompt").filter(|raw| kind(raw) == "an array") else { return Ok(1) };
     let mut count = 0_u32;
@@ -246,7 +246,7 @@ fn number(body: &Body<'_>, name: &'static str) -> Result<Option<f64>, BadRequest
 const PARAMS: [&str; 2] = ["session_id", "id"];
 const METADATA: [&str; 1] = ["user_id"];
 
-/// A session is a hint: a value that is no name is passed over, not refused.
+/// A session is only a hint: an unsuitable value is ignored, not refused.
 fn session(body: &Body<'_>, seed: u64) -> Option<u64> {
     let inside = |name| body.get(name).filter(|raw| kind(raw) == "an object");
     let params = inside("session_params")

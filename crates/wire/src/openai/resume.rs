@@ -1,21 +1,21 @@
-//! Going on with a stream that broke after its first byte: what was said so far becomes the
-//! beginning of another engine's answer, and the client sees one stream.
+//! Resumes a stream that broke after its first byte: the text so far becomes the beginning of
+//! another engine's answer, and the client sees one stream.
 //!
-//! A [`Thread`] follows an answer on its way to the client. It lets whole events through only, so
-//! that a break never leaves half an event behind, and keeps the text. After a break it makes the
-//! request that goes on ([`Thread::take_up`], in `request.rs`), and from then on it changes what
-//! comes so that it fits what went before (`seam.rs`): the first answer's id and model, no second
-//! role, and usage of the whole.
+//! A [`Thread`] follows an answer on its way to the client. It lets only complete events through,
+//! so a break never leaves half an event behind, and it keeps the text. After a break it makes the
+//! continuation request ([`Thread::take_up`], in `request.rs`). From then on it edits the new
+//! answer to match the earlier one (`seam.rs`): the first answer's id and model, no second role,
+//! and usage of the whole.
 //!
-//! Only what is known to go on does. A request with a field that is not in the list of `request.rs`
-//! and an answer with anything but the text of one choice (`chunk.rs`) are left to end as they
-//! would without all this. Before the first piece of text there is nothing to go on with: the
-//! request is sent again as it was.
+//! Only streams that are known to resume correctly are resumed. A request with a field outside the
+//! list of `request.rs`, or an answer with anything but the text of one choice (`chunk.rs`), ends
+//! as it would without this feature. Before the first piece of text there is nothing to resume: the
+//! request is sent again unchanged.
 //!
-//! Greedy decoding gives the same text as an unbroken run where the engine's tokenizer cuts the
-//! text so far into the tokens that it was generated in, which it nearly always does. Tokens are
-//! counted as the engine counts them in its chunks, which it is asked to do
-//! (`continuous_usage_stats`); else, as with llama.cpp, as pieces of the stream.
+//! Greedy decoding yields the same text as an unbroken run if the engine's tokenizer splits the
+//! text so far into the tokens that were generated, which it nearly always does. Tokens are counted
+//! as the engine reports them in its chunks on request (`continuous_usage_stats`); otherwise, as
+//! with llama.cpp, as pieces of the stream.
 
 mod chunk;
 mod members;
@@ -32,23 +32,23 @@ use chunk::Chunk;
 use request::Ask;
 use seam::{Head, Seam};
 
-/// Why a broken answer cannot be gone on with.
+/// Why a broken answer cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Its last piece was there: only the end mark is missing.
+    /// Its last piece had arrived: only the end mark is missing.
     Finished,
-    /// As many tokens were said as may be.
+    /// The token limit is used up.
     Spent,
-    /// It has more than the text of one choice: tool calls, reasoning, log probabilities.
+    /// It contains more than the text of one choice: tool calls, reasoning, log probabilities.
     NotText,
-    /// More was said than is kept.
+    /// The text is longer than the limit.
     TooLong,
-    /// The request asks for something that is not known to go on.
+    /// The request has a field that is not known to be resumable.
     Request,
 }
 
 impl Lost {
-    /// A stable word for metrics and logs.
+    /// A stable label for metrics and logs.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -61,46 +61,47 @@ impl Lost {
     }
 }
 
-/// A request that goes on.
+/// A continuation request.
 #[derive(Clone)]
 pub struct Continued {
     /// Its body.
     pub body: Bytes,
-    /// How it changes on its way to a replica.
+    /// Changes to the body on its way to a replica.
     pub splices: Splices,
 }
 
-/// What was said so far, and how it was said. See the [module](self).
+/// The text of an answer so far and its state. See the [module](self).
 pub struct Thread {
     endpoint: Endpoint,
     most: usize,
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     carry: BytesMut,
     text: Vec<u8>,
     lost: Option<Lost>,
     head: Option<Head>,
     has_role: bool,
-    /// Tokens of the answers that broke, and of the one that comes now.
+    /// Tokens of the broken answers, and of the current one.
     before: u64,
     now: u64,
     is_later: bool,
     counts: Counts,
 }
 
-/// Whether chunks have a count that the client did not ask for, and what it sees in its place.
+/// Whether chunks contain a count that the client did not ask for, and what the client sees
+/// instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// They have none, or it is the client's own.
+    /// Chunks have no count, or the client asked for it.
     Asis,
     /// No member `usage`.
     Hidden,
-    /// A null, as those see who ask for usage at the end.
+    /// A null, as for clients that ask for usage at the end.
     Null,
 }
 
 impl Thread {
-    /// The thread of an answer of `endpoint`, of which at most `most` bytes of text are kept. None
-    /// where answers cannot be gone on with.
+    /// The thread of an answer of `endpoint`, which keeps at most `most` bytes of text. None if
+    /// answers of this endpoint cannot be resumed.
     #[must_use]
     pub fn new(endpoint: Endpoint, most: usize, counts: Counts) -> Option<Thread> {
         let goes_on = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Completions);
@@ -119,7 +120,7 @@ impl Thread {
         })
     }
 
-    /// Takes the next bytes of the answer; what is returned goes on its way.
+    /// Takes the next bytes of the answer and returns those to send.
     pub fn feed(&mut self, piece: Bytes) -> Bytes {
         let changes = self.is_later || self.counts != Counts::Asis;
         if self.carry.is_empty() && !changes && ends_event(&piece) {
@@ -138,22 +139,22 @@ impl Thread {
             self.carry = carry;
             return pass;
         }
-        // Nobody reads an event of this size.
+        // No client reads an event of this size.
         self.lose(Lost::NotText);
         Bytes::from([pass, carry.freeze()].concat())
     }
 
-    /// What is held of an event that never ended.
+    /// The buffered part of an event that never ended.
     #[must_use]
     pub fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.carry).freeze()
     }
 
-    /// The answer broke: the request that goes on with it, made of the client's own body without the
-    /// engines' fields. A replica gets it with `salt`.
+    /// After a break: the continuation request, made from the client's own body without the
+    /// engines' private fields. A replica gets it with `salt`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the answer cannot be resumed.
     pub fn take_up(&mut self, body: &Bytes, salt: Option<&str>) -> Result<Continued, Lost> {
         if let Some(lost) = self.lost {
             return Err(lost);
@@ -171,19 +172,19 @@ impl Thread {
         Ok(continued)
     }
 
-    /// What was said so far.
+    /// The text so far.
     #[must_use]
     pub fn text(&self) -> Option<&[u8]> {
         (self.lost != Some(Lost::TooLong)).then_some(&self.text)
     }
 
-    /// Whether an answer broke, and this is another one.
+    /// Whether an earlier answer broke and this is its continuation.
     #[must_use]
     pub fn is_later(&self) -> bool {
         self.is_later
     }
 
-    /// The usage of the whole, where the newest answer told its own beside the stream.
+    /// The usage of the whole, if the newest answer reported its own outside the stream.
     #[must_use]
     pub fn whole(&self, own: Usage) -> Usage {
         let prompt_tokens = own.prompt_tokens.saturating_sub(self.before);
@@ -195,8 +196,8 @@ impl Thread {
         }
     }
 
-    /// Reads the whole events of `bytes` and returns where the unfinished one begins. In a later
-    /// answer they are written to `changed` as they are to pass.
+    /// Reads the complete events of `bytes` and returns the start of the incomplete one. For a
+    /// continuation, they are written to `changed` as the client should see them.
     fn events(
         &mut self,
         bytes: &[u8],
@@ -219,7 +220,7 @@ impl Thread {
         start
     }
 
-    /// Reads one event; of a later answer, says what of it is to be changed.
+    /// Reads one event and, for a continuation, returns its edits.
     fn event(&mut self, bytes: &[u8]) -> Option<seam::Edits> {
         let event = sse::parse(bytes);
         let data = event.data.as_deref()?;

@@ -1,8 +1,8 @@
-//! The salt of an engine's prefix cache: requests of different salts share no cached block there.
+//! The salt of an engine's prefix cache: requests with different salts share no cached block there.
 //!
-//! vLLM and SGLang read `cache_salt` (SGLang joins it with `extra_key`, so a client's `extra_key` can
-//! only divide a tenant's space further). The salt takes the place of the client's own, or becomes
-//! the body's first member.
+//! vLLM and SGLang read `cache_salt` (SGLang joins it with `extra_key`, so a client's `extra_key`
+//! can only divide a tenant's space further). The salt takes the place of the client's own, or
+//! becomes the body's first member.
 
 use bytes::Bytes;
 
@@ -10,17 +10,17 @@ use super::body::Body;
 use super::request::RequestInfo;
 use super::splice::{Purpose, Splice, offset};
 
-/// Where the salt of a body goes.
+/// Position of the salt in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SaltPlace {
-    /// In place of the client's: where its value lies.
+    /// In place of the client's salt, at its value.
     Value { at: usize, len: usize },
-    /// As a member of its own.
+    /// As a new member.
     Member { at: usize },
 }
 
 impl SaltPlace {
-    /// In a body whose text is `json`, an object with at least one other member.
+    /// The position in a body whose text is `json`, an object with at least one other member.
     pub(super) fn of(json: &str, body: &Body<'_>) -> SaltPlace {
         match body.raw("cache_salt") {
             Some(value) => SaltPlace::Value { at: offset(json, value), len: value.get().len() },
@@ -28,7 +28,7 @@ impl SaltPlace {
         }
     }
 
-    /// The splice that brings `salt`, which is letters and digits.
+    /// The splice that inserts `salt`, which consists of letters and digits.
     pub(super) fn splice(self, salt: &str) -> Splice {
         let (at, remove, insert) = match self {
             SaltPlace::Value { at, len } => (at, len, format!("\"{salt}\"")),
@@ -39,8 +39,8 @@ impl SaltPlace {
 }
 
 impl RequestInfo {
-    /// Adds the splice by which an engine's cache is divided: `salt` is letters and digits. On paths
-    /// that are not of the API nothing is added.
+    /// Adds the splice that separates an engine's cache: `salt` consists of letters and digits. On
+    /// paths outside the API nothing is added.
     pub fn salt(&mut self, salt: &str) {
         if let Some(place) = self.salt_place {
             self.splices.push(place.splice(salt));

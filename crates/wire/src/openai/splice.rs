@@ -1,8 +1,8 @@
-//! Splices: the few named changes of a body between the client and a replica.
+//! Splices: the few named changes to a body between the client and a replica.
 //!
-//! A body is read once and frozen. What goes out is the frozen bytes with splices applied, as slices
-//! around what is inserted: nothing is copied, and every byte outside a splice is the client's. Each
-//! splice says what it is for, so that the sender chooses the splices that a receiver gets.
+//! A body is read once and frozen. The frozen bytes are sent with splices applied, as slices around
+//! the insertions: nothing is copied, and every byte outside a splice is the client's. Each splice
+//! has a purpose, by which the sender chooses the splices for a receiver.
 
 use std::ops::Range;
 
@@ -12,27 +12,27 @@ use smallvec::SmallVec;
 
 use super::engine_fields::EngineField;
 
-/// What a splice is for.
+/// The purpose of a splice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Asks for usage where the client did not.
     Usage,
-    /// Keeps tenants apart in the engine's own prefix cache.
+    /// Separates tenants in the engine's own prefix cache.
     CacheSalt,
-    /// Takes a field out that only engines send each other.
+    /// Removes an engine's private field.
     Strip(EngineField),
 }
 
-/// A change of a body: `remove` bytes at `at` give way to `insert`.
+/// A change to a body: `insert` replaces `remove` bytes at `at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
-    /// Why.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// Where, in bytes from the start of the body.
+    /// Position, in bytes from the start of the body.
     pub at: usize,
-    /// How many bytes go.
+    /// Number of bytes to remove.
     pub remove: usize,
-    /// What comes.
+    /// Bytes to insert.
     pub insert: Bytes,
 }
 
@@ -49,12 +49,12 @@ impl Splice {
 /// A spliced body in pieces, none of them empty.
 pub type Pieces = SmallVec<[Bytes; 5]>;
 
-/// The splices of one body, by place; they do not overlap.
+/// The splices of one body, ordered by position; they do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splices(SmallVec<[Splice; 2]>);
 
 impl Splices {
-    /// Adds one. Of two at one place an insertion comes before a cut.
+    /// Adds one. At the same position an insertion comes before a cut.
     pub(crate) fn push(&mut self, splice: Splice) {
         let place = |s: &Splice| (s.at, s.remove > 0);
         let i = self.0.partition_point(|s| place(s) <= place(&splice));
@@ -65,12 +65,12 @@ impl Splices {
         self.0.len()
     }
 
-    /// Where the last one ends.
+    /// End of the last splice.
     pub(crate) fn end(&self) -> usize {
         self.0.last().map_or(0, Splice::end)
     }
 
-    /// Each of them.
+    /// All splices.
     pub fn iter(&self) -> impl Iterator<Item = &Splice> {
         self.0.iter()
     }
@@ -81,7 +81,7 @@ impl Splices {
         self.0.iter().any(|s| s.purpose == purpose)
     }
 
-    /// The engines' own fields that are cut out, each as often as it came.
+    /// The private engine fields that are removed, including duplicates.
     pub fn engine_fields(&self) -> impl Iterator<Item = EngineField> {
         self.0.iter().filter_map(|s| match s.purpose {
             Purpose::Strip(field) => Some(field),
@@ -89,7 +89,7 @@ impl Splices {
         })
     }
 
-    /// The body with those splices that are `wanted`. It is the body that was read.
+    /// Applies the `wanted` splices to `body`, which must be the body that was read.
     #[must_use]
     pub fn apply(&self, body: &Bytes, wanted: impl Fn(Purpose) -> bool) -> Pieces {
         let mut pieces = Pieces::new();
@@ -109,8 +109,8 @@ impl Splices {
         pieces
     }
 
-    /// The body without the engines' own fields, in one piece: the very bytes that came where there
-    /// are none.
+    /// The body without the engines' private fields, in one piece; without such fields, the
+    /// original bytes.
     #[must_use]
     pub fn stripped(&self, body: &Bytes) -> Bytes {
         if self.engine_fields().next().is_none() {
@@ -120,7 +120,7 @@ impl Splices {
     }
 }
 
-/// Where in `json` a value lies that borrows from it.
+/// The offset in `json` of a value that borrows from it.
 pub(crate) fn offset(json: &str, value: &RawValue) -> usize {
     value.get().as_ptr() as usize - json.as_ptr() as usize
 }

@@ -1,7 +1,7 @@
-//! Finding the engines' own fields in a body while it is parsed, and where to cut them out.
+//! Finds the engines' private fields in a body while it is parsed, and the ranges to cut out.
 //!
-//! A cut takes the member with one comma beside it, so that what is left is JSON, and no byte of the
-//! client's other members changes. Duplicates go, all of them: readers of JSON differ in which one
+//! A cut removes the member with one adjacent comma, so the rest is still JSON and no byte of the
+//! client's other members changes. All duplicates are removed: readers of JSON differ in which one
 //! counts.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use super::engine_fields::{EngineField, Name, Place};
 use super::raw::{Trouble, shallow};
 use super::splice::{Purpose, Splice, Splices, offset};
 
-/// The most engine fields of one body. Each becomes a piece of the body that is sent.
+/// Most private fields in one body. Each splits the sent body into one more piece.
 const MOST: usize = 64;
 
 /// Collects the cuts of one body.
@@ -33,7 +33,7 @@ impl<'c> Strip<'c> {
         self.cuts.into_inner()
     }
 
-    /// Cuts out the member with this value. Members are told in their order.
+    /// Cuts out the member with this value. Members must be passed in their order.
     pub(crate) fn cut(&self, field: EngineField, value: &RawValue) -> Result<(), BadRequest> {
         let mut cuts = self.cuts.borrow_mut();
         if cuts.len() == MOST {
@@ -51,7 +51,7 @@ impl<'c> Strip<'c> {
         let before = json[..key].trim_ascii_end().len();
         let (at, to) = match before.checked_sub(1) {
             Some(comma) if json[comma] == b',' && comma >= cuts.end() => (comma, end),
-            // The first member that is left: its comma is the next one.
+            // No comma before the member is left, so the cut takes the one after it.
             _ => (key, after_comma(json, end)),
         };
         cuts.push(Splice::cut(Purpose::Strip(field), at, to - at));
@@ -59,8 +59,8 @@ impl<'c> Strip<'c> {
     }
 }
 
-/// Where the name begins whose value begins at `start`: its opening quote. The JSON is valid, so
-/// only white space and a colon lie between them, and a quote inside the name is behind an odd
+/// The start of the name whose value starts at `start`: its opening quote. The JSON is valid, so
+/// only white space and a colon are between them, and a quote inside the name comes after an odd
 /// number of backslashes.
 fn key_before(json: &[u8], start: usize) -> usize {
     let colon = json[..start].trim_ascii_end().len().saturating_sub(1);
@@ -75,7 +75,7 @@ fn key_before(json: &[u8], start: usize) -> usize {
     0
 }
 
-/// Behind the comma that follows a value, or behind the value where none does.
+/// The position after the comma that follows a value, or after the value if there is none.
 fn after_comma(json: &[u8], end: usize) -> usize {
     let comma = json.len() - json[end..].trim_ascii_start().len();
     if json.get(comma) == Some(&b',') { comma + 1 } else { end }

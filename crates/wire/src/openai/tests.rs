@@ -1,4 +1,4 @@
-//! Tests over the public functions: requests, splices, answers, error bodies.
+//! Tests of the public functions: requests, splices, answers, error bodies.
 
 mod answers;
 mod chunks;
@@ -24,7 +24,7 @@ fn chat(body: &str) -> RequestInfo {
     ok(Endpoint::ChatCompletions, body)
 }
 
-/// The hashes and the length of a prompt: all that tells one from another.
+/// The hashes and the length of a prompt: everything that distinguishes one from another.
 fn print(info: &RequestInfo) -> (Vec<u64>, u64) {
     (info.fingerprint.blocks().to_vec(), info.prompt_bytes)
 }

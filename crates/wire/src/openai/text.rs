@@ -1,13 +1,13 @@
 //! JSON text without building strings: decoding escapes and dropping white space piece by piece.
 //!
-//! Both functions take JSON that a parser has already accepted, so they look for nothing but what
-//! they change, at the speed of `memchr`, and never fail on text; pieces between escapes go to the
-//! [`Sink`] as they lie in the body. They do not panic on any bytes, valid or not.
+//! Both functions take JSON that a parser has already accepted. They search only for the bytes they
+//! change, at the speed of `memchr`, and never fail on text. Pieces between escapes go to the
+//! [`Sink`] as slices of the body. They do not panic on any bytes, valid or not.
 
 use memchr::{memchr, memchr2};
 use meridian_base::Fingerprinter;
 
-/// Where decoded bytes go.
+/// A destination for decoded bytes.
 pub(crate) trait Sink {
     fn push(&mut self, bytes: &[u8]);
 }
@@ -28,8 +28,8 @@ impl Sink for Fingerprinter {
 /// cannot be part of the text.
 const QUOTE: &[u8] = &[0xF8];
 
-/// Pushes the text of a JSON string, given without its quotes. A surrogate without its partner is
-/// pushed as three bytes of its own (as WTF-8 does), so that different text stays different.
+/// Pushes the text of a JSON string, given without its quotes. An unpaired surrogate is pushed as
+/// three bytes of its own (as in WTF-8), so that different text stays different.
 pub(crate) fn decode(raw: &[u8], sink: &mut impl Sink) {
     match memchr(b'\\', raw) {
         None if raw.is_empty() => {}
@@ -38,8 +38,8 @@ pub(crate) fn decode(raw: &[u8], sink: &mut impl Sink) {
     }
 }
 
-/// Escapes come thick in code and tables, so the pieces between them are gathered first: a sink
-/// would rather have a few kilobytes than forty bytes.
+/// Code and tables contain many escapes, so the pieces between them are gathered first: one push of
+/// a few kilobytes is cheaper than many of forty bytes.
 fn decode_escaped(raw: &[u8], first: usize, sink: &mut impl Sink) {
     let mut batch = Batch { bytes: [0; BATCH], len: 0, sink };
     batch.push(&raw[..first]);
@@ -88,8 +88,8 @@ pub(crate) fn decoded(raw: &[u8]) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
-/// Pushes the character of the escape that `text` begins with and returns what follows it. An
-/// escape cut short ends the text.
+/// Pushes the character of the escape at the start of `text` and returns the rest. An incomplete
+/// escape ends the text.
 fn escape<'a>(text: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
     let Some(&letter) = text.get(1) else { return &[] };
     let byte = match letter {
@@ -145,12 +145,12 @@ pub(crate) fn string_end(json: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// A value nests deeper than it may.
+/// A value is nested too deeply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooDeep;
 
-/// Pushes a JSON value in one canonical form: no white space between tokens, strings decoded.
-/// The order of members stays, since engines print tools in the order they were sent.
+/// Pushes a JSON value in one canonical form: no white space between tokens, strings decoded. The
+/// order of members stays, since engines print tools in the order received.
 pub(crate) fn compact(json: &[u8], max: usize, sink: &mut impl Sink) -> Result<(), TooDeep> {
     walk(json, max, |piece| match piece {
         Piece::Tokens(tokens) => {
@@ -166,7 +166,7 @@ pub(crate) fn compact(json: &[u8], max: usize, sink: &mut impl Sink) -> Result<(
     })
 }
 
-/// Checks the nesting of a value and nothing else.
+/// Checks only the nesting of a value.
 pub(crate) fn check_depth(json: &[u8], max: usize) -> Result<(), TooDeep> {
     if json.len() <= max { Ok(()) } else { walk(json, max, |_| ()) }
 }

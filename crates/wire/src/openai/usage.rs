@@ -1,4 +1,4 @@
-//! What an answer says about its own size, in the three dialects: OpenAI's chat and completions,
+//! An answer's report of its own size, in the three dialects: OpenAI's chat and completions,
 //! OpenAI's responses, Anthropic's messages.
 
 use serde::Deserialize;
@@ -6,14 +6,14 @@ use serde::Deserialize;
 /// Tokens of one request, as the engine counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones among them.
+    /// Tokens of the prompt, including cached ones.
     pub prompt_tokens: u64,
-    /// Tokens of the prompt that the engine had cached, where it says so.
+    /// Tokens of the prompt that the engine had cached, if reported.
     pub cached_tokens: Option<u64>,
     /// Tokens of the answer.
     pub completion_tokens: u64,
-    /// Microseconds the engine spent on the prompt's uncached tokens, where it says so
-    /// (llama.cpp's `timings`).
+    /// Microseconds that the engine spent on the prompt's uncached tokens, if reported (llama.cpp's
+    /// `timings`).
     pub prefill_us: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ struct Details {
     cached_tokens: Option<u64>,
 }
 
-/// The members of a usage object in every dialect; a part of them is there.
+/// The members of a usage object in every dialect; each dialect has some of them.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Wire {
@@ -59,7 +59,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds the usage object that `json` begins with. Anything else changes nothing.
+    /// Adds the usage object at the start of `json`. Anything else changes nothing.
     pub(crate) fn add(&mut self, json: &[u8]) {
         let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Option<Wire>>();
         let Some(Ok(Some(usage))) = values.next() else { return };
@@ -72,18 +72,19 @@ impl Gathered {
         keep(&mut self.created, usage.cache_creation_input_tokens);
     }
 
-    /// Adds llama.cpp's `timings`, unless usage was told.
+    /// Adds llama.cpp's `timings`, unless usage was reported.
     pub(crate) fn add_timings(&mut self, json: &[u8]) {
         let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Timings>();
         let Some(Ok(timings)) = values.next() else { return };
         self.prompt = self.prompt.or(Some(timings.cache_n.saturating_add(timings.prompt_n)));
         self.cached = self.cached.or(Some(timings.cache_n));
-        // A cast from float saturates; a time of 0 tells nothing.
+        // A cast from float saturates; a time of 0 means unknown.
         self.prefill_us = Some((timings.prompt_ms * 1e3) as u64).filter(|us| *us > 0);
         self.completion = self.completion.or(Some(timings.predicted_n));
     }
 
-    /// The sum. Anthropic's `input_tokens` leaves out what was cached or is being cached.
+    /// The result. Anthropic's `input_tokens` leaves out tokens that were cached or are being
+    /// cached.
     pub(crate) fn usage(&self) -> Option<Usage> {
         if self.prompt.is_none() && self.completion.is_none() {
             return None;

@@ -1,7 +1,7 @@
-//! What a peer says of an answer that it streamed: the usage, in the trailers after the last byte.
+//! The usage that a peer reports for an answer it streamed, in trailers after the last byte.
 //!
-//! The gateway that a client came to learns from it what was cached. It cannot read it in the
-//! stream: the body that it sent on is the client's own, and does not ask for usage.
+//! The gateway that received the request learns from it how many tokens were cached. It cannot read
+//! that from the stream: the forwarded body is the client's own and does not ask for usage.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -9,7 +9,7 @@ use crate::openai::Usage;
 
 const USAGE: HeaderName = HeaderName::from_static("x-meridian-usage");
 
-/// The trailers that tell a usage.
+/// The trailers that report a usage.
 #[must_use]
 pub fn usage_trailers(usage: &Usage) -> HeaderMap {
     let some = |n: Option<u64>| n.map_or_else(String::new, |n| n.to_string());
@@ -24,7 +24,7 @@ pub fn usage_trailers(usage: &Usage) -> HeaderMap {
     HeaderMap::from_iter([(USAGE, value)])
 }
 
-/// The usage that trailers tell.
+/// The usage in trailers.
 #[must_use]
 pub fn usage_of(trailers: &HeaderMap) -> Option<Usage> {
     let mut fields = trailers.get(&USAGE)?.to_str().ok()?.split(',');
@@ -42,7 +42,8 @@ pub fn usage_of(trailers: &HeaderMap) -> Option<Usage> {
 mod tests {
     use super::*;
 
-    // A usage reads back as the same, whatever the engine left out, and nonsense tells nothing.
+    // A usage reads back as the same, whichever fields the engine left out. Invalid trailers yield
+    // none.
     #[test]
     fn read_back() {
         for (cached_tokens, prefill_us) in

@@ -1,8 +1,8 @@
-//! What has changed of a region's replicas, and its bytes, which are the same for all followers.
+//! Changes of a region's replicas, encoded once for all followers.
 //!
-//! Nearly all bytes of a digest tell of replicas, and most followers were told the same digest
-//! before. So what has changed is worked out once and written once, and the message to each
-//! follower is a few numbers of its own with these bytes behind them.
+//! Nearly all bytes of a digest describe replicas, and most followers have received the same
+//! previous digest. So the changes are computed once and encoded once, and the message to each
+//! follower is a few numbers of its own followed by these bytes.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use prost::Message;
 
 use super::proto;
 
-/// Which replicas are to be told of; both lists in the order of ids.
+/// The replicas to report; both lists are ordered by id.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     changed: Vec<Remote>,
@@ -21,14 +21,14 @@ pub struct Changes {
 }
 
 impl PartialEq for Changes {
-    /// Whether or not they were written before.
+    /// Ignores whether the changes were already encoded.
     fn eq(&self, other: &Changes) -> bool {
         (&self.changed, &self.gone) == (&other.changed, &other.gone)
     }
 }
 
 impl Changes {
-    /// Changes in any order.
+    /// Changes from unordered lists.
     #[must_use]
     pub fn new(mut changed: Vec<Remote>, mut gone: Vec<ReplicaId>) -> Changes {
         changed.sort_by_key(|remote| remote.id);
@@ -36,7 +36,7 @@ impl Changes {
         Changes { changed, gone, bytes: OnceLock::new() }
     }
 
-    /// What leads from one digest to another.
+    /// The changes from one digest to another.
     pub(super) fn between(old: &Digest, new: &Digest) -> Changes {
         let mut changes = Changes::default();
         let mut old = old.replicas.iter().peekable();
@@ -52,25 +52,25 @@ impl Changes {
         changes
     }
 
-    /// Replicas that are new or have changed.
+    /// Replicas that are new or changed.
     #[must_use]
     pub fn changed(&self) -> &[Remote] {
         &self.changed
     }
 
-    /// Replicas that are not told of any longer.
+    /// Replicas that are no longer reported.
     #[must_use]
     pub fn gone(&self) -> &[ReplicaId] {
         &self.gone
     }
 
-    /// Whether nothing is to be told.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.gone.is_empty()
     }
 
-    /// The fields of the protocol's `News` that tell them.
+    /// The encoded fields of the protocol's `News`.
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get_or_init(|| {
             let changed = self.changed.iter().map(proto::Replica::from).collect();

@@ -1,4 +1,4 @@
-//! Hearing how a peer's region is: its digest, put together from its news.
+//! Receiving a peer's digest: assembles it from its news.
 
 use std::sync::Arc;
 
@@ -9,30 +9,31 @@ use super::bounds::{MOST_REPLICAS, PeerError, at_most};
 use super::changes::Changes;
 use super::news::News;
 
-/// What one peer told on one stream.
+/// State received from one peer on one stream.
 #[derive(Debug, Default)]
 pub struct Hearing {
     version: u64,
-    /// Its replicas are in the order of their ids.
+    /// Its replicas are ordered by id.
     digest: Arc<Digest>,
-    /// Room for the replicas of the next one.
+    /// Buffer for the next digest's replicas.
     next: Vec<Remote>,
 }
 
 impl Hearing {
-    /// A stream of a peer that does not tell where its replicas stand: they stand here.
+    /// For the stream of a peer that does not report the places of its replicas: they count as
+    /// being at `places`.
     #[must_use]
     pub fn at(places: Vec<Arc<Place>>) -> Hearing {
         let digest = Arc::new(Digest { places, ..Digest::default() });
         Hearing { digest, ..Hearing::default() }
     }
 
-    /// The peer's digest, with these news. Its replicas are in the order of their ids. Where the one
-    /// before it was let go, nothing is copied.
+    /// The peer's digest after these news, with replicas ordered by id. If the caller has dropped
+    /// the previous digest, nothing is copied.
     ///
     /// # Errors
-    /// When the news don't follow what was heard, or tell of too many replicas. What was heard is
-    /// then worth nothing: the stream has to be opened again.
+    /// If the news don't follow the last ones, or report too many replicas. The state is then
+    /// invalid: the stream must be opened again.
     pub fn take(&mut self, news: News) -> Result<Arc<Digest>, PeerError> {
         let have = self.version;
         if news.base != have {
@@ -62,8 +63,8 @@ impl Hearing {
     }
 }
 
-/// The replicas as changes leave them: what is between two of those that are told of is copied as
-/// it is. A replica that is gone and told of at once is there.
+/// Applies changes to the replicas; runs of unchanged replicas are copied as they are. A replica
+/// that is both gone and changed is present.
 fn apply(changes: &Changes, before: &[Remote], after: &mut Vec<Remote>) {
     let (mut rest, mut changed, mut gone) = (before, changes.changed(), changes.gone());
     after.clear();
@@ -81,7 +82,7 @@ fn apply(changes: &Changes, before: &[Remote], after: &mut Vec<Remote>) {
     after.extend_from_slice(rest);
 }
 
-/// Takes the first of a list where it is the one.
+/// Takes the first element of a list if it matches.
 fn next_if<'a, T>(list: &mut &'a [T], is_it: impl Fn(&T) -> bool) -> Option<&'a T> {
     let (first, rest) = list.split_first().filter(|(first, _)| is_it(first))?;
     *list = rest;

@@ -1,8 +1,8 @@
-//! The first message: who speaks, in which version, and whether prefix hashes mean the same.
+//! The first message: the sender's identity, its version, and whether prefix hashes are comparable.
 //!
-//! Of one major version, each side uses what both know. Another major version is refused, and the
-//! error says who is to be updated. Two gateways of different secrets or block sizes still share
-//! load, but no prefixes: their hashes of one text differ.
+//! Within one major version, each side uses what both support. Another major version is refused,
+//! and the error says which side to update. Two gateways with different secrets or block sizes
+//! still share load, but no prefixes: their hashes of one text differ.
 
 use meridian_base::{keyed, mix};
 
@@ -10,42 +10,42 @@ use super::bounds::{MOST_NAME, PeerError, name};
 use super::identity::Identity;
 use super::proto;
 
-/// The version that this program speaks. A change that an older peer can't pass over raises it.
+/// The version of this program. A change that an older peer can't ignore raises it.
 pub const MAJOR: u32 = 1;
-/// Raised with every field or message that is added.
+/// Raised with every added field or message.
 pub const MINOR: u32 = 6;
-/// The first minor version whose gateways apply the residency rules that come with a request.
+/// The first minor version whose gateways apply the residency rules of a forwarded request.
 pub const RULES_SINCE: u32 = 2;
-/// The first minor version whose news name the places of replicas.
+/// The first minor version whose news contain the places of replicas.
 pub const PLACES_SINCE: u32 = 5;
 
-/// What a gateway says of itself.
+/// A gateway's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the protocol.
     pub major: u32,
-    /// Additions to it.
+    /// Minor version of the protocol.
     pub minor: u32,
-    /// Who speaks.
+    /// The sender.
     pub identity: Identity,
     /// See [`seed_check`].
     pub seed_check: u64,
-    /// Bytes of a block of its fingerprints; 0 where its policy keeps no index.
+    /// Bytes per block of its fingerprints; 0 if its policy keeps no index.
     pub block_bytes: u32,
     /// Its policy, by name.
     pub policy: String,
 }
 
-/// What two gateways make of each other's hello.
+/// The result of exchanging two hellos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// What both know.
+    /// The minor version that both support.
     pub minor: u32,
-    /// Whether prefix hashes of the one mean something to the other.
+    /// Whether the prefix hashes of both are comparable.
     pub prefixes: bool,
 }
 
-/// Why two gateways don't go together.
+/// Why two gateways can't work together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Other versions of the protocol.
@@ -55,13 +55,13 @@ pub enum Refused {
     Version {
         /// The other side.
         them: String,
-        /// This side.
+        /// This gateway.
         us: String,
         /// Its version.
         theirs: u32,
-        /// Ours.
+        /// This gateway's version.
         ours: u32,
-        /// Who speaks the older one.
+        /// The gateway with the older version.
         behind: String,
     },
     /// Another fleet.
@@ -73,23 +73,23 @@ pub enum Refused {
         them: String,
         /// Its fleet.
         theirs: String,
-        /// Ours.
+        /// This gateway's fleet.
         ours: String,
     },
-    /// It says to be somebody else than its certificate.
+    /// Its hello and its certificate name different gateways.
     #[error("the certificate is of {certified}, and the hello of {said}; a gateway says who it is")]
     Name {
-        /// By its certificate.
+        /// The name in its certificate.
         certified: String,
-        /// By its hello.
+        /// The name in its hello.
         said: String,
     },
-    /// It is this gateway.
+    /// It is this gateway itself.
     #[error("{0} is this gateway itself; take it out of peers, or give each gateway its own name")]
     Itself(String),
 }
 
-/// Something that tells whether two seeds are the same, and not what they are.
+/// A hash that shows whether two seeds are equal without revealing them.
 #[must_use]
 pub fn seed_check(seed: u64) -> u64 {
     mix(keyed(seed, b"meridian peer seed check"), 1)
@@ -104,10 +104,10 @@ impl Hello {
         Hello { major: MAJOR, minor: MINOR, identity, seed_check, block_bytes, policy }
     }
 
-    /// What this gateway makes of another's hello, whose certificate is `certified`'s.
+    /// Compares another gateway's hello with this one; its certificate is `certified`'s.
     ///
     /// # Errors
-    /// When they can't work together.
+    /// If they can't work together.
     pub fn meet(&self, theirs: &Hello, certified: &Identity) -> Result<Agreement, Refused> {
         if &theirs.identity != certified {
             let (certified, said) = (certified.to_string(), theirs.identity.to_string());

@@ -1,15 +1,16 @@
-//! What a replica holds, as it is told: chains, each by what it has other than the one before.
+//! Encodes a replica's assumed cache contents as chains, each as the difference to the previous
+//! one.
 //!
-//! A message stands for itself. What does not fit into one is cut into parts, each of which begins
-//! with a chain told whole.
+//! Each message can be read alone. Holdings that do not fit into one message are split into parts,
+//! each of which starts with a complete chain.
 
 use meridian_routing::{Branch, Holdings};
 
 use super::bounds::{MOST_BLOCKS, MOST_HOST, PeerError, amount, at_most, name};
 use super::proto;
 
-/// Cuts holdings into parts that a message takes. A chain of more blocks than that is told as far
-/// as it fits.
+/// Splits holdings into parts that fit into a message. A chain with more blocks than that is
+/// truncated.
 #[must_use]
 pub fn parts(holdings: &Holdings) -> Vec<Holdings> {
     let ms_per_token = holdings.ms_per_token;
@@ -107,7 +108,7 @@ mod tests {
         chains
     }
 
-    // What is told arrives.
+    // Holdings read back as sent.
     #[test]
     fn holdings_go_over() {
         let told = holdings(vec![branch(0, 1..4), branch(2, 7..9), branch(4, 9..10)]);
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!((replica.as_str(), heard), ("gpu:1", told));
     }
 
-    // A peer that tells blocks alone, as before minor version 4, tells nothing that can be used.
+    // Blocks without chains, as sent before minor version 4, are ignored.
     #[test]
     fn blocks_alone_are_passed_over() {
         let told = proto::Holdings {
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(read(told).expect("reads").1, holdings(vec![]));
     }
 
-    // Lists that do not belong together are refused, naming what is wrong.
+    // Lists that do not fit together are refused; the error names the problem.
     #[test]
     fn broken_lists_are_refused() {
         let told = write("gpu:1", &holdings(vec![branch(0, 1..4), branch(2, 7..9)]));
@@ -140,8 +141,8 @@ mod tests {
         assert_eq!(wrong(&[3, 3], &[0, 2]), "lengths: 3 is not within the blocks told");
     }
 
-    // Chains that fit are told whole, however many messages it takes, and a longer one as far as
-    // one message goes.
+    // Chains that fit into a message are sent in full, in as many messages as needed. A longer
+    // chain is truncated to one message.
     #[test]
     fn large_holdings_are_told_in_parts() {
         let most = MOST_BLOCKS as u64;

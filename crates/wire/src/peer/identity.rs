@@ -1,16 +1,15 @@
-//! Who a gateway is: fleet, region and name, as its certificate says.
+//! A gateway's identity: fleet, region and name, as in its certificate.
 //!
-//! A certificate says it twice. A URI in the form of SPIFFE ids is what an operator and the other
-//! side read; a DNS name made of the same three parts lets TLS's own check of the server's name
-//! hold the dialled gateway to the one that was meant, whatever address it is reached at. Each
-//! part is therefore a DNS label.
+//! A certificate contains it twice. Operators and the other side read a URI in the form of SPIFFE
+//! ids. A DNS name made of the same three parts lets TLS's own name check verify the dialled
+//! gateway, whatever its address. Each part is therefore a DNS label.
 //!
-//! Deliberately not here: certificates. Who holds one has read these names out of it.
+//! Deliberately not here: certificates. Their reader has extracted these names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest part: what a DNS label may have.
+/// Longest part: the limit of a DNS label.
 const MOST: usize = 63;
 
 /// One gateway of a fleet.
@@ -21,17 +20,17 @@ pub struct Identity {
     gateway: String,
 }
 
-/// Why something is no identity.
+/// Why a text is not an identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// A part is no label.
+    /// A part is not a valid label.
     #[error(
         "{part}: `{value}` is no name; use a letter, then letters, digits and hyphens, lower case, at most {MOST}"
     )]
     Label {
-        /// Fleet, region or gateway.
+        /// `fleet`, `region` or `gateway`.
         part: &'static str,
-        /// What stands there.
+        /// The text received.
         value: String,
     },
     /// The URI has another form.
@@ -43,7 +42,7 @@ impl Identity {
     /// The gateway `gateway` of `region` in `fleet`.
     ///
     /// # Errors
-    /// When one of them is no DNS label in lower case.
+    /// If one of them is not a DNS label in lower case.
     pub fn new(fleet: &str, region: &str, gateway: &str) -> Result<Identity, IdentityError> {
         let part = |part, value| label(part, value).map(|()| value.to_owned());
         Ok(Identity {
@@ -77,7 +76,7 @@ impl Identity {
         format!("spiffe://{}/region/{}/gateway/{}", self.fleet, self.region, self.gateway)
     }
 
-    /// The DNS name of its certificate, which whoever dials it expects.
+    /// The DNS name of its certificate, which a dialling peer expects.
     #[must_use]
     pub fn dns_name(&self) -> String {
         format!("{}.{}.{}", self.gateway, self.region, self.fleet)
@@ -87,7 +86,7 @@ impl Identity {
 /// Checks one part of an identity.
 ///
 /// # Errors
-/// When it is no DNS label in lower case that begins with a letter.
+/// If it is not a DNS label in lower case that starts with a letter.
 pub fn label(part: &'static str, value: &str) -> Result<(), IdentityError> {
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
     let bytes = value.as_bytes();
@@ -98,7 +97,7 @@ pub fn label(part: &'static str, value: &str) -> Result<(), IdentityError> {
     if ok { Ok(()) } else { Err(IdentityError::Label { part, value: shown(value) }) }
 }
 
-/// The beginning of something a stranger sent, for a message.
+/// The start of a text from an untrusted sender, for a message.
 fn shown(value: &str) -> String {
     value.chars().take(MOST + 1).collect()
 }
@@ -128,7 +127,7 @@ impl FromStr for Identity {
 mod tests {
     use super::*;
 
-    // The URI reads back as the same gateway, and the DNS name has its three parts.
+    // The URI reads back as the same gateway, and the DNS name contains the three parts.
     #[test]
     fn uri_reads_back() {
         let one = Identity::new("prod", "eu", "eu-1").expect("are labels");
@@ -137,7 +136,8 @@ mod tests {
         assert_eq!(one.dns_name(), "eu-1.eu.prod");
     }
 
-    // Whatever could smuggle another part into a URI or a DNS name is refused, with the part named.
+    // Any text that could smuggle another part into a URI or a DNS name is refused, and the error
+    // names the part.
     #[test]
     fn no_label_is_refused() {
         let long = "a".repeat(64);

@@ -1,10 +1,10 @@
-//! What one gateway says of a request that it sends on to another, in headers beside the client's.
+//! Headers on a forwarded request, in addition to the client's.
 //!
-//! They count only where a certificate of the fleet came with them. What a client sends under their
-//! names is taken out before anything reads it ([`Marks::strip`]).
+//! They count only on a connection with a certificate of the fleet. If a client sends headers with
+//! these names, they are removed before anything reads them ([`Marks::strip`]).
 //!
 //! Deliberately not here: the trace and the request's id. They are headers of the client's, or were
-//! given by the first gateway, and travel as they are.
+//! set by the first gateway, and are forwarded unchanged.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use meridian_routing::residency::Rule;
 use super::hello::MAJOR;
 use super::rules;
 
-/// The version of the protocol; it also tells a forward from anything else.
+/// The version of the protocol; it also marks the request as a forward.
 const FORWARD: HeaderName = HeaderName::from_static("x-meridian-forward");
 const HOPS: HeaderName = HeaderName::from_static("x-meridian-hops");
 const TENANT: HeaderName = HeaderName::from_static("x-meridian-tenant");
@@ -26,40 +26,40 @@ const MODEL: HeaderName = HeaderName::from_static("x-meridian-model");
 const CONTINUES: HeaderName = HeaderName::from_static("x-meridian-continues");
 const RULES: HeaderName = HeaderName::from_static("x-meridian-rules");
 const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");
-/// What a client may not say. A class it may: it can only lower its own.
+/// Headers that a client may not send. It may send a class: it can only lower its own.
 static ALL: [HeaderName; 8] = [FORWARD, HOPS, TENANT, KEY, BUDGET, MODEL, CONTINUES, RULES];
 
-/// What all names of ours begin with.
+/// The prefix of all these names.
 const OURS: &str = "x-meridian-";
-/// Characters that are shown of a value that cannot be.
+/// Most characters of an invalid value that an error shows.
 const MOST_SHOWN: usize = 40;
 
-/// What a gateway says of a request that it sends on.
+/// A gateway's statements about a request that it forwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// Gateways that sent it on, this time included: always 1.
+    /// Number of forwards, including this one: always 1.
     pub hops: u8,
     /// The tenant's name, as the first gateway knows it.
     pub tenant: Option<HeaderValue>,
-    /// Hash of the affinity key, so that rings and sessions mean the same in both regions.
+    /// Hash of the affinity key, so that both regions use the same rings and sessions.
     pub key: u64,
-    /// How long the answer's first byte may take to leave the peer; none without an objective.
+    /// Time until the answer's first byte must leave the peer; none without an objective.
     pub budget: Option<Duration>,
-    /// The model's name where the body names none.
+    /// The model's name, if the body names none.
     pub model: Option<HeaderValue>,
-    /// It goes on with a chat that broke off: only an engine that can be told to may serve it.
+    /// The request resumes a chat that broke off: only an engine that can continue messages may
+    /// serve it.
     pub continues: bool,
-    /// The residency rules that name it by the first gateway's configuration.
+    /// The residency rules that match it in the first gateway's configuration.
     pub rules: Vec<Rule>,
-    /// Its class in the queue, as the first gateway knows it. Older gateways say none, and pass one
-    /// over.
+    /// Its priority class, as the first gateway knows it. Older gateways send none, and ignore it.
     pub priority: Priority,
 }
 
-/// Why a request on the peer port is no forward.
+/// Why a request on the peer port is not a valid forward.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarksError {
-    /// It is not marked as one.
+    /// It is not marked as a forward.
     #[error(
         "x-meridian-forward: is missing; only requests that a gateway sends on are served here"
     )]
@@ -69,26 +69,26 @@ pub enum MarksError {
         "x-meridian-forward: version {theirs} of the peer protocol came and {MAJOR} is spoken here; update the older gateway"
     )]
     Version {
-        /// What it says.
+        /// The version received.
         theirs: u32,
     },
-    /// It was sent on before.
+    /// It was already forwarded once.
     #[error("x-meridian-hops: {0} came; a request is sent on once, and then it is 1")]
     Hops(u8),
     /// A value that cannot be read.
     #[error("{name}: `{value}` is no {wanted}")]
     Value {
-        /// The header.
+        /// The header's name.
         name: &'static str,
-        /// The beginning of what stands there.
+        /// The start of the value.
         value: String,
-        /// What should.
+        /// The expected form.
         wanted: &'static str,
     },
 }
 
 impl Marks {
-    /// Adds them to a request's headers.
+    /// Adds the marks to a request's headers.
     pub fn write(&self, headers: &mut HeaderMap) {
         headers.insert(FORWARD, HeaderValue::from(MAJOR));
         headers.insert(HOPS, HeaderValue::from(u16::from(self.hops)));
@@ -115,10 +115,10 @@ impl Marks {
         HeaderValue::from_str(&text).expect("names and signs are a header value")
     }
 
-    /// Takes them out of the headers of a request that a peer sent.
+    /// Removes and returns the marks from the headers of a peer's request.
     ///
     /// # Errors
-    /// When it is no forward, or one that may not be.
+    /// If the request is not a forward, or not a valid one.
     pub fn take(headers: &mut HeaderMap) -> Result<Marks, MarksError> {
         let version = headers.remove(&FORWARD).ok_or(MarksError::None)?;
         let theirs = number("x-meridian-forward", &version)?;
@@ -145,9 +145,10 @@ impl Marks {
         })
     }
 
-    /// Takes out what a client sent under these names: nobody vouches for it.
+    /// Removes headers with these names from a client's request: a client can't vouch for them.
     pub fn strip(headers: &mut HeaderMap) {
-        // Few requests have any header of ours, and looking for one costs less than for all.
+        // Few requests have any of these headers, and one check for the prefix costs less than a
+        // lookup of each name.
         if headers.keys().any(|name| name.as_str().starts_with(OURS)) {
             for name in &ALL {
                 headers.remove(name);
@@ -207,7 +208,7 @@ mod tests {
         headers
     }
 
-    // What is written is read as the same, and nothing of it stays for a replica to see.
+    // Written marks read back as the same, and none of them stay for a replica to see.
     #[test]
     fn read_back() {
         let mut headers = written(|_| {});
@@ -227,7 +228,8 @@ mod tests {
         assert_eq!(Marks::take(&mut headers), Ok(bare));
     }
 
-    // A client's own are taken out, and its other headers stay, those of ours that it may send too.
+    // A client's marks are removed. Its other headers stay, including those of ours that clients
+    // may send.
     #[test]
     fn stripped() {
         let mut headers = written(|h| {
@@ -239,7 +241,8 @@ mod tests {
         assert_eq!(left, ["traceparent", "x-meridian-dry-run", "x-meridian-priority"]);
     }
 
-    // No forward, one of another version, one that was sent on before, and nonsense are told apart.
+    // A request without marks, one of another version, one that was already forwarded, and invalid
+    // values get different errors.
     #[test]
     fn refused() {
         let set = |name: &'static str, value: &'static str| {
@@ -256,7 +259,7 @@ mod tests {
         let error = set("x-meridian-budget-ms", "soon").to_string();
         assert_eq!(error, "x-meridian-budget-ms: `soon` is no whole number");
         assert!(matches!(set("x-meridian-key", "-1"), MarksError::Value { .. }));
-        // A rule that is not understood is no rule left out.
+        // An unreadable rule is an error, not an ignored rule.
         let error = set("x-meridian-rules", "eu-only").to_string();
         assert_eq!(error, "x-meridian-rules: `eu-only` is no list of residency rules");
     }

@@ -1,4 +1,4 @@
-//! The messages of the stream, and their bytes.
+//! The messages of the stream, and their encoding.
 
 use bytes::{Buf, BufMut};
 use meridian_routing::Holdings;
@@ -10,46 +10,47 @@ use super::holdings;
 use super::news::News;
 use super::proto::{self, ask, tell};
 
-/// The path of the stream, as gRPC names it.
+/// The path of the stream, in gRPC's form.
 pub const FOLLOW: &str = "/meridian.peer.v1.Peer/Follow";
 
-/// The path at which a body is read and thrown away: bytes sent there open a new connection's
+/// A path whose request bodies are read and discarded: bytes sent there open a new connection's
 /// congestion window before the first request needs it.
 pub const WARM: &str = "/meridian.peer.v1.Peer/Warm";
 
-/// The number of a `Tell`'s news.
+/// The field number of `Tell`'s news.
 const NEWS: u8 = 3;
 
-/// From the dialling gateway.
+/// Messages from the dialling gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// The first message.
     Hello(Hello),
-    /// To be sent back at once.
+    /// To be echoed at once.
     Heartbeat(u64),
-    /// Held requests are asked for, at most so many.
+    /// Asks for at most this many queued requests.
     Steal(u32),
-    /// What is known of the replica with this host and port; from minor version 3 on.
+    /// Asks for the assumed cache contents of the replica with this host and port; from minor
+    /// version 3 on.
     Holdings(String),
-    /// Something that a newer peer added; to be passed over.
+    /// A message that a newer peer added; ignored.
     Unknown,
 }
 
-/// From the gateway that was dialled.
+/// Messages from the dialled gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tell {
     /// The first message.
     Hello(Hello),
-    /// A heartbeat, back again.
+    /// The echo of a heartbeat.
     Echo(u64),
-    /// How its region is.
+    /// The state of its region.
     News(News),
-    /// The models that its replicas serve, all of them; from minor version 1 on.
+    /// All models that its replicas serve; from minor version 1 on.
     Models(Vec<String>),
-    /// What is known of the replica with this host and port, at most [`MOST_BLOCKS`](super::MOST_BLOCKS) of it; from
-    /// minor version 3 on.
+    /// The assumed cache contents of the replica with this host and port, at most
+    /// [`MOST_BLOCKS`](super::MOST_BLOCKS) blocks; from minor version 3 on.
     Holdings(String, Holdings),
-    /// Something that a newer peer added; to be passed over.
+    /// A message that a newer peer added; ignored.
     Unknown,
 }
 
@@ -71,7 +72,7 @@ impl Ask {
     /// Reads a message.
     ///
     /// # Errors
-    /// When it is none, or breaks a bound.
+    /// If it is not a message, or breaks a limit.
     pub fn decode(from: impl Buf) -> Result<Ask, PeerError> {
         Ok(match read::<proto::Ask>(from)?.kind {
             Some(ask::Kind::Hello(hello)) => Ask::Hello(hello.try_into()?),
@@ -109,7 +110,7 @@ impl Tell {
     /// Reads a message.
     ///
     /// # Errors
-    /// When it is none, or breaks a bound.
+    /// If it is not a message, or breaks a limit.
     pub fn decode(from: impl Buf) -> Result<Tell, PeerError> {
         Ok(match read::<proto::Tell>(from)?.kind {
             Some(tell::Kind::Hello(hello)) => Tell::Hello(hello.try_into()?),

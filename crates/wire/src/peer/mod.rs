@@ -1,18 +1,19 @@
-//! What gateways of a fleet tell each other: who they are, how their regions are, how far away.
+//! The peer protocol between gateways of a fleet: identities, region state, distances.
 //!
-//! `peer.proto` is the protocol. `proto.rs` is made from it and kept in the repository, so that
-//! building needs neither a protobuf compiler nor a build script; a test makes it anew and
-//! compares (`REWRITE=1` writes it). Its types stay in here: what other crates see was checked
-//! when it was read, and a message that breaks a bound is an error that names its field.
+//! `peer.proto` is the protocol. `proto.rs` is generated from it and kept in the repository, so
+//! building needs neither a protobuf compiler nor a build script; a test generates it again and
+//! compares (`REWRITE=1` writes it). Its types are private: other crates see only checked values,
+//! and a message that breaks a limit is an error that names its field.
 //!
-//! A digest is told as news: a [`Page`] is what all are told, [`Telling`] keeps what one peer was told
-//! and gives the difference,
-//! [`Hearing`] keeps what one peer told and gives the digest again.
+//! A digest is sent as news:
+//! - a [`Page`] is the content for all followers,
+//! - [`Telling`] tracks what one peer was sent and computes the difference,
+//! - [`Hearing`] tracks what one peer sent and restores the digest.
 //!
-//! Requests that one gateway sends on to another are ordinary HTTP on the same port. What it says of
-//! them is in `marks.rs`, and what comes back beside the answer in `account.rs`.
+//! Forwarded requests are ordinary HTTP on the same port. Their additional headers are in
+//! `marks.rs`, and the additional trailers of the answer in `account.rs`.
 //!
-//! Deliberately not here: sockets, TLS, and when something is sent.
+//! Deliberately not here: sockets, TLS, and when to send.
 
 mod account;
 mod bounds;

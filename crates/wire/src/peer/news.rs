@@ -1,4 +1,4 @@
-//! News: a digest as changes since the one before, and its conversion from and to the protocol.
+//! News: a digest as changes since the previous one, and the conversion from and to the protocol.
 
 use std::sync::Arc;
 
@@ -12,39 +12,39 @@ use super::bounds::{MOST_REPLICAS, PeerError, amount, at_most, number, open, row
 use super::changes::Changes;
 use super::{places, proto};
 
-/// How protobuf marks a field that is bytes behind their number.
+/// Protobuf's marker of a length-delimited field.
 const LENGTH_DELIMITED: u8 = 2;
 
-/// How a region is, as changes since earlier news.
+/// The state of a region, as changes since earlier news.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
-    /// Counts up.
+    /// Increases with each message.
     pub version: u64,
     /// The version that the changes apply to; 0 for none.
     pub base: u64,
-    /// Requests held in the gateway.
+    /// Requests queued in the gateway.
     pub held: u32,
-    /// Replicas that may be given another request.
+    /// Replicas that can take another request now.
     pub eligible: u32,
-    /// Replicas that take requests at all.
+    /// Replicas in service.
     pub usable: u32,
-    /// Mean utilisation of those, 0 to 1.
+    /// Mean utilisation of the replicas in service, 0 to 1.
     pub utilisation: f32,
-    /// KV size of all replicas in tokens, where known.
+    /// KV size of all replicas in tokens, as far as known.
     pub kv_tokens: u64,
-    /// Mean prefill time of the replicas whose answers taught it, ms a token; 0 without any.
+    /// Mean learned prefill time of the replicas, ms a token; 0 if none is learned yet.
     pub learned_ms_per_token: f32,
-    /// Whether no replica is left out.
+    /// Whether every replica is included.
     pub whole: bool,
-    /// What has changed of its replicas.
+    /// Changes of its replicas.
     pub changes: Arc<Changes>,
-    /// Where its usable replicas stand; none where nothing has changed.
+    /// Places of its usable replicas; none if unchanged.
     pub places: Option<Vec<Arc<Place>>>,
 }
 
 impl News {
-    /// Writes them as a field of a message. The order of fields is free, so those that are the same
-    /// for all followers come last, as they were written once.
+    /// Writes the news as a field of a message. The order of fields is free, so the fields that are
+    /// the same for all followers come last, as encoded bytes.
     pub(super) fn write(&self, number: u8, to: &mut impl BufMut) {
         let (own, changes) = (self.own(), self.changes.bytes());
         to.put_u8(number << 3 | LENGTH_DELIMITED);
@@ -54,7 +54,7 @@ impl News {
         to.put_slice(changes);
     }
 
-    /// All but what has changed of replicas.
+    /// Everything except the changes of replicas.
     fn own(&self) -> proto::News {
         proto::News {
             version: self.version,
@@ -103,7 +103,7 @@ impl TryFrom<proto::News> for News {
     }
 }
 
-/// Refuses a replica that is told twice, in a list that is in the order of ids.
+/// Refuses a replica that occurs twice in a list ordered by id.
 fn once<T>(field: &'static str, list: &[T], id: impl Fn(&T) -> ReplicaId) -> Result<(), PeerError> {
     match list.windows(2).find(|pair| id(&pair[0]) == id(&pair[1])) {
         Some(pair) => Err(PeerError::Twice { field, id: id(&pair[0]).0 }),
@@ -111,7 +111,7 @@ fn once<T>(field: &'static str, list: &[T], id: impl Fn(&T) -> ReplicaId) -> Res
     }
 }
 
-/// A share that smoothing or an engine's rounding carried over its bound.
+/// Clamps a share that smoothing or an engine's rounding pushed over its limit.
 fn clamped(share: f32) -> f32 {
     share.clamp(0.0, 1.0)
 }

@@ -1,5 +1,5 @@
-//! A digest as all followers are told it: what has changed since the one before is worked out once for
-//! those that were told that one.
+//! A digest as sent to all followers: the changes since the previous one are computed once for all
+//! followers that received that one.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use meridian_routing::Digest;
 use super::bounds::MOST_REPLICAS;
 use super::changes::Changes;
 
-/// A digest, and what has changed.
+/// A digest and its changes.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     digest: Arc<Digest>,
@@ -17,7 +17,7 @@ pub struct Page {
 }
 
 impl From<Digest> for Page {
-    /// A page with none before it.
+    /// A page without a predecessor.
     fn from(mut digest: Digest) -> Page {
         digest.whole &= digest.replicas.len() <= MOST_REPLICAS;
         digest.replicas.truncate(MOST_REPLICAS);
@@ -26,7 +26,7 @@ impl From<Digest> for Page {
 }
 
 impl Page {
-    /// The page that comes after this one.
+    /// The next page.
     #[must_use]
     pub fn next(&self, digest: Digest) -> Page {
         let page = Page::from(digest);
@@ -34,13 +34,13 @@ impl Page {
         Page { before: Some(self.digest.clone()), changes, ..page }
     }
 
-    /// What it says.
+    /// The page's digest.
     #[must_use]
     pub fn digest(&self) -> &Arc<Digest> {
         &self.digest
     }
 
-    /// What is new to somebody who was told `before`.
+    /// The changes for a follower that last received `before`.
     pub(super) fn since(&self, before: Option<&Arc<Digest>>) -> Arc<Changes> {
         match (before, &self.before) {
             (Some(told), Some(before)) if Arc::ptr_eq(told, before) => self.changes.clone(),

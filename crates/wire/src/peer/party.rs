@@ -1,8 +1,8 @@
-//! Whoever a certificate of the fleet names: a gateway, a control plane, or somebody who operates it.
+//! The party that a certificate of the fleet names: a gateway, a control plane, or an operator.
 //!
-//! The URIs have one form, `spiffe://FLEET/...`; the DNS name is what whoever dials it expects. All
-//! control planes of a fleet answer to one name of two labels, which no gateway's is, so that a
-//! gateway's certificate can't stand in for theirs.
+//! All URIs have the form `spiffe://FLEET/...`; a client checks the DNS name. All control planes of
+//! a fleet share a name of two labels, which no gateway has, so a gateway's certificate can't stand
+//! in for theirs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub enum Party {
         /// Its own name.
         name: String,
     },
-    /// Somebody who operates the fleet.
+    /// An operator of the fleet.
     Operator {
         /// The fleet.
         fleet: String,
@@ -34,7 +34,7 @@ impl Party {
     /// The control plane `name` of `fleet`.
     ///
     /// # Errors
-    /// When one of them is no DNS label in lower case.
+    /// If one of them is not a DNS label in lower case.
     pub fn control(fleet: &str, name: &str) -> Result<Party, IdentityError> {
         label("fleet", fleet)?;
         label("control", name)?;
@@ -44,7 +44,7 @@ impl Party {
     /// The operator `name` of `fleet`.
     ///
     /// # Errors
-    /// When one of them is no DNS label in lower case.
+    /// If one of them is not a DNS label in lower case.
     pub fn operator(fleet: &str, name: &str) -> Result<Party, IdentityError> {
         label("fleet", fleet)?;
         label("operator", name)?;
@@ -69,7 +69,7 @@ impl Party {
         }
     }
 
-    /// What it is: `region/NAME`, `control` or `operator`, for the certificate's subject.
+    /// Its kind for the certificate's subject: `region/NAME`, `control` or `operator`.
     #[must_use]
     pub fn unit(&self) -> &str {
         match self {
@@ -89,7 +89,7 @@ impl Party {
         }
     }
 
-    /// The DNS name that whoever dials it expects; none of one that nobody dials.
+    /// The DNS name that its clients expect; none for an operator, which accepts no connections.
     #[must_use]
     pub fn dns_name(&self) -> Option<String> {
         match self {
@@ -135,7 +135,7 @@ impl FromStr for Party {
 mod tests {
     use super::*;
 
-    // Each kind reads back from its URI; the names of one can't be read as those of another.
+    // Each kind reads back from its URI; no URI can be read as another kind.
     #[test]
     fn uris_read_back() {
         let gateway = Identity::new("prod", "control", "a").expect("are labels");

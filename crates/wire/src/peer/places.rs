@@ -1,9 +1,9 @@
-//! Where a peer's replicas stand, in its news.
+//! The places of a peer's replicas, in its news.
 //!
-//! A place that breaks a bound is left out when it is written, and again when it is read: a replica
-//! whose place is not known is permitted nothing, which is safe, and one bad place must not hide the
-//! rest of a region. A label that was left out would not be safe, since a replica's own label goes
-//! before its region's.
+//! A place that breaks a limit is left out when written, and skipped when read. A replica with an
+//! unknown place is permitted nothing, which is safe, and one bad place must not hide the rest of a
+//! region. Leaving out a single label would not be safe, since a replica's own label overrides its
+//! region's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::proto;
 
 /// Most labels of a place.
 const MOST_LABELS: usize = 32;
-/// Most bytes of all places together, so that they leave room for the replicas.
+/// Most bytes of all places together, so that the replicas still fit.
 const MOST_BYTES: usize = 16 << 10;
 
 pub(super) fn write(places: &[Arc<Place>]) -> proto::Places {
@@ -65,9 +65,9 @@ mod tests {
         Arc::new(Place { labels: labels.iter().map(label).collect(), ..Place::region(region) })
     }
 
-    // What is written is read as the same; a place with more than its bounds is left out, and the
-    // others are told. Of what an older gateway tells, a place that breaks a bound or whose region has
-    // no name is skipped, and the others are read.
+    // Written places read back as the same. A place over its limits is left out, and the others are
+    // sent. From an older gateway, a place that breaks a limit or whose region has no name is
+    // skipped, and the others are read.
     #[test]
     fn read_back() {
         let places = [place("eu", &[]), place("us", &[("jurisdiction", "eu"), ("rack", "a")])];
@@ -88,7 +88,7 @@ mod tests {
         assert!(read(many).is_err());
     }
 
-    // Many long places leave room for the rest of the message.
+    // Many long places leave enough bytes for the rest of the message.
     #[test]
     fn bounded() {
         let value = "v".repeat(MOST_NAME);

@@ -1,7 +1,7 @@
-//! Residency rules as one gateway tells them to another: by value, so that they hold where the other
-//! one's configuration does not know them yet.
+//! Residency rules as gateways send them to each other: by value, so they apply even if the other
+//! gateway's configuration does not contain them yet.
 //!
-//! `eu-only:eu jurisdiction=eu;near:eu us` in one header. Each part is a name of few characters, so
+//! `eu-only:eu jurisdiction=eu;near:eu us` in one header. Names have a restricted character set, so
 //! nothing has to be escaped.
 
 use meridian_routing::residency::{Rule, Term};
@@ -16,7 +16,7 @@ pub const MOST_TERMS: usize = 64;
 /// Reads a place: a region, or `name=value`.
 ///
 /// # Errors
-/// What stands there and what should.
+/// The text received and the expected form.
 pub fn term(text: &str) -> Result<Term, String> {
     let bad = || {
         let shown: String = text.chars().take(80).collect();
@@ -55,7 +55,8 @@ pub(super) fn written<'a>(rules: impl Iterator<Item = &'a Rule>) -> String {
     rules.map(one).collect::<Vec<_>>().join(";")
 }
 
-/// Reads what [`written`] wrote; none of anything else. They name the request that they came with.
+/// Reads the output of [`written`]; none for anything else. The rules apply to the request that
+/// carries them.
 pub(super) fn read(text: &str) -> Option<Vec<Rule>> {
     let one = |part: &str| {
         let (name, places) = part.split_once(':')?;
@@ -75,8 +76,8 @@ pub(super) fn read(text: &str) -> Option<Vec<Rule>> {
 mod tests {
     use super::*;
 
-    // What is written is read as the same, and nothing else is read at all: a rule that is not
-    // understood is not left out.
+    // Written rules read back as the same, and any other text is rejected as a whole: no rule is
+    // left out because it can't be read.
     #[test]
     fn read_back() {
         let text = "eu-only:eu jurisdiction=eu;near:us";

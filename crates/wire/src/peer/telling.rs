@@ -1,6 +1,6 @@
-//! What one peer is sent of the region: the difference to what it was sent before.
+//! Sending a region's state to one peer: the difference to the state sent before.
 //!
-//! A stream loses nothing and keeps the order, so the peer knows what was sent on it; a new stream
+//! A stream loses nothing and keeps the order, so the sender knows the peer's state; a new stream
 //! starts with everything.
 
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use meridian_routing::Digest;
 use super::news::News;
 use super::page::Page;
 
-/// What one peer was sent on one stream.
+/// State sent to one peer on one stream.
 #[derive(Debug, Default)]
 pub struct Telling {
     version: u64,
-    /// The newest digest that it was sent.
+    /// The newest digest that was sent.
     digest: Option<Arc<Digest>>,
 }
 
 impl Telling {
-    /// What is to be sent so that the peer knows what a page says.
+    /// The news that bring the peer up to date with a page.
     pub fn news(&mut self, page: &Page) -> News {
         let digest = page.digest();
         let base = self.version;

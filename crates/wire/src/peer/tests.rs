@@ -59,7 +59,7 @@ fn remote(id: u16) -> impl Strategy<Value = Remote> {
     )
 }
 
-/// A digest of some of eight replicas, in the order of their ids.
+/// A digest of some of eight replicas, ordered by id.
 fn digest() -> impl Strategy<Value = Digest> {
     let replicas: Vec<_> = (0..8).map(|id| proptest::option::of(remote(id * 9000))).collect();
     let figures = (0.0..=1.0_f32, amount(), any::<u64>());
@@ -82,14 +82,15 @@ fn digest() -> impl Strategy<Value = Digest> {
 }
 
 proptest! {
-    // Whatever a region is like, its peer's digests are the same after each message of a stream.
+    // Whatever the state of a region, its peer's digests are the same after each message of a
+    // stream.
     #[test]
     fn digests_arrive_as_they_were_told(digests in proptest::collection::vec(digest(), 1..6)) {
         let mut telling = Telling::default();
         let mut hearing = Hearing::default();
         let mut page = Page::default();
         for (at, digest) in digests.iter().enumerate() {
-            // Now and then a page is missed.
+            // Occasionally a page is skipped.
             page = page.next(digest.clone());
             if at % 3 == 1 {
                 continue;
@@ -100,7 +101,7 @@ proptest! {
         }
     }
 
-    // Every message reads back as it was written.
+    // Every message reads back as written.
     #[test]
     fn messages_read_back(stamp in any::<u64>(), count in any::<u32>(), d in digest()) {
         let hello = Hello::new(us(), stamp, 64, "meridian");
@@ -117,7 +118,7 @@ proptest! {
         }
     }
 
-    // No bytes make a reader panic, and what it takes is within the bounds.
+    // No bytes make a reader panic, and its results are within the limits.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = Ask::decode(bytes.as_slice());
@@ -155,8 +156,8 @@ fn replica(id: u16) -> Remote {
     }
 }
 
-// A number that a field can't have is refused with the field's name, be it NaN, infinite,
-// negative or over its bound.
+// A value outside a field's range (NaN, infinite, negative or too large) is refused with the
+// field's name.
 #[test]
 fn impossible_numbers_are_refused() {
     type Break = fn(&mut proto::Replica, f32);
@@ -184,7 +185,7 @@ fn impossible_numbers_are_refused() {
     assert!(News::try_from(news).is_err_and(|e| e.to_string().starts_with("utilisation: NaN")));
 }
 
-// Ids beyond the tables', the same replica twice and lists that do not fit together are refused.
+// Ids beyond the tables' range, repeated replicas and lists that do not fit together are refused.
 #[test]
 fn impossible_lists_are_refused() {
     let refused = |news: proto::News| News::try_from(news).expect_err("is impossible").to_string();
@@ -199,7 +200,7 @@ fn impossible_lists_are_refused() {
     assert!(refused(gone).starts_with("gone: 1025"));
 }
 
-// A message over the bound is refused unread, and the largest allowed fits into it.
+// A message over the limit is refused unread; the largest allowed one fits.
 #[test]
 fn long_messages_are_refused() {
     let long = vec![0; MOST_MESSAGE + 1];
@@ -215,8 +216,8 @@ fn long_messages_are_refused() {
     assert_eq!(Tell::decode(bytes.as_slice()), Ok(models));
 }
 
-// More models than may be told are not told, and a peer that tells them, or a name too long, is
-// broken.
+// A gateway sends no more models than allowed. A peer that sends more, or a name that is too long,
+// is faulty.
 #[test]
 fn models_are_bounded() {
     let models = |names: Vec<String>| {
@@ -230,7 +231,7 @@ fn models_are_bounded() {
     assert_eq!(models(vec!["m".repeat(257)]), Err("models: 257 bytes, over 256".to_owned()));
 }
 
-// News that do not follow what was heard are refused: the digest would be another one.
+// News that do not follow the last ones are refused: they would yield a wrong digest.
 #[test]
 fn news_follow_each_other() {
     let digest =
@@ -252,8 +253,8 @@ fn news_follow_each_other() {
     assert_eq!(hearing.take(second).map(|d| d.replicas.len()), Ok(2));
 }
 
-// A peer of an older minor version is served with what it knows, and of another major one it is
-// told who is to be updated.
+// A peer of an older minor version works with what it supports. The error for another major version
+// says which side to update.
 #[test]
 fn versions_are_served_or_refused() {
     let ours = Hello { minor: 3, ..Hello::new(us(), 7, 64, "meridian") };
@@ -266,7 +267,7 @@ fn versions_are_served_or_refused() {
     assert!(error.ends_with("update us/us-1"), "{error}");
 }
 
-// Other seeds or blocks make hashes incomparable, and nothing worse.
+// Different seeds or block sizes only make hashes incomparable.
 #[test]
 fn incomparable_hashes_are_not_shared() {
     let ours = Hello::new(us(), 7, 64, "meridian");
@@ -279,7 +280,7 @@ fn incomparable_hashes_are_not_shared() {
     }
 }
 
-// A gateway that says to be another one, one of another fleet, and this one itself are refused.
+// A gateway with another gateway's name, one of another fleet, and this one itself are refused.
 #[test]
 fn impostors_are_refused() {
     let ours = Hello::new(us(), 7, 64, "meridian");
@@ -291,20 +292,20 @@ fn impostors_are_refused() {
     assert!(matches!(ours.meet(&other, &far), Err(Refused::Fleet { .. })));
 }
 
-// What a newer peer added is passed over: fields of known messages, and whole messages.
+// Additions of a newer peer are ignored: fields of known messages, and whole messages.
 #[test]
 fn additions_are_passed_over() {
     let mut bytes = told(&Tell::Echo(5));
     bytes.extend([0xFA, 0x01, 0x03, 1, 2, 3]); // field 31, three bytes
     assert_eq!(Tell::decode(bytes.as_slice()), Ok(Tell::Echo(5)));
     assert_eq!(Tell::decode(&[0xFA, 0x01, 0x03, 1, 2, 3][..]), Ok(Tell::Unknown));
-    // An older one leaves out what it does not know, and that reads as nothing.
+    // A message from an older peer lacks newer fields, which read as empty.
     let bare = proto::Tell { kind: Some(proto::tell::Kind::News(proto::News::default())) };
     let read = Tell::decode(bare.encode_to_vec().as_slice());
     assert_eq!(read, Ok(Tell::News(News::default())));
 }
 
-// The first message is bounded like all others.
+// The first message has limits like all others.
 #[test]
 fn names_are_bounded() {
     let hello = proto::Hello::from(&Hello::new(us(), 7, 64, "meridian"));
@@ -314,7 +315,7 @@ fn names_are_bounded() {
     assert!(Hello::try_from(odd).is_err_and(|e| e.to_string().starts_with("region: `eu/1`")));
 }
 
-// Seeds are told apart without being told.
+// The check distinguishes seeds without revealing them.
 #[test]
 fn a_seed_check_is_not_the_seed() {
     assert_ne!(seed_check(1), seed_check(2));
@@ -322,7 +323,7 @@ fn a_seed_check_is_not_the_seed() {
     assert_eq!(seed_check(1), seed_check(1));
 }
 
-// An idle region costs little more than its numbers: its replicas are told once.
+// An idle region costs few bytes: its replicas are sent once.
 #[test]
 fn an_unchanged_region_is_told_in_a_few_bytes() {
     let digest = Digest { replicas: (0..1000).map(replica).collect(), ..Digest::default() };

@@ -1,4 +1,4 @@
-//! What a gateway tells the control plane of itself, and what it hears.
+//! Messages between a gateway and the control plane.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Gateway, Seen};
 use crate::config::Span;
 
-/// `POST /admin/gateways/NAME`: a gateway says that it lives.
+/// `POST /admin/gateways/NAME`: registers a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Announce {
@@ -17,19 +17,19 @@ pub struct Announce {
     pub lease: Span,
 }
 
-/// `PUT /admin/gateways/NAME`: it still lives, and this is how it is.
+/// `PUT /admin/gateways/NAME`: renews the lease and reports the gateway's state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
     /// The lease, as it was granted.
     pub lease: String,
-    /// Requests that it holds.
+    /// Requests in its queue.
     #[serde(default)]
     pub held: u32,
     /// The replicas that it serves, by name.
     #[serde(default)]
     pub replicas: BTreeMap<String, Load>,
-    /// Round trips in ms that it measured, by region.
+    /// Round trips in ms that the gateway measured, by region.
     #[serde(default)]
     pub rtt_ms: BTreeMap<String, f64>,
 }
@@ -38,7 +38,7 @@ pub struct Renew {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// What is written down of it when it changes.
+    /// The part that is stored when it changes.
     pub seen: Seen,
     /// Smoothed utilisation, 0 to 1.
     #[serde(default)]
@@ -46,30 +46,30 @@ pub struct Load {
     /// In its batch.
     #[serde(default)]
     pub running: u32,
-    /// Accepted and not in its batch.
+    /// Accepted, not in its batch yet.
     #[serde(default)]
     pub pending: u32,
 }
 
-/// The answer to both: the lease, and how long it lasts.
+/// The answer to both: the lease and its duration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leased {
     /// Its name.
     pub lease: String,
-    /// How long it lasts from when the question was asked.
+    /// Its duration, counted from when the request was sent.
     pub ttl_ms: u64,
 }
 
 /// `GET /admin/status` of a control plane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Names the store.
+    /// Identifies the store.
     pub store: String,
     /// Its newest revision.
     pub revision: u64,
     /// Seconds since the process started.
     pub uptime_s: f64,
-    /// Followers of the watch now.
+    /// Current followers of the watch.
     pub followers: usize,
     /// Every region that has a record, a replica or a gateway.
     pub regions: BTreeMap<String, RegionStatus>,
@@ -81,18 +81,18 @@ pub struct Status {
 /// A region in the control plane's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionStatus {
-    /// What is wanted of it.
+    /// The region's desired state.
     pub wanted: String,
-    /// Its living gateways.
+    /// Its gateways that are alive.
     pub gateways: Vec<String>,
-    /// Replicas that are to serve.
+    /// Replicas that should serve.
     pub replicas: u32,
-    /// Of those, the ones that some gateway sees up.
+    /// Of those, the ones that at least one gateway sees up.
     pub up: u32,
-    /// Replicas that its load asks for; `None`: nobody has told of its load.
+    /// Replicas that its load requires; `None` if no gateway has reported its load.
     pub needed: Option<u32>,
-    /// The work behind that, in replicas that are fully used.
+    /// The work behind that number, in fully used replicas.
     pub work: Option<f64>,
-    /// Requests held by its gateways.
+    /// Requests queued in its gateways.
     pub held: u32,
 }

@@ -1,4 +1,4 @@
-//! What keeps a record from working, told with its field, the value and the remedy.
+//! Checks records; every problem is reported with its field, the value and the remedy.
 
 use super::{Region, Replica};
 use crate::config::{base_url, from_problems};
@@ -7,7 +7,7 @@ use crate::config::{base_url, from_problems};
 const MOST_TEXT: usize = 256;
 
 impl Replica {
-    /// Everything that keeps it from working.
+    /// Every problem of the record.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -18,7 +18,7 @@ impl Replica {
         if self.spec.weight == 0 {
             found.push("spec.weight: 0 would never be picked; use 1 or more".to_owned());
         }
-        // The record itself says where it stands, once.
+        // The record itself has the region and the labels; they may not be given twice.
         if self.spec.region.is_some() || !self.spec.labels.is_empty() {
             let remedy = "put them beside spec";
             found.push(format!("spec: has a region or labels of its own; {remedy}"));
@@ -37,7 +37,7 @@ impl Replica {
 }
 
 impl Region {
-    /// Everything that keeps it from working, its policy and the names in it aside.
+    /// Every problem of the record, except those of its policy and the names in it.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,10 +1,10 @@
-//! What whoever follows the registry holds, and what keeps it up to date.
+//! A follower's copy of the registry, and the updates to it.
 //!
-//! A follower reads a [`Snapshot`] once and then takes [`Update`]s in order of their revisions; it
-//! then holds what it would read anew. Who serves which replica is computed from the snapshot
-//! alone, by everybody with the same function.
+//! A follower reads a [`Snapshot`] once and then applies [`Update`]s in the order of their
+//! revisions. Its state then equals a fresh snapshot. Each follower computes from the snapshot
+//! alone, with the same function, which gateway serves which replica.
 //!
-//! Records that can't be read, of a later version perhaps, are left out by the control plane.
+//! The control plane leaves out records that it can't read, for example of a later version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Gateway, Region, Replica};
 
-/// Everything at one revision: `GET /admin/registry`.
+/// The whole registry at one revision: `GET /admin/registry`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Names the store: revisions of another one mean nothing here.
+    /// Identifies the store: revisions of different stores are not comparable.
     pub store: String,
     /// The revision.
     pub revision: u64,
     /// The regions.
     pub regions: BTreeMap<String, Region>,
-    /// The replicas, removed ones included.
+    /// The replicas, including removed ones.
     pub replicas: BTreeMap<String, Replica>,
-    /// The gateways that live.
+    /// The gateways that are alive.
     pub gateways: BTreeMap<String, Gateway>,
 }
 
@@ -34,11 +34,11 @@ pub struct Snapshot {
 pub struct Update {
     /// The revision.
     pub revision: u64,
-    /// What changed.
+    /// The changed records.
     pub changes: Vec<Change>,
 }
 
-/// One record as it is now; without one, it is gone.
+/// One record in its new state; none if it was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Change {
@@ -65,17 +65,17 @@ pub enum Change {
     },
 }
 
-/// The first event of a watch, and the one that is sent while nothing changes.
+/// The first event of a watch, and the one sent while nothing changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Names the store.
+    /// Identifies the store.
     pub store: String,
     /// Everything up to this revision has been sent.
     pub revision: u64,
 }
 
 impl Snapshot {
-    /// Brings it up to date. One that it knows already changes nothing.
+    /// Applies an update. One that is already applied changes nothing.
     pub fn apply(&mut self, update: Update) {
         if update.revision <= self.revision {
             return;
@@ -90,7 +90,7 @@ impl Snapshot {
         }
     }
 
-    /// The members, as the assignment sees them.
+    /// The members, as input to the assignment.
     #[must_use]
     pub fn membership(&self) -> Membership<String, String, String> {
         let there = self.replicas.iter().filter(|(_, one)| one.is_there());
@@ -110,8 +110,8 @@ impl Snapshot {
         Some(adopters.iter().cloned().collect())
     }
 
-    /// The round trip between two regions, each way: what gateways of the first measured, the
-    /// shortest of them; else what operators wrote of the first, or of the second.
+    /// The round trip between two regions, in both directions: the shortest that gateways of the
+    /// first measured; else what operators wrote for the first, or for the second.
     fn rtts(&self) -> BTreeMap<(String, String), Duration> {
         let mut rtts = BTreeMap::new();
         let mut enter = |from: &str, to: &str, ms: f64| {
@@ -181,8 +181,8 @@ mod tests {
         assign(&of.membership()).remove("a").unwrap()
     }
 
-    // The nearest gateway adopts by what operators wrote, by what was measured where something was,
-    // and only where the region allows it; a removed replica is nobody's.
+    // The nearest gateway adopts, if the region allows it: by measured round trips, else by those
+    // that operators wrote. No gateway serves a removed replica.
     #[test]
     fn membership_follows_the_records() {
         let mut world = world();
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(server(&world), Serving::Nobody);
     }
 
-    // A distance that only the other side wrote down counts both ways.
+    // A distance that only the other side's record contains counts in both directions.
     #[test]
     fn distances_hold_both_ways() {
         let rtts = world().membership().rtts;
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(pair("eu", "asia"), pair("asia", "eu"));
     }
 
-    // An update adds, changes and takes away; one that is known, or older, does nothing.
+    // An update adds, changes and removes; one that is known, or older, does nothing.
     #[test]
     fn updates_are_applied_once() {
         let mut world = world();

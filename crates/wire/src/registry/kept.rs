@@ -1,24 +1,24 @@
-//! A view of the registry as a gateway keeps it in a file, for a start without the control plane.
+//! A view of the registry that a gateway saves in a file, for a start without the control plane.
 //!
-//! Two lines of JSON: a header, and the [`Snapshot`]. The header has the form's version, the region
-//! of the gateway, when the view held, and a sum of all that follows, so that a file that is of
-//! somebody else, cut short or damaged is told from one that can be gone by. The sum is against
-//! accidents; who may write the file may write another one.
+//! Two lines of JSON: a header, and the [`Snapshot`]. The header contains the format version, the
+//! gateway's region, when the view was current, and a checksum of the rest. They show whether a
+//! file belongs to another region, is cut short or is damaged. The checksum protects against
+//! accidents only: a process that can write the file can forge it.
 
 use meridian_base::keyed;
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
 
-/// Version of the form.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// A view, and when it held.
+/// A view, and when it was current.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
-    /// The region of the gateway that keeps it.
+    /// The region of the gateway that saved it.
     pub region: String,
-    /// When the control plane last told that it holds, seconds since 1970.
+    /// When the control plane last confirmed it, in seconds since 1970.
     pub at: u64,
     /// The view.
     pub view: Snapshot,
@@ -30,48 +30,48 @@ struct Header {
     version: u32,
     region: String,
     at: u64,
-    /// Of the second line, in hex.
+    /// Checksum, in hex.
     sum: String,
 }
 
-/// What every version's header has.
+/// The part of the header that every version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
-/// Why a file is nothing to go by.
+/// Why a file is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
-    /// The first line is none of ours.
+    /// The first line is not such a header.
     #[error("it does not begin as a kept view does: {0}")]
     Header(serde_json::Error),
     /// Another version wrote it.
     #[error("version: {0} is not known, {VERSION} is; a gateway of another version wrote it")]
     Version(u32),
-    /// It is of another region's gateway.
+    /// A gateway of another region wrote it.
     #[error("region: `{of}` is not `{here}`; give each gateway a file of its own")]
     Region {
-        /// The file's.
+        /// The file's region.
         of: String,
-        /// The gateway's.
+        /// The gateway's region.
         here: String,
     },
-    /// The sum is another one.
+    /// The checksum does not match.
     #[error("sum: `{said}` is not `{found}`, that of what follows; it is cut short or damaged")]
     Sum {
-        /// The header's.
+        /// The header's checksum.
         said: String,
-        /// The second line's.
+        /// The actual checksum.
         found: String,
     },
-    /// The view is not of the form that this program knows.
+    /// The view does not have the form that this program expects.
     #[error("its view can't be read: {0}")]
     View(serde_json::Error),
 }
 
 impl Kept {
-    /// The file.
+    /// The contents of the file.
     ///
     /// # Panics
     /// Never: the keys of all maps are strings.
@@ -87,10 +87,10 @@ impl Kept {
         file
     }
 
-    /// Reads the file of a gateway of the region `here`.
+    /// Reads the file for a gateway of the region `here`.
     ///
     /// # Errors
-    /// Why it is nothing to go by.
+    /// Why it is unusable.
     pub fn read(file: &[u8], here: &str) -> Result<Kept, NotKept> {
         let end = memchr::memchr(b'\n', file).unwrap_or(file.len());
         let (head, rest) = file.split_at(end);
@@ -112,7 +112,7 @@ impl Kept {
     }
 }
 
-/// Of a view and of when it held.
+/// Checksum of a view and of when it was current.
 fn sum(at: u64, view: &[u8]) -> String {
     format!("{:016x}", keyed(at, view))
 }
@@ -134,7 +134,7 @@ mod tests {
         Kept { region: "eu".into(), at: 1_800_000_000, view }
     }
 
-    // The form is fixed, since a later program reads what an earlier one wrote.
+    // The format is fixed, since a later program reads files of an earlier one.
     #[test]
     fn form() {
         let file = String::from_utf8(kept().to_bytes()).unwrap();
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(Kept::read(file.as_bytes(), "eu").unwrap(), kept());
     }
 
-    // A file of another version or region, and one that is none of ours, is told by what is wrong
-    // with it and what to do.
+    // The error about a file of another version or region, or about a foreign file, names the
+    // problem and the remedy.
     #[test]
     fn foreign_files() {
         let file = String::from_utf8(kept().to_bytes()).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        // Wherever a file ends early, it is nothing to go by; only the last line end may be missing.
+        // A file that was cut off anywhere is unusable; only the last line end may be missing.
         #[test]
         fn truncated(share in 0.0..1.0_f64) {
             let file = kept().to_bytes();
@@ -172,7 +172,7 @@ mod tests {
             prop_assert!(Kept::read(&file[..file.len() - 1], "eu").is_ok());
         }
 
-        // A byte that is another one is never taken for a part of the view.
+        // A changed byte never goes unnoticed in the view.
         #[test]
         fn flipped(share in 0.0..1.0_f64, bit in 0..8_u8) {
             let mut file = kept().to_bytes();

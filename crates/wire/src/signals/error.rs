@@ -1,4 +1,4 @@
-//! Why a page, header or object could not be read, and what to do about it.
+//! Why a page, header or object could not be read, and the remedy.
 //!
 //! Values in messages are metric values, never request content.
 
@@ -10,24 +10,24 @@ pub enum SignalError {
         "the {engine} page ends in the middle of a line after {bytes} bytes, {missing}; raise the probe's size limit, or let the exporter end its last line with a line feed"
     )]
     Truncated {
-        /// Whose page.
+        /// The engine of the page.
         engine: &'static str,
-        /// How much of it arrived.
+        /// The length received.
         bytes: usize,
-        /// What had not been seen by then.
+        /// The names not seen up to there.
         missing: Missing,
     },
-    /// The page is whole and lacks names that every load needs.
+    /// The page is complete but lacks names that every load needs.
     #[error("the {engine} page has {missing}; {remedy}")]
     Missing {
-        /// Whose page.
+        /// The engine of the page.
         engine: &'static str,
-        /// The names that were looked for and not found.
+        /// The missing names.
         missing: Missing,
         /// What the operator can do.
         remedy: &'static str,
     },
-    /// A needed line has no value or one that cannot be a load.
+    /// A required line has no value, or one that cannot be a load.
     #[error(
         "{name} has the value `{value}`, expected {expected}; check what rewrites the page between engine and gateway"
     )]
@@ -36,35 +36,35 @@ pub enum SignalError {
         name: &'static str,
         /// Its value, cut to a few characters.
         value: String,
-        /// What it should have been.
+        /// The expected form.
         expected: &'static str,
     },
     /// A capacity page is not the JSON that the engine documents.
     #[error("the {engine} page at {path} is not {expected}; {remedy}")]
     Capacity {
-        /// Whose page.
+        /// The engine of the page.
         engine: &'static str,
-        /// What it should have been.
+        /// The expected form.
         expected: &'static str,
         /// The path it came from.
         path: &'static str,
         /// What the operator can do.
         remedy: &'static str,
     },
-    /// The ORCA header is in a form that is not read here.
+    /// The ORCA header has an unsupported form.
     #[error(
         "the endpoint-load-metrics header is {found}; ask for TEXT or JSON with endpoint-load-metrics-format"
     )]
     Orca {
-        /// What is wrong with it.
+        /// The form received.
         found: &'static str,
     },
 }
 
-/// The names that were looked for in vain.
+/// The names that were not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The names as the engine writes them.
+    /// The names in the engine's spelling.
     pub names: [Option<&'static str>; 2],
 }
 

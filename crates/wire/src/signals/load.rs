@@ -1,40 +1,41 @@
-//! The load of one replica in the words of the routing machine.
+//! The load of one replica, in the terms of the routing machine.
 //!
-//! Counts that an engine does not tell stay `None`; a zero is a statement. Totals are counters
-//! since the engine's start: only their differences mean something, and one that goes down means
+//! Counts that an engine does not report stay `None`; a zero is a reported value. Totals are
+//! counters since the engine's start: only their differences mean something, and a decrease means
 //! that the engine was restarted.
 
-/// What one or more pages told about a replica.
+/// The values that one or more pages reported about a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Requests that the replica has accepted and not yet put into its batch.
     pub pending: Option<u32>,
     /// Requests in the batch, or past prefill and handing over their KV.
     pub running: Option<u32>,
-    /// Requests that can run at the same time, where the engine has a fixed number.
+    /// Requests that can run at the same time, if the engine has a fixed number.
     pub slots: Option<u32>,
-    /// Used share of the KV cache, 0 to 1, without what only caches a prefix and could be evicted.
+    /// Used share of the KV cache, 0 to 1, without blocks that only cache a prefix and can be
+    /// evicted.
     pub kv_used: Option<f32>,
-    /// Used KV cache in tokens, where the engine says it in tokens.
+    /// Used KV cache in tokens, if the engine reports it in tokens.
     pub kv_used_tokens: Option<u64>,
     /// Capacity of the KV cache in tokens, over all ranks.
     pub kv_tokens: Option<u64>,
-    /// Prompt tokens since the engine's start, those found in the prefix cache included.
+    /// Prompt tokens since the engine's start, including those found in the prefix cache.
     pub prompt_tokens_total: Option<u64>,
     /// Prompt tokens found in the prefix cache since the engine's start.
     pub cached_tokens_total: Option<u64>,
-    /// Requests ended since the engine's start, however they ended, as far as the engine counts.
+    /// Requests ended since the engine's start, in whatever way, as far as the engine counts.
     pub finished_total: Option<u64>,
 }
 
 impl Load {
-    /// Pending and running together, to hold against the gateway's own count of requests in flight.
+    /// Pending and running together, to compare with the gateway's own count of requests in flight.
     pub fn outstanding(&self) -> Option<u32> {
         Some(self.pending?.saturating_add(self.running?))
     }
 
-    /// Adds what does not change while the engine runs (slots, KV capacity) from an older reading,
-    /// and the KV share where used tokens and capacity came from different pages.
+    /// Adds constants of the engine (slots, KV capacity) from an older reading, and the KV share if
+    /// used tokens and capacity came from different pages.
     pub fn with_capacity(mut self, capacity: &Load) -> Self {
         self.slots = self.slots.or(capacity.slots);
         self.kv_tokens = self.kv_tokens.or(capacity.kv_tokens);
@@ -42,7 +43,7 @@ impl Load {
         self
     }
 
-    /// Fills what this reading lacks from another one of the same moment.
+    /// Fills in absent values from another reading of the same moment.
     pub fn or(mut self, other: &Load) -> Self {
         self.pending = self.pending.or(other.pending);
         self.running = self.running.or(other.running);
@@ -57,7 +58,7 @@ impl Load {
         self
     }
 
-    /// Works out the KV share from tokens where the engine gave no share.
+    /// Computes the KV share from tokens if the engine reported no share.
     pub(crate) fn derive(&mut self) {
         if let (None, Some(used), Some(all @ 1..)) =
             (self.kv_used, self.kv_used_tokens, self.kv_tokens)
@@ -83,7 +84,7 @@ impl Tally {
         }
     }
 
-    /// The sum; none when there was no sample.
+    /// The sum; none if there was no sample.
     pub(crate) fn sum(&self) -> Option<u64> {
         // A float cast saturates, so no total can overflow.
         (self.samples > 0).then_some(self.total as u64)

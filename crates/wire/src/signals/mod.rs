@@ -1,20 +1,20 @@
-//! What a replica says about its own load: metrics pages, capacity pages, the ORCA response
-//! header and the usage object of an answer, read into one vocabulary.
+//! A replica's reports of its own load: metrics pages, capacity pages, the ORCA response header and
+//! the usage object of an answer, read into one set of fields.
 //!
 //! Every engine publishes the same few facts under other names: how many requests it has accepted
-//! and not yet batched, how many it runs, how full its KV cache is. A routing decision needs these
-//! and nothing else, so a page of 50 kB is walked once, line by line, and only the lines that
-//! carry a needed name are looked into; nothing is allocated unless the page is wrong.
+//! but not batched yet, how many it runs, how full its KV cache is. A routing decision needs only
+//! these. So a page of 50 kB is walked once, line by line, and only the lines with a needed name
+//! are parsed; nothing is allocated unless the page is invalid.
 //!
 //! The functions here are pure: bytes in, numbers out. They fetch nothing, keep no state between
-//! pages, and do not judge staleness; the gateway does. They also do not read KV events.
+//! pages, and do not check the age of a report; the gateway does. They don't read KV events either.
 //!
 //! # The KV share of several ranks is their mean
 //!
-//! A data-parallel replica reports one KV share per rank. [`Load::kv_used`] is their mean: ranks of
-//! one replica have equal capacity, so the mean is the used share of the whole, in step with
-//! [`Load::kv_tokens`], which is the sum; and the engine itself places a new request on its least
-//! loaded rank, so one full rank does not close the replica. The maximum would.
+//! A data-parallel replica reports one KV share per rank. [`Load::kv_used`] is their mean. Ranks of
+//! one replica have equal capacity, so the mean is the used share of the whole and consistent with
+//! [`Load::kv_tokens`], which is the sum. The engine itself places a new request on its least
+//! loaded rank, so one full rank must not close the replica. The maximum would close it.
 
 mod error;
 mod load;

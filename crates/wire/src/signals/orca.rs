@@ -1,6 +1,6 @@
-//! The ORCA load report in a response header: a load without a probe.
+//! The ORCA load report in a response header: a replica's load without a probe.
 //!
-//! Asked for with the request header `endpoint-load-metrics-format: TEXT` or `JSON`, answered in
+//! Requested with the header `endpoint-load-metrics-format: TEXT` or `JSON`, answered in
 //! `endpoint-load-metrics`:
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Forms: vllm-project/vllm pull request 24905, `entrypoints/serve/utils/orca_metrics.py` of
-//! 0.32.0, and headers recorded from it; Triton (triton-inference-server/server pull request
-//! 7839) names `kv_cache_utilization` and `max_token_capacity`. Other fields of a report are
-//! passed over. A data-parallel vLLM repeats each name in TEXT, where they are summed or averaged
-//! as on the metrics page, and keeps only the last in JSON: ask for TEXT. The report is of the
-//! moment the answer's headers were made, and of pending alone: running is not in it.
+//! 0.32.0, and headers recorded from it; Triton (triton-inference-server/server pull request 7839)
+//! names `kv_cache_utilization` and `max_token_capacity`. Other fields of a report are ignored. A
+//! data-parallel vLLM repeats each name in TEXT, where they are summed or averaged as on the
+//! metrics page, and keeps only the last in JSON: ask for TEXT. The report dates from when the
+//! answer's headers were made, and it contains pending requests but not running ones.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

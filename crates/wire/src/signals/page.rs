@@ -1,9 +1,9 @@
-//! Walks a page in Prometheus's text format and hands out the lines of one engine.
+//! Walks a page in Prometheus's text format and yields the lines of one engine.
 //!
-//! The walk is two `memchr` a line: one to the line's end, one over the name. A line that starts
-//! otherwise than with the engine's prefix, which is every comment and most of a page of
-//! histograms by name, is never looked into. Labels are parsed only for the few names that matter,
-//! with quotes and escapes respected, because a label value may hold braces and blanks.
+//! The walk takes two `memchr` per line: one to the line's end, one over the name. A line without
+//! the engine's prefix is never parsed; that is every comment, and most of a page of histograms.
+//! Labels are parsed only for the few names that matter, with quotes and escapes respected, because
+//! a label value may contain braces and blanks.
 //!
 //! Format: Prometheus text 0.0.4, and OpenMetrics as far as it differs on a sample line
 //! (timestamps, exemplars, `# EOF`). Types and help texts are not read.
@@ -12,17 +12,17 @@ use memchr::{memchr, memchr2, memchr3};
 
 use super::error::{Missing, SignalError, excerpt};
 
-/// One sample line whose name starts with the asked prefix.
+/// One sample line whose name starts with the given prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     /// The name after the prefix.
     pub(crate) name: &'a [u8],
-    /// All after the name: labels, value, timestamp.
+    /// The rest of the line: labels, value, timestamp.
     rest: &'a [u8],
 }
 
-/// Calls `each` with every sample line whose name starts with one of the prefixes; says whether
-/// the page ends with a whole line.
+/// Calls `each` with every sample line whose name starts with one of the prefixes; returns whether
+/// the page ends with a complete line.
 pub(crate) fn walk<'a>(
     page: &'a [u8],
     prefixes: &[&str],
@@ -36,7 +36,8 @@ pub(crate) fn walk<'a>(
             each(line)?;
         }
     }
-    // Prometheus wants a line feed after the last line; OpenMetrics may stop right after its mark.
+    // Prometheus requires a line feed after the last line; OpenMetrics may stop right after its
+    // mark.
     Ok(rest.is_empty() || rest == b"# EOF")
 }
 
@@ -47,12 +48,12 @@ fn named<'a>(line: &'a [u8], prefixes: &[&str]) -> Option<Line<'a>> {
 }
 
 impl<'a> Line<'a> {
-    /// The labels between the braces, unparsed; empty where there are none.
+    /// The labels between the braces, unparsed; empty if there are none.
     pub(crate) fn labels(&self) -> &'a [u8] {
         self.split().map_or(&[], |(labels, _)| labels)
     }
 
-    /// The value of a line that must carry a finite number of at least zero, or NaN.
+    /// The line's value: a finite number of at least zero, or NaN.
     pub(crate) fn value(&self, name: &'static str) -> Result<f64, SignalError> {
         value(name, self.split().map_or(&[][..], |(_, tail)| first_token(tail)))
     }
@@ -79,7 +80,7 @@ pub(super) fn value(name: &'static str, text: &[u8]) -> Result<f64, SignalError>
     }
 }
 
-/// Where the labels end: the first brace outside quotes.
+/// The end of the labels: the first brace outside quotes.
 fn closing_brace(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -91,7 +92,7 @@ fn closing_brace(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the quoted value that starts at `at` ends: the first quote that is not escaped.
+/// The end of the quoted value that starts at `at`: the first quote that is not escaped.
 fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;
@@ -108,8 +109,8 @@ fn first_token(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Goes through `name="value"` pairs; values stay escaped, since none that is read has escapes.
-/// Stops at the first thing that is not a pair.
+/// Iterates over `name="value"` pairs. Values stay escaped, since the values read here contain no
+/// escapes. Stops at the first text that is not a pair.
 pub(crate) fn pairs(labels: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = labels;
     std::iter::from_fn(move || {
@@ -139,7 +140,7 @@ pub(crate) fn has_metric(page: &[u8], prefixes: &[&str]) -> bool {
     any
 }
 
-/// The verdict on a page once it is walked: whole and with both needed names, or why not.
+/// The result for a page after the walk: complete and with both required names, or the error.
 pub(crate) fn verdict(
     engine: &'static str,
     page: &[u8],
@@ -148,7 +149,8 @@ pub(crate) fn verdict(
     remedy: &'static str,
 ) -> Result<(), SignalError> {
     let missing = Missing { names: missing };
-    // An error object or a web page is not a cut metrics page: it needs no line feed at its end.
+    // An error object or a web page is not a truncated metrics page: it needs no line feed at its
+    // end.
     let cut = !whole && !matches!(page.first(), Some(b'{' | b'<'));
     if cut {
         return Err(SignalError::Truncated { engine, bytes: page.len(), missing });

@@ -1,14 +1,14 @@
-//! What an answer tells about itself: tokens, those from the prefix cache, and llama.cpp's times.
+//! An answer's report about itself: tokens, tokens from the prefix cache, and llama.cpp's times.
 //!
-//! This is the truth that the predicted prefix match is held against, and with llama.cpp's times
-//! the prefill rate of the replica is measured and not guessed. One object is read: a whole answer
-//! or the data of one event of a stream, in any of the dialects (chat and completions, Responses,
-//! Anthropic messages). Objects may be partial; what is not there is `None`. Text of the answer is
-//! passed over, never kept.
+//! The predicted prefix match is checked against this. With llama.cpp's times, the replica's
+//! prefill rate is measured and not estimated. The input is one object: a complete answer or the
+//! data of one event of a stream, in any of the dialects (chat and completions, Responses,
+//! Anthropic messages). Objects may be partial; absent fields are `None`. Text of the answer is
+//! skipped, never kept.
 //!
-//! Anthropic counts the cached tokens beside `input_tokens`, the others inside; here they are
-//! inside. Its stream tells the input at the start and all of it, or the output alone, at the end:
-//! [`Usage::update`] joins them.
+//! Anthropic counts the cached tokens outside `input_tokens`, the others include them; here they
+//! are included. Its stream reports the input at the start and all of it, or the output alone, at
+//! the end: [`Usage::update`] joins them.
 //!
 //! vLLM sends `cached_tokens` only with `--enable-prompt-tokens-details`, SGLang only with
 //! `--enable-cache-report`, llama.cpp always.
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 /// Tokens and times of one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Tokens of the prompt, the cached ones included.
+    /// Tokens of the prompt, including cached ones.
     pub prompt_tokens: Option<u64>,
     /// Tokens of the prompt that were found in the prefix cache.
     pub cached_tokens: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Timings {
 }
 
 impl Usage {
-    /// Takes over what a later event of the same answer says.
+    /// Applies a later event of the same answer.
     pub fn update(&mut self, later: &Usage) {
         self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
         self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
@@ -66,7 +66,7 @@ impl Timings {
     }
 }
 
-/// Reads the usage of an answer or of an event's data; none where it has none or is not JSON.
+/// Reads the usage of an answer or of an event's data; none if it has none or is not JSON.
 ///
 /// A stream's event without one costs a search through its bytes, not a parse.
 pub fn usage(json: &[u8]) -> Option<Usage> {
@@ -111,12 +111,12 @@ struct Inner<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// A member that is an object in the events of interest and may be anything elsewhere.
+/// A member that is an object in the relevant events and may be anything elsewhere.
 fn object<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Inner<'de>>, D::Error> {
     Ok(parsed(Some(<&RawValue>::deserialize(json)?)))
 }
 
-/// The object, where it is one: serde would take an array for a struct too.
+/// The object, if it is one: serde would also accept an array for a struct.
 fn parsed<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     let json = raw?.get();
     json.starts_with('{').then(|| serde_json::from_str(json).ok())?

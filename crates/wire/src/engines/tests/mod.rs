@@ -1,4 +1,4 @@
-//! The engines on pages recorded from them; each page's source is in `signals/fixtures/README.md`.
+//! Tests on recorded pages of the engines; each page's source is in `signals/fixtures/README.md`.
 
 mod pages;
 mod random;

@@ -1,11 +1,12 @@
-//! Real pages, one engine after the other: what is read from each, and what each is taken for.
+//! Recorded pages, one engine after the other: the values read from each page, and the engine
+//! detected.
 
 use super::super::{Answers, Engine, NONE, detect, find};
 use super::{LLAMACPP, SGLANG, TGI, VLLM, capacity, page, read};
 use crate::signals::{Load, SignalError, orca};
 use expect_test::{Expect, expect};
 
-/// One line for a load: only what is known.
+/// Formats a load in one line, known values only.
 fn line(load: &Load) -> String {
     let text = format!("{load:?}");
     let fields = text.trim_start_matches("Load { ").trim_end_matches(" }").split(", ");
@@ -25,14 +26,14 @@ fn reads(engine: Engine, page: &[u8], expected: Expect) {
     check(read(engine, page), expected);
 }
 
-/// What a capacity page tells.
+/// Checks the values read from a capacity page.
 fn tells(engine: Engine, page: &[u8], expected: Expect) {
     check(capacity(engine, page), expected);
 }
 
 #[test]
 fn vllm() {
-    // vLLM 0.32.0 idle, and with four of seven requests in the batch; then a page of v0 names.
+    // vLLM 0.32.0 idle, and with four of seven requests in the batch; then a page with v0 names.
     reads(
         VLLM,
         page!("vllm/metrics-idle.prom"),
@@ -58,7 +59,8 @@ fn vllm() {
 
 #[test]
 fn vllm_without_log_stats() {
-    // vLLM answers, without a single name of its own: the page tells no engine, the error the flag.
+    // vLLM answers without any name of its own: no engine is detected, and the error names the
+    // flag.
     let metrics = page!("vllm/metrics-log-stats-off.prom");
     let answers = Answers { metrics: Some(metrics), ..Answers::default() };
     assert_eq!(detect(&answers), None);
@@ -74,7 +76,7 @@ fn vllm_without_log_stats() {
 #[test]
 fn vllm_data_parallel() {
     // Two engines in one server with thirteen requests: four run in each, the rest waits, and the
-    // capacity is that of both.
+    // capacity is the sum of both.
     reads(
         VLLM,
         page!("vllm/metrics-load-dp2.prom"),
@@ -163,7 +165,8 @@ fn sglang() {
 
 #[test]
 fn sglang_capacity() {
-    // From the page that is there without --enable-metrics; with ranks, each has as much.
+    // From the page that exists without --enable-metrics; with ranks, each rank has the same
+    // capacity.
     tells(SGLANG, page!("sglang/server-info.json"), expect!["kv_tokens=20480"]);
     let ranks = br#"{"max_total_num_tokens":1000,"dp_size":2,"internal_states":[
         {"effective_max_running_requests_per_dp":8},{"effective_max_running_requests_per_dp":8}]}"#;
@@ -172,7 +175,8 @@ fn sglang_capacity() {
 
 #[test]
 fn sglang_excerpts_without_all_names() {
-    // Two excerpts that end before the needed gauges: recognized, and the error names what lacks.
+    // Two excerpts that end before the needed gauges: SGLang is detected, and the error names the
+    // missing ones.
     reads(
         SGLANG,
         page!("sglang/aibrix-1614-eight-ranks.prom"),
@@ -191,7 +195,7 @@ fn sglang_excerpts_without_all_names() {
 
 #[test]
 fn sglang_underscore_prefix() {
-    // The same page under the other prefix reads the same.
+    // The same page under the other prefix yields the same load.
     let page = String::from_utf8(page!("sglang/docs-production-metrics.prom").to_vec()).unwrap();
     let renamed = page.replace("sglang:", "sglang_");
     assert_eq!(read(SGLANG, renamed.as_bytes()), read(SGLANG, page.as_bytes()));
@@ -199,7 +203,7 @@ fn sglang_underscore_prefix() {
 
 #[test]
 fn tgi() {
-    // A real page; one that has served nothing, which is empty; another server's page.
+    // A real page; an empty one from a server without any request so far; another server's page.
     reads(
         TGI,
         page!("tgi/datadog-payload.prom"),
@@ -217,7 +221,7 @@ fn tgi() {
 
 #[test]
 fn tgi_capacity_and_use_from_two_pages() {
-    // The budget in use is on one page and the whole on another: the share needs both.
+    // The used budget and the whole budget are on two pages: the share needs both.
     let info = br#"{"model_id":"m","max_concurrent_requests":128,"max_batch_total_tokens":16000}"#;
     let load = read(TGI, b"tgi_queue_size 3\ntgi_batch_current_max_tokens 4000\n").unwrap();
     let load = load.with_capacity(&capacity(TGI, info).unwrap());
@@ -226,7 +230,7 @@ fn tgi_capacity_and_use_from_two_pages() {
 
 #[test]
 fn a_page_of_another_engine_names_names_and_remedy() {
-    // Each engine's error on a page that is not its own says what was looked for and what to do.
+    // Each engine's error on a foreign page names the metrics it looked for and the remedy.
     reads(
         VLLM,
         page!("llamacpp/metrics-idle.prom"),
@@ -267,7 +271,7 @@ fn a_page_of_another_engine_names_names_and_remedy() {
 
 #[test]
 fn detection_by_metrics() {
-    // A metrics page alone tells the engine.
+    // A metrics page is enough to detect the engine.
     let by = |page| detect(&Answers { metrics: Some(page), ..Answers::default() });
     assert_eq!(by(page!("vllm/metrics-idle.prom")), Some(VLLM));
     assert_eq!(by(page!("vllm/v0-datadog-head.prom")), Some(VLLM));
@@ -280,7 +284,7 @@ fn detection_by_metrics() {
 
 #[test]
 fn detection_without_metrics() {
-    // With metrics off, the engine's own page tells; error pages do not.
+    // With metrics off, the engine's own page identifies it; error pages do not.
     let off = Answers { metrics: Some(page!("llamacpp/off-metrics.json")), ..Answers::default() };
     assert_eq!(detect(&off), None);
     let by = |path, page| detect(&Answers { own: Some((path, page)), ..off });
@@ -300,7 +304,7 @@ fn orca_recorded() {
 
 #[test]
 fn orca_variants() {
-    // Triton's names, ORCA's other fields, repeated names of data parallelism, and what is no report.
+    // Triton's names, ORCA's other fields, repeated names of data parallelism, and invalid reports.
     check(orca(b"JSON {\"cpu_utilization\":0.3,\"named_metrics\":{\"kv_cache_utilization\":0.5,\"max_token_capacity\":8192}}"), expect!["kv_used=0.5 kv_tokens=8192"]);
     check(orca(b"text cpu_utilization=0.3,named_metrics.kv_cache_usage_perc=0.2,named_metrics.kv_cache_usage_perc=0.4, named_metrics.num_requests_waiting=1,named_metrics.num_requests_waiting=2"), expect!["pending=3 kv_used=0.3"]);
     check(
@@ -337,7 +341,7 @@ fn orca_variants() {
 
 #[test]
 fn engine_names() {
-    // Each engine has one configured name, and pages where it has signals.
+    // Each engine has one configured name, and pages if it reports signals.
     for engine in [VLLM, SGLANG, LLAMACPP, TGI, NONE] {
         assert_eq!(find(engine.name), Some(engine));
         assert_eq!(engine.load.is_none(), engine == NONE);

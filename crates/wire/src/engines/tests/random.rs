@@ -1,11 +1,11 @@
-//! Arbitrary bytes and damaged real pages: an answer or an error, never a panic.
+//! Arbitrary bytes and damaged real pages: the result is an answer or an error, never a panic.
 
 use super::super::{ALL, Answers, detect, own_pages};
 use super::{capacity, page, read};
 use crate::signals::{orca, usage};
 use proptest::prelude::*;
 
-/// All that reads bytes, on the same bytes; checks what must hold of any reading.
+/// Runs every reader on the same bytes and checks invariants of the results.
 fn read_all(bytes: &[u8]) {
     for engine in ALL {
         for load in [read(engine, bytes), capacity(engine, bytes)].into_iter().flatten() {
@@ -40,7 +40,7 @@ const PAGES: [&[u8]; 15] = [
     page!("vllm/messages.json"),
 ];
 
-/// Bytes that mean something to a parser.
+/// Bytes that are significant to a parser.
 fn telling() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), prop::sample::select(b"{}\"\\=, \n\r#:_-+.e0129NaInf".to_vec())]
 }
@@ -55,7 +55,7 @@ proptest! {
     fn arbitrary_lines(
         lines in prop::collection::vec((0..9_usize, prop::collection::vec(telling(), 0..40)), 0..30),
     ) {
-        // Right names with anything after them.
+        // Valid names followed by anything.
         let names: [&[u8]; 9] = [
             b"vllm:num_requests_waiting", b"vllm:cache_config_info{", b"vllm:num_requests_running ",
             b"sglang:num_queue_reqs{dp_rank=\"", b"sglang_num_running_reqs", b"sglang:token_usage{tp_rank=\"1\"",

@@ -16,7 +16,7 @@ fn fails(result: Result<Load, SignalError>, expected: Expect) {
 
 #[test]
 fn labels_may_hold_anything() {
-    // Braces, escaped quotes and backslashes, blanks and hashes in a label value end nothing.
+    // Braces, escaped quotes, backslashes, blanks and hashes in a label value end nothing.
     for labels in [
         r#"{model_name="a}b"}"#,
         r#"{model_name="a\"} 9 {\"",engine="0"}"#,
@@ -51,13 +51,13 @@ fn values_and_what_follows() {
     }
     let tabs = vllm("vllm:num_requests_waiting\t12\n").unwrap();
     assert_eq!(tabs.pending, Some(12));
-    // A count too large for its type stays at the largest.
+    // A count too large for its type saturates.
     assert_eq!(vllm("vllm:num_requests_waiting 1e300\n").unwrap().pending, Some(u32::MAX));
 }
 
 #[test]
 fn values_that_are_no_load() {
-    // NaN means no value; anything else that is no finite number of at least 0 is an error.
+    // NaN means no value; anything else that is not a finite number of at least 0 is an error.
     fails(
         vllm("vllm:num_requests_waiting NaN\n"),
         expect![
@@ -92,7 +92,7 @@ fn values_that_are_no_load() {
 
 #[test]
 fn names_match_whole() {
-    // A longer name that starts alike is another metric.
+    // A longer name with the same beginning is another metric.
     let page =
         "vllm:num_requests_waiting_by_reason{reason=\"capacity\"} 3\nvllm:num_requests_waiting 3\n";
     assert_eq!(vllm(page).unwrap().pending, Some(3));
@@ -114,7 +114,7 @@ fn sums_over_engines_and_reasons() {
 
 #[test]
 fn old_and_new_kv_names() {
-    // A version that exports both counts once; an unresolved number of blocks is no capacity.
+    // A version that exports both counts once; an unresolved number of blocks is not a capacity.
     let both = "vllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.5\n";
     assert_eq!(vllm(both).unwrap().kv_used, Some(0.5));
     let old = "vllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.25\n";
@@ -125,8 +125,8 @@ fn old_and_new_kv_names() {
 
 #[test]
 fn truncated_pages() {
-    // A page that ends inside a line is refused and says what had not come by then; OpenMetrics may
-    // end after its mark.
+    // A page that ends inside a line is refused, and the error names the metrics missing so far.
+    // OpenMetrics may end after its mark.
     fails(
         read(VLLM, b"vllm:num_requests_waiting 1\nvllm:num_requests_run"),
         expect![
@@ -168,8 +168,8 @@ fn sglang_tensor_ranks_speak_once() {
 
 #[test]
 fn sglang_data_ranks_sum() {
-    // Attention data parallelism: rank d of dp is at tensor rank d, as in aibrix issue 1614; each
-    // counts, with two tensor ranks each too, and a later pipeline stage repeats.
+    // Attention data parallelism: rank d of dp is at tensor rank d, as in aibrix issue 1614. Each
+    // rank counts, also with two tensor ranks each, and a later pipeline stage is a repetition.
     let mut page = String::new();
     for name in ["num_queue_reqs", "num_running_reqs", "max_total_num_tokens"] {
         for tp in 0..8 {
@@ -203,7 +203,7 @@ fn sglang_many_ranks() {
 
 #[test]
 fn sglang_priority_classes_are_in_the_total() {
-    // The total stands under the empty class, each class beside it.
+    // The total has the empty class, and each class is a further series.
     let page = "sglang:num_running_reqs{tp_rank=\"0\",priority=\"\"} 3\nsglang:num_running_reqs{tp_rank=\"0\",priority=\"10\"} 2\n\
                 sglang:num_running_reqs{tp_rank=\"0\",priority=\"20\"} 1\nsglang:num_queue_reqs{tp_rank=\"0\",priority=\"\"} 0\n";
     assert_eq!(sglang(page).running, Some(3));
@@ -211,7 +211,8 @@ fn sglang_priority_classes_are_in_the_total() {
 
 #[test]
 fn sglang_split_of_prefill_and_decode() {
-    // Queues before the batch are pending; a KV on its way to the decode replica is running.
+    // Requests in queues before the batch are pending. A request whose KV is on its way to the
+    // decode replica is running.
     let page = "sglang:num_running_reqs 1\nsglang:num_queue_reqs 2\nsglang:num_grammar_queue_reqs 4\n\
                 sglang:num_prefill_bootstrap_queue_reqs 8\nsglang:num_prefill_inflight_queue_reqs 16\n\
                 sglang:num_decode_prealloc_queue_reqs 32\nsglang:num_decode_transfer_queue_reqs 64\n";
@@ -223,7 +224,7 @@ fn sglang_split_of_prefill_and_decode() {
 
 #[test]
 fn sglang_counters_sum_over_splits() {
-    // Streaming or not, and the cache's sources.
+    // Splits by streaming or not, and by cache source.
     let page = "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n\
                 sglang:prompt_tokens_total{is_streaming=\"true\"} 100\nsglang:prompt_tokens_total{is_streaming=\"false\"} 50\n\
                 sglang:cached_tokens_total{cache_source=\"device\"} 30\nsglang:cached_tokens_total{cache_source=\"host\"} 10\n\

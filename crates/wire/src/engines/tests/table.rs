@@ -1,11 +1,11 @@
-//! What must hold of every line of the table, whatever engines there are.
+//! Properties of every entry of the table.
 
 use std::collections::BTreeSet;
 
 use super::super::{ALL, Answers, NONE, detect, find, private};
 
-// Names are unique, fit a configuration, and are not the question (`auto`); the last engine is the
-// one that stands for all others.
+// Names are unique, valid in a configuration, and not `auto`. The last engine stands for any other
+// server.
 #[test]
 fn names() {
     let names: BTreeSet<_> = ALL.iter().map(|engine| engine.name).collect();
@@ -31,7 +31,7 @@ fn marks_are_distinct() {
     }
 }
 
-// An engine with a load can be recognized, and every page has a path and says what to do about it.
+// An engine that reports a load can be detected, and every page has a path and a remedy.
 #[test]
 fn pages() {
     for engine in ALL {
@@ -43,7 +43,7 @@ fn pages() {
     }
 }
 
-// Private words are named once, headers in the form in which they are compared.
+// Private fields are listed once, headers in the case used for comparison.
 #[test]
 fn private_words() {
     let mut seen = BTreeSet::new();

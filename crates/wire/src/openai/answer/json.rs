@@ -1,8 +1,8 @@
-//! An answer in one JSON object: passed on as it comes, its usage found near its end.
+//! An answer in one JSON object: passed through, with its usage found near its end.
 //!
-//! Engines put `usage` behind the text, so the last [`TAIL`] bytes are kept and searched backwards
-//! instead of parsing an answer of any size. Only where the reply is wanted is the whole kept, up
-//! to [`WHOLE`].
+//! Engines put `usage` after the text, so the last [`TAIL`] bytes are kept and searched backwards
+//! instead of parsing an answer of any size. Only if the reply is needed is the whole answer kept,
+//! up to [`WHOLE`].
 
 use bytes::Bytes;
 use memchr::memmem::FinderRev;
@@ -15,13 +15,13 @@ use crate::openai::prompt::answer_reply;
 use crate::openai::text::decoded;
 use crate::openai::usage::Gathered;
 
-/// Bytes kept of the end of an answer.
+/// Bytes kept from the end of an answer.
 const TAIL: usize = 16 << 10;
 
-/// Bytes kept of an answer whose reply is wanted.
+/// Bytes kept of an answer whose reply is needed.
 const WHOLE: usize = 1 << 20;
 
-/// Bytes in which the id of a response is looked for.
+/// Bytes searched for the id of a response.
 const HEAD: usize = 1 << 10;
 
 pub(super) struct Json {
@@ -97,7 +97,7 @@ impl Json {
     }
 }
 
-/// Where the object begins that is the value of the last `key`.
+/// Start of the object that is the value of the last `key`.
 fn last_object(json: &[u8], key: &[u8]) -> Option<usize> {
     let finder = FinderRev::new(key);
     let mut before = json;
@@ -112,8 +112,8 @@ fn last_object(json: &[u8], key: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether the outermost object has been closed, over chunks cut anywhere. Arrays need no count:
-/// the object around them closes last.
+/// Detects the end of the outermost object over chunks cut anywhere. Arrays need no count: the
+/// object around them closes last.
 #[derive(Default)]
 struct Nesting {
     depth: u32,
@@ -123,7 +123,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// Reads on; true when the end is in `bytes`.
+    /// Reads on; true if the end is in `bytes`.
     fn closes(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         while !self.closed && !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What the events of a stream tell, in the three dialects, and what a splice has added to them.
+//! Reads the events of a stream in the three dialects, and finds the additions caused by a splice.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ const RESPONSE_EVENT: [&str; 1] = ["response"];
 const RESPONSE: [&str; 2] = ["id", "usage"];
 const MESSAGE_EVENT: [&str; 2] = ["message", "usage"];
 
-/// What is known of the stream so far.
+/// Facts about the stream so far.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) endpoint: Endpoint,
@@ -31,12 +31,12 @@ pub(super) struct Reader {
     pub(super) reply: Option<Reply>,
     pub(super) first: bool,
     pub(super) ended: bool,
-    /// Events with a part of the reply.
+    /// Events that contain a part of the reply.
     pub(super) pieces: u32,
 }
 
 impl Reader {
-    /// Reads one event and returns the part of it to be left out.
+    /// Reads one event and returns the part of it to remove.
     pub(super) fn event(&mut self, bytes: &[u8], undo: bool) -> Option<Range<usize>> {
         let event = sse::parse(bytes);
         match self.endpoint {
@@ -47,7 +47,7 @@ impl Reader {
         None
     }
 
-    /// Notes an event and whether it has a part of the reply.
+    /// Notes an event and whether it contains a part of the reply.
     fn piece(&mut self, is_piece: bool) {
         self.first |= is_piece;
         self.pieces = self.pieces.saturating_add(u32::from(is_piece));
@@ -70,7 +70,7 @@ impl Reader {
         self.usage(event, data, len, undo)
     }
 
-    /// A chunk that speaks of usage: reads it, and says what of it the splice has added.
+    /// Reads a chunk that mentions usage, and returns the part that the splice added.
     fn usage(
         &mut self,
         event: &Event<'_>,
@@ -83,7 +83,8 @@ impl Reader {
         let usage = usage?.get();
         if usage != "null" {
             self.usage.add(usage.as_bytes());
-            // Usage beside a choice comes unasked: llama.cpp's last chunk of a completion.
+            // Usage in a chunk with a choice was not requested: llama.cpp's last chunk of a
+            // completion.
             let empty = choices.is_some_and(|c| c.get()[1..].trim_ascii_start() == "]");
             return (undo && empty).then_some(0..len);
         }
@@ -96,7 +97,7 @@ impl Reader {
         Some(at + member.start..at + member.end)
     }
 
-    /// llama.cpp's timings tell the same as usage, unasked.
+    /// llama.cpp's timings contain the same numbers as usage, without being requested.
     fn timings(&mut self, data: &[u8]) {
         let Ok(json) = std::str::from_utf8(data) else { return };
         if let Ok([_, _, Some(timings)]) = Object::parse(&CHUNK, json) {
@@ -149,8 +150,9 @@ impl Reader {
     }
 }
 
-/// Whether an event is llama.cpp's last chunk of a chat without its `timings`: asked for usage, it
-/// moves them to the chunk after it, so an undone splice has to move them back.
+/// Whether an event is llama.cpp's last chunk of a chat without its `timings`. If usage was
+/// requested, llama.cpp moves them to the chunk after it, and undoing the splice has to move them
+/// back.
 pub(super) fn awaits_timings(event: &[u8]) -> bool {
     event.starts_with(b"data: {\"choices\":[{\"finish_reason\":\"") && TIMINGS.find(event).is_none()
 }
@@ -168,8 +170,8 @@ fn kind<'a>(name: &'a [u8], data: &'a [u8]) -> &'a [u8] {
     if name.is_empty() { string_after(&TYPE, data).unwrap_or_default() } else { name }
 }
 
-/// The range of the member `key` whose value is the slice `value` of `json`, with the comma that
-/// goes with it. `None` when the key is spelled in another way.
+/// The range of the member `key` whose value is the slice `value` of `json`, with its comma. `None`
+/// if the key is spelled in another way.
 pub(in crate::openai) fn member(json: &str, value: &str, key: &str) -> Option<Range<usize>> {
     let start = value.as_ptr() as usize - json.as_ptr() as usize;
     let end = start + value.len();

@@ -1,8 +1,8 @@
-//! The assistant's words, gathered from the events of a stream.
+//! Collects the assistant's text from the events of a stream.
 //!
 //! The text of a token chunk is found by its key, not by parsing: a `"content":"` that is not
 //! inside a string can only be the member of that name. The result is a hint for the prefix index,
-//! in the bytes that the next turn's message will have.
+//! in the bytes that the message will have in the next turn.
 
 use std::sync::LazyLock;
 
@@ -40,7 +40,7 @@ const FUNCTION: [&str; 2] = ["name", "arguments"];
 #[derive(Default)]
 pub(super) struct Reply {
     bytes: Vec<u8>,
-    /// Where the arguments of an unfinished `tool_use` begin.
+    /// Start of the arguments of an unfinished `tool_use`.
     input: Option<usize>,
 }
 
@@ -129,14 +129,14 @@ impl Reply {
         self.bytes.extend_from_slice(ARGUMENTS);
     }
 
-    /// The input of a `tool_use` comes as text and goes into the next request as JSON.
+    /// The input of a `tool_use` arrives as text and goes into the next request as JSON.
     fn end_input(&mut self) {
         let Some(at) = self.input.take() else { return };
         let mut json = self.bytes.split_off(at);
         if json.is_empty() {
             json = b"{}".to_vec();
         }
-        // Too deep an input is cut short there, and the engine will refuse it anyway.
+        // Input that is nested too deeply is cut short; the engine will refuse it anyway.
         let _ = compact(&json, crate::openai::bad::MAX_DEPTH, &mut self.bytes);
     }
 

@@ -1,22 +1,22 @@
-//! Server-sent events as bytes: where one ends, and its name and data.
+//! Server-sent events as bytes: the end of an event, its name and its data.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
 
-/// One event's fields that matter here.
+/// The relevant fields of an event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::openai) struct Event<'a> {
     /// The `event:` field, empty when there is none.
     pub(in crate::openai) name: &'a [u8],
     /// The `data:` field; several are joined by line feeds.
     pub(in crate::openai) data: Option<Cow<'a, [u8]>>,
-    /// Where the data lies in the event, when it is in one piece.
+    /// Offset of the data in the event, if it is in one piece.
     pub(in crate::openai) data_at: Option<usize>,
 }
 
-/// The length of the event at the start of `bytes`, its blank line included. The first `scanned`
-/// bytes are known to hold no end.
+/// The length of the event at the start of `bytes`, including its blank line. The first `scanned`
+/// bytes are known to contain no end.
 pub(in crate::openai) fn event_end(bytes: &[u8], scanned: usize) -> Option<usize> {
     let rest = bytes.get(scanned..)?;
     memchr_iter(b'\n', rest).map(|i| scanned + i).find_map(|newline| {

@@ -1,4 +1,4 @@
-//! A stream of events: cutting it into events, having each read, leaving out what a splice added.
+//! Cuts a stream into events, has each one read, and removes the additions caused by a splice.
 
 use std::ops::Range;
 
@@ -9,24 +9,24 @@ use super::reply::Reply;
 use super::{Feed, MAX_EVENT, Summary, sse};
 use crate::openai::endpoint::Endpoint;
 
-/// Bytes kept of an event that is too long, enough to see its end.
+/// Bytes kept of an event that is too long, enough to find its end.
 const OVERLAP: usize = 3;
 
 pub(super) struct Stream {
     undo: bool,
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     carry: BytesMut,
-    /// How many bytes of `carry` were passed on already.
+    /// How many bytes of `carry` have already been passed on.
     passed: usize,
-    /// The event in `carry` is too long to be read.
+    /// The event in `carry` is too long to read.
     skipping: bool,
-    /// The event in `carry` is whole and waits for the one after it.
+    /// The event in `carry` is complete and waits for the next one.
     waiting: bool,
     finished: bool,
     reader: Reader,
 }
 
-/// A change of the bytes that pass.
+/// A change to the bytes passed on.
 struct Edit {
     cut: Range<usize>,
     insert: Vec<u8>,
@@ -52,7 +52,7 @@ impl Stream {
         Feed { pass, first_token: self.reader.first && !first, ended: self.reader.ended && !ended }
     }
 
-    /// A chunk that begins with an event: nothing is copied but an unfinished event at its end.
+    /// A chunk that starts with an event: only an incomplete event at its end is copied.
     fn aligned(&mut self, chunk: Bytes) -> Bytes {
         let mut edits = Vec::new();
         let done = self.events(&chunk, 0, &mut edits);
@@ -63,7 +63,7 @@ impl Stream {
         if self.undo { join(edited(chunk.slice(..done), 0, &edits), over) } else { chunk }
     }
 
-    /// A chunk that begins within an event.
+    /// A chunk that starts within an event.
     fn joined(&mut self, chunk: Bytes) -> Bytes {
         let scanned = if std::mem::take(&mut self.waiting) { 0 } else { self.carry.len() };
         let mut carry = std::mem::take(&mut self.carry);
@@ -77,8 +77,8 @@ impl Stream {
         if self.undo { join(edited(whole, passed, &edits), over) } else { chunk }
     }
 
-    /// Reads the whole events of `bytes`, collects what is to be changed and returns where the
-    /// unfinished one begins. The first `scanned` bytes hold no end of an event.
+    /// Reads the complete events of `bytes`, collects the edits and returns the start of the
+    /// incomplete event. The first `scanned` bytes contain no end of an event.
     fn events(&mut self, bytes: &[u8], mut scanned: usize, edits: &mut Vec<Edit>) -> usize {
         let mut start = 0;
         let mut awaiting = None;
@@ -107,7 +107,7 @@ impl Stream {
         start
     }
 
-    /// Gives up an event that is too long to hold, and returns what was held of it.
+    /// Gives up an event that is too long to buffer, and returns the buffered part.
     fn limit(&mut self) -> Bytes {
         if self.carry.len() <= MAX_EVENT && !(self.skipping && self.carry.len() > OVERLAP) {
             return Bytes::new();

@@ -1,4 +1,4 @@
-//! Contents: text, parts, tool calls, and the hashes that stand for images and files.
+//! Message contents: text, parts, tool calls, and the hashes that stand for images and files.
 
 use meridian_base::{Fingerprinter, keyed, mix};
 use serde_json::value::RawValue;
@@ -142,8 +142,8 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// A hash over values of any length that does not hold them: a fingerprint whose last block is
-/// filled up, so that no byte stays outside.
+/// A hash of values of any length: a fingerprint with a padded last block, so that every byte
+/// counts.
 struct Hash(Fingerprinter);
 
 impl Hash {

@@ -1,7 +1,7 @@
 //! The input of `/v1/responses`: items instead of messages.
 //!
-//! Calls are items beside the message there, and members of it in a chat. Both give the same
-//! bytes: the items that follow an assistant's message go on with it.
+//! Calls are separate items here, and members of the message in a chat. Both yield the same bytes:
+//! the items after an assistant's message continue it.
 
 use serde_json::value::RawValue;
 

@@ -1,4 +1,4 @@
-//! The reply in an answer of one JSON object, as the next turn's prompt will hold it.
+//! The reply of an answer in one JSON object, as the next turn's prompt will contain it.
 
 use super::Writer;
 use crate::openai::body::MESSAGE;

@@ -1,5 +1,5 @@
-//! One chunk of a chat's or a completion's stream, read strictly: what is not known to be the text
-//! of one choice is not taken for it.
+//! Reads one chunk of a chat's or a completion's stream strictly: anything that is not certainly
+//! the text of one choice is rejected.
 
 use serde_json::value::RawValue;
 
@@ -12,9 +12,9 @@ use crate::openai::raw::{elements, string};
 pub(super) struct Chunk<'a> {
     pub(super) json: &'a str,
     pub(super) top: Members<'a>,
-    /// None in a chunk of usage alone.
+    /// None in a chunk with usage only.
     choice: Option<Choice<'a>>,
-    /// There are others, or one that is not the first.
+    /// There are other choices, or one that is not the first.
     many: bool,
 }
 
@@ -22,12 +22,12 @@ struct Choice<'a> {
     role: Option<&'a RawValue>,
     text: Option<&'a RawValue>,
     finished: bool,
-    /// Something is said beside the text.
+    /// There is content besides the text.
     beyond: bool,
 }
 
 impl<'a> Chunk<'a> {
-    /// None where it is no chunk: an error, or another protocol.
+    /// None if it is not a chunk: an error, or another protocol.
     pub(super) fn read(endpoint: Endpoint, json: &'a str) -> Option<Chunk<'a>> {
         let top = Members::of(json)?;
         let (mut choice, mut count) = (None, 0);
@@ -50,7 +50,7 @@ impl<'a> Chunk<'a> {
         Some(Chunk { json, top, choice, many })
     }
 
-    /// Whether nothing can follow on it, and why.
+    /// Why the answer cannot be resumed after this chunk, if so.
     pub(super) fn lost(&self) -> Option<Lost> {
         let choice = self.choice.as_ref()?;
         if self.many || choice.beyond {
@@ -68,19 +68,19 @@ impl<'a> Chunk<'a> {
         self.choice.as_ref().and_then(|c| string(c.text?)).unwrap_or_default()
     }
 
-    /// It opens an answer and says nothing yet.
+    /// Whether it opens an answer and has no text yet.
     pub(super) fn is_opening(&self) -> bool {
         let opens = |c: &Choice<'_>| c.role.is_some() && !c.finished && !c.beyond;
         !self.many && self.text().is_empty() && self.choice.as_ref().is_some_and(opens)
     }
 
-    /// Its usage counts the tokens so far, and was asked for. llama.cpp's last chunk of a completion
-    /// has usage and timings unasked; usage without a choice ends a stream.
+    /// Whether its usage counts the tokens so far on request. llama.cpp's last chunk of a
+    /// completion has usage and timings without being asked; usage without a choice ends a stream.
     pub(super) fn is_counted(&self) -> bool {
         self.choice.is_some() && self.top.get("timings").is_none()
     }
 
-    /// Tokens of the answer up to here, where the engine counts them in its chunks.
+    /// Tokens of the answer so far, if the engine counts them in its chunks.
     pub(super) fn tokens(&self) -> Option<u64> {
         let count = |object, name: &str| {
             let members = Members::of(self.top.get(object)?.get())?;

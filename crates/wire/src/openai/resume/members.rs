@@ -1,4 +1,4 @@
-//! All members of an object, the values raw: for deciding by what is there, known or not.
+//! All members of an object with raw values, for decisions that depend on unknown members, too.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use serde_json::value::RawValue;
 pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// None where it is no object.
+    /// None if it is not an object.
     pub(super) fn of(json: &'a str) -> Option<Members<'a>> {
         serde_json::from_str(json).ok()
     }
 
-    /// A member that is there and not null.
+    /// A member that is present and not null.
     pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
         let raw = self.0.iter().find(|(n, _)| n == name).map(|(_, raw)| *raw)?;
         (raw.get() != "null").then_some(raw)
     }
 
-    /// Whether every member but those named says nothing.
+    /// Whether every member except `names` is null or empty.
     pub(super) fn nothing_but(&self, names: &[&str]) -> bool {
         self.0.iter().all(|(name, raw)| names.contains(&&**name) || is_nothing(raw))
     }

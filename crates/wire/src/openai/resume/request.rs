@@ -1,13 +1,14 @@
-//! The request that goes on with a broken answer: the client's own, with the text so far as the
-//! beginning of the reply, and fewer tokens left to say.
+//! The continuation request of a broken answer: the client's own, with the text so far as the
+//! beginning of the reply, and a smaller token limit.
 //!
-//! A chat gets an assistant message that the engine is to continue. vLLM, SGLang and llama.cpp know
-//! `continue_final_message` for it, and that no new turn is opened (`add_generation_prompt`); an
-//! older llama.cpp continues a last message of the assistant anyway. A completion's prompt grows.
+//! A chat gets an assistant message for the engine to continue. vLLM, SGLang and llama.cpp support
+//! `continue_final_message` for this, together with `add_generation_prompt` set to open no new
+//! turn; an older llama.cpp continues a last message of the assistant anyway. A completion's prompt
+//! grows.
 //!
-//! Fields are let through by name. One that is not here may mean that the answer is to have a shape
-//! which a continuation would break (a schema, a grammar, log probabilities), and new such fields
-//! appear with every engine.
+//! Fields are allowed by name. A field outside the list may request a shape of the answer that a
+//! continuation would break (a schema, a grammar, log probabilities), and every engine keeps adding
+//! such fields.
 
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ use crate::openai::raw::{elements, kind, owned};
 use crate::openai::salt::SaltPlace;
 use crate::openai::splice::offset;
 
-/// Fields that mean the same in a request that goes on.
+/// Fields that mean the same in a continuation request.
 const GOES_ON: [&str; 35] = [
     "model",
     "messages",
@@ -62,7 +63,7 @@ const GOES_ON: [&str; 35] = [
     "timings_per_token",
 ];
 
-/// Fields that are let through with this value alone.
+/// Fields that are allowed with this value only.
 const HARMLESS: [(&str, &str); 7] = [
     ("n", "1"),
     ("best_of", "1"),
@@ -73,19 +74,19 @@ const HARMLESS: [(&str, &str); 7] = [
     ("tool_choice", "\"none\""),
 ];
 
-/// Changes of a body, in any order.
+/// Edits of a body, in any order.
 type Edits = Vec<(Range<usize>, String)>;
 
-/// What a replica is asked for besides.
+/// Additional requests to the replica.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
-    /// The count of tokens in each chunk.
+    /// The token count in each chunk.
     pub(super) counts: bool,
     /// A salt for its cache.
     pub(super) salt: Option<&'a str>,
 }
 
-/// The request that goes on after `text`, which is `said` tokens.
+/// The continuation request after `text`, which has `said` tokens.
 pub(super) fn continued(
     endpoint: Endpoint,
     body: &Bytes,
@@ -105,7 +106,7 @@ pub(super) fn continued(
     let bounded = fewer(json, &members, said, &mut edits)?;
     let quoted = serde_json::to_string(text).expect("a string always serializes");
     if endpoint == Endpoint::Completions {
-        // Without a bound the engine has one of its own, which is not known here.
+        // Without a limit the engine applies its own, which is not known here.
         let prompt = members.get("prompt").filter(|raw| bounded && kind(raw) == "a string");
         let end = at(json, prompt.ok_or(Lost::Request)?).end - 1;
         edits.push((end..end, quoted[1..quoted.len() - 1].to_owned()));
@@ -130,7 +131,7 @@ fn is_known(name: &str, raw: &RawValue) -> bool {
     GOES_ON.contains(&name) || harmless || is_nothing(raw) || text()
 }
 
-/// The last to speak is not the assistant, whose words would be gone on with by themselves.
+/// Checks that the last message is not the assistant's: engines would continue that one.
 fn said_last(messages: &RawValue) -> Result<(), Lost> {
     let mut last = None;
     let each = |message| {
@@ -145,12 +146,12 @@ fn said_last(messages: &RawValue) -> Result<(), Lost> {
     }
 }
 
-/// Takes what was said off the bounds; whether there is one.
+/// Subtracts the tokens so far from the limits; returns whether there is one.
 fn fewer(json: &str, members: &Members<'_>, said: u64, edits: &mut Edits) -> Result<bool, Lost> {
     let before = edits.len();
     for name in ["max_tokens", "max_completion_tokens"] {
         let Some(raw) = members.get(name) else { continue };
-        // A negative bound is none to some engines.
+        // Some engines take a negative limit for none.
         if raw.get().starts_with('-') {
             continue;
         }
@@ -161,7 +162,7 @@ fn fewer(json: &str, members: &Members<'_>, said: u64, edits: &mut Edits) -> Res
     Ok(edits.len() > before)
 }
 
-/// Asks for the same as at first.
+/// Asks for the same as the first time.
 fn asking(endpoint: Endpoint, body: Bytes, ask: Ask<'_>) -> Result<Continued, Lost> {
     let json = std::str::from_utf8(&body).map_err(|_| Lost::Request)?;
     let parsed = Body::parse(endpoint, json).map_err(|_| Lost::Request)?;
@@ -172,7 +173,7 @@ fn asking(endpoint: Endpoint, body: Bytes, ask: Ask<'_>) -> Result<Continued, Lo
     Ok(Continued { body, splices })
 }
 
-/// Where in `json` a value lies that borrows from it.
+/// The range in `json` of a value that borrows from it.
 fn at(json: &str, raw: &RawValue) -> Range<usize> {
     let start = offset(json, raw);
     start..start + raw.get().len()

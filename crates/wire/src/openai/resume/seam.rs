@@ -1,6 +1,6 @@
-//! What of an answer is changed so that the client sees what it asked for: the counts in its chunks
-//! go; and of a later one, so that it goes on with the first, its name, its opening, its usage. Every
-//! other byte stays as the engine wrote it.
+//! Edits an answer so that the client sees the stream it asked for. Counts that the client did not
+//! ask for are removed from the chunks. A continuation also gets the first answer's id and names,
+//! no second opening, and usage of the whole. Every other byte stays as the engine wrote it.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::chunk::Chunk;
 use super::members::Members;
 use crate::openai::answer::member;
 
-/// What all chunks of an answer say alike.
+/// Members with the same value in all chunks of an answer.
 const NAMES: [&str; 4] = ["id", "created", "model", "system_fingerprint"];
 
-/// How the first answer names itself, in the order of [`NAMES`].
+/// The first answer's values, in the order of [`NAMES`].
 pub(super) struct Head([Option<Box<RawValue>>; 4]);
 
 impl Head {
@@ -24,15 +24,15 @@ impl Head {
     }
 }
 
-/// Changes of one event, in order.
+/// Edits of one event, in order.
 pub(super) enum Edits {
-    /// It does not pass at all.
+    /// Remove the event.
     Drop,
     Replace(Vec<(Range<usize>, String)>),
 }
 
 impl Edits {
-    /// Writes `event` as changed.
+    /// Writes the edited `event`.
     pub(super) fn write(&self, event: &[u8], out: &mut BytesMut) {
         let Edits::Replace(edits) = self else { return };
         let mut at = 0;
@@ -45,25 +45,25 @@ impl Edits {
     }
 }
 
-/// What a chunk has to fit.
+/// State that a chunk has to match.
 #[derive(Clone, Copy)]
 pub(super) struct Seam<'a> {
-    /// How the first answer names itself; none while that is the one that comes.
+    /// The first answer's names; none while that is the current one.
     pub(super) head: Option<&'a Head>,
-    /// The role was told.
+    /// The role was already sent.
     pub(super) has_role: bool,
-    /// Tokens that were said by earlier answers.
+    /// Tokens of earlier answers.
     pub(super) before: u64,
     pub(super) counts: Counts,
 }
 
-/// What is to be changed of a `chunk`, whose text lies at `data_at` of its event.
+/// The edits of a `chunk`, whose text is at `data_at` of its event.
 pub(super) fn edits(chunk: &Chunk<'_>, seam: Seam<'_>, data_at: Option<usize>) -> Edits {
     if seam.has_role && chunk.is_opening() {
         return Edits::Drop;
     }
     let mut edits = Vec::new();
-    // Data of several lines, which no engine sends, is not cut up.
+    // Data of several lines, which no engine sends, is not edited in place.
     let Some(data_at) = data_at else { return Edits::Replace(edits) };
     let at = |raw: &str| {
         let start = data_at + (raw.as_ptr() as usize - chunk.json.as_ptr() as usize);
@@ -96,8 +96,8 @@ pub(super) fn edits(chunk: &Chunk<'_>, seam: Seam<'_>, data_at: Option<usize>) -
     Edits::Replace(edits)
 }
 
-/// The counts of a usage object as they are of the whole: what earlier answers said is completion,
-/// and not prompt. The total is the same.
+/// Adjusts the counts of a usage object to the whole: the text of earlier answers counts as
+/// completion, not as prompt. The total stays the same.
 fn sums<'a>(usage: &'a RawValue, before: u64, mut edit: impl FnMut(&'a RawValue, u64)) {
     let Some(usage) = Members::of(usage.get()) else { return };
     let number = |members: &Members<'a>, name: &str| {

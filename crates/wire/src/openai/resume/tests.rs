@@ -31,7 +31,7 @@ fn take_up(thread: &mut Thread, body: &str) -> Result<String, Lost> {
     Ok(String::from_utf8(continued.body.to_vec()).unwrap())
 }
 
-/// A chat that broke after two pieces of text, the second of which has an escape.
+/// A chat that broke after two pieces of text, the second of which contains an escape.
 fn broken() -> Thread {
     let mut thread = thread(CHAT);
     feed(&mut thread, &delta("a", "\"role\":\"assistant\",\"content\":\"\""));
@@ -57,8 +57,8 @@ fn check(endpoint: Endpoint, text: &str, body: &str, expected: Expect) {
     expected.assert_eq(&made.unwrap_or_else(|lost| lost.word().to_owned()));
 }
 
-// The text so far becomes the beginning of the reply, what was said is taken off the bounds, and
-// every other byte of the client's body stays.
+// The text so far becomes the beginning of the reply, its tokens are subtracted from the limits,
+// and every other byte of the client's body stays.
 #[test]
 fn requests() {
     check(
@@ -85,7 +85,7 @@ fn requests() {
         body,
         expect![[r#"{"prompt":"Say \"hi\" hi\n","max_tokens":4,"stream":true,"model":"m"}"#]],
     );
-    // No bound, or one that means none.
+    // No limit, or one that means none.
     let body = r#"{"messages":[{"role":"user"}],"max_tokens":-1,"stream":true,"model":"m"}"#;
     check(
         CHAT,
@@ -97,7 +97,7 @@ fn requests() {
     );
 }
 
-// What asks for more than the text of one choice, or for something unknown, is not gone on with.
+// A request for more than the text of one choice, or with an unknown field, is not resumed.
 #[test]
 fn refused_requests() {
     let user = "\"messages\":[{\"role\":\"user\",\"content\":\"\"}]";
@@ -140,7 +140,7 @@ fn refused_requests() {
     check(CHAT, "x", &BODY.replace('9', "1"), expect!["spent"]);
 }
 
-// Before the first text the request goes out again as it was, whatever it asks for.
+// Before the first text any request is sent again unchanged.
 #[test]
 fn nothing_said() {
     let body = r#"{"messages":[],"tools":[{}],"n":3,"stream":true}"#;
@@ -149,8 +149,8 @@ fn nothing_said() {
     assert_eq!(take_up(&mut thread, body).as_deref(), Ok(body));
 }
 
-// An answer with anything beside the text of one choice, with its finish reason out, or longer than
-// is kept, is not gone on with.
+// An answer with anything but the text of one choice, with its finish reason sent, or longer than
+// the limit, is not resumed.
 #[test]
 fn refused_answers() {
     let lost = |pieces: &[String]| {
@@ -179,12 +179,12 @@ fn refused_answers() {
     assert_eq!(lost(&[chunk("a", end, "")]), Lost::Finished);
     let long = format!("\"content\":\"{}\"", "x".repeat(1000));
     assert_eq!(lost(&[delta("a", &long)]), Lost::TooLong);
-    // The first reason stands.
+    // The first reason is kept.
     assert_eq!(lost(&[chunk("a", end, ""), delta("a", &long)]), Lost::Finished);
     assert!(Thread::new(Endpoint::Responses, 1, Counts::Asis).is_none());
 }
 
-// The later answer carries the first one's names, opens no second time, and counts the whole.
+// The continuation has the first answer's id and names, opens no second time, and counts the whole.
 #[test]
 fn seam() {
     let mut thread = broken();
@@ -215,7 +215,7 @@ fn seam() {
     assert_eq!(thread.text(), Some("Once \"upon\"é a time".as_bytes()));
 }
 
-// Broken twice, the third answer begins with both beginnings, and the bound shrinks by both.
+// After two breaks the third answer starts with both texts, and the limit shrinks by both.
 #[test]
 fn broken_twice() {
     let mut thread = broken();
@@ -231,7 +231,7 @@ fn broken_twice() {
     );
 }
 
-// Tokens are the pieces of the stream, or what the engine counts in its chunks.
+// Tokens are the pieces of the stream, or the engine's counts.
 #[test]
 fn tokens() {
     let left = |more: &str| {
@@ -248,7 +248,7 @@ fn tokens() {
     assert_eq!(left(",\"timings\":{\"predicted_n\":8}"), Some(1));
 }
 
-// However a stream is cut into pieces, the same passes, and only whole events do.
+// However a stream is cut into pieces, the same bytes pass, and only in complete events.
 #[test]
 fn any_cut() {
     let parts =
@@ -275,7 +275,7 @@ fn any_cut() {
     }
 }
 
-// An event of more than a mebibyte passes as it is, and ends the thread.
+// An event of more than a mebibyte passes unchanged, and ends the thread.
 #[test]
 fn endless_event() {
     let mut thread = broken();
@@ -286,8 +286,8 @@ fn endless_event() {
     assert_eq!(take_up(&mut thread, BODY), Err(Lost::NotText));
 }
 
-// The count in each chunk that the client did not ask for is read and taken out, or is null for who
-// asked for usage at the end; llama.cpp's own last chunk stays as it is.
+// A count in each chunk that the client did not ask for is read and removed, or is null if the
+// client asked for usage at the end. llama.cpp's own last chunk stays unchanged.
 #[test]
 fn counts() {
     let count = |n: u32| format!(",\"usage\":{{\"prompt_tokens\":20,\"completion_tokens\":{n}}}");

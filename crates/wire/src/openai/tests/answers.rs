@@ -5,7 +5,7 @@ use super::super::Endpoint::*;
 use super::super::{Answer, Endpoint, anthropic_error_json, error_event, error_json};
 use super::super::{merge_models, model_ids, model_list};
 
-/// Feeds `answer` event by event (JSON answers whole) and prints which event did what.
+/// Feeds `answer` event by event (JSON answers in one piece) and prints the effect of each event.
 fn check(endpoint: Endpoint, stream: bool, answer: &str, expected: Expect) {
     let mut scanner = Answer::new(endpoint, stream, false, false);
     let pieces: Vec<&str> =
@@ -43,7 +43,7 @@ fn chat_stream() {
     );
 }
 
-// llama.cpp's chat stream without usage tells its tokens in `timings`.
+// llama.cpp's chat stream without usage reports its tokens in `timings`.
 #[test]
 fn llama_cpp_timings() {
     check(
@@ -59,7 +59,7 @@ fn llama_cpp_timings() {
     );
 }
 
-// A response: tokens begin with the first delta, usage stands in the last event.
+// A response: tokens start with the first delta, usage is in the last event.
 #[test]
 fn response_stream() {
     check(
@@ -149,7 +149,7 @@ fn whole_answers() {
     );
 }
 
-// The usage of an answer far longer than what is kept is found at its end.
+// Usage is found at the end of an answer far longer than the kept part.
 #[test]
 fn a_long_answer() {
     let text = "x".repeat(100_000);
@@ -192,7 +192,7 @@ fn errors() {
     "#]].assert_eq(&all.join("\n"));
 }
 
-// Lists are merged by name, the first description kept; what is no list is left out.
+// Lists are merged by name and keep the first description; invalid lists are left out.
 #[test]
 fn models() {
     let vllm: &[u8] =

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use super::super::Endpoint::*;
 use super::super::{Answer, Endpoint, MAX_EVENT, Summary};
 
-/// A stream with everything in it that matters to the cutting: comments, names, CRLF, data in two
-/// lines, nulls, usage alone, usage with a choice, escapes, an end.
+/// A stream with everything that matters for cutting: comments, names, CRLF, data in two lines,
+/// nulls, usage alone, usage with a choice, escapes, an end.
 const SPLICED: &str = concat!(
     ": ping\n\n",
     "event: x\ndata: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\n",
@@ -61,7 +61,7 @@ fn text(run: &Run) -> &str {
     std::str::from_utf8(&run.passed).expect("cut between characters nowhere")
 }
 
-// Undone, a spliced stream is the stream of a request that did not ask.
+// With the splice undone, the stream equals that of a request that did not ask for usage.
 #[test]
 fn undone() {
     let run = run(Answer::new(ChatCompletions, true, true, true), SPLICED.as_bytes(), &[]);
@@ -72,7 +72,7 @@ fn undone() {
     assert_eq!(run.summary.reply.as_deref(), Some("a\"usage\":nulléd".as_bytes()));
 }
 
-// A whole event is passed on by the chunk that completes it, in the chunk's own memory.
+// A chunk that completes an event passes it on, without copying.
 #[test]
 fn nothing_is_delayed_or_copied() {
     for undo in [false, true] {
@@ -90,7 +90,7 @@ fn nothing_is_delayed_or_copied() {
     }
 }
 
-// An event longer than the bound passes all the same, and what follows it is read again.
+// An event longer than the limit still passes, and the events after it are read again.
 #[test]
 fn a_long_event_passes() {
     let long = format!(
@@ -107,7 +107,7 @@ fn a_long_event_passes() {
     }
 }
 
-// A stream that breaks off in mid-event passes what it had, and is not complete.
+// A stream that breaks off in mid-event passes all its bytes, and is not complete.
 #[test]
 fn broken_off() {
     let bytes = &SPLICED.as_bytes()[..60];
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(run.summary.response_id.as_deref(), Some("resp_1"));
     }
 
-    // No bytes make the scanner panic, and without a splice they pass as they are.
+    // No bytes make the scanner panic, and without a splice they pass unchanged.
     #[test]
     fn no_panic(
         words in prop::collection::vec(prop::sample::select(vec![

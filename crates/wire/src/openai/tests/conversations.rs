@@ -5,15 +5,15 @@ use super::super::Endpoint::*;
 use super::super::{Answer, Endpoint, push_reply};
 use super::ok;
 
-/// Feeds an answer and gives its reply.
+/// Feeds an answer and returns its reply.
 fn reply(endpoint: Endpoint, stream: bool, answer: &str) -> Vec<u8> {
     let mut scanner = Answer::new(endpoint, stream, false, true);
     scanner.feed(Bytes::copy_from_slice(answer.as_bytes()));
     scanner.finish().reply.expect("asked for")
 }
 
-/// The fingerprint of `turn`, extended by `answer`, is that of `next` as far as it goes, and it
-/// goes as far as `next` without its last message.
+/// The fingerprint of `turn`, extended by `answer`, is a prefix of that of `next`, and covers at
+/// least `next` without its last message.
 fn check(endpoint: Endpoint, turn: &str, stream: bool, answer: &str, next: &str, last: &str) {
     let mut grown: Fingerprinter = ok(endpoint, turn).fingerprint;
     push_reply(endpoint, &mut grown, &reply(endpoint, stream, answer));
@@ -41,7 +41,7 @@ fn prefixes() {
     }
 }
 
-// A streamed chat reply is the assistant's message of the next turn, escapes and all.
+// A streamed chat reply equals the assistant's message of the next turn, including escapes.
 #[test]
 fn a_streamed_chat_reply() {
     check(
@@ -100,7 +100,7 @@ fn a_whole_chat_reply() {
     );
 }
 
-// A completion goes on where its prompt ends.
+// A completion continues at the end of its prompt.
 #[test]
 fn completions() {
     let turn = r#"{"model":"m","prompt":"once upon a time"}"#;

@@ -18,8 +18,8 @@ fn wide(text: &str, unit: usize, little: bool, mark: bool) -> Vec<u8> {
     mark.chars().chain(text.chars()).flat_map(of).collect()
 }
 
-// Whatever Python's `json.loads` takes for JSON and we cannot read is refused, on an engine's own
-// path as on the API's, with a message that says what to send.
+// A body that Python's `json.loads` reads as JSON and the gateway cannot is refused, on an engine's
+// own path as well as on the API's. The message says what to send.
 #[test]
 fn what_only_others_read_is_refused() {
     let mut bodies: Vec<(String, Vec<u8>)> = Vec::new();
@@ -56,7 +56,7 @@ fn what_only_others_read_is_refused() {
     ] {
         bodies.push((name.to_owned(), text.into_bytes()));
     }
-    // A surrogate in UTF-8, which `json.loads` lets pass.
+    // A surrogate in UTF-8, which `json.loads` accepts.
     let mut surrogate = PARAMS.as_bytes().to_vec();
     surrogate.splice(2..2, [0xED, 0xA0, 0x80]);
     bodies.push(("a surrogate".to_owned(), surrogate));
@@ -72,8 +72,8 @@ fn what_only_others_read_is_refused() {
     }
 }
 
-// What no reader of JSON takes for an object or an array passes on an engine's own path: forms with
-// parts, sound, text, nothing.
+// A body that no reader takes for a JSON object or array passes on an engine's own path: multipart
+// forms, sound, text, nothing.
 #[test]
 fn what_is_no_json_passes() {
     for body in [

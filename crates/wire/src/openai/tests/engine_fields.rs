@@ -21,7 +21,7 @@ fn check(body: &str, expected: Expect) {
     expected.assert_eq(&left);
 }
 
-// The member goes with one comma, wherever it stands; every other byte stays.
+// The member is removed with one comma, wherever it is; every other byte stays.
 #[test]
 fn members_go() {
     check(r#"{"kv_transfer_params":{"a":[1,2]}}"#, expect!["{}"]);
@@ -39,22 +39,22 @@ fn members_go() {
     );
 }
 
-// Every duplicate goes, in whatever way its name is written.
+// Every duplicate is removed, however its name is escaped.
 #[test]
 fn names_are_read_not_compared() {
     check(
         "{\"kv_transfer\\u005Fparams\":1,\"a\":\"\\\\\",\n\t\"\\u006bv_transfer_params\"\r:{},\"kv_transfer_params\":3,\"b\":\"\\\"\"}",
         expect![[r#"{"a":"\\","b":"\""}"#]],
     );
-    // A quote and backslashes before the name are another name's.
+    // A quote and backslashes before the name make it another name.
     check(
         r#"{"a\\":1,"\"kv_transfer_params":2,"kv_transfer_params\\":3,"kv_transfer_params":4}"#,
         expect![[r#"{"a\\":1,"\"kv_transfer_params":2,"kv_transfer_params\\":3}"#]],
     );
 }
 
-// Inside the containers that an engine reads it goes too, at any depth of them; in what is the
-// client's own the same name stays.
+// Private fields are also removed from the containers that an engine reads, at any depth. In the
+// client's own values the same name stays.
 #[test]
 fn containers_and_content() {
     check(
@@ -82,8 +82,8 @@ fn containers_and_content() {
     }
 }
 
-// The prompt is fingerprinted as if the field had not come, and asking for usage and salting stand
-// beside the cuts.
+// The prompt is fingerprinted as if the field were absent, and the cuts combine with the splices
+// for usage and salt.
 #[test]
 fn beside_the_other_splices() {
     let clean = r#"{"model":"m","stream":true,"cache_salt":"own","messages":[{"role":"user","content":"hello there, hello"}]}"#;
@@ -110,7 +110,7 @@ fn beside_the_other_splices() {
     assert!(!infos[0].splices.iter().any(|s| matches!(s.purpose, Purpose::Strip(_))));
 }
 
-// A salt becomes the first member, or takes the place of the client's, a null among them.
+// A salt becomes the first member, or replaces the client's, even if that is null.
 #[test]
 fn salts() {
     let salted = |body: &str| {
@@ -131,7 +131,7 @@ fn salts() {
     }
 }
 
-// So many that they could only be meant to cost are refused.
+// A number of private fields that no honest client sends is refused.
 #[test]
 fn too_many() {
     let many = vec![r#""bootstrap_room":1"#; 65].join(",");
@@ -140,7 +140,7 @@ fn too_many() {
     assert!(bad.message.starts_with("there are more than 64 fields"), "{bad}");
 }
 
-/// A JSON text and how its names and gaps are written.
+/// A JSON text, with the spelling of its names and gaps.
 #[derive(Clone, Debug)]
 enum Json {
     Leaf(&'static str),
@@ -181,7 +181,7 @@ impl Json {
     }
 }
 
-/// A name, of which some characters are written as escapes.
+/// A name with some characters written as escapes.
 fn quote(name: &str, style: u8, out: &mut String) {
     out.push('"');
     for (i, c) in name.chars().enumerate() {
@@ -251,8 +251,8 @@ fn json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// The rule of the documentation, said over again: what engines read of each other goes from objects
-/// that are reached through containers and arrays alone.
+/// The documented rule, implemented a second time: private fields are removed from objects that are
+/// reached only through containers and arrays.
 fn naive(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(naive),
@@ -295,7 +295,7 @@ fn compare(endpoint: Endpoint, text: &str) -> Result<(), TestCaseError> {
         Err(e) => return Err(TestCaseError::fail(format!("{e}: {text} became {left:?}"))),
     };
     prop_assert_eq!(found, expected, "{}", text);
-    // Nothing is left to find.
+    // A second pass finds nothing.
     let again = read(endpoint, &left, &reading()).expect("still readable");
     prop_assert_eq!(again.splices.engine_fields().count(), 0);
     prop_assert_eq!(print(&again), print(&info));
@@ -303,7 +303,7 @@ fn compare(endpoint: Endpoint, text: &str) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    // Against the naive twin, on an engine's own path.
+    // Comparison with the naive twin, on an engine's own path.
     #[test]
     fn as_the_twin(json in json()) {
         let mut text = String::new();
@@ -311,7 +311,7 @@ proptest! {
         compare(Other, &text)?;
     }
 
-    // And around the members of a chat.
+    // The same around the members of a chat.
     #[test]
     fn as_the_twin_in_a_chat(
         before in prop::collection::vec((prop::sample::select(NAMES.to_vec()), any::<u8>(), json()), 0..4),

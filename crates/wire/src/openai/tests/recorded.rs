@@ -1,11 +1,11 @@
-//! Streams of a real llama.cpp server, see `recorded/SOURCE.md`.
+//! Recorded streams of a real llama.cpp server, see `recorded/SOURCE.md`.
 
 use bytes::Bytes;
 
 use super::super::Endpoint::*;
 use super::super::{Answer, Endpoint, Usage};
 
-/// Makes ids, times and measured speeds alike, which differ from one run to the next.
+/// Normalizes ids, times and measured speeds, which differ between runs.
 fn normal(text: &str) -> String {
     let mut out = String::new();
     let mut number = false;
@@ -50,15 +50,15 @@ fn check(endpoint: Endpoint, plain: &str, asked: &str) {
     for size in [1, 2, 7, 100, 333, 100_000] {
         let (passed, usage) = undone(endpoint, asked, size);
         assert_eq!(normal(&passed), normal(plain), "chunks of {size}");
-        // The two runs' times differ; both tell one.
+        // The two runs' times differ; both report one.
         assert!(usage.and_then(|u| u.prefill_us).is_some(), "chunks of {size}");
         let counts = |usage: Option<Usage>| usage.map(|u| Usage { prefill_us: None, ..u });
         assert_eq!(counts(usage), counts(told), "chunks of {size}");
     }
 }
 
-// A chat that asked for usage and one that did not: after undoing, nothing tells them apart, and
-// the engine's `timings` told as much unasked.
+// A chat that asked for usage and one that did not: after undoing the splice they are equal, and
+// the engine's unasked `timings` contain the same numbers.
 #[test]
 fn llamacpp_chat() {
     let asked = include_str!("recorded/llamacpp_chat_asked.txt");
@@ -67,7 +67,7 @@ fn llamacpp_chat() {
     check(ChatCompletions, plain, asked);
 }
 
-// llama.cpp's completions tell usage whether asked or not.
+// llama.cpp's completions report usage whether asked or not.
 #[test]
 fn llamacpp_completion() {
     check(

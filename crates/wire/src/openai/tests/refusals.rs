@@ -14,7 +14,7 @@ fn chat(body: &str, expected: Expect) {
     check(ChatCompletions, body.as_bytes(), expected);
 }
 
-// A body that is no JSON object at all.
+// A body that is not a JSON object.
 #[test]
 fn no_object() {
     check(
@@ -55,7 +55,7 @@ fn no_object() {
     );
 }
 
-// A field that is missing, given twice or of another kind.
+// A field that is missing, given twice or of another type.
 #[test]
 fn fields() {
     chat(
@@ -158,7 +158,7 @@ fn fields() {
     );
 }
 
-// Something wrong inside the messages.
+// Errors inside the messages.
 #[test]
 fn messages() {
     chat(
@@ -201,7 +201,7 @@ fn messages() {
     );
 }
 
-// Nesting is bounded in every field, known or not, and costs no stack.
+// Nesting is limited in every field, known or not, and uses no stack.
 #[test]
 fn nesting() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
@@ -243,7 +243,7 @@ fn many() {
 const ENDPOINTS: [Endpoint; 7] =
     [ChatCompletions, Completions, Responses, Embeddings, Messages, Models, Other];
 
-/// JSON-like text made of the words that the reader looks for.
+/// JSON-like text made of the words that the reader searches for.
 fn jsonish() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "{",
@@ -283,7 +283,7 @@ proptest! {
         }
     }
 
-    // Nor does any sequence of JSON's words, and no refusal quotes the body.
+    // No sequence of JSON tokens makes it panic either, and no refusal quotes the body.
     #[test]
     fn no_panic_and_no_quotes(body in jsonish(), value in jsonish()) {
         let wrapped = [

@@ -14,7 +14,7 @@ fn check(endpoint: Endpoint, body: &str, expected: Expect) {
     ));
 }
 
-// The facts of each endpoint's body, fields in any order, unknown ones ignored.
+// Facts from each endpoint's body, with fields in any order and unknown ones ignored.
 #[test]
 fn facts() {
     check(
@@ -57,8 +57,8 @@ fn facts() {
     );
 }
 
-// What bounds a reply is the endpoint's own field, the largest where it has two, and how many replies are
-// asked for; fields that only other endpoints have bound nothing.
+// The limit of a reply comes from the endpoint's own field, the largest if there are two; so does
+// the number of replies. Fields of other endpoints limit nothing.
 #[test]
 fn bounds() {
     let cases = [
@@ -81,7 +81,7 @@ fn bounds() {
     }
 }
 
-// What engines see alike has one fingerprint.
+// Inputs that engines treat as equal have one fingerprint.
 #[test]
 fn alike() {
     let same = [
@@ -112,7 +112,8 @@ fn alike() {
     }
 }
 
-// What engines see apart has different fingerprints: text, roles, tools, images, scope.
+// Inputs that engines treat as different have different fingerprints: text, roles, tools, images,
+// scope.
 #[test]
 fn apart() {
     let bodies = [
@@ -129,7 +130,7 @@ fn apart() {
         r#"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"1"}}]}]}"#,
         r#"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"2"}}]}]}"#,
     ];
-    // Filled up, so that the last block is whole in each.
+    // Padded, so that the last block is complete in each.
     let whole = |body: &str| {
         let mut fingerprint = chat(body).fingerprint;
         fingerprint.push(&[0; 8]);
@@ -155,7 +156,7 @@ fn tenants() {
     assert_eq!(of(Some(2)), of(Some(2)));
 }
 
-// The head is the beginning of the first user message, whatever stands before and behind it.
+// The head is the beginning of the first user message, whatever precedes or follows it.
 #[test]
 fn heads() {
     let body = |system: &str, user: &str| {
@@ -169,7 +170,7 @@ fn heads() {
     assert_ne!(head("a", "0123456789abcdef"), head("a", "0123456789abcdeg"));
 }
 
-// The first name found is the session, in the order of the documentation.
+// The session is the first name found, in the documented order.
 #[test]
 fn sessions() {
     let names = [
@@ -191,8 +192,8 @@ fn sessions() {
     assert_eq!(session(&[r#""user":null"#, r#""session_id":["x"]"#]), None);
 }
 
-// On an engine's own path a body may be any JSON, or none at all: nothing the engine could read is
-// refused for what it says.
+// On an engine's own path a body may be any JSON, or none. Nothing that the engine could read is
+// refused for its contents.
 #[test]
 fn other_paths_are_lenient() {
     for body in ["", "\u{0}", "--form", "5", "[1]", r#"{"model":5}"#, r#"{"prompt":{}}"#] {

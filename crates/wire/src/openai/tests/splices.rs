@@ -23,7 +23,7 @@ fn check(body: &str, expected: Expect) {
     expected.assert_eq(&spliced(ChatCompletions, body).unwrap_or_default());
 }
 
-// Each way in which a body can fail to ask for usage; all other bytes stay.
+// Each kind of body that does not ask for usage; all other bytes stay.
 #[test]
 fn asking() {
     check(
@@ -64,7 +64,7 @@ fn asking() {
     );
 }
 
-// Where usage is asked for, told unasked, or there is no stream, nothing is spliced.
+// If usage is requested or reported anyway, or there is no stream, nothing is spliced.
 #[test]
 fn not_asking() {
     let asked = r#"{"model":"m","messages":[],"prompt":"","stream":true,"stream_options":{"include_usage":true}}"#;
@@ -81,7 +81,7 @@ fn not_asking() {
     }
 }
 
-// The pieces around the insertion are the body's own memory.
+// The pieces around the insertion are slices of the body's own memory.
 #[test]
 fn nothing_is_copied() {
     let body = Bytes::from_static(br#"{"model":"m","messages":[],"stream":true}"#);
@@ -94,8 +94,8 @@ fn nothing_is_copied() {
     assert_eq!((whole.len(), whole[0].as_ptr(), whole[0].len()), (1, body.as_ptr(), body.len()));
 }
 
-// Where each chunk is to be counted, that is asked for in the same place, unless the client has an
-// opinion of it.
+// If counts in each chunk are wanted, the same splice asks for them, unless the client sets that
+// option.
 #[test]
 fn asking_for_counts() {
     let spliced = |options: &str| {

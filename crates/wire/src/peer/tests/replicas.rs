@@ -1,11 +1,11 @@
-//! What becomes of a peer's replicas as news come.
+//! A peer's replicas as news arrive.
 
 use std::ops::Range;
 
 use super::*;
 
-// Replicas may be told in any order, come, change and leave in one message, leave that were never
-// there, and be told of where they are gone: what is heard is in the order of ids.
+// In one message, replicas may come in any order, change, and leave. Unknown ones may leave, and a
+// replica may be both gone and changed. The result is ordered by id.
 #[test]
 fn replicas_come_change_and_leave() {
     let mut hearing = Hearing::default();
@@ -34,7 +34,7 @@ fn replicas_come_change_and_leave() {
     assert_eq!(heard(7, &[], &[4, 5, 12]), [], "all leave");
 }
 
-// Whoever keeps a digest keeps what it said when it came.
+// A digest that a caller keeps never changes.
 #[test]
 fn digests_that_are_kept_stay_as_they_were() {
     let mut hearing = Hearing::default();
@@ -51,8 +51,8 @@ fn digests_that_are_kept_stay_as_they_were() {
     assert_eq!((second.held, second.replicas.len()), (8, 3));
 }
 
-// Two that were told the same are told the same bytes, and one that was told more or less gets what
-// it lacks: its own difference, not that of the others.
+// Two followers with the same state get the same bytes. A follower with another state gets its own
+// difference.
 #[test]
 fn followers_are_told_what_they_lack() {
     let region = |ids: &[u16]| Digest {
@@ -75,7 +75,7 @@ fn followers_are_told_what_they_lack() {
     }
 }
 
-// Many small messages of new replicas can't go beyond the bound that one message has.
+// Many small messages with new replicas can't exceed the limit of one message.
 #[test]
 fn replicas_do_not_pile_up() {
     let mut hearing = Hearing::default();

@@ -1,4 +1,4 @@
-//! Usage objects recorded from the engines; each page's source is in `fixtures/README.md`.
+//! Recorded usage objects of the engines; each page's source is in `fixtures/README.md`.
 
 mod usage;
 

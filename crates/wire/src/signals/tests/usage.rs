@@ -24,7 +24,7 @@ fn stream(events: &[u8]) -> (Usage, usize) {
 
 #[test]
 fn chat() {
-    // Whole answers: vLLM's usage with details, llama.cpp's with times.
+    // Complete answers: vLLM's usage with details, llama.cpp's with times.
     check(
         page!("vllm/chat.json"),
         expect![
@@ -41,7 +41,8 @@ fn chat() {
 
 #[test]
 fn responses_and_messages() {
-    // The other dialects; Anthropic's cached tokens stand beside the input and are added to it.
+    // The other dialects; Anthropic reports cached tokens separately from the input, and they are
+    // added to it.
     check(
         page!("vllm/responses.json"),
         expect![
@@ -70,8 +71,8 @@ fn responses_and_messages() {
 
 #[test]
 fn streams() {
-    // A chat stream tells its usage in one event. A messages stream tells the input at the start
-    // and, with vLLM, all of it again at the end: the prompt is 195 tokens either way.
+    // A chat stream reports its usage in one event. A messages stream reports the input at the
+    // start and, with vLLM, all of it again at the end: the prompt is 195 tokens either way.
     for (events, told) in [
         (page!("vllm/chat.sse"), 1),
         (page!("llamacpp/chat.sse"), 1),
@@ -96,8 +97,8 @@ fn llamacpp_times_give_the_prefill_rate() {
 
 #[test]
 fn wrapped_and_partial() {
-    // Responses' last event wraps the answer; a partial object gives what it has; without usage
-    // the times still tell the tokens.
+    // Responses' last event wraps the answer; a partial object yields the fields it has; without
+    // usage the times still yield the tokens.
     check(
         br#"{"type":"response.completed","response":{"id":"r","usage":{"input_tokens":9}}}"#,
         expect![
@@ -126,7 +127,7 @@ fn wrapped_and_partial() {
 
 #[test]
 fn none_where_there_is_none() {
-    // Events without usage, `null`, text that speaks of usage, broken JSON.
+    // Events without usage, `null`, text that mentions usage, broken JSON.
     for json in [
         &br#"{"choices":[{"delta":{"content":"x"}}]}"#[..],
         br#"{"choices":[],"usage":null}"#,
