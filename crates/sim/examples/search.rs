@@ -1,4 +1,4 @@
-//! Searches seeds until an invariant breaks, and says how to repeat it.
+//! Searches seeds until an invariant breaks, and prints how to repeat it.
 //!
 //! ```text
 //! cargo run --release -p meridian-sim --example search -- [--from SEED] [--for SECONDS] [--seed N]
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use meridian_sim::{run, swarm};
 
-/// What `--seed`, `--from` and `--for` say; `None` when anything else is said.
+/// The values of `--seed`, `--from` and `--for`; `None` for any other argument.
 fn options(args: &[String]) -> Option<[Option<u64>; 3]> {
     let mut said = [None; 3];
     for pair in args.chunks(2) {
@@ -44,7 +44,7 @@ fn main() -> std::process::ExitCode {
     0.into()
 }
 
-/// Runs one seed; a broken invariant is told with the command that repeats it.
+/// Runs one seed; prints a broken invariant with the command that repeats it.
 fn holds(seed: u64) -> bool {
     let outcome = std::panic::catch_unwind(|| run(swarm::scenario(seed)));
     let why = match outcome {

@@ -1,7 +1,7 @@
 //! Invariants, and samples of the replicas.
 //!
-//! Some are checked where they could break: an end that comes twice, a second hop, a region that a
-//! rule forbids. Here are those that need a look at the whole state.
+//! Some invariants are checked where they could break: a second end, a second hop, a region that a
+//! rule forbids. This file has those that need the whole state.
 
 use meridian_base::{Duration, RequestId};
 use meridian_routing::RejectWhy;
@@ -12,28 +12,28 @@ use crate::report::Sample;
 use crate::world::World;
 
 impl World {
-    /// Remembers a replica for the check after this event.
+    /// Queues a replica for the check after this event.
     pub(crate) fn touched_replica(&mut self, at: u32) {
         if self.paranoid && !self.touched.replicas.contains(&at) {
             self.touched.replicas.push(at);
         }
     }
 
-    /// Remembers a gateway for the check after this event.
+    /// Queues a gateway for the check after this event.
     pub(crate) fn touched_gateway(&mut self, at: u16) {
         if self.paranoid && !self.touched.gateways.contains(&at) {
             self.touched.gateways.push(at);
         }
     }
 
-    /// Checks that a residency rule lets a request be where it is going.
+    /// Checks that the residency rules permit a request where it is going.
     pub(crate) fn check_place(&mut self, id: RequestId, region: usize, what: &str) {
         if !self.permitted(id, region) {
             self.violated(format!("{id} was {what} region {region}, which its rule forbids"));
         }
     }
 
-    /// Checks that no client is refused for good by a rule that permits a living replica, where the
+    /// Checks that no client is finally refused by a rule that permits a living replica, if the
     /// topology leads to its region.
     pub(crate) fn check_refusal(&mut self, id: RequestId, gateway: u16, why: RejectWhy) {
         if why != RejectWhy::NotPermitted {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Looks at what the last event turned: after each event of a paranoid run.
+    /// Checks the machines that the last event changed: after each event of a paranoid run.
     pub(crate) fn check(&mut self) {
         for at in std::mem::take(&mut self.touched.replicas) {
             self.replicas[at as usize].engine.check_invariants();

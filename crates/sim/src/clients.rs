@@ -1,4 +1,4 @@
-//! Clients: who sends what, and when they go on.
+//! Clients: their programs, and when they continue them.
 
 mod send;
 
@@ -9,7 +9,7 @@ use meridian_workload::{Day, Generator, Program, Reply, Segment, Walk};
 
 use crate::scenario::Programs;
 
-/// All that clients hold between events.
+/// The state of all clients.
 #[derive(Default)]
 pub(crate) struct Clients {
     pub(crate) loads: Vec<Sender>,
@@ -23,7 +23,7 @@ pub(crate) struct Clients {
 pub(crate) struct Sender {
     pub(crate) region: usize,
     pub(crate) may_run_in: Option<Vec<usize>>,
-    /// What starts next, for an open load.
+    /// The next program, for an open load.
     next: Option<(Time, Program)>,
     open: Option<Programs>,
 }
@@ -47,7 +47,7 @@ impl Client {
     }
 }
 
-/// A program under way.
+/// A program in progress.
 struct Running {
     load: u16,
     client: Option<u32>,

@@ -1,4 +1,4 @@
-//! Turning the routing machines: what they are told, and what they answer.
+//! Drives the routing machines: passes them inputs and carries out their outputs.
 
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 use meridian_routing::{Input, Load, Outcome, Output, RejectWhy, Request};
@@ -11,7 +11,7 @@ use crate::stopped::PROBE_TIMEOUT;
 use crate::world::World;
 
 impl World {
-    /// Hands a machine one event.
+    /// Passes one event to a machine.
     pub(crate) fn tell_machine(&mut self, gateway: u16, input: Input) {
         self.before_telling(gateway);
         if self.gateways[usize::from(gateway)].machine.held_len() > 0 {
@@ -34,7 +34,7 @@ impl World {
         self.drive(gateway);
     }
 
-    /// Does what a machine asks for, and sets its timer.
+    /// Carries out a machine's outputs, and sets its timer.
     pub(crate) fn drive(&mut self, gateway: u16) {
         self.touched_gateway(gateway);
         while let Some(output) = self.gateways[usize::from(gateway)].machine.poll() {
@@ -47,7 +47,8 @@ impl World {
         let there = &mut self.gateways[usize::from(gateway)];
         if due != there.timer {
             there.timer = due;
-            // What is never due in a run is not entered each time that nothing nearer is.
+            // A timer beyond the end of the run is not entered again each time nothing earlier is
+            // due.
             if let Some(at) = due.filter(|at| *at != there.farthest || *at == self.now) {
                 there.farthest = there.farthest.max(at);
                 self.queue.push(at, Event::Gateway { gateway });
@@ -130,7 +131,7 @@ impl World {
         self.send_to_peer(id, gateway, to, attempt);
     }
 
-    /// A gateway refuses: its client, or the gateway that forwarded, is told.
+    /// A gateway refuses: its client, or the gateway that forwarded, is informed.
     fn rejected(&mut self, gateway: u16, id: RequestId, why: RejectWhy) {
         let now = self.now;
         let here = self.region_of(gateway);
@@ -268,7 +269,7 @@ impl World {
         self.drive(gateway);
     }
 
-    /// How long a digest of this gateway is not sent again.
+    /// Minimum time before this gateway's digest is sent again.
     pub(crate) fn digest_gap(&self) -> Duration {
         self.system.digests.on_change.unwrap_or(self.system.digests.every)
     }

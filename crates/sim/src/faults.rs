@@ -1,9 +1,8 @@
-//! What breaks and is mended.
+//! Faults and their repair.
 //!
-//! A replica that stops resets its connections: the gateways that wait for answers learn so one way
-//! later. A gateway that stops takes the requests with it that it was bringing; its replicas are
-//! adopted by the nearest living gateway once their loss is noticed, and handed back afterwards
-//! (SkyWalker, section 4.2).
+//! A replica that stops resets its connections: the gateways waiting for answers learn this one way
+//! later. A gateway that stops loses its requests in progress. The nearest living gateway adopts
+//! its replicas once the loss is noticed, and hands them back afterwards (SkyWalker, section 4.2).
 
 use meridian_base::{Duration, RequestId};
 use meridian_routing::Outcome;
@@ -78,7 +77,7 @@ impl World {
         }
     }
 
-    /// A broken connection is known at the gateway one way later.
+    /// The gateway learns of a broken connection one way later.
     fn reset(&mut self, id: RequestId, gateway: u16, attempt: u32, from: usize) {
         if self.oracle.is_some() {
             self.end_at_client(id, from, self.now, Fate::Lost);
@@ -115,8 +114,8 @@ impl World {
         self.queue.push(self.now + Duration::from_secs(1), Event::Adopt);
     }
 
-    /// Nobody waits for the attempt's answer any more: its messages that are on their way count no
-    /// more, and the replica and the peer that bring it are told.
+    /// Abandons the attempt: its messages in flight are ignored, and the replica and the peer that
+    /// serve it are informed.
     pub(crate) fn abandon(&mut self, id: RequestId) {
         let Some(flight) = self.flights.get_mut(id) else { return };
         flight.attempt += 1;
@@ -129,7 +128,7 @@ impl World {
         }
     }
 
-    /// The same policy, weights and admission once more.
+    /// Reloads the same policy, weights and admission.
     fn reload(&mut self, at: u16) {
         if self.gateways[usize::from(at)].is_silent() {
             return;
@@ -153,7 +152,7 @@ impl World {
         self.adopt();
     }
 
-    /// Brings the gateways' tables to the assignment that the living gateways make; the rule is
+    /// Updates the gateways' tables to the assignment for the living gateways; the rule is
     /// [`meridian_routing::assign`].
     pub(crate) fn adopt(&mut self) {
         if self.uncontrolled {
@@ -174,7 +173,7 @@ impl World {
                 Serving::Own(_) | Serving::Nobody => None,
             };
             for at in 0..self.gateways.len() {
-                // One that is suspended does nothing, and keeps what it has.
+                // A suspended gateway does nothing, and keeps its replicas.
                 if self.gateways[at].is_silent() {
                     continue;
                 }
@@ -194,10 +193,10 @@ impl World {
         }
     }
 
-    /// True when nothing is under way there any more, and the replica was handed back.
+    /// Hands a replica back; true if it has no requests in progress there.
     fn hand_back(&mut self, gateway: u16, replica: u32) -> bool {
         let now = self.now;
-        // What is under way there comes to its end: only then the replica is forgotten.
+        // Requests in progress there run to their end, and the replica is removed only then.
         let busy = self
             .flights
             .ids(|f| f.replica == Some(replica) && f.peer.unwrap_or(f.entry) == gateway);
@@ -219,7 +218,7 @@ impl World {
 
     fn link_down(&mut self, from: usize, to: usize) {
         self.network.set(from, to, false);
-        // Answers on their way over the link stop; whoever waits for them gives up in time.
+        // Answers in flight over the link stop; their receivers time out.
         for id in self.flights.ids(|f| f.peer.is_some()) {
             let Some(flight) = self.flights.get(id) else { continue };
             let (entry, Some(peer)) = (flight.entry, flight.peer) else { continue };

@@ -1,27 +1,27 @@
-//! Requests under way: one row each, from the client's send to the client's end.
+//! Requests in progress: one row each, from the client's send to the client's end.
 //!
-//! A request may try several replicas, and messages of an attempt that has been given up may still
-//! be on the wire. Each attempt has a number; a message of another one is dropped.
+//! A request may try several replicas, and messages of an abandoned attempt may still be on the
+//! wire. Each attempt has a number; messages of other attempts are dropped.
 
 use meridian_base::{Duration, RequestId, Time};
 
-/// A request under way.
+/// A request in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) load: u16,
     pub(crate) region: u16,
     pub(crate) program: u32,
     pub(crate) node: u32,
-    /// What names its messages, equal for all systems under test.
+    /// The name of its messages, equal for all systems under test.
     pub(crate) name: u64,
     pub(crate) session: u64,
     pub(crate) tenant: u64,
     pub(crate) slo: Option<Duration>,
     pub(crate) sent: Time,
-    /// The gateway it entered by, and the peer it was forwarded to.
+    /// The gateway where it entered, and the peer it was forwarded to.
     pub(crate) entry: u16,
     pub(crate) peer: Option<u16>,
-    /// The replica of the attempt under way.
+    /// The replica of the current attempt.
     pub(crate) replica: Option<u32>,
     /// The newest attempt; messages carry theirs.
     pub(crate) attempt: u32,
@@ -29,20 +29,20 @@ pub(crate) struct Flight {
     pub(crate) reply_tokens: u32,
     /// Whole blocks of 16 tokens, prompt and reply.
     pub(crate) blocks: Vec<u64>,
-    /// The prompt's blocks in the policy's own granularity, where that differs.
+    /// The prompt's blocks in the policy's own granularity, if that differs.
     pub(crate) own_blocks: Option<Vec<u64>>,
     pub(crate) head: u64,
     /// Its end is on the way to the client.
     pub(crate) ending: bool,
-    /// Bytes of the answer went out: there is no other attempt after that.
+    /// Bytes of the answer went out: no retry is possible after that.
     pub(crate) streamed: bool,
-    /// When the first token is, or will be, at the client.
+    /// When the first token reaches, or will reach, the client.
     pub(crate) first_token: Option<Time>,
     pub(crate) held_since: Option<Time>,
     pub(crate) held: Duration,
-    /// Of that, at the peer that it was forwarded to.
+    /// Of that, at the peer it was forwarded to.
     pub(crate) held_away: Duration,
-    /// Forwards that a peer sent back because it had no room.
+    /// Forwards that a peer sent back for lack of capacity.
     pub(crate) sent_back: u16,
     pub(crate) cached: u32,
     pub(crate) matched: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// It is held no longer.
+    /// It leaves the queue.
     pub(crate) fn leave_queue(&mut self, now: Time) {
         if let Some(since) = self.held_since.take() {
             self.held += now.since(since);
@@ -64,7 +64,7 @@ impl Flight {
     }
 }
 
-/// The rows, with ids that are not used again.
+/// The rows, with ids that are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     rows: Vec<Row>,
@@ -80,12 +80,12 @@ struct Row {
 }
 
 impl Flights {
-    /// Requests under way.
+    /// Number of requests in progress.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Requests that ever started.
+    /// Number of requests started so far.
     pub(crate) fn started(&self) -> u64 {
         self.started
     }
@@ -124,7 +124,7 @@ impl Flights {
         Some(flight)
     }
 
-    /// Ids of the requests for which `of` holds, in order of slots.
+    /// Ids of the requests for which `of` is true, in order of slots.
     pub(crate) fn ids(&self, of: impl Fn(&Flight) -> bool) -> Vec<RequestId> {
         let all = self.rows.iter().enumerate();
         all.filter(|(_, row)| row.flight.as_deref().is_some_and(&of))

@@ -1,4 +1,4 @@
-//! Gateways: routing machines with a place, a timer, and the names of what they know.
+//! Gateways: routing machines with a location, a timer, and the ids they assign.
 
 use std::sync::Arc;
 
@@ -26,36 +26,36 @@ pub(crate) struct Gateway {
     pub(crate) region: usize,
     pub(crate) machine: Routing,
     pub(crate) up: bool,
-    /// It is suspended.
+    /// Set while it is suspended.
     pub(crate) stopped: Option<Stopped>,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
-    /// The time of the farthest one that was entered.
+    /// The time of the latest timer event entered.
     pub(crate) farthest: Time,
-    /// The replicas it knows: places in the world by the gateway's own id.
+    /// The replicas it knows: indices into the world's list, by the gateway's own id.
     pub(crate) knows: Vec<Option<u32>>,
-    /// Its peers: places in the world by the gateway's own id.
+    /// Its peers: indices into the world's list, by the gateway's own id.
     pub(crate) peers: Vec<u16>,
-    /// Digests sent, and when the newest was.
+    /// Digests sent, and when the newest was sent.
     pub(crate) told_digests: u64,
     pub(crate) told_at: Time,
-    /// When a twin's process publishes them.
+    /// When a twin's process publishes its digests.
     pub(crate) publisher: Publisher,
-    /// Where probes and digests are looked up.
+    /// The probes and digests it has been shown.
     pub(crate) shown: Shown,
-    /// What it claimed too much of each replica.
+    /// How much it overestimated each replica.
     pub(crate) claims: Claims,
     seed: u64,
-    /// Blocks that all replicas of the world can hold: more the index is never to remember.
+    /// Blocks that all replicas of the world can hold, which the index must never exceed.
     entries: usize,
 }
 
-/// What the driver needs to know of the policy's fingerprints.
+/// The policy's requirements on fingerprints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granularity {
     pub(crate) block_bytes: u32,
     pub(crate) head_bytes: u32,
-    /// The index learns from answers, so they are followed.
+    /// Whether the index learns from answers, so that they must be followed.
     pub(crate) follows: bool,
 }
 
@@ -98,13 +98,13 @@ impl Gateway {
         }
     }
 
-    /// Begins anew with another seed.
+    /// Restarts with another seed.
     pub(crate) fn reseed(&mut self, system: &System, seed: u64) {
         self.seed = seed;
         self.restart(system);
     }
 
-    /// Forgets everything, as a process that starts anew.
+    /// Discards all state, like a restarted process.
     pub(crate) fn restart(&mut self, system: &System) {
         self.machine = Routing::new(config(system, self.entries), self.seed);
         self.timer = None;
@@ -124,7 +124,7 @@ impl Gateway {
         Some(ReplicaId(at as u16))
     }
 
-    /// Tells it of a replica.
+    /// Adds a replica.
     pub(crate) fn learn(
         &mut self,
         now: Time,
@@ -158,7 +158,7 @@ impl Gateway {
         self.machine.handle(now, Input::Joined { id: ReplicaId(free as u16), spec });
     }
 
-    /// Takes a replica from it.
+    /// Removes a replica.
     pub(crate) fn forget(&mut self, now: Time, replica: u32) {
         let Some(id) = self.id_of(replica) else { return };
         self.machine.handle(now, Input::Left(id));
@@ -166,7 +166,7 @@ impl Gateway {
         self.shown.replicas_changed();
     }
 
-    /// Tells it of a peer.
+    /// Adds a peer.
     pub(crate) fn meet(&mut self, now: Time, peer: u16, rtt: Duration, near: bool) {
         let id = PeerId(self.peers.len() as u16);
         self.peers.push(peer);
@@ -174,7 +174,7 @@ impl Gateway {
         self.machine.handle(now, Input::PeerJoined { id, spec });
     }
 
-    /// All its peers, a bit each.
+    /// All its peers, one bit each.
     pub(crate) fn all_peers(&self) -> u64 {
         u64::MAX.checked_shl(self.peers.len() as u32).map_or(u64::MAX, |others| !others)
     }
@@ -192,8 +192,8 @@ pub(crate) fn entries(system: &System, replicas: &[Replica], most: usize) -> usi
     most.saturating_mul(each.max().unwrap_or(0))
 }
 
-/// The most blocks that an index may hold of a replica: its own bound, or what fits the replica's
-/// KV, told or real. `None` without an index.
+/// The most blocks that an index may hold of a replica: its own bound, or the replica's KV
+/// capacity, configured or real. `None` without an index.
 pub(crate) fn most_blocks(system: &System, replica: &Replica) -> Option<usize> {
     let spec: IndexSpec = (system.policy.index)(&system.params)?;
     let hardware = &replica.hardware;
@@ -210,7 +210,7 @@ fn config(system: &System, entries: usize) -> Config {
         Topology::Continent { above } => meridian_routing::Topology::Continent { above },
         _ => meridian_routing::Topology::Local,
     };
-    // Machines do not probe where probes are looked up.
+    // Machines do not send probes if probes are looked up.
     let probe = match system.news {
         News::Eager => system.probe,
         News::Lazy => ProbeConfig { busy: NEVER, idle: NEVER, ..system.probe },

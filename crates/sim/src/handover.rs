@@ -1,4 +1,4 @@
-//! What gateways tell one that begins anew or is given a replica.
+//! Handover of data to a gateway that restarts or is given a replica.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::event::Event;
 use crate::world::World;
 
 impl World {
-    /// A gateway that was given a replica asks those that have it what they know of it.
+    /// A gateway that was given a replica asks the replica's other gateways for their data about
+    /// it.
     pub(crate) fn ask_holdings(&mut self, at: u16, replica: u32) {
         let own = &self.gateways[usize::from(at)];
         if own.id_of(replica).is_none() {
@@ -37,7 +38,7 @@ impl World {
         }
     }
 
-    /// The first digest of each of its peers reaches a gateway that is back.
+    /// The first digest of each peer reaches a gateway that is back.
     pub(crate) fn tell_first(&mut self, to: u16) {
         if self.lazy() {
             return;

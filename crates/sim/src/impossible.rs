@@ -1,4 +1,4 @@
-//! Scenarios that contradict themselves.
+//! Errors for inconsistent scenarios.
 
 use meridian_engine::ConfigError;
 use meridian_routing::residency::MOST_PLACES;
@@ -8,22 +8,22 @@ use crate::scenario::{Scenario, Topology};
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Impossible {
-    /// An engine's settings do not go together.
+    /// An engine's settings are inconsistent.
     #[error("replica {replica}: {why}")]
     Engine {
-        /// Its place in the scenario.
+        /// Its index in the scenario.
         replica: usize,
-        /// What is wrong.
+        /// The error.
         why: ConfigError,
     },
-    /// Something names a region that is not there.
+    /// Something names a region that does not exist.
     #[error("{what} names region {region}, and there are {regions}: use 0 to {}", regions - 1)]
     Region {
-        /// What names it.
+        /// The item that names it.
         what: &'static str,
-        /// The place named.
+        /// The index named.
         region: usize,
-        /// How many there are.
+        /// Number of regions.
         regions: usize,
     },
     /// The RTTs do not fit the regions.
@@ -34,12 +34,12 @@ pub enum Impossible {
         /// Regions.
         regions: usize,
     },
-    /// More regions than a residency rule can tell apart.
+    /// More regions than residency rules can distinguish.
     #[error(
         "residency rules tell 63 regions apart, and there are {regions}: leave rules or regions out"
     )]
     Ruled {
-        /// How many there are.
+        /// Number of regions.
         regions: usize,
     },
     /// Nothing to send or nowhere to send it.
@@ -47,7 +47,7 @@ pub enum Impossible {
     Empty(&'static str),
 }
 
-/// Refuses a scenario that names something which is not there, or has nothing to do.
+/// Refuses a scenario that refers to missing items, or has nothing to do.
 pub(crate) fn validate(scenario: &Scenario) -> Result<(), Impossible> {
     let regions = scenario.regions.len();
     if regions == 0 {

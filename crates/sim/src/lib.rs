@@ -1,18 +1,19 @@
-//! The world: regions, clients, gateways and replicas on one invented clock.
+//! The simulator: regions, clients, gateways and replicas on one simulated clock.
 //!
-//! The simulator is a driver, like the gateway: it turns the same routing and engine machines, with
-//! a queue of events in place of sockets. What differs from the product is the network, the clients
-//! and the engines' arithmetic; what decides is the product itself.
+//! The simulator is a driver, like the gateway: it runs the same routing and engine machines, with
+//! a queue of events in place of sockets. The network, the clients and the engines' computation are
+//! models; the decisions are made by the product's own code.
 //!
-//! A [`Scenario`] says everything about one run, [`run`] turns it into a [`Report`]. The same
-//! scenario gives the same report, byte for byte, on every machine: events are ordered by
-//! (time, sequence), chance comes from the seed, floating-point functions from `libm`.
+//! A [`Scenario`] defines a run completely, and [`run`] turns it into a [`Report`]. The same
+//! scenario gives the same report, byte for byte, on every machine: events are ordered by (time,
+//! sequence), random numbers come from the seed, and floating-point functions from `libm`.
 //!
-//! [`cluster`] is a world of its own: prefill replicas on a fabric, where the flow machine decides;
-//! [`fleet`] is another: prefill and decode instances whose collectives and KV share links.
+//! [`cluster`] is a separate simulation: prefill replicas on a fabric, scheduled by the flow
+//! machine. [`fleet`] is another: prefill and decode instances whose collectives and KV share
+//! links.
 //!
-//! It deliberately knows no files, no statistics and no plots: `bench` reads experiments, and makes
-//! tables of reports.
+//! It deliberately has no files, statistics or plots: `bench` reads experiments, and makes tables
+//! of reports.
 #![deny(missing_docs)]
 
 mod check;

@@ -1,16 +1,16 @@
-//! The network at work: delays, losses, and links that are cut.
+//! The simulated network: delays, losses, and links that are cut.
 //!
-//! A message's delay is half of the RTT between its ends, with jitter drawn from the message's own
-//! name and not from a stream, so that two systems under test see the same network even where one
-//! of them sends more. A lost message comes a retransmission timeout later, as TCP brings it.
+//! A message's delay is half of the RTT between its ends, with jitter drawn from the message's name
+//! and not from a stream, so that two systems under test see the same network even if one of them
+//! sends more. A lost message arrives a retransmission timeout later, as with TCP.
 
 use meridian_base::{Duration, Rng, mix};
 
 use crate::scenario::Wan;
 
-/// What TCP waits at least before it sends again.
+/// TCP's minimum retransmission timeout.
 const RETRANSMIT_MS: f64 = 200.0;
-/// How long a sender waits before it takes a silent link for broken.
+/// How long a sender waits before it treats a silent link as broken.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Network {
@@ -19,7 +19,7 @@ pub(crate) struct Network {
     /// Cut links, by `from * regions + to`.
     cut: Vec<bool>,
     any_cut: bool,
-    /// What a message takes more on a link that is slow.
+    /// Additional delay of a message on a slow link.
     slow: Vec<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl Network {
         self.slow[from * self.wan.rtt_ms.len() + to]
     }
 
-    /// Makes one direction of a link slower by so much.
+    /// Makes one direction of a link slower by this much.
     pub(crate) fn slow_down(&mut self, from: usize, to: usize, by: Duration) {
         let at = from * self.wan.rtt_ms.len() + to;
         self.slow[at] = by;
@@ -97,7 +97,7 @@ mod tests {
         assert!((mean - 0.05).abs() < 0.001, "{mean}");
     }
 
-    // A lost message is a late one.
+    // A lost message arrives late.
     #[test]
     fn losses_are_late() {
         let lossy = network(0.0, 0.1);
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(network.rtt(1, 0), Duration::from_millis(500));
     }
 
-    // One direction can be cut alone.
+    // One direction can be cut by itself.
     #[test]
     fn cuts_have_a_direction() {
         let mut network = network(0.0, 0.0);

@@ -1,4 +1,4 @@
-//! What a gateway was told by probes and digests that are looked up, and what it has to tell.
+//! News: the probes and digests that a gateway has looked up, and those it has to offer.
 
 mod lookup;
 
@@ -8,57 +8,57 @@ use std::sync::Arc;
 use meridian_base::Time;
 use meridian_routing::Digest;
 
-/// What a gateway has been shown, and what it has to show.
+/// The news that a gateway has been shown, and its own.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// By the gateway's own id of each replica.
     replicas: Vec<OfReplica>,
-    /// When the first of their next reports comes, or before; zero after any change of replicas.
+    /// When the first of their next reports arrives, or earlier; zero after any change of replicas.
     soonest: Time,
     /// By the gateway's own id of each peer.
     peers: Vec<OfPeer>,
     /// Its own digests: valid from, number, content.
     digests: VecDeque<(Time, u64, Arc<Digest>)>,
-    /// When the newest digest was made, and when its machine was last told anything.
+    /// When the newest digest was made, and when its machine last received an input.
     made: Time,
     told: Time,
-    /// Counts what may change its newest digest.
+    /// Counts changes that may affect its newest digest.
     version: u64,
     /// When it wakes for the next message.
     wake: Option<Time>,
-    /// What its digests tell from now on: requests held, and whether there may be room.
+    /// The contents of its future digests: requests held, and whether there may be free capacity.
     would_tell: (u32, bool),
 }
 
-/// What a gateway was shown of a replica.
+/// The news shown of a replica.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfReplica {
-    /// When the newest report was asked for.
+    /// When the newest report was requested.
     asked: Time,
-    /// When the next one comes; zero where that is to be worked out.
+    /// When the next one arrives; zero if not computed yet.
     next: Time,
 }
 
-/// What a gateway was shown of a peer.
+/// The news shown of a peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfPeer {
     /// The number of the newest digest.
     number: u64,
-    /// When the next digest comes; zero where that is to be worked out.
+    /// When the next digest arrives; zero if not computed yet.
     next: Time,
-    /// Looking is in vain until then, as long as the peer's version stays.
+    /// Looking up before this is useless as long as the peer's version is unchanged.
     quiet: Time,
     version: u64,
 }
 
 impl Shown {
-    /// The gateway knows other replicas than before.
+    /// The set of known replicas changed.
     pub(crate) fn replicas_changed(&mut self) {
         self.soonest = Time::ZERO;
         self.replicas.iter_mut().for_each(|r| r.next = Time::ZERO);
     }
 
-    /// As of a gateway that begins anew.
+    /// The state of a gateway that restarts.
     pub(crate) fn restarted(&self) -> Shown {
         Shown { version: self.version + 1, ..Shown::default() }
     }

@@ -1,14 +1,15 @@
-//! A clairvoyant scheduler: what could be had if everything were known.
+//! The oracle: a clairvoyant scheduler, for comparison with perfect information.
 //!
-//! It sees true caches, true reply lengths and every replica as it is this instant, and places
-//! requests itself, with no gateway in between. A greedy clairvoyant is no bound: the request that
-//! it serves best may be in everybody's way. So its rule has weights, and an oracle for a metric is
-//! the best over a grid of weights and over every policy's own schedule, which the experiments take.
+//! It sees true caches, true reply lengths and the current state of every replica, and places
+//! requests itself, with no gateway in between. A greedy clairvoyant scheduler is not a bound: the
+//! request that it serves best may delay all others. So its rule has weights, and the oracle for a
+//! metric is the best over a grid of weights and over every policy's own schedule, which the
+//! experiments compute.
 //!
 //! ```text
 //! cost = RTT + t_p front + t_p (p - m) (1 + work) + balance * tokens to come there * t_d
 //! ```
-//! Requests wait here while no replica has KV for them, the cheapest first.
+//! Requests wait here while no replica has free KV for them, the cheapest first.
 
 mod place;
 
@@ -16,7 +17,7 @@ use meridian_base::RequestId;
 
 use crate::scenario::Objective;
 
-/// The oracle's books.
+/// The oracle's state.
 pub(crate) struct Oracle {
     objective: Objective,
     waiting: Vec<RequestId>,

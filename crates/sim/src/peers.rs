@@ -1,4 +1,4 @@
-//! What gateways tell each other.
+//! Messages between gateways.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::world::World;
 
 impl World {
-    /// The regular digest, and the one after a change.
+    /// Sends the regular digest, and the one after a change.
     pub(crate) fn tell(&mut self, gateway: u16) {
         let every = self.system.digests.every;
         if !self.gateways[usize::from(gateway)].up {
@@ -23,7 +23,7 @@ impl World {
         self.queue.push(self.now + every, Event::Tell { gateway });
     }
 
-    /// Something happened: where digests are pushed, one goes out as soon as the pace allows.
+    /// After a change: if digests are pushed, one goes out as soon as the pace allows.
     pub(crate) fn tell_soon(&mut self, gateway: u16) {
         if self.system.digests.on_change.is_none() || !self.forwards() || self.lazy() {
             return;
@@ -53,7 +53,7 @@ impl World {
             }
             let name = number ^ u64::from(to) << 32 ^ u64::from(gateway) << 48;
             let delay = self.network.one_way(region, there, name);
-            // Peers measure what a message to them and back takes.
+            // Peers measure the round trip of a message.
             let rtt = delay + self.network.one_way(there, region, name);
             let digest = digest.clone();
             let event = Event::Digest { to, from: gateway, number, rtt, digest };

@@ -1,7 +1,7 @@
-//! The one queue of events, ordered by (time, sequence).
+//! The event queue, ordered by (time, sequence).
 //!
-//! The sequence is given out on entry, so events of one instant happen in the order in which they
-//! were caused, on every machine.
+//! The sequence number is assigned on entry, so events of one instant happen in the order in which
+//! they were caused, on every machine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,17 +11,17 @@ use meridian_base::{Duration, Time};
 /// Events of type `E` in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    /// Time, sequence, and the place of the event: what is moved to keep the order is small.
+    /// Time, sequence, and the event's index: small, so that sorting moves little.
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
     events: Vec<Option<E>>,
     free: Vec<u32>,
     sequence: u64,
-    /// Times are rounded up to whole ticks of so many ns; 1 leaves them as they are.
+    /// Times are rounded up to whole ticks of this many ns; 1 leaves them unchanged.
     tick: u64,
 }
 
 impl<E> EventQueue<E> {
-    /// A queue whose events happen on whole ticks; a tick of zero leaves times as they are.
+    /// A queue whose events happen on whole ticks; a tick of zero leaves times unchanged.
     pub(crate) fn new(tick: Duration) -> EventQueue<E> {
         let tick = (tick.as_nanos() as u64).max(1);
         let (heap, events, free) = (BinaryHeap::new(), Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(order, "bdeac");
     }
 
-    // With a tick, what is due between two happens at the later one.
+    // With a tick, an event between two ticks happens at the later one.
     #[test]
     fn ticks() {
         let mut queue = EventQueue::new(Duration::from_millis(1));

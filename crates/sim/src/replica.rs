@@ -1,4 +1,4 @@
-//! Replicas: engines with a place, a state and a timer.
+//! Replicas: engines with a location, a state and a timer.
 
 use std::collections::VecDeque;
 
@@ -9,33 +9,33 @@ use meridian_routing::Load;
 use crate::scenario::Hardware;
 use crate::stopped::Stopped;
 
-/// Decode steps taken as one event while nothing else is to be done. A KV block each at most is so
-/// taken ahead of its time, which is what a probe in between sees too much.
+/// Decode steps combined into one event while nothing else is due. Each sequence takes at most one
+/// KV block too early, which a probe in between sees.
 const STRIDE: u32 = meridian_engine::BLOCK_TOKENS;
 
 pub(crate) struct Replica {
     pub(crate) hardware: Hardware,
     pub(crate) engine: Engine,
     pub(crate) up: bool,
-    /// It is suspended.
+    /// Set while it is suspended.
     pub(crate) stopped: Option<Stopped>,
-    /// How long it was suspended in all: its engine's clock is so much behind.
+    /// Its total time suspended: its engine's clock is behind by this much.
     pub(crate) lag: Duration,
-    /// Paid for since; `None` while it is not.
+    /// When billing started; `None` while it is not billed.
     pub(crate) since: Option<Time>,
     pub(crate) leaving: bool,
     /// The time of the newest timer event.
     pub(crate) timer: Option<Time>,
-    /// What probes would have been told, from each time on; the newest last.
+    /// The report to probes from each time on; the newest last.
     history: VecDeque<(Time, Option<Load>)>,
-    /// When probes were last told anything that may open it to requests.
+    /// When the report to probes last changed in a way that may open it to requests.
     pub(crate) opened: Time,
     settings: Config,
     seed: u64,
 }
 
 impl Replica {
-    /// `exact`: with every decode step an event.
+    /// `exact`: every decode step is an event.
     pub(crate) fn new(
         hardware: Hardware,
         exact: bool,
@@ -61,7 +61,7 @@ impl Replica {
         })
     }
 
-    /// Forgets everything, as a process that starts anew.
+    /// Discards all state, like a restarted process.
     pub(crate) fn restart(&mut self) {
         self.engine =
             Engine::new(self.settings, self.seed).expect("the same settings were good before");
@@ -75,7 +75,7 @@ impl Replica {
         now - self.lag
     }
 
-    /// The world's time of a time of the engine's.
+    /// Converts an engine's time to the world's.
     pub(crate) fn wall(&self, at: Time) -> Time {
         at + self.lag
     }
@@ -85,7 +85,7 @@ impl Replica {
         self.up && self.stopped.is_none()
     }
 
-    /// Remembers what a probe is told from `now` on. True when that may open it to requests.
+    /// Records the report to probes from `now` on. True if it may open the replica to requests.
     pub(crate) fn remember(&mut self, now: Time) -> bool {
         let load = self.answers().then(|| self.load());
         let before = self.history.back().map(|(_, newest)| *newest);
@@ -103,13 +103,13 @@ impl Replica {
         opens
     }
 
-    /// What a probe was told that came at `at`; `None` when nobody was there.
+    /// The report to a probe that arrived at `at`; `None` if the replica did not answer.
     pub(crate) fn recall(&self, at: Time) -> Option<Load> {
         let known = self.history.iter().rev().find(|(from, _)| *from <= at);
         known.or(self.history.front()).map_or_else(|| Some(self.load()), |(_, load)| *load)
     }
 
-    /// What a probe would be told now. Events are handled in order, so the engine is up to date.
+    /// The report to a probe now. Events are handled in order, so the engine is up to date.
     pub(crate) fn load(&self) -> Load {
         let stats = self.engine.stats();
         Load {
@@ -121,13 +121,13 @@ impl Replica {
     }
 }
 
-/// Whether a replica may take more than before: anything but arrivals and KV that fills. An admission
-/// may, since who sent the request reckoned with more than it takes.
+/// Whether a replica may accept more than before: after anything except arrivals and growing KV. An
+/// admission counts, since the sender assumed more than it takes.
 fn opens(before: Load, load: Load) -> bool {
     load.pending < before.pending || load.running != before.running || load.kv_used < before.kv_used
 }
 
-/// How far back probes are answered.
+/// How long reports are kept for probes.
 const KEPT: Duration = Duration::from_secs(3);
 
 fn settings(engine: Config, exact: bool) -> Config {

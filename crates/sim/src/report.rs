@@ -1,17 +1,17 @@
-//! What a run shows.
+//! The results of a run.
 
 use meridian_base::{Duration, Time};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// Answered to its end.
+    /// Answered completely.
     Done,
     /// Refused by a gateway before anything was sent (held too long, held queue full).
     Rejected,
     /// Refused by the engine as impossible (a prompt longer than its context).
     Invalid,
-    /// Broken after it was accepted: no retry was left, or bytes had gone out.
+    /// Failed after it was accepted: no retry was left, or bytes had gone out.
     Lost,
 }
 
@@ -22,27 +22,27 @@ pub struct Record {
     pub sent: Time,
     /// The client's region.
     pub region: u16,
-    /// The region that served it (the last that tried).
+    /// The region that served it (or last tried).
     pub served: u16,
-    /// The replica that served it, by its place in the scenario; `u32::MAX` for none.
+    /// The replica that served it, by its index in the scenario; `u32::MAX` for none.
     pub replica: u32,
-    /// Which load of the scenario it belongs to.
+    /// Its load's index in the scenario.
     pub load: u16,
     /// How it ended.
     pub fate: Fate,
-    /// It was forwarded to a peer.
+    /// Whether it was forwarded to a peer.
     pub forwarded: bool,
     /// Attempts at replicas.
     pub attempts: u8,
-    /// Time to first token at the client; meaningless unless one came.
+    /// Time to first token at the client; meaningless if there was none.
     pub ttft: Duration,
     /// Time to the end at the client.
     pub e2e: Duration,
     /// Time held in gateways.
     pub held: Duration,
-    /// Of that, in the peer that it was forwarded to.
+    /// Of that, in the peer it was forwarded to.
     pub held_away: Duration,
-    /// Forwards that a peer sent back because it had no room.
+    /// Forwards that a peer sent back for lack of capacity.
     pub sent_back: u16,
     /// Prompt tokens.
     pub prompt_tokens: u32,
@@ -54,7 +54,7 @@ pub struct Record {
     pub reply_tokens: u32,
     /// Its TTFT objective; `None` without.
     pub slo: Option<Duration>,
-    /// The session key that hashing policies hash.
+    /// The session key for hashing policies.
     pub session: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Record {
 pub struct Sample {
     /// When.
     pub at: Time,
-    /// The replica, by its place in the scenario (added ones follow).
+    /// The replica, by its index in the scenario (added ones follow).
     pub replica: u32,
     /// In the batch.
     pub running: u32,
@@ -78,10 +78,10 @@ pub struct Sample {
 pub struct Report {
     /// The requests that count, in the order they ended.
     pub requests: Vec<Record>,
-    /// Requests in all, those that do not count included.
+    /// All requests, including those that do not count.
     pub total_requests: u64,
-    /// Replies that ended within the measured window, whenever they were sent: what throughput
-    /// counts, as requests and as tokens.
+    /// Replies that ended within the measured window, whenever they were sent: the basis of
+    /// throughput, as requests and as tokens.
     pub done_in_window: u64,
     /// Reply tokens of those.
     pub tokens_in_window: u64,
@@ -89,7 +89,7 @@ pub struct Report {
     pub window: Duration,
     /// State of the replicas once a second within the window.
     pub samples: Vec<Sample>,
-    /// Replica-seconds that were paid for within the window.
+    /// Replica-seconds billed within the window.
     pub replica_seconds: f64,
     /// Most requests held in one gateway at one time.
     pub held_peak: u32,

@@ -1,9 +1,9 @@
-//! The scenario's residency, as the rules that a gateway's configuration would say it in.
+//! The scenario's residency, as rules in a gateway's configuration.
 //!
-//! A scenario lists the regions that may serve a load, and the checkers go by that list alone. The
-//! gateways are told of it as rules, in as many forms as rules have: regions by name and by label,
-//! and a list that only two rules together come down to. The routing machine applies them as it does
-//! in a live gateway (`meridian_routing::residency`), so a search over scenarios searches that too.
+//! A scenario lists the regions that may serve a load, and the checkers use only that list. The
+//! gateways get it as rules, in every form that rules have: regions by name and by label, and a
+//! list that results only from two rules together. The routing machine applies them as it does in a
+//! live gateway (`meridian_routing::residency`), so a search over scenarios searches that too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use meridian_routing::residency::{Atlas, Labels, Names, Place, Residence, Rule, 
 
 use crate::scenario::{Load, Region};
 
-/// Rules, and what they speak of.
+/// Rules, and the places and tenants they refer to.
 pub(crate) struct Rules {
     rules: Vec<Arc<Rule>>,
     /// The regions, and their labels by name.
     regions: Vec<Arc<Place>>,
     labels: BTreeMap<String, Labels>,
-    /// What loads are called.
+    /// The tenant names of loads.
     tenants: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Rules {
         rules
     }
 
-    /// Two rules that permit a region more each, or one.
+    /// Adds two rules that each permit an extra region, or one rule.
     fn add(&mut self, tenant: &str, may: &[usize]) {
         let mut others = (0..self.regions.len()).filter(|region| !may.contains(region));
         let more = others.next().zip(others.next());
@@ -66,7 +66,7 @@ impl Rules {
         }
     }
 
-    /// The rules that name a load's requests that entered in a region.
+    /// The rules for a load's requests that entered in a region.
     pub(crate) fn residence(&self, load: u16, from: usize) -> Residence {
         let subject = Subject {
             tenant: self.tenants.get(usize::from(load)).map(String::as_str),
@@ -77,17 +77,17 @@ impl Rules {
         Residence::of(&self.rules, &subject)
     }
 
-    /// Whether no load has any.
+    /// Whether no load has rules.
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Where the replicas of a region stand.
+    /// The place of a region's replicas.
     pub(crate) fn place(&self, region: usize) -> Arc<Place> {
         self.regions[region].clone()
     }
 
-    /// What a gateway's configuration knows of these regions.
+    /// What a gateway's configuration contains about these regions.
     pub(crate) fn atlas(&self, known: impl Iterator<Item = usize>) -> Atlas {
         let places = known.map(|region| (*self.regions[region]).clone()).collect();
         Atlas { labels: self.labels.clone(), places }

@@ -1,4 +1,4 @@
-//! A run: the world is turned until nothing is left to happen.
+//! A run: drives the world until no events are left.
 
 use meridian_base::Time;
 
@@ -11,12 +11,13 @@ use crate::world::World;
 /// Runs a scenario to its end.
 ///
 /// # Errors
-/// When the scenario contradicts itself.
+///
+/// When the scenario is inconsistent.
 pub fn run(scenario: Scenario) -> Result<Report, Impossible> {
     Running::new(scenario).map(Running::end)
 }
 
-/// The same, doing in addition what the drivers of a live run do.
+/// As [`run`], but also imitating the drivers of a live run.
 ///
 /// # Errors
 /// As [`run`].
@@ -24,19 +25,20 @@ pub fn run_twin(scenario: Scenario, twin: Twin) -> Result<Report, Impossible> {
     World::new(scenario, Some(twin)).map(|world| Running(world).end())
 }
 
-/// A run under way, for those who look at what it costs: [`run`] is all of it at once.
+/// A run in progress, for measuring its cost: [`run`] does all of it at once.
 pub struct Running(World);
 
 impl Running {
-    /// The world before anything has happened.
+    /// The world before the first event.
     ///
     /// # Errors
-    /// When the scenario contradicts itself.
+    ///
+    /// When the scenario is inconsistent.
     pub fn new(scenario: Scenario) -> Result<Running, Impossible> {
         World::new(scenario, None).map(Running)
     }
 
-    /// Lets all happen that happens up to `time`.
+    /// Runs all events up to `time`.
     pub fn until(&mut self, time: Time) {
         while self.0.queue.next().is_some_and(|next| next <= time) {
             self.0.turn();
@@ -49,7 +51,7 @@ impl Running {
         self.0.report.events
     }
 
-    /// Lets the rest happen.
+    /// Runs the remaining events.
     #[must_use]
     pub fn end(mut self) -> Report {
         while self.0.turn() {}

@@ -1,8 +1,8 @@
-//! The autoscaler: adds a replica when those present are used, some time after it is wanted.
+//! The autoscaler: adds a replica when the present ones are busy, after a provisioning delay.
 //!
-//! It looks at outstanding requests a replica, region by region. What it asks for comes after the
-//! provisioning delay; what it gives up is drained first. A perfect one, without delay, is a bound
-//! that the experiments compute without it.
+//! It uses the outstanding requests per replica, region by region. A new replica arrives after the
+//! provisioning delay; a removed one is drained first. A perfect autoscaler without delay is a
+//! bound that the experiments compute separately.
 
 mod resize;
 
@@ -15,7 +15,7 @@ pub(crate) struct Scaling {
     rule: Autoscaler,
     /// Replicas on their way, by region.
     coming: Vec<u32>,
-    /// Since when fewer are wanted, by region.
+    /// Since when fewer have been needed, by region.
     fewer_since: Vec<Option<Time>>,
 }
 

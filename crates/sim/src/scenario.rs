@@ -1,4 +1,4 @@
-//! Everything that one run depends on.
+//! All inputs of a run.
 
 use std::sync::Arc;
 
@@ -10,56 +10,56 @@ use meridian_workload::{Day, Generator, Program};
 
 /// One run.
 pub struct Scenario {
-    /// Seed of all chance in the run.
+    /// Seed of all randomness in the run.
     pub seed: u64,
-    /// The regions; others name them by their place in this list.
+    /// The regions; an index into this list identifies one.
     pub regions: Vec<Region>,
     /// The network between and within them.
     pub wan: Wan,
-    /// The replicas that are there from the start.
+    /// The replicas present from the start.
     pub replicas: Vec<Hardware>,
-    /// Who decides, and how they are arranged.
+    /// The system under test and its arrangement.
     pub system: System,
-    /// What clients send.
+    /// The clients' loads.
     pub loads: Vec<Load>,
-    /// What breaks, in order of time.
+    /// The faults, in order of time.
     pub faults: Vec<(Time, Fault)>,
-    /// Adds and removes replicas by load; `None` leaves them as they are.
+    /// Adds and removes replicas by load; `None` keeps them fixed.
     pub autoscaler: Option<Autoscaler>,
-    /// Which part of the run counts.
+    /// The part of the run that counts.
     pub measure: Measure,
-    /// Compares the whole state with its invariants after each event: slow, for tests.
+    /// Checks the invariants of the whole state after each event: slow, for tests.
     pub paranoid: bool,
 }
 
-/// A place with clients and replicas close to each other.
+/// A location with clients and replicas close to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Its name.
     pub name: String,
-    /// Peers on one continent are near each other.
+    /// Peers on the same continent count as near.
     pub continent: String,
 }
 
 /// The network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wan {
-    /// Round-trip times between regions in ms, by their places; the diagonal is within a region.
+    /// Round-trip times between regions in ms, by index; the diagonal is within a region.
     pub rtt_ms: Vec<Vec<f64>>,
     /// Coefficient of variation of each one-way delay, 0 for none.
     pub jitter: f64,
-    /// Share of messages that are lost and sent again after a retransmission timeout.
+    /// Share of messages that are lost and resent after a retransmission timeout.
     pub loss: f64,
 }
 
 /// A replica: an engine in a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hardware {
-    /// Where it stands.
+    /// Its region.
     pub region: usize,
     /// Its engine. Token outputs and stride are set by the simulator.
     pub engine: engine::Config,
-    /// Tokens of KV that the gateway is told of; `None`: what the engine has.
+    /// Tokens of KV configured in the gateway; `None` for the engine's real size.
     pub kv_tokens: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub struct System {
     pub policy: &'static Spec,
     /// Its parameters, complete.
     pub params: Params,
-    /// When a replica may be given another request.
+    /// When a replica may receive another request.
     pub admission: Admission,
     /// How gateways are arranged.
     pub topology: Topology,
@@ -89,7 +89,7 @@ pub struct System {
 }
 
 impl System {
-    /// The policy with its own parameters, one gateway a region, and everything else as usual.
+    /// The policy with its own parameters, one gateway a region, and defaults for everything else.
     #[must_use]
     pub fn usual(policy: &'static Spec, topology: Topology) -> System {
         System {
@@ -110,10 +110,10 @@ impl System {
 /// How probes and digests are simulated. Both show a gateway the same state at the same times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Each is an event, as the machine asks for it: exact, and most of the events of a run.
+    /// Each is an event, as the machine requests it: exact, and most of the events of a run.
     Eager,
-    /// Each is looked up in a short history when a decision needs it. What nobody looks at costs
-    /// nothing; smoothed figures are smoothed over fewer samples.
+    /// Each is looked up in a short history when a decision needs it. Unused ones cost nothing;
+    /// smoothed figures are smoothed over fewer samples.
     Lazy,
 }
 
@@ -129,15 +129,15 @@ pub struct Digests {
 /// How gateways are arranged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Topology {
-    /// A gateway group a region, peers forward to each other (SkyWalker).
+    /// One gateway group per region; peers forward to each other (SkyWalker).
     TwoLayer,
-    /// One gateway for all regions, standing in `region` (GORGO-proxy and the RR, LL, CH and SGL
+    /// One gateway for all regions, located in `region` (GORGO-proxy and the RR, LL, CH and SGL
     /// baselines).
     Central {
-        /// Where it stands.
+        /// Its location.
         region: usize,
     },
-    /// Every region on its own.
+    /// Every region by itself.
     RegionLocal,
     /// Every gateway sees all replicas.
     Flat,
@@ -146,19 +146,20 @@ pub enum Topology {
         /// Share of utilisation, 0 to 1.
         above: f32,
     },
-    /// As waterfall, never off the continent.
+    /// As waterfall, but within the continent.
     Continent {
         /// Share of utilisation, 0 to 1.
         above: f32,
     },
-    /// A clairvoyant scheduler in place of gateways: true caches, true lengths, no delay of news.
+    /// A clairvoyant scheduler in place of gateways: true caches, true lengths, no delay of
+    /// information.
     Oracle(Objective),
 }
 
 /// What an oracle minimises or maximises.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
-    /// Least mean TTFT; the number weighs work against one's own TTFT (0: greedy).
+    /// Least mean TTFT; the number weighs added work against the request's own TTFT (0: greedy).
     Ttft {
         /// Weight of the work that a placement adds.
         work: f64,
@@ -170,87 +171,87 @@ pub enum Objective {
     },
 }
 
-/// What the clients of one region send.
+/// The load of one region's clients.
 pub struct Load {
-    /// Where they stand.
+    /// The clients' region.
     pub region: usize,
-    /// What they send.
+    /// The source of requests.
     pub source: Source,
-    /// Regions that may serve it, by place; `None`: anywhere. Checked as an invariant.
+    /// Regions that may serve it, by index; `None` for any. Checked as an invariant.
     pub may_run_in: Option<Vec<usize>>,
 }
 
-/// Programs with the times they start at.
+/// Programs with their start times.
 pub type Programs = Box<dyn Iterator<Item = (Time, Program)> + Send>;
 
-/// Where requests come from.
+/// The source of requests.
 pub enum Source {
-    /// Clients that each run one program at a time, the next when it is over.
+    /// Clients that each run one program at a time and then start the next.
     Closed {
         /// How many.
         clients: u32,
-        /// Makes their programs, by (seed, region, client, ordinal).
+        /// Generates their programs, by (seed, region, client, ordinal).
         generator: Arc<dyn Generator>,
-        /// Clients start within this time, evenly spread, so that they do not march in step.
+        /// Clients start evenly spread within this time, so that they are not synchronised.
         ramp: Duration,
         /// Programs each client runs; `None` until the measured window ends.
         programs: Option<u64>,
-        /// When they sleep; `None`: never.
+        /// When they sleep; `None` for never.
         day: Option<Day>,
     },
-    /// Programs that start at given times, whatever becomes of earlier ones.
+    /// Programs that start at given times, regardless of earlier ones.
     Open(Programs),
 }
 
-/// Something that breaks or is mended.
+/// A fault or its repair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// A replica stops; its requests fail, its cache is lost.
+    /// A replica stops; its requests fail and its cache is lost.
     ReplicaDown(usize),
     /// It is back, empty.
     ReplicaUp(usize),
-    /// A replica's steps take this many times as long; 1 mends it.
+    /// A replica's steps take this many times as long; 1 repairs it.
     ReplicaSlow(usize, f64),
     /// A region's gateways stop (with [`Topology::Central`]: the one in that region).
     GatewaysDown(usize),
-    /// They are back, knowing nothing.
+    /// They are back, without state.
     GatewaysUp(usize),
     /// A region stops: gateways and replicas.
     RegionDown(usize),
     /// It is back.
     RegionUp(usize),
-    /// A replica is suspended: it keeps its requests and its connections, and answers nothing.
+    /// A replica is suspended: it keeps its requests and its connections, but does not answer.
     ReplicaStopped(usize),
-    /// It goes on where it was.
+    /// It resumes.
     ReplicaContinued(usize),
     /// A region's gateways are suspended.
     GatewaysStopped(usize),
-    /// They go on where they were.
+    /// They resume.
     GatewaysContinued(usize),
-    /// The control plane is dead or suspended: the replicas of lost gateways stay without one.
+    /// The control plane is dead or suspended: the replicas of lost gateways stay unassigned.
     ControlDown,
     /// It is back.
     ControlUp,
-    /// A region's gateways read a file again that says what it said before.
+    /// A region's gateways reload an unchanged file.
     Reload(usize),
-    /// A message from one region to another takes this much longer; zero mends it.
+    /// A message from one region to another takes this much longer; zero repairs it.
     LinkSlow(usize, usize, Duration),
-    /// Nothing passes from one region to another in this direction.
+    /// Messages from one region to another are lost in this direction.
     LinkDown(usize, usize),
-    /// It passes again.
+    /// Messages pass again.
     LinkUp(usize, usize),
 }
 
-/// Adds replicas when the present ones are used, and removes them when they are not.
+/// Adds replicas when the present ones are busy, and removes them when they are not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Autoscaler {
-    /// Outstanding requests a replica that it aims at.
+    /// Target of outstanding requests per replica.
     pub target_outstanding: f64,
-    /// How often it looks.
+    /// How often it runs.
     pub every: Duration,
-    /// Time from wanting a replica to having it.
+    /// Time from ordering a replica to having it.
     pub provisioning: Duration,
-    /// How long less must be wanted before one is removed.
+    /// How long the need must be lower before one is removed.
     pub cooldown: Duration,
     /// Fewest replicas of a region.
     pub min: u32,
@@ -258,12 +259,12 @@ pub struct Autoscaler {
     pub max: u32,
 }
 
-/// Which part of a run counts.
+/// The part of a run that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Requests sent before this do not count.
     pub warmup: Duration,
-    /// Requests sent within this time after the warm-up count; then loads stop, and what is under
-    /// way is brought to its end.
+    /// Requests sent within this time after the warm-up count; then loads stop, and requests in
+    /// progress run to their end.
     pub window: Duration,
 }

@@ -1,10 +1,11 @@
-//! Processes that are suspended, and go on: nothing of them answers, and no error tells so.
+//! Suspended processes: they do not answer, and no error reports it.
 //!
 //! Connections of a suspended process stay open, and messages to it wait in its sockets. Others
-//! notice by their own clocks: a gateway by probes that time out, a peer by digests that stay away, a
-//! client by its patience, the control plane by a lease that runs out. A gateway then takes requests
-//! without a byte elsewhere at once, and breaks answers off that have begun after a grace, as the real
-//! one does. A process that goes on reads what waits for it, first of all which clients have hung up.
+//! notice through timeouts: a gateway by probes, a peer by missing digests, a client by its
+//! patience, the control plane by an expired lease. A gateway then retries requests without a first
+//! byte elsewhere at once, and breaks off answers in progress after a grace period, as the real one
+//! does. A process that resumes reads its pending messages, first of all which clients have
+//! disconnected.
 
 mod suspend;
 
@@ -16,13 +17,13 @@ use crate::network::CONNECT_TIMEOUT;
 /// How long a probe waits for its answer.
 pub(crate) const PROBE_TIMEOUT: Duration = CONNECT_TIMEOUT;
 
-/// What waits in the sockets of a suspended process.
+/// Messages pending in the sockets of a suspended process.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) since: Time,
-    /// Messages, as they came.
+    /// The messages, in order of arrival.
     waiting: Vec<Event>,
-    /// Requests that are not waited for any more.
+    /// Requests that have been abandoned.
     hung_up: Vec<RequestId>,
 }
 

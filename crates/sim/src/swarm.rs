@@ -1,8 +1,7 @@
-//! Scenarios drawn from a seed: every knob that can be turned is turned, for invariants and not for
-//! figures.
+//! Random scenarios from a seed: every parameter varies, to test invariants and not to measure.
 //!
-//! One number makes regions, network, fleet, system, loads and faults. What breaks under a seed is
-//! repeated by the seed. The worlds are small and mean: little KV, several faults in a minute.
+//! One number determines regions, network, fleet, system, loads and faults, so a seed reproduces
+//! its failure. The worlds are small and harsh: little KV, several faults a minute.
 
 use std::sync::Arc;
 
@@ -48,7 +47,7 @@ fn region(at: usize, rng: &mut Rng) -> Region {
 }
 
 fn wan(rng: &mut Rng, regions: usize) -> Wan {
-    // Each pair's RTT comes from a draw of its own, the same in both directions.
+    // Each pair's RTT is drawn separately, the same in both directions.
     let draw = Rng::new(rng.next_u64());
     let rtt = |a: usize, b: usize| match a == b {
         true => 1.0,
@@ -136,14 +135,14 @@ fn load(rng: &mut Rng, region: usize, regions: usize) -> Load {
         ])),
     };
     let clients = 1 + rng.below(30) as u32;
-    // A rule that keeps a region's requests on some side of the world: most often its own, at times
-    // another, and at times nowhere.
+    // A rule that keeps a region's requests in part of the world: most often its own region, at
+    // times another, and at times nowhere.
     let kept = rng.below(3) == 0;
     let mut rule = rng.fork(0x5255_4C45);
     let home = rule.below(4) > 0;
     let mut may = |r: &usize| *r == region && home || rule.below(2) == 0;
     let may_run_in = kept.then(|| (0..regions).filter(&mut may).collect());
-    // Who is refused asks again at once, for ever.
+    // A refused client retries at once, for ever.
     let programs = kept.then_some(20);
     let (ramp, day) = (Duration::from_secs(1), None);
     let source = Source::Closed { clients, generator, ramp, programs, day };
@@ -160,11 +159,11 @@ fn faults(rng: &mut Rng, regions: usize, replicas: usize, measure: Measure) -> V
         faults.push((Time::from_millis(from), breaks));
         faults.push((Time::from_millis(until), mends));
     }
-    // By a chance of their own: what came before under a seed stays.
+    // From a separate random stream, so that earlier draws of a seed stay unchanged.
     let mut stops = rng.fork(0x5354_4F50);
     for _ in 0..stops.below(4) {
         let from = stops.below(span) as u64;
-        // From what nothing notices to what everything does.
+        // From unnoticeable to noticed by all.
         let until = from + [100, 900, 2_100, 4_000, 7_000, 12_000][stops.below(6)];
         let (breaks, mends) = stop(&mut stops, regions, replicas);
         faults.push((Time::from_millis(from), breaks));
@@ -174,7 +173,7 @@ fn faults(rng: &mut Rng, regions: usize, replicas: usize, measure: Measure) -> V
     faults
 }
 
-/// What suspends, slows down or reloads.
+/// Faults that suspend, slow down or reload.
 fn stop(rng: &mut Rng, regions: usize, replicas: usize) -> (Fault, Fault) {
     let (replica, region, other) = (rng.below(replicas), rng.below(regions), rng.below(regions));
     match rng.below(8) {

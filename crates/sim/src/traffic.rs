@@ -4,8 +4,8 @@
 //! client ─enter─▶ gateway ─(forward)─▶ peer ─submit─▶ replica
 //! client ◀─over── gateway ◀──first, ended─── peer ◀──────┘
 //! ```
-//! Answers come back along the same gateways. Whoever breaks on the way tells its neighbour, as a
-//! connection that is reset does.
+//! Answers return through the same gateways. A process that fails on the way resets the connection
+//! to its neighbour.
 
 use meridian_base::{Duration, RequestId, Time};
 use meridian_engine as engine;
@@ -37,7 +37,7 @@ impl World {
         let Some(flight) = self.flights.get(id) else { return };
         let region = usize::from(flight.region);
         let Some(gateway) = self.nearest_gateway(region, flight.session) else {
-            // Nobody answers: the client gives up after a connect timeout.
+            // No gateway answers: the client gives up after a connect timeout.
             self.queue.push(self.now + CONNECT_TIMEOUT, Event::Over { id, fate: Fate::Lost });
             if let Some(flight) = self.flights.get_mut(id) {
                 flight.ending = true;
@@ -52,7 +52,7 @@ impl World {
         self.queue.push(self.now + delay, Event::Arrive { id, gateway, attempt });
     }
 
-    /// The nearest living gateway that messages reach; those of one region share its clients.
+    /// The nearest living gateway that messages reach; gateways of one region share its clients.
     fn nearest_gateway(&self, region: usize, session: u64) -> Option<u16> {
         let alive = |g: &usize| {
             !self.is_avoided(*g) && self.network.passes(region, self.gateways[*g].region)
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The replica was not there: its sender learns so when the reset comes back.
+    /// The replica was down: its sender learns of it when the reset returns.
     fn back_to_sender(&mut self, id: RequestId, replica: u32, attempt: u32) {
         let Some(gateway) = self.sender(id, attempt) else { return };
         let from = self.replicas[replica as usize].hardware.region;
@@ -105,14 +105,14 @@ impl World {
         self.queue.push(self.now + delay, Event::Ended { id, gateway, attempt, outcome });
     }
 
-    /// The gateway that dispatched the attempt under way.
+    /// The gateway that dispatched the current attempt.
     fn sender(&self, id: RequestId, attempt: u32) -> Option<u16> {
         let flight = self.flights.get(id).filter(|f| f.attempt == attempt)?;
         Some(flight.peer.unwrap_or(flight.entry))
     }
 
-    /// A replica learns that nobody waits for an answer any more. At once: a request that is tried
-    /// again must not meet itself. One that is suspended learns it before anything else.
+    /// Tells a replica that a request was abandoned. This happens at once, because a retried
+    /// request must not meet itself. A suspended replica learns of it before anything else.
     pub(crate) fn abort(&mut self, id: RequestId, replica: u32) {
         if self.hang_up_later(id, replica) {
             return;
@@ -136,7 +136,7 @@ impl World {
         self.pump(replica);
     }
 
-    /// Passes on what an engine gave out, and sets its timer.
+    /// Forwards an engine's outputs, and sets its timer.
     pub(crate) fn pump(&mut self, replica: u32) {
         self.touched_replica(replica);
         while let Some(output) = self.replicas[replica as usize].engine.poll() {
@@ -164,8 +164,8 @@ impl World {
                 let at = there.wall(at);
                 self.stream_first(replica, id, at);
             }
-            // What an admission found cached is the engine's to say at the end: one after a
-            // preemption finds the request's own blocks.
+            // The engine reports the cached tokens at the end, from the first admission: one after
+            // a preemption finds the request's own blocks.
             engine::Output::Admitted { .. }
             | engine::Output::Finished { why: engine::StopReason::Abort, .. }
             | engine::Output::Preempted { .. } => {}
@@ -211,7 +211,7 @@ impl World {
         let to = self.gateways[usize::from(gateway)].region;
         let (at, outcome) = match self.network.passes(from, to) {
             true => (self.along(id, from, to, at, leg::END), outcome),
-            // The stream falls silent; the gateway takes it for broken.
+            // The stream goes silent; the gateway treats it as broken.
             false => (at + CONNECT_TIMEOUT, Outcome::ReplicaError),
         };
         self.queue.push(at, Event::Ended { id, gateway, attempt, outcome });
@@ -296,14 +296,14 @@ impl World {
         flight.own_blocks.is_none().then(|| flight.blocks.clone())
     }
 
-    /// The peer's own id of the replica that served, for whoever forwarded.
+    /// The peer's own id of the replica that served, for the gateway that forwarded.
     fn served(&self, id: RequestId, gateway: u16) -> Option<meridian_base::ReplicaId> {
         let flight = self.flights.get(id)?;
         let peer = flight.peer.filter(|p| *p != gateway)?;
         self.gateways[usize::from(peer)].id_of(flight.replica?)
     }
 
-    /// A peer passes the end of an answer back, unless it tries elsewhere itself.
+    /// A peer relays the end of an answer, unless it retries elsewhere itself.
     fn relay_end(
         &mut self,
         id: RequestId,
@@ -325,7 +325,7 @@ impl World {
         self.queue.push(at, Event::Ended { id, gateway: entry, attempt, outcome });
     }
 
-    /// The entry gateway has the end of an answer for the client.
+    /// The entry gateway has the answer's end for the client.
     fn answer(&mut self, id: RequestId, gateway: u16, outcome: Outcome) {
         let fate = match outcome {
             Outcome::Done => Fate::Done,
@@ -340,7 +340,7 @@ impl World {
     pub(crate) fn end_at_client(&mut self, id: RequestId, from: usize, at: Time, fate: Fate) {
         let Some(flight) = self.flights.get_mut(id).filter(|f| !f.ending) else { return };
         let region = usize::from(flight.region);
-        // No message of an attempt counts any more.
+        // Messages of any attempt no longer count.
         flight.ending = true;
         flight.attempt += 1;
         let at = self.along(id, from, region, at, leg::OVER);

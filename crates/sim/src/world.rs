@@ -1,4 +1,4 @@
-//! The world: what there is, and the loop that turns it.
+//! The world: its state, and the loop that runs it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::scale::Scaling;
 use crate::scenario::{Fault, Measure, Region, Scenario, System, Topology};
 use crate::twin::Twin;
 
-/// The machines that an event turned.
+/// The machines that an event changed.
 #[derive(Default)]
 pub(crate) struct Touched {
     pub(crate) replicas: Vec<u32>,
@@ -45,14 +45,14 @@ pub(crate) struct World {
     pub(crate) clients: Clients,
     pub(crate) flights: Flights,
     pub(crate) faults: Vec<(Time, Fault)>,
-    /// The control plane is dead or suspended: replicas stay where they are.
+    /// The control plane is dead or suspended: assignments do not change.
     pub(crate) uncontrolled: bool,
     pub(crate) scaling: Option<Scaling>,
     pub(crate) measure: Measure,
     pub(crate) paranoid: bool,
     pub(crate) twin: Option<Twin>,
     pub(crate) touched: Touched,
-    /// Answers do not say what was cached, so that nothing corrects an index.
+    /// Answers do not report cached tokens, so an index is never corrected.
     #[cfg(test)]
     pub(crate) untold: bool,
     pub(crate) report: Report,
@@ -102,7 +102,7 @@ impl World {
         Ok(world)
     }
 
-    /// Sets gateways up and enters what will happen by itself.
+    /// Sets up gateways and schedules the initial events.
     fn found(&mut self) {
         if self.oracle.is_none() {
             self.found_gateways();
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Tells a new gateway of its replicas and peers.
+    /// Adds its replicas and peers to a new gateway.
     pub(crate) fn introduce(&mut self, at: u16) {
         self.tell_atlas(at);
         for replica in 0..self.replicas.len() {
@@ -157,8 +157,8 @@ impl World {
         self.drive(at);
     }
 
-    /// Tells a gateway of the regions of its own replicas and of those that it may send requests to,
-    /// as its configuration would.
+    /// Gives a gateway the regions of its own replicas and of those it may forward to, as its
+    /// configuration would.
     fn tell_atlas(&mut self, at: u16) {
         if !self.rules.is_empty() {
             let known = (0..self.regions.len()).filter(|region| self.reaches(at, *region));
@@ -184,7 +184,7 @@ impl World {
         let gateways = usize::from(self.system.gateways.max(1) as u16);
         for peer in 0..self.gateways.len() {
             let region = self.gateways[peer].region;
-            // Gateways of a region pair off with those of another.
+            // Gateways of a region pair up with those of another.
             if region == own || peer % gateways != usize::from(at) % gateways {
                 continue;
             }
@@ -218,7 +218,7 @@ impl World {
         self.gateways[usize::from(gateway)].learn(self.now, replica, known, &self.network);
     }
 
-    /// The next event; false when there is none.
+    /// Handles the next event; false if there is none.
     pub(crate) fn turn(&mut self) -> bool {
         let Some((at, event)) = self.queue.pop() else { return false };
         self.now = at;
@@ -234,7 +234,7 @@ impl World {
         true
     }
 
-    /// Events that only keep the world going are dropped once nothing is under way.
+    /// Drops events that only keep the world running once no request is in progress.
     fn idle_after_end(&self, event: &Event) -> bool {
         !matches!(event, Event::Over { .. })
     }
@@ -310,7 +310,7 @@ impl World {
         self.report
     }
 
-    /// What an answer says of the prompt's tokens that were cached.
+    /// The cached prompt tokens that an answer reports.
     pub(crate) fn said_of_cache(&self, cached: u32) -> Option<u32> {
         #[cfg(test)]
         if self.untold {
@@ -319,7 +319,7 @@ impl World {
         Some(cached)
     }
 
-    /// Whether a time lies in the measured window.
+    /// Whether a time is in the measured window.
     pub(crate) fn counts(&self, at: Time) -> bool {
         at >= Time::ZERO + self.measure.warmup && at < self.end
     }

@@ -1,4 +1,4 @@
-//! A cold fleet under a burst: what is learned then must not lead astray afterwards.
+//! A cold fleet under a burst: measurements from the burst must not mislead later decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,9 +59,9 @@ fn p99(seed: u64, topology: Topology) -> f64 {
     ttft[ttft.len() * 99 / 100]
 }
 
-// 150 clients ask at once before anything is known of any replica. Speeds learned in that burst
-// are rough; a replica that looks ten times too fast by it must not be given everything from then
-// on. Sharing the regions is then no worse than keeping to them.
+// 150 clients send at once before any replica has been measured. Speeds measured in that burst are
+// rough; a replica that looks ten times too fast must not get everything from then on. Sharing the
+// regions is then no worse than keeping them separate.
 #[test]
 fn a_burst_leaves_no_favourite() {
     for seed in 1..=3 {

@@ -1,8 +1,9 @@
-//! After a heal TTFT is soon what it was, whatever was lost. A gateway comes back without knowing which
-//! replica has which prefix and how fast it is; those that served its replicas meanwhile tell it.
+//! After any fault is repaired, TTFT soon returns to its earlier value. A gateway returns without
+//! knowing its replicas' cached prefixes and speeds; the gateways that served its replicas
+//! meanwhile send it both.
 //!
-//! `./x test chaos` shows the same on real processes by the wall clock, where it can be told and not
-//! asserted.
+//! `./x test chaos` shows the same on real processes by the wall clock, where it can be reported
+//! but not asserted.
 
 mod world;
 
@@ -14,26 +15,26 @@ use meridian_workload::{Poisson, Program, Sessions, open_loop};
 use world::three_regions;
 
 const SEEDS: u64 = 10;
-/// Sessions have begun and caches are warm.
+/// By then sessions have started and caches are warm.
 const CALM: u64 = 30;
 const BROKEN: u64 = 60;
 const HEALED: u64 = 75;
 /// Since the heal, seconds.
 const WITHIN: u64 = 2;
-/// What is sent within this time tells how TTFT is.
+/// Requests sent within this time determine TTFT.
 const LOOK: u64 = 10;
 const END: u64 = 105;
-/// The median is what it was when it is at most this many times that: sessions go on and are not
-/// the same.
+/// The median counts as recovered when it is at most this many times the earlier one: sessions
+/// continue and are not identical.
 const AS_BEFORE: f64 = 1.1;
-/// Some sessions that were moved have one slow turn more.
+/// Some moved sessions have one more slow turn.
 const TAIL: f64 = 2.0;
-/// More sessions are moved while a gateway is suspended: clients and the others take seconds longer to
-/// notice than for one that is dead.
+/// More sessions are moved while a gateway is suspended: clients and other gateways take seconds
+/// longer to notice than for a dead one.
 const SUSPENDED: (&str, f64) = ("a gateway, suspended", 2.5);
 
-/// Sessions that begin in a second, region by region. They begin whatever is lost, so that what is
-/// seen is how they are served, and not clients that fell into step.
+/// Sessions that start per second, by region. They start regardless of faults, so that the result
+/// shows how they are served, and not clients that became synchronised.
 const STARTS: [f64; 3] = [0.25, 0.08, 0.08];
 
 /// Sessions in all three regions, most of them in the first; faults with their times, in seconds.
@@ -62,7 +63,7 @@ fn sessions(seed: u64, region: usize) -> impl Iterator<Item = (Time, Program)> +
     open_loop(Arc::new(generator), arrivals, seed, region as u32)
 }
 
-/// TTFT in ms of what was sent from one second to another.
+/// TTFT in ms of requests sent from one second to another.
 fn ttft(report: &Report, from: u64, to: u64) -> Vec<f64> {
     let sent = |at: Time| at >= Time::from_millis(from * 1000) && at < Time::from_millis(to * 1000);
     let done = report.requests.iter().filter(|r| r.fate == Fate::Done && sent(r.sent));
@@ -74,7 +75,7 @@ fn quantile(values: &mut [f64], q: f64) -> f64 {
     values[((values.len() - 1) as f64 * q) as usize]
 }
 
-/// A fault and its mending.
+/// A fault and its repair.
 fn lost(fault: &[Fault], mend: &[Fault]) -> Vec<(f64, Fault)> {
     let at = |seconds: u64, faults: &[Fault]| -> Vec<(f64, Fault)> {
         faults.iter().map(|fault| (seconds as f64, *fault)).collect()
@@ -82,7 +83,7 @@ fn lost(fault: &[Fault], mend: &[Fault]) -> Vec<(f64, Fault)> {
     [at(BROKEN, fault), at(HEALED, mend)].concat()
 }
 
-/// When a rolling restart begins: a process every four seconds.
+/// When a rolling restart starts: a process every four seconds.
 const ROLLS: u64 = 40;
 
 /// Gateways and replicas go down and come back one after the other, the last one at the heal.
@@ -132,9 +133,9 @@ fn kinds() -> Vec<(&'static str, Vec<(f64, Fault)>)> {
     ]
 }
 
-// Something is lost for 15 s, or restarted. So many seconds after it is back, the median TTFT is what it was
-// before, and the tail is near it, over ten seeds; and while it was lost they were not, or there
-// would be nothing to recover from.
+// A part is lost for 15 s, or restarted. This many seconds after it is back, the median TTFT is
+// what it was before, and the tail is near it, over ten seeds. While it was lost they were not, or
+// there would be nothing to recover from.
 #[test]
 fn ttft_recovers_within_seconds_of_a_heal() {
     let mut worst: f64 = 0.0;
@@ -165,8 +166,8 @@ fn ttft_recovers_within_seconds_of_a_heal() {
     assert!(worst > 1.4, "no fault hurt: {worst}");
 }
 
-// A request at a replica that is suspended does not wait for it to go on: clients see a pause of
-// seconds, and not of the forty that it is suspended.
+// A request at a suspended replica does not wait for it to resume: clients see a pause of seconds,
+// and not the forty seconds of the suspension.
 #[test]
 fn no_request_waits_for_what_is_suspended() {
     for (fault, mend) in [

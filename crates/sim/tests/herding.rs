@@ -1,4 +1,4 @@
-//! All regions see the same idle region: together they must not send it more than it has room for.
+//! All regions see the same idle region: together they must not exceed its capacity.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use meridian_workload::find_generator;
 const REGIONS: usize = 4;
 const IDLE: u16 = 3;
 
-/// Three regions with more than they can serve, and one without clients; what was sent to that one.
+/// Three overloaded regions and one without clients; returns the requests sent to that one.
 fn sent_to_the_idle(seed: u64, policy: &str) -> Vec<Record> {
     let policy = policy::find(policy).expect("a policy");
     let profile = Profile::named("llama-3.1-8b", "l4", 1).expect("a known GPU");
@@ -50,8 +50,9 @@ fn sent_to_the_idle(seed: u64, policy: &str) -> Vec<Record> {
     report.requests.into_iter().filter(|r| r.served == IDLE).collect()
 }
 
-// The idle region is used, and queues nothing of what it is sent: what it has no room for goes back.
-// With a policy that queues such requests instead, it queues some: the load is one at which that happens.
+// The idle region is used, and queues none of the requests it is sent: those that do not fit go
+// back. With a policy that queues such requests it queues some, so the load is high enough for the
+// test.
 #[test]
 fn no_region_is_pushed_above_its_admission() {
     let held = |requests: &[Record]| requests.iter().filter(|r| !r.held_away.is_zero()).count();

@@ -1,4 +1,4 @@
-//! Probes and digests that are looked up tell what messages would.
+//! Looking up probes and digests gives the same news as sending them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use meridian_workload::{Generator, find_generator};
 
 mod world;
 
-/// Overloaded, a seed's mean TTFT is uncertain: over so many the standard error of the difference is 3 %.
+/// Under overload a seed's mean TTFT is uncertain: over this many the standard error of the
+/// difference is 3 %.
 const SEEDS: u64 = 32;
 
-/// Requests answered and the mean of their TTFTs in s, of three regions with more than they can serve.
+/// Requests answered and their mean TTFT in s, for three overloaded regions.
 fn served(seed: u64, policy: &str, news: News) -> [f64; 2] {
     let mut scenario = world::three_regions(seed, Topology::TwoLayer, policy, 2);
     scenario.system.news = news;
@@ -33,8 +34,8 @@ fn served(seed: u64, policy: &str, news: News) -> [f64; 2] {
     [report.done_in_window as f64, ttft / report.requests.len() as f64]
 }
 
-// Where requests are held, each message that may release one is looked at when it would come: nobody
-// waits for longer than with messages that are sent.
+// While requests are held, each message that may release one is looked up when it would arrive: no
+// request waits longer than with messages that are sent.
 #[test]
 fn looked_up_or_sent_is_the_same_to_who_waits() {
     for policy in ["skywalker", "meridian"] {

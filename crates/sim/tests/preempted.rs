@@ -1,4 +1,4 @@
-//! What an answer says of its prompt when its request was preempted on the way.
+//! The cached tokens that an answer reports if its request was preempted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use meridian_workload::Sessions;
 
 mod world;
 
-// No two prompts share a block, and replies outgrow the KV: what a request finds cached when it is
-// admitted again is its own, computed here a moment ago. No engine reports that, and a gateway that
-// heard it would believe its index wrong.
+// No two prompts share a block, and replies outgrow the KV: the blocks that a request finds cached
+// when it is admitted again are its own, computed a moment ago. No engine reports those, and a
+// gateway that got them would distrust its index.
 #[test]
 fn own_blocks_are_no_cache_hits() {
     let mut scenario = world::three_regions(1, Topology::RegionLocal, "round_robin", 1);

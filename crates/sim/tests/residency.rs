@@ -1,4 +1,4 @@
-//! Residency rules hold in every topology: where a request may run it runs, and nowhere else.
+//! Residency rules hold in every topology: a request runs where its rules permit, and nowhere else.
 
 mod world;
 
@@ -21,7 +21,8 @@ const TOPOLOGIES: [Topology; 7] = [
     Topology::Oracle(Objective::Ttft { work: 1.0 }),
 ];
 
-/// Three regions with a replica each, and clients in the first that may run in some of them.
+/// Three regions with a replica each, and clients in the first whose requests may run in some of
+/// them.
 fn world(topology: Topology, policy: &str, may_run_in: Vec<usize>) -> Scenario {
     let source = Source::Closed {
         clients: 8,
@@ -44,8 +45,8 @@ fn ran(scenario: Scenario) -> Report {
     report
 }
 
-// A rule that names only the farthest region brings every request there, whatever is nearer and
-// idle; where the topology has no way there, every request is refused.
+// A rule that permits only the farthest region sends every request there, even if nearer ones are
+// idle; if the topology has no path there, every request is refused.
 #[test]
 fn requests_run_where_they_may() {
     for topology in TOPOLOGIES {
@@ -63,7 +64,7 @@ fn requests_run_where_they_may() {
     }
 }
 
-// Where no region may serve it, a request is refused at once and not held.
+// If no region may serve it, a request is refused at once and not held.
 #[test]
 fn nowhere_is_refused() {
     for topology in TOPOLOGIES {
@@ -74,9 +75,9 @@ fn nowhere_is_refused() {
     }
 }
 
-// The only permitted region loses its gateways and gets them back: what enters elsewhere meanwhile waits,
-// and goes to the region that has adopted its replica. The checkers see to it that no request is
-// refused for good and that none runs elsewhere.
+// The only permitted region loses its gateways and gets them back: requests that enter elsewhere
+// meanwhile wait, and go to the region that has adopted its replica. The checkers ensure that no
+// request is finally refused and none runs elsewhere.
 #[test]
 fn a_lost_gateway_refuses_nothing() {
     for topology in [Topology::TwoLayer, Topology::Waterfall { above: 0.8 }] {
@@ -93,8 +94,8 @@ fn a_lost_gateway_refuses_nothing() {
     }
 }
 
-// The nearest region's gateways stop, and its replica is adopted by the clients' own gateway: it is
-// another region's still. All of them full of work, so that whoever may not use it would.
+// The nearest region's gateways stop, and the clients' own gateway adopts its replica, which still
+// belongs to the other region. All regions are full, so a request without permission would use it.
 #[test]
 fn adopted_replicas_stay_where_they_stand() {
     for topology in [Topology::TwoLayer, Topology::Waterfall { above: 0.0 }, Topology::RegionLocal]

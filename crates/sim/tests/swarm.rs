@@ -1,9 +1,9 @@
-//! Worlds drawn from seeds keep their invariants, and repeat.
+//! Worlds drawn from seeds keep their invariants, and are reproducible.
 
 use meridian_base::Time;
 use meridian_sim::{Running, run, swarm};
 
-/// Seeds that once broke an invariant, and a few that never did. The number stands first.
+/// Seeds that once broke an invariant, and a few that never did. Each line starts with the number.
 const SEEDS: &str = include_str!("seeds.txt");
 
 fn seeds() -> impl Iterator<Item = u64> {
@@ -14,7 +14,7 @@ fn seeds() -> impl Iterator<Item = u64> {
     })
 }
 
-// Every seed that ever failed stays sound: requests end once, one hop, residency, bounds.
+// Every seed that ever failed stays fixed: requests end once, one hop, residency, bounds.
 #[test]
 fn kept_seeds_hold() {
     for seed in seeds() {
@@ -24,7 +24,8 @@ fn kept_seeds_hold() {
     }
 }
 
-// The same seed gives the same report, to the last request; another one gives another.
+// The same seed gives the same report, to the last request; a different one gives a different
+// report.
 #[test]
 fn seeds_repeat() {
     let [first, again, other] = [1, 1, 2].map(|s| run(swarm::scenario(s)).expect("possible"));
@@ -32,7 +33,7 @@ fn seeds_repeat() {
     assert_ne!(first, other);
 }
 
-// Stopped ten times on the way, a run shows what it shows at once, and what it has done so far.
+// A run paused ten times gives the same result as an uninterrupted one, and its results so far.
 #[test]
 fn pieces_make_a_whole() {
     let mut pieces = Running::new(swarm::scenario(1)).expect("possible");

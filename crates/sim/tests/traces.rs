@@ -1,4 +1,4 @@
-//! A real trace through one engine finds what the trace itself says that a cache finds.
+//! A real trace through one engine gives the cache hits that the trace's statistics predict.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,11 +13,11 @@ use meridian_workload::trace::{
     ProgramOptions, Shape, Stats, StatsOptions, TraceRequest, find_excerpt, shape, to_programs,
 };
 
-/// So slow that a request has ended when the next one comes: what a cache holds then follows from
+/// So slow that a request has ended when the next one arrives: the cache contents then depend on
 /// the order alone.
 const SPEED: f64 = 0.05;
 
-/// The beginning of Mooncake's trace, with sessions told by prefixes.
+/// The beginning of Mooncake's trace, with sessions inferred from prefixes.
 fn mooncake() -> Vec<TraceRequest> {
     let requests = find_excerpt("mooncake").expect("an excerpt").requests();
     let to = Shape {
@@ -30,7 +30,7 @@ fn mooncake() -> Vec<TraceRequest> {
     shaped.map(|request| request.expect("a good row")).collect()
 }
 
-/// The share of prompt tokens that one engine with a cache of `tokens` finds in it.
+/// The share of prompt tokens that one engine finds in a cache of `tokens`.
 fn found(requests: &[TraceRequest], tokens: u32, replies: bool) -> f64 {
     let engine = Config::new(Profile::named("llama-3.1-8b", "h100", 1).expect("it fits"));
     let engine = engine.with_kv_blocks(tokens / BLOCK_TOKENS);
@@ -60,9 +60,9 @@ fn found(requests: &[TraceRequest], tokens: u32, replies: bool) -> f64 {
     sum(|r| r.cached_tokens) / sum(|r| r.prompt_tokens)
 }
 
-/// What an endless cache of prompts and of replies holds, counted on the trace alone: the leading
-/// blocks that came before, or an earlier prompt of the session and its reply where a prompt begins
-/// with that prompt's whole blocks and goes on with one that nobody sent before.
+/// The share found in an infinite cache of prompts and replies, counted on the trace alone: leading
+/// blocks seen before, or an earlier prompt of the session and its reply, if a prompt starts with
+/// that prompt's whole blocks and continues with a new one.
 fn with_replies(requests: &[TraceRequest]) -> f64 {
     // Mooncake's ids name whole prefixes.
     let mut seen: HashSet<u64> = HashSet::new();
@@ -86,9 +86,9 @@ fn with_replies(requests: &[TraceRequest]) -> f64 {
     known / all
 }
 
-// Without replies the engine finds what the trace's own statistics say of an LRU cache of that
-// size, within a point. It counts tokens and they count blocks, and its memory holds replies too,
-// which is the rest.
+// Without replies the engine finds the same share as the trace's own statistics for an LRU cache of
+// that size, within a point. The engine counts tokens and the statistics blocks, and its memory
+// also holds replies, which explains the difference.
 #[test]
 fn caches_find_what_lru_caches_find() {
     let requests = mooncake();
@@ -103,8 +103,8 @@ fn caches_find_what_lru_caches_find() {
     assert!((endless - reuse.of_tokens).abs() < 0.002, "{endless:.4}, {:.4}", reuse.of_tokens);
 }
 
-// With what later turns repeat as replies, the engine finds them as well, and as much of them as a
-// count on the trace alone says.
+// With replies inferred from later turns, the engine finds them too, as often as a count on the
+// trace alone.
 #[test]
 fn next_turns_find_the_replies() {
     let requests = mooncake();

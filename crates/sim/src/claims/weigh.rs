@@ -1,6 +1,6 @@
-//! Weighs each answer against the prediction, and looks at what indexes remember: not more blocks
-//! of a replica than it has room for, none of one that left, none of one that is down, as it comes
-//! back empty.
+//! Compares each answer with the prediction, and checks the indexes: no more blocks of a replica
+//! than its capacity, none of a replica that left, and none of one that is down, since it returns
+//! empty.
 
 use meridian_base::{ReplicaId, RequestId};
 use meridian_routing::State;
@@ -14,7 +14,7 @@ const MOST: f64 = 1.0 / 0.05 + 1.0;
 const JUDGED_FROM: u32 = 64;
 
 impl World {
-    /// Weighs the prediction of a request that its gateway is about to be told the end of.
+    /// Judges the prediction for a request whose end is about to be reported to its gateway.
     pub(crate) fn weigh_claim(&mut self, id: RequestId, gateway: u16) {
         let Some(flight) = self.flights.get(id).filter(|_| self.paranoid) else { return };
         let sent_by = flight.peer.unwrap_or(flight.entry);
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Looks at how much a gateway remembers of each replica.
+    /// Checks how much a gateway's index has of each replica.
     pub(crate) fn check_index(&mut self, gateway: u16) {
         let there = &self.gateways[usize::from(gateway)];
         let wrong: Vec<String> =

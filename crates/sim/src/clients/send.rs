@@ -1,4 +1,4 @@
-//! What clients do: they start programs, send requests and take answers.
+//! Actions of clients: they start programs, send requests and receive answers.
 
 use meridian_base::{Duration, RequestId, Time, mix};
 use meridian_workload::{
@@ -13,11 +13,11 @@ use crate::world::World;
 
 /// Bytes of the blocks that engines cache.
 const ENGINE_BLOCK_BYTES: u32 = meridian_engine::BLOCK_TOKENS * BYTES_PER_TOKEN;
-/// Keeps the texts of different runs' models apart; one model has one scope.
+/// Separates the texts of different models; one model has one scope.
 const SCOPE: u64 = 0x4D4F_4445_4C00;
 
 impl World {
-    /// Takes the loads in and starts them.
+    /// Adds the loads and starts them.
     pub(crate) fn start_loads(&mut self, loads: Vec<Load>) {
         for (at, load) in loads.into_iter().enumerate() {
             let at = at as u16;
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Draws the next program of an open load and enters its start.
+    /// Draws the next program of an open load and schedules its start.
     fn draw_next(&mut self, load: u16) {
         let sender = &mut self.clients.loads[usize::from(load)];
         sender.next = sender.open.as_mut().and_then(Iterator::next);
@@ -77,7 +77,7 @@ impl World {
         let (load, ordinal) = (client.load, client.ordinal);
         client.ordinal += 1;
         let region = self.clients.loads[usize::from(load)].region as u32;
-        // Loads of one region have clients of their own.
+        // Each load of a region has separate clients.
         let number = u32::from(load) << 16 | client.number;
         let key = ProgramKey { seed, region, client: number, ordinal };
         let program = client.generator.program(key);
@@ -94,8 +94,8 @@ impl World {
         self.go_on(slot);
     }
 
-    /// Sends whatever of a program may go now; ends it when nothing is left. When the measured
-    /// time is over, programs stay where they are.
+    /// Sends the requests of a program that may be sent now; ends it when none is left. After the
+    /// measured time, programs stop where they are.
     fn go_on(&mut self, slot: u32) {
         while self.now < self.end {
             let Some(running) = &mut self.clients.programs[slot as usize] else { return };
@@ -188,7 +188,7 @@ impl World {
         })
     }
 
-    /// The client has the whole answer, or knows that there will be none.
+    /// The client has the whole answer, or learns that there will be none.
     pub(crate) fn told(&mut self, program: u32, node: u32, answered: bool) {
         let Some(running) = &mut self.clients.programs[program as usize] else { return };
         let node = node as usize;
@@ -201,7 +201,7 @@ impl World {
         self.go_on(program);
     }
 
-    /// The regions that may serve a request; `None`: all.
+    /// The regions that may serve a request; `None` for all.
     pub(crate) fn rule(&self, id: RequestId) -> Option<&[usize]> {
         let flight = self.flights.get(id)?;
         self.clients.loads[usize::from(flight.load)].may_run_in.as_deref()

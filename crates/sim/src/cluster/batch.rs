@@ -1,9 +1,10 @@
-//! A replica's queue and the batch that it computes.
+//! A replica's queue and its current batch.
 //!
-//! A batch is formed when the replica is free: the requests that have waited longest, each on the rank
-//! with least to do, as long as they fit into its budget of prompt tokens. A prompt above the budget is
-//! computed in chunks, each a new generation of the same batch, in which nobody joins; who has been
-//! computed is over with the generation. What waits is not fetched ahead.
+//! A batch is formed when the replica is free: the requests that have waited longest, each on the
+//! least loaded rank, as long as they fit into its budget of prompt tokens. A prompt above the
+//! budget is computed in chunks, each a new generation of the same batch. No request joins a
+//! running batch, and a request that has been computed leaves with its generation. Prefixes of
+//! waiting requests are not fetched ahead.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use super::setup::{Parallel, Pool, Request};
 /// A prefill replica.
 #[derive(Debug, Default)]
 pub(crate) struct Replica {
-    /// Requests that wait, by their numbers, and the tokens of them and of the batch.
+    /// Waiting requests, by number, and the tokens of them and of the batch.
     pub(crate) queue: VecDeque<u32>,
     pub(crate) outstanding: u64,
     pub(crate) batch: Option<Running>,
@@ -27,15 +28,15 @@ pub(crate) struct Replica {
 pub(crate) struct Member {
     pub(crate) request: u32,
     pub(crate) rank: u32,
-    /// Tokens that were there or are fetched, and who those come from.
+    /// Tokens that are cached or fetched, and the holders they come from.
     pub(crate) matched: u32,
     pub(crate) fetch: Vec<(Holder, u32)>,
     pub(crate) tokens: u32,
-    /// Where its KV goes: a decode replica and a rank of it.
+    /// The destination of its KV: a decode replica and a rank of it.
     pub(crate) to: Holder,
 }
 
-/// What a batch is at.
+/// The current phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It waits for the fetch of a layer.
@@ -48,11 +49,11 @@ pub(crate) enum Phase {
     Rest,
     /// Tokens come back.
     Combine,
-    /// The last layer is over.
+    /// The last layer is done.
     Head,
 }
 
-/// A batch that computes.
+/// The current batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) members: Vec<Member>,
@@ -64,11 +65,11 @@ pub(crate) struct Running {
     pub(crate) shares: Vec<Share>,
     /// Tokens of all prompts so far.
     pub(crate) context: f64,
-    /// What the phase still waits for.
+    /// Number of events that the phase still waits for.
     pub(crate) waits: u32,
-    /// When its exchange began, or its wait for a fetch.
+    /// When its exchange, or its wait for a fetch, started.
     pub(crate) since: Time,
-    /// Flows that are still to come, by group of layers.
+    /// Flows still to arrive, by group of layers.
     pub(crate) fetching: Vec<u32>,
 }
 
@@ -80,7 +81,7 @@ impl Running {
         (before, new)
     }
 
-    /// Goes on to the next chunks and gives those members that have been computed.
+    /// Advances to the next chunks and returns the members that have been computed.
     pub(crate) fn next_generation(&mut self, pool: &Pool) -> Vec<Member> {
         self.generation += 1;
         let all = std::mem::take(&mut self.members);
@@ -91,7 +92,7 @@ impl Running {
         over
     }
 
-    /// Works out each rank's share of this generation.
+    /// Computes each rank's share of this generation.
     pub(crate) fn divide(&mut self, pool: &Pool) {
         let ranks = pool.ranks as usize;
         let mut shares = vec![Share::default(); ranks];
@@ -112,11 +113,11 @@ impl Running {
     }
 }
 
-/// Requests of a pool as batches are formed of them.
+/// Requests of a pool, from which batches are formed.
 pub(crate) struct Forming<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) directory: &'a Directory,
-    /// The replica's place among its pool's.
+    /// The replica's index in its pool.
     pub(crate) replica: u32,
 }
 
@@ -144,13 +145,14 @@ impl Forming<'_> {
         members
     }
 
-    /// Ranks among which requests are divided: by sequence all of them have each.
+    /// Ranks among which requests are divided: with sequence parallelism each request uses all of
+    /// them.
     fn ranks(&self) -> u32 {
         if self.pool.parallel == Parallel::Experts { self.pool.ranks } else { 1 }
     }
 
-    /// The request on the rank with least to do, among equals the one that has most of its prefix, and
-    /// then in turn.
+    /// The request on the least loaded rank; ties go to the rank with most of its prefix, and then
+    /// in turn.
     fn member(&self, number: u32, asked: &Request, salt: u64, load: &[u32]) -> Member {
         let here = |rank: u32| {
             let own = Holder { replica: self.replica, rank };

@@ -1,9 +1,9 @@
-//! How long a layer computes, from the engine's roofline.
+//! The computing time of a layer, from the engine's roofline.
 //!
-//! The terms are those of [`meridian_engine::Terms`], by layer and by what the ranks divide: attention
-//! is computed by the rank that has the request, experts by the rank that has them, so both last as
-//! long as on the rank with most to do. Reductions between the GPUs of a rank stay on NVLink and count
-//! as computing.
+//! The terms are those of [`meridian_engine::Terms`], by layer and by the division among ranks: the
+//! rank with the request computes attention, and the rank with the experts computes those, so both
+//! take as long as on the busiest rank. Reductions between the GPUs of a rank stay on NVLink and
+//! count as computing.
 
 use meridian_base::Duration;
 use meridian_engine::{Experts, Precision};
@@ -17,25 +17,26 @@ pub(crate) struct Speed {
     attention: (f64, f64),
     /// One pair of a token and one at or before it.
     pair: f64,
-    /// Reading what stands beside the experts (or is the whole feed-forward layer), a token in it.
+    /// Reading the matrices next to the experts (or the whole feed-forward layer), and computing a
+    /// token in them.
     dense: (f64, f64),
     /// Reading all experts of a rank, and computing a token in one.
     experts: (f64, f64),
     touch: f64,
     /// A reduction, and a token in it.
     reduce: (f64, f64),
-    /// Least time of half a layer.
+    /// Minimum time of half a layer.
     launch: f64,
     /// Of a batch, and of each request in it.
     step: f64,
     sequence: f64,
     /// The first step of decode.
     pub(crate) decode: Duration,
-    /// Before an exchange's first byte arrives.
+    /// Latency before an exchange's first byte arrives.
     pub(crate) latency: Duration,
 }
 
-/// What one rank has of a batch.
+/// One rank's share of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Share {
     /// Prompt tokens.
@@ -89,12 +90,12 @@ impl Speed {
         }
     }
 
-    /// What the scheduler needs before the first layer.
+    /// The scheduler's time before the first layer.
     pub(crate) fn step(&self, sequences: usize) -> Duration {
         Duration::from_secs_f64(self.step + self.sequence * sequences as f64)
     }
 
-    /// A layer's attention, on the rank with most of it.
+    /// A layer's attention, on the busiest rank.
     pub(crate) fn attention(&self, shares: &[Share]) -> Duration {
         let one = |share: &Share| {
             knee(self.attention, share.tokens) + self.pair * share.pairs + self.reduction(share)

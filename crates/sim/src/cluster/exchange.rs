@@ -1,9 +1,9 @@
-//! Stage 2: what the ranks of a replica send each other in a layer.
+//! Stage 2: the exchanges between the ranks of a replica in a layer.
 //!
 //! Experts: a token goes once to each rank that holds one of its experts (dispatch), and comes back
-//! (combine). Sequence: the KV of all tokens passes around the ring, each rank handing on what the
-//! others have. What stays inside a server takes NVLink's time and meets nobody; what leaves it
-//! crosses the cards as flows.
+//! (combine). Sequence: the KV of all tokens passes around the ring, each rank forwarding the
+//! others' parts. Traffic inside a server takes NVLink's time without contention; traffic between
+//! servers crosses the cards as flows.
 
 use meridian_base::{Duration, Rng, mix};
 use meridian_fabric::Path;
@@ -15,7 +15,7 @@ use super::setup::{Parallel, Pool};
 /// Bytes of a number in an activation.
 const NUMBER: f64 = 2.0;
 
-/// Which way tokens go.
+/// The direction of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// To the experts.
@@ -26,12 +26,12 @@ pub(crate) enum Way {
     Ring,
 }
 
-/// Who sends how much: one pool's figures.
+/// The figures of one pool that determine the bytes between ranks.
 #[derive(Debug)]
 pub(crate) struct Routing {
     /// By layer: each rank's share of the experts' load, summing to 1.
     weights: Vec<Vec<f64>>,
-    /// Ranks that a token goes to, in the mean.
+    /// Mean number of ranks that a token goes to.
     distinct: f64,
     /// Bytes of a token's activation, and of its KV in one layer, on one lane.
     token: f64,
@@ -72,7 +72,8 @@ impl Routing {
         self.kv
     }
 
-    /// Bytes from rank to rank, on one lane. `context` are the tokens that the ring passes on.
+    /// Bytes from rank to rank, on one lane. `context` is the number of tokens that the ring passes
+    /// on.
     fn bytes(
         &self,
         way: Way,
@@ -98,7 +99,8 @@ impl Routing {
     }
 }
 
-/// Ranks that hold one of a token's experts: each is missed by all of them with the same chance.
+/// Mean number of ranks with one of a token's experts: each is missed by all of them with the same
+/// probability.
 fn distinct(pool: &Pool) -> f64 {
     let Some(x) = pool.model.experts.filter(|_| pool.parallel == Parallel::Experts) else {
         return 0.0;
@@ -108,14 +110,14 @@ fn distinct(pool: &Pool) -> f64 {
     f64::from(pool.ranks) * (1.0 - missed.product::<f64>().max(0.0))
 }
 
-/// An exchange: its flows, and the least time that it takes.
+/// An exchange: its flows, and its minimum time.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) flows: Vec<(Path, f64)>,
     pub(crate) floor: Duration,
 }
 
-/// The ways of one replica's exchanges.
+/// The paths of one replica's exchanges.
 #[derive(Debug)]
 pub(crate) struct Ways {
     rails: Vec<Rail>,
@@ -137,7 +139,7 @@ impl Ways {
         Ways { rails, near: (0..ranks).map(near).collect() }
     }
 
-    /// Adds what each way carries in a layer, in the order of the rails.
+    /// Adds the bytes on each path in a layer, in the order of the rails.
     pub(crate) fn load(
         &self,
         routing: &Routing,
@@ -159,7 +161,7 @@ impl Ways {
         &self.rails[rail].path
     }
 
-    /// The flows of one exchange and its least time: latency, and NVLink's share.
+    /// The flows of one exchange and its minimum time: latency, and NVLink's share.
     pub(crate) fn exchange(
         &self,
         routing: &Routing,

@@ -1,4 +1,5 @@
-//! A batch begins: who is in it, where its KV goes, and what the flow machine is told of it.
+//! Forms a batch: its requests, the destinations of their KV, and its announcement to the flow
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::setup::{Impossible, Parallel};
 use super::world::{Event, World};
 
 impl World<'_> {
-    /// Forms the replica's next batch, if anybody waits.
+    /// Forms the replica's next batch, if any request waits.
     pub(crate) fn form(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let (pool, replica) = self.rows[row as usize];
         let mut queue = std::mem::take(&mut self.replica(row).queue);
@@ -59,7 +60,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Chooses where a member's KV goes: to the decode replica with least on the way to it.
+    /// Chooses the destination of a member's KV: the decode replica with the fewest bytes on the
+    /// way to it.
     fn send_to(&mut self, pool: u32, member: &mut Member) {
         let this = &self.setup.pools[pool as usize];
         let serving = &mut self.pools[pool as usize];
@@ -81,7 +83,7 @@ impl World<'_> {
         (asked.to, asked.bytes) = (to as u32, bytes);
     }
 
-    /// What the machine is told of a batch: its requests, and what all of it will carry.
+    /// The description of a batch for the machine: its requests, and all its planned transfers.
     fn plan(&self, row: u32, running: &Running) -> Batch {
         let (number, replica) = self.rows[row as usize];
         let (pool, serving) = (self.pool(row), &self.pools[number as usize]);
@@ -130,7 +132,7 @@ impl World<'_> {
         }
     }
 
-    /// Bytes of a batch's exchanges by port, as past routing lets expect them.
+    /// Bytes of a batch's exchanges by port, as expected from past routing.
     fn expected(&self, row: u32, replica: u32, running: &Running) -> Vec<(PortId, u64)> {
         let (number, _) = self.rows[row as usize];
         let (pool, serving) = (self.pool(row), &self.pools[number as usize]);

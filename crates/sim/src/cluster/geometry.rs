@@ -1,12 +1,12 @@
-//! Where replicas stand, and which ports their transfers cross.
+//! The placement of replicas, and the ports that their transfers cross.
 //!
-//! The GPUs of a tensor-parallel rank do the same at the same time, each with a share of the heads and
-//! a card of its own, so of such lanes as many are simulated as all pools' degrees leave: with one
-//! model of degree 4 on servers of 8 GPUs, a server is simulated as 2 GPUs with 2 cards, and every
-//! flow stands for 4. Where cards are shared, or degrees differ, fewer lanes fold together.
+//! The GPUs of a tensor-parallel rank do the same work at the same time, each with a share of the
+//! heads and its own card. Such lanes are folded together as far as all pools' degrees allow: with
+//! one model of degree 4 on servers of 8 GPUs, a server is simulated as 2 GPUs with 2 cards, and
+//! every flow represents 4. If cards are shared, or degrees differ, fewer lanes fold together.
 //!
-//! Switches that spread flows over all their uplinks, and have as much rate above as below, are never
-//! full before the cards below them are. Their ports are left out of all paths.
+//! A switch that spreads flows over all its uplinks, with as much rate above as below, is never
+//! full before the cards below it. Its ports are left out of all paths.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Geometry {
     pub(crate) topology: Topology,
-    /// GPUs that one simulated GPU stands for.
+    /// GPUs that one simulated GPU represents.
     pub(crate) fold: u32,
     /// Whether only cards can be full.
     open: bool,
@@ -66,7 +66,7 @@ fn gcd(a: u32, b: u32) -> u32 {
 
 impl Geometry {
     pub(crate) fn new(setup: &Setup) -> Result<Geometry, Impossible> {
-        // The cluster as it is must be possible, not only as it is simulated.
+        // The real cluster must be possible, not only the simulated one.
         let whole = Topology::new(setup.fabric)?;
         for pool in &setup.pools {
             pool.check(setup.fabric.gpus)?;
@@ -104,7 +104,7 @@ impl Geometry {
         gpu.0 / self.topology.cluster().gpus
     }
 
-    /// The path of KV from one GPU to another, `None` where it stays.
+    /// The path of KV from one GPU to another, `None` if it stays.
     pub(crate) fn path(&self, from: Gpu, to: Gpu, salt: u64) -> Option<Path> {
         self.way(from, to, mix(salt, 0x6B76))
     }
@@ -115,7 +115,7 @@ impl Geometry {
         if self.open { Path::new(&ends) } else { Some(path) }
     }
 
-    /// From each rank to the next, where that stands in another server.
+    /// From each rank to the next, if that is in another server.
     pub(crate) fn ring(&self, site: Site, ranks: u32) -> Vec<Rail> {
         let mut rails = Vec::new();
         for from in 0..ranks {
@@ -132,9 +132,9 @@ impl Geometry {
         rails
     }
 
-    /// The ways of an exchange between the servers of a replica. What goes from any GPU of a server to
-    /// one of another crosses NVLink first, to the card that stands where the other's does (NCCL's
-    /// PXN), so all of it is one flow.
+    /// The ways of an exchange between the servers of a replica. Traffic from any GPU of a server
+    /// to one of another first crosses NVLink to the card at the same position as the other's
+    /// (NCCL's PXN), so all of it is one flow.
     pub(crate) fn rails(&self, site: Site, ranks: u32) -> Vec<Rail> {
         let gpus = (site.first..site.first + ranks * site.lanes).map(Gpu);
         let mut servers: BTreeMap<u32, Vec<Gpu>> = BTreeMap::new();
@@ -165,8 +165,8 @@ pub(crate) struct Rail {
     pub(crate) path: Path,
 }
 
-/// The ports that the flow machine is told of: a card at each end, and the switches next to them.
-/// Those between pods are as fast as all that lead to them.
+/// The ports that the flow machine uses: a card at each end, and the switches next to them. Ports
+/// between pods are as fast as all that lead to them.
 pub(crate) fn ports(path: &Path) -> Ports {
     let all = path.ports();
     let mut few: Vec<PortId> = all.to_vec();
@@ -176,7 +176,7 @@ pub(crate) fn ports(path: &Path) -> Ports {
     Ports::new(&few).expect("four ports at most")
 }
 
-/// Hands out GPUs: whole servers, or even parts of one.
+/// Allocates GPUs: whole servers, or even parts of one.
 struct Sites {
     fold: u32,
     per_server: u32,

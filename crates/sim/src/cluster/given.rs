@@ -1,9 +1,9 @@
-//! Flows that are given one by one: ports, what crosses them, and what each flow waits for.
+//! Explicitly listed flows: ports, the flows across them, and their dependencies.
 //!
-//! For worked examples and questions about single transfers. The machine, the network and the clock are
-//! those of a cluster; what a model would compute is only time between flows here. A batch computes the
-//! lowest layer whose flows of stages 1 and 2 are not all over, and departs with the last of them, so
-//! that distances follow from the flows alone. The machine is told beforehand what a batch will carry.
+//! For worked examples and questions about single transfers. The machine, the network and the clock
+//! are those of a cluster; computation is only time between flows here. A batch computes the lowest
+//! layer with unfinished flows of stages 1 and 2, and departs with the last of them, so the flows
+//! alone determine distances. The machine gets a batch's planned transfers in advance.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Given {
     pub flows: Vec<GivenFlow>,
     /// The policy and its settings. Its limits follow from the flows.
     pub flow: flow::Config,
-    /// A port whose holders are written down.
+    /// A port whose flows are recorded.
     pub watch: Option<Watch>,
 }
 
@@ -39,14 +39,14 @@ pub struct Given {
 pub struct GivenRequest {
     /// Its batch, from 0 without gaps.
     pub batch: u32,
-    /// When all of its flows are to be over.
+    /// When all of its flows are due.
     pub deadline: Option<Time>,
 }
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenFlow {
-    /// Its request; a collective is its request's batch's.
+    /// Its request; a collective belongs to the request's batch.
     pub request: u32,
     /// Its stage.
     pub stage: Stage,
@@ -56,17 +56,17 @@ pub struct GivenFlow {
     pub bytes: u64,
     /// Its ports, the sender's first.
     pub path: Path,
-    /// When it can begin: after the start, or after the last flow of `after` is over.
+    /// When it can start: this long after the start, or after the last flow of `after` has ended.
     pub release: Duration,
-    /// Flows that must be over before.
+    /// Flows that must end first.
     pub after: Vec<u32>,
 }
 
-/// A batch under way.
+/// A batch in progress.
 #[derive(Debug, Default)]
 struct Progress {
     begun: bool,
-    /// Flows of stages 1 and 2 that are not over, by layer.
+    /// Unfinished flows of stages 1 and 2, by layer.
     early: BTreeMap<u16, u32>,
     layer: Option<u16>,
 }
@@ -76,9 +76,9 @@ struct World<'a> {
     queue: EventQueue<u32>,
     wires: Wires,
     batches: Vec<Progress>,
-    /// By request: flows that are not over.
+    /// By request: unfinished flows.
     left: Vec<u32>,
-    /// By flow: others that it waits for, and those that wait for it.
+    /// By flow: the number of flows that it waits for, and those that wait for it.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
     /// Flow of each of the network's rows.
@@ -87,12 +87,14 @@ struct World<'a> {
     over: usize,
 }
 
-/// Runs the flows until the last is over.
+/// Runs the flows until the last one ends.
 ///
 /// # Errors
-/// When flows wait for each other, or the machine refuses what it is told.
+///
+/// When flows wait for each other, or the machine refuses an input.
 ///
 /// # Panics
+///
 /// When a number names no port, request, batch or flow of the lists.
 pub fn given(given: &Given) -> Result<GivenReport, Impossible> {
     let mut world = World::new(given)?;
@@ -153,7 +155,7 @@ impl<'a> World<'a> {
         Ok(World { given, queue, wires, batches, left, waits, next, rows, report, over: 0 })
     }
 
-    /// A flow can begin; its batch with it where it is the first.
+    /// Starts a flow, and its batch if it is the first.
     fn release(&mut self, now: Time, nth: u32) -> Result<(), Impossible> {
         let one = &self.given.flows[nth as usize];
         let batch = self.given.requests[one.request as usize].batch;
@@ -178,7 +180,7 @@ impl<'a> World<'a> {
         self.compute(now, batch)
     }
 
-    /// What the machine is told of a batch: all that its flows will carry.
+    /// The description of a batch for the machine: all its planned transfers.
     fn plan(&self, now: Time, batch: u32) -> Batch {
         let flows = &self.given.flows;
         let of = |flow: &&GivenFlow| self.given.requests[flow.request as usize].batch == batch;
@@ -200,7 +202,7 @@ impl<'a> World<'a> {
                     }
                 }
             }
-            // What begins after its deadline is served without one, and is late.
+            // A request that starts after its deadline is served without one, and is late.
             let deadline = request.deadline.filter(|due| *due > now);
             let slo = deadline.map_or(Duration::MAX, |due| due.since(now));
             let (id, decode) = (RequestId(u64::from(nth)), Duration::ZERO);
@@ -217,7 +219,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Says which layer a batch computes, or that it has computed all.
+    /// Reports which layer a batch computes, or that it has computed all.
     fn compute(&mut self, now: Time, batch: u32) -> Result<(), Impossible> {
         let progress = &mut self.batches[batch as usize];
         let lowest = progress.early.keys().next().copied();

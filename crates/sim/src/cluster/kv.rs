@@ -1,14 +1,14 @@
-//! Which replica has which prefix.
+//! The prefixes that each replica has.
 //!
-//! A block id names the whole prompt up to it. KV is there for others once its batch is over, and
-//! nothing is evicted within a run. A prefix is fetched from one of those that had its last block
-//! first, so that a popular one makes its first owners *victims*; a fetcher may keep it or not.
+//! A block id names the whole prompt up to it. Others can fetch KV once its batch has ended, and
+//! nothing is evicted within a run. A prefix is fetched from one of the first holders of its last
+//! block, so a popular one makes its first owners *victims*. The fetcher may keep it or not.
 
 use std::collections::BTreeMap;
 
 use super::setup::Request;
 
-/// A rank of a prefill replica, or with its number of ranks left out, a whole one.
+/// A rank of a prefill replica, or a whole replica if the rank is its number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) replica: u32,
@@ -18,22 +18,22 @@ pub(crate) struct Holder {
 /// The blocks of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Who has a block, the first first.
+    /// The holders of each block, the first first.
     holders: BTreeMap<u64, Vec<Holder>>,
 }
 
-/// A request's prefix, from where one rank stands.
+/// A request's prefix, as seen from one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Tokens that somebody has, the last token of the prompt never among them.
+    /// Tokens that some rank has, never including the last token of the prompt.
     pub(crate) matched: u32,
-    /// Those of them that the rank lacks, by who they are fetched from.
+    /// Tokens that this rank lacks, by the holder they are fetched from.
     pub(crate) fetch: Vec<(Holder, u32)>,
 }
 
 impl Directory {
-    /// The longest prefix that others and the rank have together. What the rank lacks comes from one of
-    /// the first `victims` holders of each block: which one follows from `salt`.
+    /// The longest prefix that this rank and others have together. The missing part comes from one
+    /// of the first `victims` holders of each block; `salt` selects one.
     pub(crate) fn find(&self, asked: &Request, own: Holder, victims: usize, salt: u64) -> Found {
         let mut found = Found::default();
         for holders in self.leading(asked) {
@@ -51,18 +51,18 @@ impl Directory {
         found
     }
 
-    /// Holders of the leading blocks that somebody has.
+    /// Holders of the leading blocks that any rank has.
     fn leading<'a>(&'a self, asked: &'a Request) -> impl Iterator<Item = &'a Vec<Holder>> {
         asked.blocks.iter().map_while(|block| self.holders.get(block))
     }
 
-    /// Tokens of the prefix that `has` is said of.
+    /// Tokens of the prefix for which `has` is true.
     pub(crate) fn held(&self, asked: &Request, has: impl Fn(&Holder) -> bool) -> u32 {
         let held = self.leading(asked).filter(|holders| holders.iter().any(&has)).count();
         (held as u32).saturating_mul(asked.block_tokens).min(asked.tokens.saturating_sub(1))
     }
 
-    /// The request's prompt is now there too, from its first `skip` tokens on.
+    /// Records that the request's prompt is now there too, from its first `skip` tokens on.
     pub(crate) fn enter(&mut self, request: &Request, skip: u32, holder: Holder) {
         let skip = (skip / request.block_tokens.max(1)) as usize;
         for block in request.blocks.iter().skip(skip) {
@@ -74,8 +74,8 @@ impl Directory {
     }
 }
 
-/// Tokens of each request that `known` prompts and earlier requests have: what a cache without bounds
-/// has when every earlier request is over, as at low load.
+/// Tokens of each request that `known` prompts and earlier requests contain: the match of an
+/// unbounded cache if every earlier request has ended, as at low load.
 pub(crate) fn at_low_load(known: &[Request], requests: &[Request]) -> Vec<u32> {
     let mut seen = Directory::default();
     let holder = Holder { replica: 0, rank: 0 };
@@ -97,8 +97,8 @@ mod tests {
         Request { at: Time::ZERO, tokens, block_tokens: 10, blocks: blocks.to_vec() }
     }
 
-    // The second of two requests with a common beginning finds its two blocks; a repeated prompt is
-    // never found whole, for its last token must be computed.
+    // The second of two requests with a common prefix finds its two blocks; a repeated prompt is
+    // never found whole, because its last token must be computed.
     #[test]
     fn prefixes_are_found_in_whole_blocks() {
         let requests = [asked(35, &[1, 2, 3]), asked(45, &[1, 2, 9, 10]), asked(30, &[1, 2, 3])];
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(at_low_load(&requests[..1], &requests[1..]), [20, 29]);
     }
 
-    // Others fetch from who had it first, as many as are allowed.
+    // Fetches go to the first holders, as many as allowed.
     #[test]
     fn the_first_owners_are_the_victims() {
         let mut directory = Directory::default();
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(directory.held(&asked(9, &[4]), |_| true), 0);
     }
 
-    // A conversation behind a template that somebody else computed comes from both.
+    // A conversation after a template that another rank computed comes from both.
     #[test]
     fn a_prefix_may_come_from_several() {
         let mut directory = Directory::default();

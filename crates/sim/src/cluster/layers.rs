@@ -1,11 +1,11 @@
-//! A batch goes through its layers.
+//! The progress of a batch through its layers.
 //!
 //! ```text
 //! experts    fetch ─ attention ─ dispatch ─ experts ─ combine ─ next layer
 //! sequence   fetch ─ attention beside the ring ─ the rest ─ next layer
 //! ```
-//! Attention of a layer waits for its fetch; with it the layer's KV is there and its handoff begins.
-//! Every exchange holds the batch up, and is counted for as long as it does.
+//! Attention of a layer waits for its fetch. After attention the layer's KV exists and its handoff
+//! starts. Every exchange blocks the batch, and that time is counted.
 
 use meridian_base::{BatchId, Time};
 use meridian_fabric::{Gpu, Path};
@@ -59,7 +59,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Part of a fetch is there.
+    /// Part of a fetch has arrived.
     pub(crate) fn fetched(
         &mut self,
         now: Time,
@@ -94,7 +94,7 @@ impl World<'_> {
         if waits { Ok(()) } else { self.attend(now, row) }
     }
 
-    /// Computes attention; a ring passes KV around meanwhile.
+    /// Computes attention; meanwhile a ring passes KV around.
     fn attend(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let (number, _) = self.rows[row as usize];
         let running = self.running(row);
@@ -109,7 +109,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Attention is computed: the layer's KV can go.
+    /// Attention is done: the layer's KV can be sent.
     fn attended(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let pool = self.pool(row);
         let layer = self.running(row).layer;
@@ -134,7 +134,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Begins an exchange; the phase waits for its flows and for its least time.
+    /// Starts an exchange; the phase waits for its flows and for its minimum time.
     fn exchange(&mut self, now: Time, row: u32, way: Way) -> Result<(), Impossible> {
         let (number, replica) = self.rows[row as usize];
         let running = self.running(row);
@@ -154,7 +154,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Something that the phase waits for is over; with the last of it the next phase begins.
+    /// One of the events that the phase waits for; the last one starts the next phase.
     pub(crate) fn one_less(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let (number, _) = self.rows[row as usize];
         let running = self.running(row);
@@ -191,7 +191,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The rest of a layer is computed.
+    /// The rest of a layer is done.
     fn rested(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let pool = self.pool(row);
         if pool.parallel == Parallel::Experts && pool.ranks > 1 {
@@ -220,7 +220,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// KV bytes of `tokens` in one layer, on each way that it takes.
+    /// KV bytes of `tokens` in one layer, on each path.
     pub(crate) fn kv_bytes(&self, pool: u32, tokens: u32) -> f64 {
         let this = &self.setup.pools[pool as usize];
         let spread = match this.parallel {
@@ -230,7 +230,7 @@ impl World<'_> {
         self.pools[pool as usize].routing.kv() * f64::from(tokens) / spread
     }
 
-    /// From who has a part of a member's prefix to where it is computed.
+    /// The paths from the holders of a member's prefix to where it is computed.
     pub(crate) fn fetch_ways(&self, row: u32, member: &Member, from: Holder) -> Vec<(Gpu, Gpu)> {
         let (number, replica) = self.rows[row as usize];
         let sites = &self.geometry.prefill[number as usize];
@@ -246,7 +246,7 @@ impl World<'_> {
         self.lanes(row, (here, member.rank), (there, member.to.rank))
     }
 
-    /// Each GPU that holds a part of a request's KV, with the one that gets it.
+    /// Each GPU that holds a part of a request's KV, with its receiver.
     fn lanes(&self, row: u32, from: (Site, u32), to: (Site, u32)) -> Vec<(Gpu, Gpu)> {
         let pool = self.pool(row);
         let lanes = 0..self.geometry.lanes(pool);
@@ -262,7 +262,7 @@ impl World<'_> {
         ranks.flat_map(of).collect()
     }
 
-    /// The paths of such ways; none where the KV stays on its GPU.
+    /// The paths for these pairs; none if the KV stays on its GPU.
     pub(crate) fn paths(&self, ways: &[(Gpu, Gpu)], salt: u32) -> Vec<Option<Path>> {
         ways.iter().map(|(from, to)| self.geometry.path(*from, *to, u64::from(salt))).collect()
     }

@@ -1,17 +1,17 @@
-//! Prefill clusters: models that compute prompts on a fabric, and the transfers that meet there.
+//! Prefill clusters: models that compute prompts on a fabric, and the transfers that compete there.
 //!
 //! A request is placed on a replica of its model, waits for a batch, fetches the prefix that others
 //! have (stage 1), is computed layer by layer with an exchange between ranks in each (stage 2), and
-//! hands its KV to a decode replica (stage 3); then comes its first token. Transfers are flows of a
-//! [`meridian_fabric::Network`], in the order that the flow machine of [`meridian_flow`] gives them.
-//! A [`Setup`] says everything about a run, [`run`] turns it into a [`Report`]; one setup, one report,
-//! byte for byte.
+//! sends its KV to a decode replica (stage 3); then comes its first token. Transfers are flows of a
+//! [`meridian_fabric::Network`], prioritised by the flow machine of [`meridian_flow`]. A [`Setup`]
+//! defines a run completely, and [`run`] turns it into a [`Report`]. The same setup gives the same
+//! report, byte for byte.
 //!
 //! [`given()`] runs single flows, without models, over the same machine and network.
 //!
-//! What it leaves out: decode beyond its first step, KV of replies, eviction, requests that are given
-//! up, and everything that packets do (see the network's own limits). KV and experts are where the
-//! model puts them; nothing moves to make room.
+//! It does not model decode beyond its first step, KV of replies, eviction, abandoned requests, or
+//! packets (see the network's own limits). KV and experts stay where the model puts them; nothing
+//! moves to free memory.
 
 mod batch;
 mod compute;

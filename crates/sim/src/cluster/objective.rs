@@ -1,12 +1,12 @@
-//! When a request's first token is due: a multiple of what it needs by itself at low load.
+//! TTFT objectives: a multiple of the request's own TTFT at low load.
 //!
-//! One number for all requests would make every long prompt late and every short one early whatever
-//! the network does. So each has the time that its own length and its own matched prefix take in an
-//! idle cluster: its fetch, layer after layer in order, its computation, its exchanges at the full
-//! rate of the ports, the end of its handoff, the first step of decode.
+//! One number for all requests would make every long prompt late and every short one early,
+//! whatever the network does. So each objective is based on the time that the request's length and
+//! matched prefix take in an idle cluster: its fetch, layer after layer in order, its computation,
+//! its exchanges at the full rate of the ports, the end of its handoff, the first step of decode.
 //!
-//! A closed form: transfers of the request itself are not held against each other, which is some
-//! percent where its own handoff and exchanges meet.
+//! This is a closed form: it ignores contention between the request's own transfers, which is some
+//! percent when its handoff and exchanges overlap.
 
 use meridian_base::Duration;
 
@@ -15,7 +15,7 @@ use super::exchange::{Routing, Way, Ways};
 use super::geometry::Geometry;
 use super::setup::{Parallel, Pool};
 
-/// What an idle cluster is like for a pool.
+/// A pool in an idle cluster.
 pub(crate) struct Idle<'a> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) pool: &'a Pool,
@@ -53,7 +53,7 @@ impl Idle<'_> {
         Duration::from_secs_f64(now.max(line.free)) + self.speed.decode
     }
 
-    /// Where the request stands: on one rank, or spread over all.
+    /// The request's shares: on one rank, or spread over all.
     fn shares(&self, before: u32, chunk: u32) -> Vec<Share> {
         let ranks = self.pool.ranks as usize;
         let mut shares = vec![Share::default(); ranks];
@@ -81,7 +81,7 @@ impl Idle<'_> {
         }
     }
 
-    /// An exchange at the full rate of the port that has most of it.
+    /// An exchange at the full rate of its busiest port.
     fn exchange(&self, way: Way, layer: u16, shares: &[Share], context: f64) -> f64 {
         let cluster = self.geometry.topology.cluster();
         let limits = (self.speed.latency, cluster.nvlink_rate);
@@ -97,7 +97,7 @@ impl Idle<'_> {
         slowest.fold(found.floor.as_secs_f64(), f64::max)
     }
 
-    /// KV of `tokens` over a card, for so many layers.
+    /// KV of `tokens` over a card, for this many layers.
     fn kv_seconds(&self, tokens: u32, layers: usize) -> f64 {
         let spread = match self.pool.parallel {
             Parallel::Experts => 1.0,
@@ -110,14 +110,14 @@ impl Idle<'_> {
     }
 }
 
-/// A line that carries one thing after the other.
+/// A line that carries one transfer after the other.
 #[derive(Debug, Default)]
 struct Line {
     free: f64,
 }
 
 impl Line {
-    /// When what is there at `ready` has been carried.
+    /// When a transfer that is ready at `ready` has been carried.
     fn carry(&mut self, ready: f64, seconds: f64) -> f64 {
         self.free = self.free.max(ready) + seconds;
         self.free

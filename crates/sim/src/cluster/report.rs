@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! The results of a run.
 
 use meridian_base::{Duration, PortId, Time};
 use meridian_fabric::PortName;
@@ -7,21 +7,21 @@ use meridian_flow::{Stage, Why};
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its pool, by its place in the setup.
+    /// Its pool's index in the setup.
     pub pool: u32,
     /// When it arrived.
     pub at: Time,
     /// Tokens of its prompt.
     pub tokens: u32,
-    /// Tokens that were fetched or there already.
+    /// Tokens that were fetched or already there.
     pub matched: u32,
-    /// Whether its objective is the tight tier's.
+    /// Whether it is in the tight tier.
     pub tight: bool,
-    /// What its prompt takes at low load.
+    /// Its TTFT at low load.
     pub alone: Duration,
     /// When its first token was due.
     pub due: Time,
-    /// When its first token was there.
+    /// When its first token arrived.
     pub first: Time,
 }
 
@@ -32,7 +32,7 @@ impl Record {
         self.first.since(self.at)
     }
 
-    /// Seconds before its deadline, negative where it was late.
+    /// Seconds before its deadline, negative if it was late.
     #[must_use]
     pub fn earliness(&self) -> f64 {
         self.due.as_secs_f64() - self.first.as_secs_f64()
@@ -60,14 +60,14 @@ impl Mean {
         self.sum += value;
     }
 
-    /// The mean, `None` of nothing.
+    /// The mean, `None` without values.
     #[must_use]
     pub fn value(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
-/// Who had the watched port, for as long as nothing changed.
+/// The flows at the watched port during an interval without changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
     /// From when.
@@ -81,7 +81,7 @@ pub struct Slice {
 /// A flow at the watched port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Holding {
-    /// How many flows of the run began before it: what tells it from others.
+    /// How many flows of the run started before it, which identifies it.
     pub flow: u64,
     /// Its stage.
     pub stage: Stage,
@@ -91,20 +91,20 @@ pub struct Holding {
     pub layer: u16,
     /// Its level and class.
     pub level: u8,
-    /// Bytes a second that it has.
+    /// Its rate in bytes a second.
     pub rate: f64,
-    /// Why it stands where it stands.
+    /// The reason for its place.
     pub why: Why,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Every request, in the order of arrival.
     pub records: Vec<Record>,
-    /// By pool, seconds of an exchange that computation waited for.
+    /// By pool, seconds that computation waited for an exchange.
     pub exchanges: Vec<Mean>,
-    /// By pool, seconds that a layer waited for its fetch, where it waited.
+    /// By pool, seconds that a layer waited for its fetch, if it waited.
     pub stalls: Vec<Mean>,
     /// Batches, and flows that were carried.
     pub batches: u64,
@@ -112,41 +112,41 @@ pub struct Report {
     pub flows: u64,
     /// Events of the run: computations, ends of flows, updates of the machine.
     pub events: u64,
-    /// Requests given up as infeasible or for others.
+    /// Requests given up as infeasible or pruned.
     pub demoted: u64,
-    /// When the last request was over.
+    /// When the last request ended.
     pub end: Time,
-    /// The ports that carried most for their rate: which, its name, and the share of its rate over the
+    /// The busiest ports relative to their rates: id, name, and the share of the rate over the
     /// whole run.
     pub busiest: Vec<(PortId, PortName, f64)>,
-    /// Who had the watched port.
+    /// The flows at the watched port.
     pub slices: Vec<Slice>,
     /// Bytes carried over all ports of cards, in and out.
     pub carried: f64,
 }
 
-/// A flow that was given by itself.
+/// A flow that was listed explicitly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// When it could begin.
+    /// When it could start.
     pub began: Time,
-    /// When its last byte was over.
+    /// When its last byte arrived.
     pub ended: Time,
 }
 
-/// What came of flows that were given one by one.
+/// The result of a run of listed flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenReport {
     /// By flow.
     pub flows: Vec<Ran>,
-    /// The flows in the order in which they began.
+    /// The flows in the order in which they started.
     pub began: Vec<u32>,
-    /// When the last was over.
+    /// When the last one ended.
     pub end: Time,
-    /// Requests given up as infeasible or for others.
+    /// Requests given up as infeasible or pruned.
     pub given_up: u64,
     /// Bytes that each port carried.
     pub carried: Vec<f64>,
-    /// Who had the watched port.
+    /// The flows at the watched port.
     pub slices: Vec<Slice>,
 }

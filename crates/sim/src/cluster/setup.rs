@@ -1,4 +1,4 @@
-//! Everything that one run of a cluster depends on.
+//! All inputs of a run of a cluster.
 
 use meridian_base::{Duration, Time};
 use meridian_engine::{Gpu, Model};
@@ -8,21 +8,21 @@ use meridian_flow as flow;
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Seed of all chance: experts' loads, tiers, errors of estimates.
+    /// Seed of all random draws: experts' loads, tiers, errors of estimates.
     pub seed: u64,
     /// The servers and the network between them.
     pub fabric: fabric::Cluster,
-    /// Cards with a rate of their own: server, card of the server, bytes a second.
+    /// Cards with a different rate: server, card of the server, bytes a second.
     pub cards: Vec<(u32, u32, f64)>,
-    /// The models that are served, side by side.
+    /// The models that are served concurrently.
     pub pools: Vec<Pool>,
     /// The policy and the settings of the flow machine. Its limits follow from the cluster.
     pub flow: flow::Config,
-    /// Whether KV and collectives share the network; apart, each has one to itself.
+    /// Whether KV and collectives share the network; if not, each has a separate one.
     pub shared: bool,
-    /// Relative error of what batches are expected to exchange, uniform within plus and minus this.
+    /// Relative error of the estimated exchanges of batches, uniform within plus and minus this.
     pub estimate_error: f64,
-    /// A port whose holders are written down.
+    /// A port whose flows are recorded.
     pub watch: Option<Watch>,
 }
 
@@ -35,42 +35,42 @@ pub struct Pool {
     pub model: Model,
     /// The GPU.
     pub gpu: Gpu,
-    /// GPUs that compute each matrix together, inside a server.
+    /// Tensor parallel GPUs, inside a server.
     pub tensor: u32,
     /// Ranks of such GPUs in a replica.
     pub ranks: u32,
-    /// What the ranks divide.
+    /// How the ranks divide the work.
     pub parallel: Parallel,
     /// Replicas that compute prompts.
     pub prefill: u32,
     /// Replicas that the KV goes to.
     pub decode: u32,
-    /// Most prompt tokens that a batch computes at once: of each rank by experts, of all by sequence. A
-    /// longer prompt is computed in chunks.
+    /// Most prompt tokens that a batch computes at once: of each rank with expert parallelism, of
+    /// all with sequence parallelism. A longer prompt is computed in chunks.
     pub batch_tokens: u32,
-    /// Coefficient of variation of the load of ranks by their experts.
+    /// Coefficient of variation of the ranks' load from their experts.
     pub skew: f64,
     /// Layers whose KV is one flow; all layers of the model for KV that moves once.
     pub kv_layers: u16,
-    /// Replicas that a prefix can be fetched from: those that had it first.
+    /// Replicas that a prefix can be fetched from: its first holders.
     pub victims: usize,
-    /// Whether a replica that fetched a prefix keeps it; otherwise it stays with who computed it.
+    /// Whether a replica that fetched a prefix keeps it; if not, only its first holders have it.
     pub keep: bool,
     /// The objectives.
     pub slo: Tiers,
     /// Prompts that were computed before the run, by the replicas and ranks in turn.
     pub known: Vec<Request>,
-    /// What is asked, by time.
+    /// The requests, by time.
     pub requests: Vec<Request>,
 }
 
-/// What the ranks of a replica divide.
+/// How the ranks of a replica divide the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
-    /// The experts: each rank attends to requests of its own, and every layer exchanges tokens all
-    /// to all, twice.
+    /// Expert parallelism: each rank attends to its own requests, and every layer exchanges tokens
+    /// all to all, twice.
     Experts,
-    /// The tokens of a prompt: every layer passes KV around the ring of ranks while it attends.
+    /// Sequence parallelism: every layer passes KV around the ring of ranks during attention.
     Sequence,
 }
 
@@ -98,7 +98,7 @@ pub struct Request {
     pub blocks: Vec<u64>,
 }
 
-/// Which port is watched, and when.
+/// The watched port, and the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     /// The port, in the cluster as it is simulated.
@@ -109,13 +109,13 @@ pub struct Watch {
     pub span: Duration,
 }
 
-/// Why a run cannot be.
+/// Why a run is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Impossible {
     /// The network cannot be laid out.
     #[error("cluster: {0}")]
     Fabric(fabric::TopologyError),
-    /// The flow machine's settings do not go together.
+    /// The flow machine's settings are inconsistent.
     #[error("flow: {0}")]
     Flow(flow::ConfigError),
     /// A pool's number is out of range.
@@ -127,7 +127,7 @@ pub enum Impossible {
         field: &'static str,
         /// Its value.
         value: f64,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The replicas need more servers than there are.
@@ -140,7 +140,7 @@ pub enum Impossible {
         /// GPUs of all servers.
         there: u64,
     },
-    /// More flows at once than the machine is given rows for.
+    /// More flows at once than the machine has rows for.
     #[error(
         "{flows} flows are under way at {at}: lower the rate, or let a KV flow carry more layers"
     )]
@@ -156,10 +156,10 @@ pub enum Impossible {
         /// How many.
         waiting: usize,
     },
-    /// The machine refused what it was told.
+    /// The machine refused an input.
     #[error("the flow machine refused {subject}: {why}")]
     Refused {
-        /// What it was about.
+        /// The object of the input.
         subject: flow::Subject,
         /// Why.
         why: flow::Refusal,
@@ -182,7 +182,7 @@ impl From<flow::ConfigError> for Impossible {
 const FLOWS: u32 = 1 << 18;
 
 impl Setup {
-    /// The flow machine's settings, with room for what can be under way.
+    /// The flow machine's settings, with tables large enough for the run.
     pub(crate) fn machine(&self, ports: usize, requests: u32) -> flow::Config {
         let pools = self.pools.iter();
         // A request has a card and a switch at each end of each lane, for its fetch and its handoff.

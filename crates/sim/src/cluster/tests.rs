@@ -5,8 +5,8 @@ use meridian_flow::{Config, policy};
 
 use super::*;
 
-/// Requests of a few blocks of their own, so far apart that each is alone; `shared` leading blocks are
-/// the same in all.
+/// Requests with a few unique blocks each, so far apart that each is alone; `shared` leading blocks
+/// are the same in all.
 fn requests(count: u64, gap: Duration, tokens: u32, shared: u64) -> Vec<Request> {
     let one = |nth: u64| {
         let block = |at: u64| if at < shared { at + 1 } else { (nth + 1) << 32 | at };
@@ -63,9 +63,10 @@ fn setup(name: &str, pools: Vec<Pool>) -> Setup {
 
 const POLICIES: [&str; 7] = ["mfs", "fair", "sjf", "edf", "karuna", "two_class", "edf_drop"];
 
-// Correction 14: the objective is three times what the request itself takes at low load, by its own
-// length and its own matched prefix. Requests that are alone in the cluster take just that, long and
-// short, with a prefix to fetch and without, of experts and of sequence parallel; in chunks too.
+// Correction 14: the objective is three times the request's own TTFT at low load, for its own
+// length and matched prefix. Requests that are alone in the cluster have exactly that TTFT: long
+// and short, with a prefix to fetch and without, with expert and with sequence parallelism, and in
+// chunks.
 #[test]
 fn correction_14_the_objective_follows_length_and_prefix() {
     for (model, tensor, ranks) in [
@@ -92,14 +93,14 @@ fn correction_14_the_objective_follows_length_and_prefix() {
     }
 }
 
-/// A cluster with something to wait for: requests come a little faster than they are computed.
+/// A cluster under load: requests arrive a little faster than they are computed.
 fn busy(name: &str) -> Setup {
     let one = pool("mixtral-8x22b", 4, 8, requests(48, Duration::from_millis(20), 3000, 20));
     setup(name, vec![one])
 }
 
-// Under every policy each request ends, after its arrival; all have the same deadlines, whoever goes
-// first; and the same setup gives the same report.
+// Under every policy each request ends, after its arrival; the deadlines do not depend on the
+// policy; and the same setup gives the same report.
 #[test]
 fn every_request_ends_and_one_setup_gives_one_report() {
     let due = |report: &Report| report.records.iter().map(|r| r.due).collect::<Vec<_>>();
@@ -113,7 +114,8 @@ fn every_request_ends_and_one_setup_gives_one_report() {
     }
 }
 
-// By sequence all ranks have every prompt: several fit into a batch, as many as its budget holds.
+// With sequence parallelism all ranks have every prompt: as many fit into a batch as its budget
+// allows.
 #[test]
 fn sequence_parallel_batches_several_prompts() {
     let one = pool("llama-3-8b-1m", 4, 4, requests(40, Duration::from_millis(5), 6000, 40));
@@ -123,8 +125,8 @@ fn sequence_parallel_batches_several_prompts() {
     assert!(report.exchanges[0].count > 0);
 }
 
-// Every byte is carried whatever the order: without shared prefixes the cards carry the same in all,
-// and as much as prompts of this length have KV and exchanges.
+// Every byte is carried in any order: without shared prefixes the cards carry the same under all
+// policies, and the expected KV and exchanges for prompts of this length.
 #[test]
 fn bytes_are_those_of_the_prompts() {
     let carried = |name: &str| {
@@ -142,8 +144,8 @@ fn bytes_are_those_of_the_prompts() {
     }
 }
 
-// Contention is what makes exchanges longer: with a network of their own they take less, and as little
-// where they always go first. MFS lies between: before them it has handoffs that are critical.
+// Contention is what makes exchanges longer: with a separate network they take less, and as little
+// if they always go first. MFS is in between: its critical handoffs go before them.
 #[test]
 fn exchanges_suffer_from_kv() {
     let cct = |name: &str, shared: bool| {
@@ -183,8 +185,8 @@ fn a_hot_prefix_makes_a_victim() {
     assert!(busiest(false) > busiest(true));
 }
 
-// The watched port is written down without gaps in time order, never beyond its rate, and every
-// holder has a reason.
+// The watched port is recorded without gaps in time order, never beyond its rate, and every flow
+// has a reason.
 #[test]
 fn the_watched_port_is_never_overbooked() {
     let mut setup = busy("mfs");
@@ -201,7 +203,7 @@ fn the_watched_port_is_never_overbooked() {
     }
 }
 
-// What cannot be is refused with its field, its value and what to do.
+// An impossible setup is refused with its field, its value and the remedy.
 #[test]
 fn impossible_setups_name_what_is_wrong() {
     let refused = |change: &dyn Fn(&mut Setup)| {

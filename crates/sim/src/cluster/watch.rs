@@ -1,4 +1,4 @@
-//! Writes down who has one port, and why.
+//! Records the flows at one port, with their reasons.
 
 use meridian_base::{FlowId, Time};
 
@@ -23,7 +23,7 @@ impl Watching {
         Watching { watch, slices: Vec::new(), now: Vec::new(), open: false }
     }
 
-    /// Looks at the port after its rates were settled.
+    /// Records the port after its rates were settled.
     pub(crate) fn look(&mut self, now: Time, wires: &Wires) {
         let until = self.watch.from + self.watch.span;
         if now < self.watch.from || (now > until && !self.open) {
@@ -54,7 +54,7 @@ impl Watching {
         }
     }
 
-    /// What was seen, without instants and idle times.
+    /// The recorded slices, without instants and idle times.
     pub(crate) fn slices(mut self) -> Vec<Slice> {
         self.slices.retain(|slice| slice.to > slice.from && !slice.holders.is_empty());
         self.slices

@@ -1,7 +1,8 @@
-//! The flow machine over the network: it says who goes first, the network says how fast that is.
+//! The flow machine over the network: the machine sets priorities, and the network the resulting
+//! rates.
 //!
-//! A driver of the machine without permits: it follows `Placed`, as a cluster with strict priorities
-//! does, and tells of progress at the end of each flow and every few milliseconds.
+//! It drives the machine without permits: it follows `Placed`, as a cluster with strict priorities
+//! does, and reports progress at the end of each flow and every millisecond.
 
 use meridian_base::{BatchId, Duration, FlowId, PortId, RequestId, Time};
 use meridian_fabric::{Demand, Network, Path, Priority};
@@ -10,31 +11,31 @@ use meridian_flow::{self as flow, Batch, Config, Flows, Input, Output, Owner, Pl
 use super::geometry::ports;
 use super::setup::Impossible;
 
-/// How often progress is told: as often as the machine looks at handoffs, or one that is just in time
-/// would look lost.
+/// How often progress is reported: as often as the machine updates handoffs, or one that is just in
+/// time would look infeasible.
 const REPORT: Duration = Duration::from_millis(1);
 
-/// A flow under way.
+/// An active flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
     pub(crate) stage: Stage,
     pub(crate) owner: u32,
     pub(crate) layer: u16,
-    /// How many flows began before it.
+    /// How many flows started before it.
     pub(crate) nth_flow: u64,
     pub(crate) bytes: u64,
     told: u64,
-    /// Its place among the live ones.
+    /// Its index among the live ones.
     nth: u32,
     pub(crate) place: Place,
     pub(crate) why: Why,
 }
 
-/// What is to be carried.
+/// Bytes to be carried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) stage: Stage,
-    /// The request; of a collective the batch.
+    /// The request; for a collective the batch.
     pub(crate) owner: u32,
     pub(crate) layer: u16,
     pub(crate) bytes: f64,
@@ -56,8 +57,8 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    /// A machine whose limits are set, over ports with these rates; on one network, or apart with one
-    /// for KV and one for collectives.
+    /// A machine with its limits set, over ports with these rates; on one network, or on separate
+    /// ones for KV and for collectives.
     pub(crate) fn new(
         config: Config,
         seed: u64,
@@ -88,7 +89,7 @@ impl Wires {
         &mut self.nets[apart]
     }
 
-    /// Begins a flow and gives its row.
+    /// Starts a flow and returns its row.
     pub(crate) fn carry(&mut self, now: Time, load: &Load) -> Result<FlowId, Impossible> {
         let row = self.free.pop().unwrap_or(self.carried.len() as u32);
         let most = self.machine.config().limits.flows;
@@ -132,7 +133,7 @@ impl Wires {
         self.refused.take().map_or(Ok(id), Err)
     }
 
-    /// Tells the machine how the computation goes.
+    /// Reports the progress of the computation to the machine.
     pub(crate) fn tell(&mut self, now: Time, input: Input) -> Result<(), Impossible> {
         self.machine.handle(now, input);
         self.follow(now);
@@ -143,7 +144,7 @@ impl Wires {
         self.tell(now, Input::BatchArrived(batch))
     }
 
-    /// Does what the machine says.
+    /// Carries out the machine's outputs.
     fn follow(&mut self, now: Time) {
         while let Some(output) = self.machine.poll() {
             match output {
@@ -163,7 +164,7 @@ impl Wires {
         }
     }
 
-    /// When something happens here.
+    /// When the next event is due here.
     pub(crate) fn next(&mut self) -> Option<Time> {
         let ends = self.nets.iter_mut().filter_map(Network::next_end).min();
         let report = (!self.live.is_empty()).then_some(self.next_report);
@@ -171,7 +172,7 @@ impl Wires {
         [ends, report, due].into_iter().flatten().min()
     }
 
-    /// Takes out a flow that has ended by `now`.
+    /// Removes and returns a flow that has ended by `now`.
     pub(crate) fn ended(&mut self, now: Time) -> Result<Option<(FlowId, Carried)>, Impossible> {
         let Some(id) = self.nets.iter_mut().find_map(|net| net.ended(now)) else { return Ok(None) };
         let carried = self.carried[id.index()].take().expect("a flow that ends is under way");
@@ -186,7 +187,7 @@ impl Wires {
         Ok(Some((id, carried)))
     }
 
-    /// Whether progress is told, or the machine is due.
+    /// Reports progress and runs the machine's timers if due.
     pub(crate) fn tick(&mut self, now: Time) -> Result<u64, Impossible> {
         let mut events = 0;
         if self.next_report <= now {
@@ -204,7 +205,7 @@ impl Wires {
         self.refused.take().map_or(Ok(events), Err)
     }
 
-    /// Tells what a flow has carried, short of its end.
+    /// Reports the bytes that a flow has carried before its end.
     fn report(&mut self, now: Time, row: u32) -> Result<(), Impossible> {
         let carried = self.carried[row as usize].expect("live flows are under way");
         let left = self.net(carried.stage).left(now, FlowId(row));
@@ -217,7 +218,7 @@ impl Wires {
         self.tell(now, Input::Completed { flow: FlowId(row), bytes: sent - carried.told })
     }
 
-    /// Shares the network out anew.
+    /// Recomputes the network's rates.
     pub(crate) fn settle(&mut self, now: Time) {
         self.nets.iter_mut().for_each(|net| net.settle(now));
     }

@@ -1,8 +1,9 @@
-//! The run: one queue for what is computed and one network for what is carried, on one clock.
+//! The run of a cluster: one event queue for computation and one network for transfers, on one
+//! clock.
 //!
-//! Arrivals are placed, batches formed ([`super::form`]), layers computed ([`super::layers`]) and first
-//! tokens counted.
-//! Of one instant, flows end before computations do, and rates are settled once after all of it.
+//! Arrivals are placed, batches formed ([`super::form`]), layers computed ([`super::layers`]) and
+//! first tokens counted. At the same instant, flows end before computations do, and rates are
+//! settled once after everything.
 
 use meridian_base::{BatchId, Duration, PortId, RequestId, Time, mix};
 use meridian_fabric::PortName;
@@ -20,16 +21,16 @@ use super::watch::Watching;
 use super::wires::{Carried, Wires};
 use crate::queue::EventQueue;
 
-/// What happens at a time that was known before.
+/// An event whose time is known in advance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// A batch's phase has computed.
     Computed(u32),
-    /// The least time of an exchange is over.
+    /// The minimum time of an exchange has passed.
     Floor(u32),
 }
 
-/// A pool at work.
+/// A pool in operation.
 pub(crate) struct Serving {
     pub(crate) speed: Speed,
     pub(crate) routing: Routing,
@@ -37,21 +38,21 @@ pub(crate) struct Serving {
     pub(crate) ways: Vec<Ways>,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) directory: Directory,
-    /// Bytes under way to each decode replica, and requests that were sent to it.
+    /// Bytes on the way to each decode replica, and requests sent to it.
     pub(crate) decode: Vec<(f64, u32)>,
 }
 
-/// A request on its way.
+/// A request in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) pool: u32,
     nth: u32,
     replica: u32,
     pub(crate) record: Record,
-    /// Handoff flows under way, and whether all have begun.
+    /// Active handoff flows, and whether all have started.
     pub(crate) handing: u32,
     computed: bool,
-    /// Its decode replica, and the bytes that go there.
+    /// Its decode replica, and the bytes sent there.
     pub(crate) to: u32,
     pub(crate) bytes: f64,
 }
@@ -70,10 +71,10 @@ pub(crate) struct World<'a> {
     over: usize,
 }
 
-/// Runs a cluster until its last request is over.
+/// Runs a cluster until its last request has ended.
 ///
 /// # Errors
-/// When the setup contradicts itself, or more is under way at once than there are rows for.
+/// When the setup is inconsistent, or more flows are active at once than there are rows for.
 pub fn run(setup: &Setup) -> Result<Report, Impossible> {
     let mut world = World::new(setup)?;
     world.run()?;
@@ -135,7 +136,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Places a request: where least is to be computed before it and for it.
+    /// Places a request on the replica with the least to compute before it and for it.
     fn arrive(&mut self, now: Time, number: u32) -> Result<(), Impossible> {
         let pool = self.requests[number as usize].pool;
         let asked = self.asked(number);
@@ -144,7 +145,7 @@ impl<'a> World<'a> {
             let held = serving.directory.held(asked, |holder| holder.replica as usize == replica);
             serving.replicas[replica].outstanding + u64::from(asked.tokens - held)
         };
-        // Equals take turns.
+        // Ties take turns.
         let count = serving.replicas.len();
         let turn = |replica: usize| (replica + count - number as usize % count) % count;
         let best = (0..count).min_by_key(|replica| (cost(*replica), turn(*replica)));
@@ -193,7 +194,7 @@ impl<'a> World<'a> {
         self.form(now, row)
     }
 
-    /// A prompt is computed: its KV is there for others, and its first token waits for the handoff.
+    /// A prompt is computed: others can fetch its KV, and its first token waits for the handoff.
     pub(crate) fn computed(
         &mut self,
         now: Time,
@@ -222,7 +223,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The row of the batch that a request is in.
+    /// The row of the request's batch.
     pub(crate) fn row_of(&self, request: u32) -> u32 {
         let one = &self.requests[request as usize];
         self.row(one.pool, one.replica)

@@ -1,10 +1,10 @@
-//! Decode instances: continuous batches, as many lanes as the pipeline has stages, so that all stages
-//! are at work.
+//! Decode instances: continuous batches in as many lanes as the pipeline has stages, so that all
+//! stages are busy.
 //!
-//! A request joins a lane between two of its steps when the KV that it has by then has room. The lane
-//! with fewer requests than the mean takes it. Replies grow; where they outgrow the room the newest in
-//! the lane loses its KV, goes back to the front of the queue, and has it computed anew when it joins
-//! again, as in vLLM.
+//! A request joins a lane between two of its steps when its KV fits. A lane with fewer requests
+//! than the mean takes it. Replies grow; when they outgrow the memory, the newest request in the
+//! lane is preempted: it loses its KV, goes back to the front of the queue, and has it recomputed
+//! when it joins again, as in vLLM.
 
 use std::collections::VecDeque;
 
@@ -16,9 +16,9 @@ use super::setup::{Instance, Request};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     request: usize,
-    /// Tokens written so far.
+    /// Tokens generated so far.
     done: u32,
-    /// Its KV is to be computed anew.
+    /// Whether its KV must be recomputed.
     lost: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Decode {
     pub(super) lanes: Vec<Lane>,
     /// Requests that are here or on their way.
     pub(super) outstanding: usize,
-    /// Tokens of KV of whoever is in a lane.
+    /// Tokens of KV of the requests in lanes.
     held: u64,
 }
 
@@ -62,7 +62,7 @@ impl Decode {
         Decode { lanes: vec![Lane::default(); stages], ..Decode::default() }
     }
 
-    /// The step that a lane does next, with whoever may join it; `None` where there is nobody.
+    /// A lane's next step, including requests that may join it; `None` if the lane is empty.
     pub(super) fn step(
         &mut self,
         lane: usize,
@@ -91,7 +91,7 @@ impl Decode {
             let all = self.running();
             let fair = self.lanes[lane].running.len() * self.lanes.len() <= all;
             let kv = u64::from(one.kv(requests));
-            // A request that no empty instance could hold is let in all the same.
+            // A request that would not fit even into an empty instance is admitted anyway.
             let room = self.fits(kv + 1, instance) || all == 0;
             if !fair || !room || all >= instance.seats {
                 return;
@@ -102,7 +102,7 @@ impl Decode {
         }
     }
 
-    /// Takes the newest out of a lane until what the others write next has room.
+    /// Preempts the newest requests of a lane until the others' next tokens fit.
     fn make_room(&mut self, lane: usize, instance: &Instance, requests: &[Request]) {
         while !self.fits(0, instance) && self.running() > 1 {
             let Some(mut last) = self.lanes[lane].running.pop() else { return };
@@ -116,12 +116,12 @@ impl Decode {
         self.lanes.iter().map(|lane| lane.running.len()).sum()
     }
 
-    /// Whether so many tokens have room beside those that everybody has and writes next.
+    /// Whether this many tokens fit in addition to all current and next tokens.
     fn fits(&self, tokens: u64, instance: &Instance) -> bool {
         (self.held + self.running() as u64 + tokens) as f64 <= instance.kv_tokens
     }
 
-    /// A lane's step is over: everybody has one token more, and some have their last.
+    /// Ends a lane's step: every request has one token more, and some have their last.
     pub(super) fn stepped(&mut self, lane: usize, requests: &[Request]) -> Vec<usize> {
         let lane = &mut self.lanes[lane];
         lane.busy = false;

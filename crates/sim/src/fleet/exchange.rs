@@ -1,4 +1,4 @@
-//! Collectives alone: every group begins its next one when the last is over.
+//! Collectives only: every group starts its next one when the last has ended.
 
 use meridian_base::{Duration, Time};
 
@@ -6,7 +6,7 @@ use super::setup::{Choose, Way};
 use super::wires::Wires;
 use crate::queue::EventQueue;
 
-/// How many collectives of `bytes` each group ends until `until`.
+/// How many collectives of `bytes` each group completes until `until`.
 pub fn exchanges(
     ports: &[f64],
     groups: &[Vec<Way>],

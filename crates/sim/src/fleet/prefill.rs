@@ -1,4 +1,4 @@
-//! Prefill instances: who takes a request, and which prompts are computed next.
+//! Prefill instances: which instance takes a request, and which prompts it computes next.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ pub(super) struct Prefill {
     pub(super) tokens: f64,
 }
 
-/// The instance that has the least to do for its weight.
+/// The least loaded instance for its weight.
 pub(super) fn least(all: &[Prefill], instances: &[Instance]) -> usize {
     let load = |at: &usize| (all[*at].tokens + 1.0) / instances[*at].weight;
     (0..all.len()).min_by(|a, b| load(a).total_cmp(&load(b))).expect("a fleet has a prefill")
 }
 
-/// The step of some prompts. Ranks that share experts step together, so a seat without a prompt costs
-/// as if it had one.
+/// The step of several prompts. Ranks that share experts step together, so a seat without a prompt
+/// costs as much as one with a prompt.
 pub(super) fn work(prompts: &[usize], requests: &[Request], together: usize) -> Work {
     let mut work = Work::default();
     for prompt in prompts {

@@ -1,16 +1,16 @@
-//! What a run was like.
+//! The results of a run.
 
 /// A request that arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Record {
-    /// Seconds from its arrival until its KV was at the decode instance; `None` where the run ended
+    /// Seconds from its arrival until its KV was at the decode instance; `None` if the run ended
     /// before.
     pub ttft: Option<f64>,
-    /// Seconds of each further token, in the mean; `None` where the run ended before.
+    /// Mean seconds of each further token; `None` if the run ended before.
     pub tpot: Option<f64>,
 }
 
-/// What instances of one phase spent their time with.
+/// The time spent by the instances of one phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// Steps.
@@ -30,6 +30,6 @@ pub struct Report {
     pub prefill: Spent,
     /// Decode instances.
     pub decode: Spent,
-    /// Tokens of KV that all instances held, in the mean over the time until the last arrival.
+    /// Mean tokens of KV on all instances, until the last arrival.
     pub kv_tokens: f64,
 }

@@ -1,17 +1,16 @@
-//! What a run is given.
+//! All inputs of a run.
 
 use meridian_base::{PortId, Time};
 use meridian_engine::Terms;
 
-/// A way of sending something: what a byte costs where nobody else sends.
+/// A way of sending data, with its cost per byte without contention.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Way {
-    /// Seconds of each operation, however small.
+    /// Seconds of each operation, regardless of size.
     pub latency: f64,
     /// Seconds a byte.
     pub per_byte: f64,
-    /// What a byte puts on each port that others use too. Ports that are this sender's alone are in
-    /// `per_byte`.
+    /// The load of a byte on each shared port. Ports that only this sender uses are in `per_byte`.
     pub loads: Vec<(PortId, f64)>,
 }
 
@@ -26,7 +25,7 @@ pub struct Stage {
     pub group: usize,
     /// Ways of its all-reduce; none for one GPU.
     pub ways: Vec<Way>,
-    /// How the hidden state gets to the next stage.
+    /// The way of the hidden state to the next stage.
     pub pass: Option<Way>,
 }
 
@@ -37,7 +36,7 @@ pub struct Instance {
     pub stages: Vec<Stage>,
     /// Bytes of a token's hidden state.
     pub token_bytes: f64,
-    /// Prompts that are computed at once: the ranks that share experts, otherwise 1.
+    /// Prompts computed at once: the number of ranks that share experts, otherwise 1.
     pub together: usize,
     /// Most requests in its batches.
     pub seats: usize,
@@ -50,7 +49,7 @@ pub struct Instance {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// When it comes.
+    /// When it arrives.
     pub at: Time,
     /// Tokens of its prompt.
     pub prompt: u32,
@@ -63,28 +62,28 @@ pub struct Request {
 pub struct Setup {
     /// Bytes a second of each port.
     pub ports: Vec<f64>,
-    /// Instances that compute prompts.
+    /// Prefill instances.
     pub prefill: Vec<Instance>,
-    /// Instances that write replies.
+    /// Decode instances.
     pub decode: Vec<Instance>,
-    /// How a token's KV gets from each prefill instance to each decode instance; a token counts as a
-    /// byte.
+    /// The way of a token's KV from each prefill instance to each decode instance; a token counts
+    /// as a byte.
     pub handoff: Vec<Vec<Way>>,
-    /// Layers: KV is sent as they are computed, so that only the last one's comes after the prompt;
-    /// 1 sends all of it afterwards.
+    /// Layers: KV is sent as they are computed, so that only the last layer's follows the prompt; 1
+    /// sends all of it afterwards.
     pub layers: u32,
-    /// What comes, in the order of time.
+    /// The requests, ordered by time.
     pub requests: Vec<Request>,
-    /// When the run ends, whatever is under way.
+    /// When the run ends, with or without unfinished requests.
     pub until: Time,
 }
 
-/// Chooses ways.
+/// Chooses ways for collectives.
 pub trait Choose {
-    /// The way of `count` operations of `bytes` each that `group` begins now, one after the other.
+    /// The way for `count` consecutive operations of `bytes` each that `group` starts now.
     fn choose(&mut self, now: Time, group: usize, bytes: f64, count: f64) -> usize;
 
-    /// Told of bytes on ports that are no collective's.
+    /// Reports bytes on ports that do not belong to collectives.
     fn carried(&mut self, now: Time, loads: &[(PortId, f64)], bytes: f64) {
         let _ = (now, loads, bytes);
     }

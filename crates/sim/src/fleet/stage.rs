@@ -1,14 +1,14 @@
 //! Stages: each takes one pass at a time, first come first served.
 //!
-//! A pass is a step on its way through a pipeline: a prompt, or what a lane of a decode instance does
-//! for all of its requests.
+//! A pass is a step on its way through a pipeline: a prompt, or one step of a decode lane for all
+//! its requests.
 
 use std::collections::VecDeque;
 
 use meridian_base::Time;
 use meridian_engine::Work;
 
-/// Which instance: prefill or decode, and its number.
+/// An instance: prefill or decode, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Prefill(usize),
@@ -21,7 +21,7 @@ pub(super) struct Pass {
     pub(super) home: Home,
     pub(super) stage: usize,
     pub(super) work: Work,
-    /// Since when its all-reduces are under way.
+    /// When its all-reduces started.
     pub(super) joining: Option<Time>,
     pub(super) of: Of,
 }
@@ -32,7 +32,7 @@ impl Pass {
     }
 }
 
-/// What it computes: some requests' prompts, or a lane's next tokens.
+/// The work of a pass: some requests' prompts, or a lane's next tokens.
 #[derive(Clone, Debug)]
 pub(super) enum Of {
     Prompts(Vec<usize>),
@@ -54,7 +54,7 @@ impl Stages {
         Stages(vec![One::default(); count])
     }
 
-    /// A pass comes to a stage; whether it may begin.
+    /// A pass arrives at a stage; returns whether it may start.
     pub(super) fn enter(&mut self, stage: usize, pass: usize) -> bool {
         let one = &mut self.0[stage];
         if one.busy {
@@ -65,7 +65,7 @@ impl Stages {
         true
     }
 
-    /// The stage is free; the pass that begins now.
+    /// The stage becomes free; returns the pass that starts now.
     pub(super) fn leave(&mut self, stage: usize) -> Option<usize> {
         let one = &mut self.0[stage];
         let next = one.queue.pop_front();
@@ -73,7 +73,7 @@ impl Stages {
         next
     }
 
-    /// Whether a pass could begin at once.
+    /// Whether a pass could start at once.
     pub(super) fn is_free(&self, stage: usize) -> bool {
         !self.0[stage].busy
     }

@@ -15,12 +15,12 @@ fn seconds(of: f64) -> Time {
     Time::from_nanos((of * 1e9) as u64)
 }
 
-/// A step of so many seconds, whatever is in it.
+/// A step of this many seconds, with any contents.
 fn fixed(of: f64) -> Stage {
     Stage { terms: Terms { step: of, ..Terms::default() }, ..Stage::default() }
 }
 
-/// The same before another stage, which is at hand.
+/// The same before another stage, reached without delay.
 fn first(of: f64) -> Stage {
     Stage { pass: Some(Way::default()), ..fixed(of) }
 }
@@ -30,7 +30,7 @@ fn instance(stages: Vec<Stage>) -> Instance {
     Instance { stages, token_bytes: 1.0, together, seats, kv_tokens, weight: 1.0 }
 }
 
-/// One prefill and one decode, `count` requests each so many seconds.
+/// One prefill and one decode instance, `count` requests at intervals of this many seconds.
 fn setup(prefill: Vec<Stage>, decode: Vec<Stage>, every: f64, count: u32) -> Setup {
     let request =
         |nth: u32| Request { at: seconds(every * f64::from(nth)), prompt: 100, output: 11 };
@@ -49,7 +49,7 @@ fn close(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-6 * b.max(1.0), "{a} {b}");
 }
 
-// A request alone takes its prompt's step, its KV and a step for each further token.
+// A single request takes its prompt's step, its KV and a step for each further token.
 #[test]
 fn one_request_adds_up() {
     let mut one = setup(vec![fixed(0.2)], vec![fixed(0.03)], 1.0, 1);
@@ -61,7 +61,7 @@ fn one_request_adds_up() {
     assert_eq!((report.prefill.steps, report.decode.steps), (1, 10));
 }
 
-// Layer by layer only what the last layer has left comes after the prompt.
+// Layer by layer, only the last layer's KV follows the prompt.
 #[test]
 fn kv_goes_behind_the_computing() {
     let mut one = setup(vec![fixed(0.2)], vec![fixed(0.03)], 1.0, 1);
@@ -70,7 +70,8 @@ fn kv_goes_behind_the_computing() {
     close(run(&one, &mut First).records[0].ttft.unwrap(), 0.2 + 0.01);
 }
 
-// Prompts wait for each other; a pipeline of two takes twice as many at the same speed of one.
+// Prompts wait for each other; a pipeline of two has twice the throughput with the same time for
+// one.
 #[test]
 fn a_pipeline_takes_more_prompts() {
     let mean = |stages: Vec<Stage>| {
@@ -82,7 +83,7 @@ fn a_pipeline_takes_more_prompts() {
     close(mean(vec![fixed(0.2)]), 0.2 + 0.1 * 9.5);
 }
 
-// Two collectives on one port take twice as long as one; on ports of their own they do not meet.
+// Two collectives on one port take twice as long as one; on separate ports they do not interfere.
 #[test]
 fn collectives_share_ports() {
     let way =
@@ -93,7 +94,7 @@ fn collectives_share_ports() {
     assert_eq!(count(&[way(0), way(1)]), [100, 100]);
 }
 
-// A stage's all-reduces are so many operations of its tokens' bytes, after the computing.
+// A stage's all-reduces are this many operations of its tokens' bytes, after the computation.
 #[test]
 fn a_step_computes_and_then_joins() {
     let way = Way { latency: 0.001, per_byte: 1e-6, loads: vec![(PortId(0), 1.0)] };
@@ -105,7 +106,7 @@ fn a_step_computes_and_then_joins() {
     close(report.prefill.computing, 0.2);
 }
 
-// A batch is bounded by seats and by KV: what has no room waits, and everything ends.
+// Seats and KV bound a batch: a request that does not fit waits, and all of them end.
 #[test]
 fn what_has_no_room_waits() {
     let mut tight = setup(vec![fixed(0.001)], vec![fixed(0.03)], 0.0, 6);
@@ -133,7 +134,8 @@ fn lanes_fill_a_pipeline() {
     }
 }
 
-// A run that is cut short says so of what was under way; one setup gives one report.
+// A run that is cut short reports unfinished requests as such; the same setup gives the same
+// report.
 #[test]
 fn a_run_ends_when_told() {
     let mut cut = setup(vec![fixed(0.2)], vec![fixed(0.03)], 0.1, 20);

@@ -1,20 +1,20 @@
-//! Transfers on the network: one timer for what a transfer takes alone, one flow for each port that
-//! others use too.
+//! Transfers on the network: one timer for the time without contention, one flow for each shared
+//! port.
 
 use meridian_base::{Duration, FlowId, Time};
 use meridian_fabric::{Demand, Network, Path};
 
 use super::setup::Way;
 
-/// What a transfer was for, of type `T`.
+/// The purpose of a transfer, of type `T`.
 #[derive(Debug)]
 struct Transfer<T> {
-    /// Flows under way, and one for the timer.
+    /// Active flows, plus one for the timer.
     open: u32,
     then: T,
 }
 
-/// Transfers under way.
+/// The active transfers.
 #[derive(Debug)]
 pub(super) struct Wires<T> {
     network: Network,
@@ -36,8 +36,8 @@ impl<T: Copy> Wires<T> {
         }
     }
 
-    /// Begins `count` operations of `bytes` each. Its number, and when its timer is over: whoever
-    /// calls brings it to [`Self::timer`] then.
+    /// Starts `count` operations of `bytes` each. Returns the number, and when the timer ends: the
+    /// caller must call [`Self::timer`] then.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -70,7 +70,7 @@ impl<T: Copy> Wires<T> {
         (id, now + Duration::from_secs_f64(alone))
     }
 
-    /// The timer of a transfer is over; what the transfer was for, if its flows are too.
+    /// The timer of a transfer has ended; returns its purpose if its flows have ended too.
     pub(super) fn timer(&mut self, id: usize) -> Option<T> {
         let transfer = self.transfers[id].as_mut().expect("a transfer outlives its timer");
         transfer.open -= 1;
@@ -86,11 +86,11 @@ impl<T: Copy> Wires<T> {
         self.network.next_end()
     }
 
-    /// Ends flows that are over until one was the last of its transfer: what that was for.
+    /// Ends flows that are due until one was the last of its transfer; returns its purpose.
     pub(super) fn ended(&mut self, now: Time) -> Option<T> {
         while let Some(FlowId(row)) = self.network.ended(now) {
             self.free_flows.push(row);
-            // A flow is one more that the transfer does not wait for, as the timer is.
+            // Like the timer, an ended flow is one less that the transfer waits for.
             if let Some(then) = self.timer(self.flows[row as usize]) {
                 return Some(then);
             }
@@ -98,7 +98,7 @@ impl<T: Copy> Wires<T> {
         None
     }
 
-    /// Gives every flow its rate after the changes of an instant.
+    /// Recomputes every flow's rate after the changes of an instant.
     pub(super) fn settle(&mut self, now: Time) {
         self.network.settle(now);
     }

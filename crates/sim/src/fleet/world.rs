@@ -1,4 +1,4 @@
-//! The world of a fleet: one queue of events beside the network's own ends.
+//! The world of a fleet: one queue of events in addition to the network's own ends.
 
 use meridian_base::{Duration, Time};
 
@@ -10,17 +10,17 @@ use super::stage::{Home, Of, Pass, Stages};
 use super::wires::Wires;
 use crate::queue::EventQueue;
 
-/// What happens by itself.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Arrived(usize),
-    /// A stage has computed.
+    /// A stage has finished computing.
     Computed(usize),
-    /// A transfer has taken what it takes alone.
+    /// A transfer's time without contention has passed.
     Timer(usize),
 }
 
-/// What a transfer was for.
+/// The purpose of a transfer.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     /// A pass's collectives at its stage.
@@ -31,12 +31,13 @@ enum Then {
     Kv(usize),
 }
 
-/// A request while it is under way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flight {
     prefill: usize,
     decode: usize,
-    /// What its KV at the decode instance waits for: two transfers and the prompt.
+    /// The number of events that its KV at the decode instance waits for: two transfers and the
+    /// prompt.
     missing: u8,
     first: Time,
 }
@@ -57,7 +58,7 @@ struct World<'a> {
     held: Held,
 }
 
-/// Tokens of KV that all instances hold, over time.
+/// Tokens of KV on all instances, over time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     tokens: f64,
@@ -149,7 +150,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Begins the next prompts where the first stage is free.
+    /// Starts the next prompts if the first stage is free.
     fn prompts(&mut self, now: Time, at: usize) {
         let instance = &self.setup.prefill[at];
         if !self.stages.0[at].is_free(0) || self.prefill[at].queue.is_empty() {
@@ -197,7 +198,7 @@ impl<'a> World<'a> {
         self.passes[id].as_ref().expect("a pass is kept until it is through")
     }
 
-    /// The setup of a pass's instance, with what its phase has spent and its stages.
+    /// The setup of a pass's instance, with its phase's statistics and its stages.
     fn home(&mut self, home: Home) -> (&'a Instance, &mut Spent, &mut Stages) {
         match home {
             Home::Prefill(at) => {
@@ -207,7 +208,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A pass comes to its stage.
+    /// A pass arrives at its stage.
     fn enter(&mut self, now: Time, id: usize) {
         let (home, stage) = (self.pass(id).home, self.pass(id).stage);
         let (_, _, stages) = self.home(home);
@@ -226,7 +227,7 @@ impl<'a> World<'a> {
         self.queue.push(now + Duration::from_secs_f64(seconds), Event::Computed(id));
     }
 
-    /// A stage has computed: its all-reduces.
+    /// A stage has finished computing: starts its all-reduces.
     fn join(&mut self, now: Time, id: usize) {
         let pass = self.pass(id);
         let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
@@ -244,7 +245,7 @@ impl<'a> World<'a> {
         self.transfer(now, way, (bytes, stage.reductions), Then::Joined(id));
     }
 
-    /// A stage is through with a pass.
+    /// A stage has finished a pass.
     fn joined(&mut self, now: Time, id: usize) {
         let pass = self.pass(id);
         let (home, at, tokens) = (pass.home, pass.stage, pass.work.tokens);
@@ -270,7 +271,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A pass is through all stages.
+    /// A pass has left the last stage.
     fn through(&mut self, now: Time, id: usize) {
         let Some(pass) = self.passes[id].take() else { return };
         self.free.push(id);
@@ -294,7 +295,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// One of the things that a request's KV waits for has come.
+    /// One of the events that a request's KV waits for.
     fn arrived(&mut self, now: Time, request: usize) {
         let flight = &mut self.flights[request];
         flight.missing -= 1;
@@ -321,7 +322,7 @@ impl<'a> World<'a> {
         self.held.change(now, self.end(), -f64::from(asked.prompt) - more);
     }
 
-    /// Begins a step in every lane that is idle and has somebody.
+    /// Starts a step in every idle lane that has requests.
     fn wake(&mut self, now: Time, at: usize) {
         for lane in 0..self.decode[at].lanes.len() {
             if self.decode[at].lanes[lane].busy {

@@ -1,12 +1,12 @@
-//! Probes and digests that are looked up instead of sent.
+//! Looks up probes and digests instead of sending them.
 //!
-//! A probe every 100 ms of every replica, and as many digests, are nearly all events of a run, and
-//! hardly any is looked at: a gateway decides when a request arrives, or when it holds some. So the
-//! lazy way keeps a short history of each replica, and of each gateway's digests, and shows a
-//! gateway that is about to decide just what the newest message would have told it: the state at
-//! the time that the probe would have got there. While requests are held, a message may release one,
-//! and the gateway wakes when the next is due: any message where somebody has room that no held
-//! request took, else one that may show room.
+//! With a probe of every replica every 100 ms, and as many digests, these are nearly all events of
+//! a run, and hardly any of them matters: a gateway decides when a request arrives, or while it
+//! holds some. The lazy mode therefore keeps a short history of each replica and of each gateway's
+//! digests. Before a decision, the gateway gets exactly the contents of the newest message: the
+//! state at the time that the probe would have arrived. While requests are held, a message may
+//! release one, so the gateway wakes when the next is due. That is any message if some replica has
+//! capacity that no held request took, otherwise one that may show free capacity.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::scenario::News;
 use crate::stopped::PROBE_TIMEOUT;
 use crate::world::World;
 
-/// Digests kept a gateway: those that may still be on their way to the farthest peer.
+/// Digests kept per gateway: those that may still be on their way to the farthest peer.
 const KEPT: usize = 32;
 
 /// The first beat of a regular series with `phase` that is not before `at`.
@@ -48,7 +48,7 @@ impl World {
         self.system.news == News::Lazy
     }
 
-    /// Shows a gateway what messages would have told it by now.
+    /// Shows a gateway the contents of all messages due by now.
     pub(crate) fn catch_up(&mut self, gateway: u16) {
         if !self.lazy() {
             return;
@@ -77,7 +77,7 @@ impl World {
         self.gateways[at].shown.soonest = soonest;
     }
 
-    /// Shows a gateway the newest report of a replica, if it has not seen it.
+    /// Shows a gateway the newest report of a replica, if it is new.
     fn show_report(&mut self, at: usize, own: usize, replica: u32) {
         let every = self.system.probe.busy;
         let there = &self.replicas[replica as usize];
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// A probe of a suspended replica fails when it has waited long enough, and the next one is sent.
+    /// A probe of a suspended replica fails after its timeout, and the next one is sent.
     fn show_timeout(&mut self, at: usize, own: usize, since: Time) {
         let now = self.now;
         let shown = &mut self.gateways[at].shown.replicas[own];
@@ -156,8 +156,8 @@ impl World {
         self.gateways[to].machine.handle(self.now, input);
     }
 
-    /// Makes the digest that a gateway's last beats told, before anything changes; for `beat`, anew
-    /// if the reports behind the last one are old.
+    /// Makes the digest of a gateway's last beats before anything changes; for `beat`, again if the
+    /// reports behind the last one are old.
     pub(crate) fn make_digest(&mut self, gateway: u16, beat: Option<Time>) {
         let every = self.digest_gap();
         let at = usize::from(gateway);
@@ -166,7 +166,7 @@ impl World {
         let newest = shown.digests.back().map(|d| d.0);
         let valid = match (newest, beat) {
             (Some(newest), Some(beat)) if newest >= first => {
-                // Nothing happened there since; only its replicas' reports move on.
+                // Nothing has happened there since; only its replicas' reports advance.
                 if beat.since(shown.made) < every {
                     return;
                 }
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// When a gateway's next digest is made though nothing happens; never, when it is made already.
+    /// When a gateway's next digest is made if nothing happens; never, if it is made already.
     fn digest_due(&self, gateway: u16) -> Time {
         let every = self.digest_gap();
         let shown = &self.gateways[usize::from(gateway)].shown;
@@ -200,7 +200,7 @@ impl World {
         if made { Time::MAX } else { first }
     }
 
-    /// A machine is about to be told something: the digest of the state so far is made first.
+    /// A machine is about to get an input: the digest of the state so far is made first.
     pub(crate) fn before_telling(&mut self, gateway: u16) {
         if self.lazy() && self.forwards() {
             self.make_digest(gateway, None);
@@ -210,14 +210,14 @@ impl World {
         }
     }
 
-    /// Remembers what a replica shows from now on, and wakes who waits for that.
+    /// Records a replica's reports from now on, and wakes the gateways that wait for them.
     pub(crate) fn remember(&mut self, replica: u32) {
         if self.replicas[replica as usize].remember(self.now) {
             self.wake_all_for_news();
         }
     }
 
-    /// What nobody could foresee happened: everybody looks at what comes next.
+    /// An unforeseeable event: every gateway recomputes its next news.
     pub(crate) fn news_everywhere(&mut self) {
         self.replicas.iter_mut().for_each(|replica| replica.opened = self.now);
         self.wake_all_for_news();
@@ -229,8 +229,8 @@ impl World {
         }
     }
 
-    /// A gateway was turned: it wakes for what it waits for, and so do its peers where its digests may
-    /// show room from now on.
+    /// A gateway was run: schedules its next wake-up, and those of its peers if its digests may
+    /// show free capacity from now on.
     pub(crate) fn turned(&mut self, gateway: u16) {
         if !self.lazy() {
             return;
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// A gateway that holds requests wakes when the next message that matters would reach it.
+    /// A gateway that holds requests wakes when the next relevant message would arrive.
     fn wake_for_news(&mut self, gateway: u16) {
         let here = &self.gateways[usize::from(gateway)];
         if !self.lazy() || here.machine.held_len() == 0 {
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// When the next message comes, of `any` kind or of those that may show room.
+    /// When the next message arrives, of `any` kind or of those that may show free capacity.
     fn next_news(&self, gateway: u16, any: bool) -> Option<Time> {
         let here = &self.gateways[usize::from(gateway)];
         let reports = here.knows.iter().enumerate().filter_map(|(own, known)| {
@@ -279,7 +279,7 @@ impl World {
         if !any && of.opened < shown.asked + rtt / 2 {
             return None;
         }
-        // What was caught up on just now knows its next message already.
+        // A replica that was just looked up has its next message computed already.
         if shown.next > self.now {
             return Some(shown.next);
         }

@@ -1,4 +1,4 @@
-//! Places requests at the replica that costs the least, and learns of their ends.
+//! Places requests on the replica with the least cost, and tracks their ends.
 
 use meridian_base::{Duration, RequestId, Time};
 use meridian_engine::{BLOCK_TOKENS, Work, blocks_for};
@@ -10,7 +10,7 @@ use crate::replica::Replica;
 use crate::report::Fate;
 use crate::world::World;
 
-/// How many of those that wait are looked at when room appears.
+/// How many of the waiting requests are examined when capacity frees up.
 const LOOK: usize = 128;
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
         self.oracle = Some(oracle);
     }
 
-    /// Places whatever fits, the cheapest first.
+    /// Places the requests that fit, the cheapest first.
     fn place_all(&mut self, oracle: &mut Oracle) {
         loop {
             let best = oracle
@@ -54,7 +54,7 @@ impl World {
             .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
     }
 
-    /// The cost in seconds of serving a request at a replica; `None` where it has no room.
+    /// The cost in seconds of serving a request at a replica; `None` if it does not fit there.
     fn cost(&self, oracle: &Oracle, id: RequestId, at: usize) -> Option<f64> {
         let flight = self.flights.get(id)?;
         let there = &self.replicas[at];
@@ -105,7 +105,7 @@ impl World {
         self.queue.push(now + delay, event);
     }
 
-    /// The prefill of a placed request is over.
+    /// The prefill of a placed request has ended.
     pub(crate) fn oracle_first(&mut self, replica: u32, id: RequestId) {
         let Some(oracle) = &mut self.oracle else { return };
         let placed = oracle.placed[replica as usize].iter_mut().find(|p| p.id == id);

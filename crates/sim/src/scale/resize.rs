@@ -1,4 +1,4 @@
-//! Adds and retires replicas, region by region, and counts what they cost.
+//! Adds and retires replicas, region by region, and bills them.
 
 use meridian_base::{Duration, Time};
 use meridian_routing::Input;
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Asks for a replica like the first of the region, or of the world.
+    /// Orders a replica like the first of the region, or of the world.
     fn order(&mut self, region: usize, after: Duration) {
         let like = self.replicas.iter().find(|r| r.hardware.region == region);
         let mut hardware = like.unwrap_or(&self.replicas[0]).hardware;
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Lets go of replicas that have finished what they had.
+    /// Removes drained replicas.
     fn retire(&mut self) {
         for at in 0..self.replicas.len() {
             let replica = at as u32;
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Adds what a replica costs up to now.
+    /// Bills a replica up to now.
     fn bill(&mut self, at: usize) {
         let Some(since) = self.replicas[at].since.take() else { return };
         let from = since.max(Time::ZERO + self.measure.warmup);

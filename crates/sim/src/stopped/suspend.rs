@@ -1,4 +1,4 @@
-//! Suspends and resumes replicas and gateways, and what the others do meanwhile.
+//! Suspends and resumes replicas and gateways, and models the others' reactions.
 
 use meridian_base::{Duration, ReplicaId, RequestId, Time};
 use meridian_routing::{Ineligible, Input, Outcome, Output, Routing};
@@ -7,18 +7,18 @@ use super::{PROBE_TIMEOUT, Stopped};
 use crate::event::Event;
 use crate::world::World;
 
-/// A peer that was not heard of for so long is gone.
+/// A peer that has been silent for this long is gone.
 const GONE: Duration = Duration::from_secs(2);
-/// The replicas of a gateway without a sign of life for so long are given to others.
+/// The replicas of a gateway without a sign of life for this long are reassigned.
 const LEASE: Duration = Duration::from_secs(5);
-/// A client without a byte of an answer asks elsewhere after this.
+/// A client without a byte of an answer retries elsewhere after this.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// An answer that has begun may be silent for so long once its replica is down.
+/// How long an answer in progress may be silent once its replica is down.
 const GRACE: Duration = Duration::from_secs(3);
 
 impl World {
-    /// Keeps an event for a suspended process; gives it back where none is concerned. Timers are set
-    /// again when it goes on.
+    /// Keeps an event for a suspended process; returns it if none is concerned. Timers are set
+    /// again on resume.
     pub(crate) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
         use Event::{
             Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Look, Report, Steal, Submit,
@@ -63,8 +63,8 @@ impl World {
         }
     }
 
-    /// Where probes are looked up, gateways look when those of a suspended replica fail: nothing else
-    /// may happen there.
+    /// If probes are looked up, gateways check when those of a suspended replica fail: no other
+    /// event may occur there.
     fn look_for_timeouts(&mut self, since: Time) {
         if !self.lazy() {
             return;
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// A request is not waited for at this gateway any more: it learns so when it can.
+    /// A request is abandoned at this gateway, which learns of it when it can.
     pub(crate) fn hang_up(&mut self, gateway: u16, id: RequestId) {
         let there = &mut self.gateways[usize::from(gateway)];
         match &mut there.stopped {
@@ -140,8 +140,8 @@ impl World {
         }
     }
 
-    /// Tells a machine of requests that are not waited for. What it does about one before it has heard
-    /// of it comes to nothing.
+    /// Cancels abandoned requests in a machine. Its actions for a request before that have no
+    /// effect.
     fn cancel(&mut self, gateway: u16, ids: &[RequestId]) {
         for id in ids {
             self.tell_machine(gateway, Input::Cancelled(*id));
@@ -161,23 +161,23 @@ impl World {
         }
     }
 
-    /// The same at a replica. True when it is suspended, and learns so later.
+    /// The same at a replica. True if it is suspended, and learns of it later.
     pub(crate) fn hang_up_later(&mut self, id: RequestId, replica: u32) -> bool {
         let stopped = &mut self.replicas[replica as usize].stopped;
         stopped.as_mut().map(|stopped| stopped.hung_up.push(id)).is_some()
     }
 
-    /// Whether a gateway has been silent for so long that its peers take it for gone.
+    /// Whether a gateway has been silent for so long that its peers consider it gone.
     pub(crate) fn is_gone(&self, gateway: u16) -> bool {
         self.silent_for(gateway, GONE)
     }
 
-    /// Whether others may have its replicas.
+    /// Whether its replicas may be reassigned.
     pub(crate) fn lost_its_lease(&self, gateway: usize) -> bool {
         self.silent_for(gateway as u16, LEASE)
     }
 
-    /// Whether clients go elsewhere at once.
+    /// Whether clients avoid it at once.
     pub(crate) fn is_avoided(&self, gateway: usize) -> bool {
         self.silent_for(gateway as u16, PATIENCE)
     }
@@ -192,7 +192,7 @@ impl World {
         stopped.as_ref().is_some_and(|stopped| stopped.since == since)
     }
 
-    /// A client has waited long enough for a gateway that says nothing.
+    /// A client gives up on a silent gateway.
     pub(crate) fn impatient(&mut self, id: RequestId, gateway: u16, since: Time) {
         let waits = |f: &&crate::flight::Flight| f.entry == gateway && !f.streamed && !f.ending;
         if self.flights.get(id).filter(waits).is_none() || !self.still_stopped(gateway, since) {
@@ -207,7 +207,7 @@ impl World {
         self.enter(id);
     }
 
-    /// Peers have heard nothing of a gateway: what waits there for a first byte goes elsewhere.
+    /// Peers give up on a silent gateway: requests there without a first byte go elsewhere.
     pub(crate) fn gone(&mut self, gateway: u16, since: Time) {
         if !self.still_stopped(gateway, since) {
             return;
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Tells a machine that a probe failed; with that the replica may be down for it.
+    /// Reports a failed probe to a machine, for which the replica may then be down.
     pub(crate) fn probe_failed(&mut self, gateway: u16, id: ReplicaId) {
         let now = self.now;
         let machine = &mut self.gateways[usize::from(gateway)].machine;
@@ -237,7 +237,7 @@ impl World {
     fn went_down(&mut self, gateway: u16, own: ReplicaId) {
         let known = self.gateways[usize::from(gateway)].knows.get(own.index()).copied().flatten();
         let Some(replica) = known else { return };
-        // One that is held was there with an earlier attempt.
+        // A held request was there with an earlier attempt.
         let here = |f: &crate::flight::Flight| {
             let there = f.replica == Some(replica) && f.held_since.is_none();
             there && f.peer.unwrap_or(f.entry) == gateway && !f.ending
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// An attempt is given up, unless its replica has gone on or another attempt is under way.
+    /// Gives up an attempt, unless its replica has resumed or another attempt is in progress.
     pub(crate) fn broken(&mut self, id: RequestId, gateway: u16, replica: u32, attempt: u32) {
         let same = |f: &&crate::flight::Flight| {
             f.attempt == attempt && f.replica == Some(replica) && f.held_since.is_none()
@@ -261,7 +261,7 @@ impl World {
         }
         self.abort(id, replica);
         let Some(flight) = self.flights.get_mut(id) else { return };
-        // What waits in the replica's sockets counts no more.
+        // Messages pending in the replica's sockets no longer count.
         flight.attempt += 1;
         let attempt = flight.attempt;
         let outcome = Outcome::ReplicaError;

@@ -1,4 +1,4 @@
-//! Digests go out when a gateway's process would publish them (`peers/bulletin.rs` there).
+//! Publishes digests when a gateway's process would (`peers/bulletin.rs` there).
 
 use meridian_base::Time;
 
@@ -6,13 +6,13 @@ use crate::event::Event;
 use crate::world::World;
 
 impl World {
-    /// Something happened in a gateway's machine.
+    /// A gateway's machine changed.
     pub(crate) fn publish_soon(&mut self, gateway: u16) {
         let looked = self.gateways[usize::from(gateway)].publisher.looked;
         self.look_at(gateway, self.now.max(looked + self.digest_gap()));
     }
 
-    /// Looks whether the digest is to be published.
+    /// Checks whether to publish the digest.
     pub(crate) fn publish(&mut self, gateway: u16) {
         let (now, every) = (self.now, self.system.digests.every);
         let there = &mut self.gateways[usize::from(gateway)];

@@ -1,4 +1,4 @@
-//! The timers of a live run's drivers, and the head of an answer.
+//! The timers of a live run's drivers, and an answer's headers.
 
 use meridian_base::{Duration, Time};
 use meridian_routing::Load;
@@ -6,10 +6,10 @@ use meridian_routing::Load;
 use crate::event::Event;
 use crate::world::World;
 
-/// How much later than its due time the engine's process sets its timer, to be past it for sure.
+/// How much later than its due time the engine's process sets its timer, to be safely past it.
 const MARGIN: Duration = Duration::from_micros(1);
-/// What a gateway takes for the age of a header's report: dispatches younger than this may have
-/// been on their way when it was written.
+/// The age that a gateway assumes for a header's report: younger dispatches may have been on their
+/// way when it was written.
 const ON_THE_WAY: Duration = Duration::from_millis(5);
 
 impl World {
@@ -26,8 +26,8 @@ impl World {
         }
     }
 
-    /// Turns a replica that was just handed something, or is asked: a process does all that is due
-    /// before it answers, and does not wait for others' arrivals of the same instant.
+    /// Runs a replica that just received an input or a probe: a process does all that is due before
+    /// it answers, and does not wait for other arrivals of the same instant.
     pub(crate) fn turn_at_once(&mut self, replica: u32) {
         if self.twin.is_some() {
             let there = &mut self.replicas[replica as usize];
@@ -37,14 +37,14 @@ impl World {
         }
     }
 
-    /// The head of an answer sets out, with the load in it.
+    /// The answer's headers are sent, with the load in them.
     pub(crate) fn answer_head(&mut self, replica: u32, gateway: u16) {
         if !self.twin.is_some_and(|t| t.headers) {
             return;
         }
         let there = &self.replicas[replica as usize];
         let Some(id) = self.gateways[usize::from(gateway)].id_of(replica) else { return };
-        // vLLM's header has no running requests and no size in it.
+        // vLLM's header has neither running requests nor the KV size.
         let load = Load { running: None, kv_tokens: None, ..there.load() };
         let from = there.hardware.region;
         let to = self.gateways[usize::from(gateway)].region;

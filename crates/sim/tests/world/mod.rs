@@ -1,11 +1,11 @@
-//! The small world that tests of faults and rules start from.
+//! The small world from which tests of faults and rules start.
 
 use meridian_base::Duration;
 use meridian_engine::{Config, Profile};
 use meridian_routing::policy;
 use meridian_sim::{Hardware, Measure, News, Region, Scenario, System, Topology, Wan};
 
-/// Three regions with so many replicas each, and no load yet.
+/// Three regions with this many replicas each, and no load yet.
 pub(crate) fn three_regions(
     seed: u64,
     topology: Topology,

@@ -9,8 +9,8 @@ use crate::claims::Claims;
 use crate::scenario::{Load, Measure, Source, Topology};
 use crate::{Scenario, swarm};
 
-/// A replica that holds a few conversations and is said to hold fifty times as many, and clients
-/// whose conversations come back after others have taken its memory: an index that lies.
+/// A replica that holds a few conversations and is configured to hold fifty times as many, and
+/// clients whose conversations return after others have evicted them: an index that errs.
 fn forgetful(policy: &str) -> Scenario {
     let policy = policy::find(policy).expect("a policy");
     let mut scenario = swarm::scenario(1);
@@ -47,8 +47,8 @@ fn lies(scenario: Scenario, untold: bool) -> Vec<String> {
     world.close().violations
 }
 
-// A lying index is found where nothing that engines find reaches the trust, and is none where it
-// does: the same world, the same wrong predictions, and the trust has come down.
+// A wrong index is detected if the engines' hits do not reach the trust, and not if they do: the
+// same world and the same wrong predictions, but the trust has come down.
 #[test]
 fn a_lying_index_is_found() {
     for policy in ["prefix_trie", "meridian", "skywalker"] {
@@ -59,8 +59,8 @@ fn a_lying_index_is_found() {
     }
 }
 
-// Trust that follows keeps within the bound whatever is found, in the worst order as well; trust
-// that stands still or follows half as fast passes it.
+// Trust that follows stays within the bound for any hits, in the worst order as well; trust that
+// stays constant or follows half as fast exceeds it.
 #[test]
 fn the_bound_is_what_following_gives() {
     let worst = |gain: f64, found: &dyn Fn(u32) -> f64| {
@@ -82,7 +82,7 @@ fn the_bound_is_what_following_gives() {
     assert!(worst(0.025, &never) > MOST);
 }
 
-// A replica that is known anew begins without claims, and one that was never met has none.
+// A replica that joins again starts without claims, and an unknown one has none.
 #[test]
 fn claims_begin_anew() {
     let mut claims = Claims::default();

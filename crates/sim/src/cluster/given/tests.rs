@@ -16,15 +16,15 @@ fn run_of(name: &str, requests: Vec<GivenRequest>, flows: Vec<GivenFlow>) -> Giv
     Given { seed: 1, rates: vec![RATE; 3], requests, flows, flow, watch: None }
 }
 
-/// Requests in batches of their own, with a deadline in ms.
+/// Requests in separate batches, with a deadline in ms.
 fn alone(count: u32, due: u64) -> Vec<GivenRequest> {
     let request = |batch| GivenRequest { batch, deadline: Some(Time::from_millis(due)) };
     (0..count).map(request).collect()
 }
 
-// Work conservation: one port with flows of all stages that begin at random is busy whenever one of them
-// has bytes left, so its last byte leaves when it would in any order. Every policy but Karuna, which
-// holds handoffs to a rate; the paper's deferral is no idling.
+// Work conservation: one port with flows of all stages that start at random is busy whenever one of
+// them has bytes left, so its last byte leaves at the same time in any order. This holds for every
+// policy except Karuna, which limits the rate of handoffs; the paper's deferral does not idle.
 #[test]
 fn work_is_conserved() {
     let mut held_back = 0;
@@ -72,7 +72,7 @@ fn bytes_are_carried_once_over_each_port() {
     }
 }
 
-// A request whose turn comes after its deadline is served without one, and the run goes on.
+// A request that starts after its deadline is served without one, and the run continues.
 #[test]
 fn what_begins_after_its_deadline_is_served() {
     let mut flows =
@@ -83,7 +83,7 @@ fn what_begins_after_its_deadline_is_served() {
     assert_eq!(report.began, [0, 1]);
 }
 
-// Flows that wait for each other end the run with an error and not never.
+// Flows that wait for each other end the run with an error instead of hanging.
 #[test]
 fn flows_that_wait_for_each_other_are_refused() {
     let mut flows = vec![flow(0, Stage::Reuse, 1, &[0]), flow(1, Stage::Reuse, 1, &[0])];
