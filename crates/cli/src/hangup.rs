@@ -4,7 +4,8 @@
 //! relay have nothing to reload and go on. Commands that a person runs to see their result end with
 //! their terminal, as the system does by default and `nohup` prevents.
 
-use std::io::Write;
+#[cfg(feature = "lab")]
+use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -28,7 +29,8 @@ pub(crate) fn reloads() -> anyhow::Result<Arc<Notify>> {
     Ok(reload)
 }
 
-/// From now on the process goes on at SIGHUP, and says that `what` has nothing to reload.
+/// Keeps the process alive at SIGHUP from now on, and says that `what` has nothing to reload.
+#[cfg(feature = "lab")]
 pub(crate) fn survive(what: &'static str) -> anyhow::Result<()> {
     let mut hangups = hangups()?;
     tokio::spawn(async move {

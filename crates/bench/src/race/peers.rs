@@ -18,10 +18,12 @@ const NGINX: &str = include_str!("../../peers/nginx.conf");
 const MERIDIAN: &str = include_str!("../../peers/meridian.yaml");
 const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
 const SMG: &str = include_str!("../../peers/smg.sh");
+const VLLM_ROUTER: &str = include_str!("../../peers/vllm-router.sh");
 
 /// Every system, in the order of the table. `before` is an earlier build of Meridian, which runs when
 /// its binary is given.
-const NAMES: [&str; 6] = ["direct", "nginx", "sglang-router", "smg", "before", "meridian"];
+const NAMES: [&str; 7] =
+    ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "meridian"];
 
 /// How long a system may take to answer for the first time.
 const START: Duration = Duration::from_secs(60);
@@ -116,6 +118,7 @@ pub(super) fn start(
         "nginx" => nginx(replica, dir),
         "sglang-router" => python("sglang-router", "0.3.2", SGLANG_ROUTER, replica, dir),
         "smg" => python("smg", "1.13.0", SMG, replica, dir),
+        "vllm-router" => python("vllm-router", "0.1.17", VLLM_ROUTER, replica, dir),
         "before" => {
             let binary = binaries.before.context("no earlier binary: name one with --before")?;
             gateway(name, binary, replica, dir)
@@ -170,15 +173,15 @@ fn python(
 ) -> anyhow::Result<Started> {
     let env = PathBuf::from(".venv/race").join(name);
     let program = env.join("bin").join(name).display().to_string();
-    if !version(&program, "--version").is_ok_and(|v| v.contains(pinned)) {
+    if installed(name, &env).ok().as_deref() != Some(pinned) {
         eprintln!("installing {name} {pinned} into {}", env.display());
         let env_text = env.display().to_string();
         must("python3", &["-m", "venv", &env_text])?;
         let pip = env.join("bin/pip").display().to_string();
         must(&pip, &["install", "--quiet", &format!("{name}=={pinned}")])?;
     }
-    let version = version(&program, "--version")?;
-    ensure!(version.contains(pinned), "{program} is {version}, not {pinned}: remove {env:?}");
+    let version = installed(name, &env)?;
+    ensure!(version == pinned, "{program} is {version}, not {pinned}: remove {env:?}");
     let (port, metrics) = (free_port()?, free_port()?);
     let path = dir.join(format!("{name}.sh"));
     std::fs::write(&path, script)?;
@@ -190,7 +193,17 @@ fn python(
         .env("METRICS_PORT", metrics.to_string())
         .env("REPLICA", replica);
     let process = Process::start(command, dir.join(format!("{name}.log")))?;
-    Ok((version, format!("127.0.0.1:{port}"), process))
+    Ok((format!("{name} {version}"), format!("127.0.0.1:{port}"), process))
+}
+
+/// The version of a package in an environment, from its metadata: not every router has `--version`.
+fn installed(package: &str, env: &Path) -> anyhow::Result<String> {
+    let script = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))";
+    let python = env.join("bin/python");
+    let out = Command::new(&python).args(["-c", script, package]).output();
+    let out = out.with_context(|| format!("cannot start {}", python.display()))?;
+    ensure!(out.status.success(), "{package} is not installed in {}", env.display());
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
 fn must(program: &str, args: &[&str]) -> anyhow::Result<()> {

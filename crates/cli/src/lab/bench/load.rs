@@ -321,7 +321,7 @@ mod tests {
     #[derive(Parser)]
     struct Cli {
         #[command(flatten)]
-        bench: crate::bench::Args,
+        bench: crate::lab::bench::Args,
     }
 
     fn options(line: &str) -> Result<Options, String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use meridian_lab::up::chaos::{self, Options, RANDOM};
 
-use crate::bench::seconds;
+use super::bench::seconds;
 
 /// Break a fleet on this machine on purpose, under load, and compare all books afterwards
 #[derive(Debug, clap::Args)]

@@ -234,7 +234,8 @@ struct Race {
     /// Length of a measurement
     #[arg(long, default_value = "3s", value_parser = seconds)]
     each: Duration,
-    /// Systems to race, of direct, nginx, sglang-router, smg, meridian [default: all]
+    /// Systems to race, of direct, nginx, sglang-router, smg, vllm-router, meridian
+    /// [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Where the results go
