@@ -1,7 +1,8 @@
-//! Advice: what one more server or a faster link would buy, and the cheapest step out or in.
+//! Advice: the gain from one more server or a faster link, and the cheapest step to scale out or
+//! in.
 //!
-//! The first replans a topology file with one thing changed. The second keeps a running plan's
-//! instances where they are and adds or takes away as little as possible.
+//! The first replans a topology file with one change. The second keeps a running plan's instances
+//! in place and adds or removes as little as possible.
 
 use std::rc::Rc;
 
@@ -16,18 +17,18 @@ use crate::task::Task;
 use crate::topology::GpuId;
 use crate::units::Rate;
 
-/// A change with what it leads to.
+/// A change with its effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     /// The change, in words.
     pub what: String,
     /// GPUs that it adds.
     pub gpus: u32,
-    /// Requests a second then.
+    /// Goodput after the change, requests a second.
     pub goodput: f64,
 }
 
-/// What each single change of the topology's file would buy, most first.
+/// The gain from each single change of the topology's file, largest first.
 #[must_use]
 pub fn advice(spec: &TopologySpec, task: &Task<'_>) -> Vec<Advice> {
     let mut all: Vec<Advice> = changes(spec)
@@ -76,17 +77,17 @@ fn changes(spec: &TopologySpec) -> Vec<(String, u32, TopologySpec)> {
     all
 }
 
-/// A running cell with one thing changed.
+/// A running cell with one change.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Instances that come, or go.
+    /// Instances added or removed.
     pub changed: Vec<Rc<Rated>>,
     /// The cell afterwards.
     pub after: Ranked,
 }
 
-/// The cheapest step out: of the instances that free GPUs could hold, the one, or the prefill and
-/// decode together, that adds most for each GPU. `None` where nothing helps.
+/// The cheapest step to scale out: of the instances that free GPUs could hold, the single one, or
+/// the prefill and decode pair, that adds most per GPU. `None` if nothing helps.
 #[must_use]
 pub fn step_out(task: &Task<'_>, running: &Ranked) -> Option<Step> {
     let used: Vec<GpuId> =
@@ -120,7 +121,7 @@ pub fn step_out(task: &Task<'_>, running: &Ranked) -> Option<Step> {
     best.map(|(_, step)| step)
 }
 
-/// One instance of each split, on free GPUs of as few servers as will do.
+/// One instance of each split, on free GPUs of as few servers as possible.
 fn additions(task: &Task<'_>, free: &[GpuId]) -> Vec<Rc<Rated>> {
     let server = |gpu: &GpuId| task.topology.server_of(*gpu);
     let mut order = free.to_vec();
@@ -148,8 +149,8 @@ fn with(fleet: &Fleet, more: &[Rc<Rated>]) -> Fleet {
     fleet
 }
 
-/// The cheapest step in: the instance that takes least with it for each GPU that it gives back.
-/// `None` where the cell would serve nothing without any of them.
+/// The cheapest step to scale in: the instance whose removal costs least per GPU freed. `None` if
+/// the cell would serve nothing without any one of them.
 #[must_use]
 pub fn step_in(task: &Task<'_>, running: &Ranked) -> Option<Step> {
     let mut best: Option<(f64, Step)> = None;

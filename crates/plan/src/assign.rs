@@ -1,8 +1,8 @@
-//! Bottleneck assignment: who is paired with whom, so that the worst pair is as good as it can be
-//! (the min-max of the paper's equation 6).
+//! Bottleneck assignment: pairs members so that the worst pair is as good as possible (the min-max
+//! of the paper's equation 6).
 //!
-//! Thresholds are tried by bisection over the costs that occur; at each, augmenting paths say whether
-//! everybody finds a partner.
+//! A bisection over the costs that occur tries thresholds; at each, augmenting paths show whether
+//! every row finds a partner.
 
 /// The partner of each row of a square matrix of costs.
 pub(crate) fn bottleneck(costs: &[Vec<f64>]) -> Vec<usize> {

@@ -1,8 +1,8 @@
-//! Planning a cell: some servers whose prefill and decode instances exchange KV.
+//! Plans a cell: some servers whose prefill and decode instances exchange KV.
 //!
-//! First every shape of an instance is rated once, on servers of its class; then shapes are packed
-//! (`pack.rs`), links between instances aside; then the promising packings are laid on real GPUs and
-//! judged in full, best bound first, until no bound is above what was found.
+//! First every shape of an instance is rated once, on servers of its class. Then shapes are packed
+//! (`pack.rs`), ignoring links between instances. Then the promising packings are placed on real
+//! GPUs and judged in full, best bound first, until no bound exceeds the best plan found.
 
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,43 +19,44 @@ use crate::splits::parallels;
 use crate::task::Task;
 use crate::topology::{GpuId, Server, Topology};
 
-/// A fleet with what it serves.
+/// A fleet with its verdict.
 #[derive(Clone, Debug)]
 pub struct Ranked {
     /// The fleet.
     pub fleet: Fleet,
-    /// What it serves.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
-/// What a cell can do.
+/// The results for a cell.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Plans, best first.
     pub plans: Vec<Ranked>,
-    /// The best TTFT that any instance has without load, in seconds.
+    /// The lowest unloaded TTFT of any instance, in seconds.
     pub least_ttft: Option<f64>,
-    /// The best TPOT.
+    /// The lowest unloaded TPOT.
     pub least_tpot: Option<f64>,
-    /// Whether any instance fits into memory at all.
+    /// Whether any instance fits into memory.
     pub fits: bool,
-    /// The smallest instance of each phase that serves anything within the objectives.
+    /// The smallest instance of each phase that serves any load within the objectives.
     pub smallest: Smallest,
 }
 
 /// The split of the smallest instance of each phase.
 pub type Smallest = BTreeMap<Phase, Parallel>;
 
-/// Packings that are judged at most.
+/// Most packings that are judged.
 const JUDGED: usize = 3000;
-/// GPUs of a small topology, in which time is no matter.
+/// GPUs of a small topology, for which planning time is not a concern.
 pub(crate) const SMALL_TOPOLOGY: u32 = 64;
-/// A plan this near to its bound is good enough in a large topology; in a small one any step counts.
+/// A plan this close to its bound is good enough in a large topology; in a small one any
+/// improvement counts.
 const NEAR: f64 = 0.995;
 const SAME: f64 = 0.999_999;
-/// Plans that are kept.
+/// Number of plans kept.
 const KEPT: usize = 5;
-/// GPUs of a cell in which GPUs of so many more packings trade places.
+/// GPUs of a cell in which more packings get the exchange of GPUs.
 const SMALL: u32 = 16;
 const PROMISING: usize = 12;
 
@@ -68,12 +69,12 @@ pub(crate) struct Cell<'a> {
 
 type Key = (Phase, Parallel, Vec<GpuId>);
 
-/// Whether two servers of a unit are alike, the rates of their links as well.
+/// Whether two servers of a unit are equal, including the rates of their links.
 pub(crate) fn alike(topology: &Topology, a: u32, b: u32) -> bool {
     same_build(topology, a, b) && topology.own_rates(a).eq(topology.own_rates(b))
 }
 
-/// Whether two servers of a unit are alike but for the rates of their links.
+/// Whether two servers of a unit are equal except for the rates of their links.
 pub(crate) fn same_build(topology: &Topology, a: u32, b: u32) -> bool {
     let of = |at: u32| &topology.servers()[at as usize];
     let (one, other) = (of(a), of(b));
@@ -103,7 +104,7 @@ impl<'a> Cell<'a> {
         Cell { task, classes, cache: BTreeMap::new() }
     }
 
-    /// Plans it.
+    /// Plans the cell.
     pub(crate) fn plan(&mut self) -> Found {
         let mut found = Found::default();
         let orders = self.orders();
@@ -129,8 +130,8 @@ impl<'a> Cell<'a> {
         found
     }
 
-    /// In a small cell, lets GPUs of the most promising packings trade places that the first laying did
-    /// not show to be good.
+    /// In a small cell, tries exchanges of GPUs in the most promising packings that the first
+    /// placement did not rate well.
     fn look_behind(
         &mut self,
         packings: &[Packing],
@@ -157,8 +158,8 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The orders in which GPUs of a server are taken: side by side and, in a small cell where that is
-    /// another one, those of different cards first.
+    /// The orders in which GPUs of a server are allocated: adjacent ones first and, in a small cell
+    /// if that differs, those of different cards first.
     fn orders(&self) -> Vec<Order> {
         let mut servers = self.classes.iter().flat_map(|(_, of)| of);
         let differs = |at: &u32| !places(self.task.topology, *at, Order::Apart).is_sorted();
@@ -169,7 +170,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Lets GPUs of the best plans trade places, unless nothing could be better.
+    /// Exchanges GPUs in the best plans, unless no improvement is possible.
     fn improve(&mut self, packings: &[Packing], plans: &mut Vec<Ranked>) {
         let bound = packings.first().map_or(0.0, |packing| packing.bound);
         let (task, gpus) = (self.task, self.all_gpus());
@@ -271,8 +272,8 @@ impl<'a> Cell<'a> {
     ) -> Fleet {
         let servers = self.servers_of(packing, pieces);
         let mut free = Free::new(self.task.topology, &self.classes, order);
-        // Those that span servers first: their parts want the same cards on each. Where cards come
-        // first, those that send most over them do.
+        // Instances that span servers first: their parts need the same cards on each. If cards come
+        // first, so do the instances that send most over them.
         let mut turns: Vec<usize> = (0..servers.len()).collect();
         turns.sort_by_key(|at| {
             let parts = &servers[*at];
@@ -293,7 +294,7 @@ impl<'a> Cell<'a> {
         fleet
     }
 
-    /// For each step of a packing, servers with how many of their GPUs it takes.
+    /// For each step of a packing, the servers and the number of GPUs it uses on each.
     fn servers_of(&self, packing: &Packing, pieces: &[Piece]) -> Vec<Vec<(u32, u8)>> {
         let mut left: Vec<Vec<(u32, u8)>> = self
             .classes
@@ -332,7 +333,7 @@ fn note(found: &mut Found, rated: &Rated) {
     }
 }
 
-/// Keeps a split where it takes fewer GPUs than the one that is known.
+/// Keeps a split if it uses fewer GPUs than the known one.
 pub(crate) fn smaller(smallest: &mut Smallest, phase: Phase, parallel: Parallel) {
     let known = smallest.entry(phase).or_insert(parallel);
     if parallel.gpus() < known.gpus() {
@@ -340,8 +341,8 @@ pub(crate) fn smaller(smallest: &mut Smallest, phase: Phase, parallel: Parallel)
     }
 }
 
-/// Keeps the best few: those that serve the rate with the fewest GPUs first, then those that serve
-/// most.
+/// Keeps the best few plans: those that serve the rate with the fewest GPUs first, then those that
+/// serve most.
 fn insert(task: &Task<'_>, plans: &mut Vec<Ranked>, plan: Ranked) {
     plans.push(plan);
     plans.sort_by(|a, b| order(task, a, b));
@@ -353,8 +354,8 @@ fn order(task: &Task<'_>, a: &Ranked, b: &Ranked) -> Ordering {
     better_first(task.rate, of(a), of(b))
 }
 
-/// Of two goodputs and numbers of GPUs: those that serve the rate with the fewest GPUs first, then those
-/// that serve most.
+/// Compares goodputs and numbers of GPUs: first those that serve the rate with the fewest GPUs,
+/// then those that serve most.
 pub(crate) fn better_first(rate: Option<f64>, a: (f64, u32), b: (f64, u32)) -> Ordering {
     let enough = |plan: (f64, u32)| rate.is_some_and(|rate| plan.0 >= rate);
     let (most, fewest) = (b.0.total_cmp(&a.0), a.1.cmp(&b.1));

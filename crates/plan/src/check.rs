@@ -1,4 +1,4 @@
-//! Checking a plan against a topology: everything that is wrong with it, at once.
+//! Checks a plan against a topology and reports all errors at once.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::task::Task;
 use crate::topology::{GpuId, Topology};
 use crate::units::Size;
 
-/// What a plan claims may be so much more than what the model gives it.
+/// A plan's claims may exceed the model's values by this much.
 const TOLERANCE: f64 = 0.01;
 
 /// The task of a plan file.
@@ -23,10 +23,11 @@ pub fn task_of<'a>(file: &PlanFile, topology: &'a Topology, subject: &'a Subject
     Task::new(topology, subject, (prompt, output), file.slo())
 }
 
-/// Checks a plan; the fleets of its cells where it is sound.
+/// Checks a plan; returns the fleets of its cells if it is valid.
 ///
 /// # Errors
-/// Everything at once.
+///
+/// All of them at once.
 pub fn check(
     file: &PlanFile,
     topology: &Topology,
@@ -195,7 +196,8 @@ mod tests {
         (topology, subject, file)
     }
 
-    // What the planner writes reads back as the same, is sound, and expects what it is judged at.
+    // A plan that the planner writes reads back as the same plan, is valid, and claims what it is
+    // judged at.
     #[test]
     fn a_plan_checks_out() {
         let (topology, subject, file) = planned();
@@ -206,7 +208,7 @@ mod tests {
         assert!((verdict.goodput / file.goodput - 1.0).abs() < 1e-4);
     }
 
-    // A plan broken in many ways hears of all of them.
+    // For a plan with many errors, all of them are reported.
     #[test]
     fn everything_wrong_comes_at_once() {
         let (topology, subject, mut file) = planned();
@@ -230,7 +232,7 @@ mod tests {
         assert!(text.contains("cells[0].instances[0].stages[0] has it already"), "{text}");
     }
 
-    // Too little memory, a phase that is missing and a claim that is too high are found.
+    // Too little memory, a missing phase and an excessive claim are found.
     #[test]
     fn what_it_cannot_do_is_said() {
         let (topology, subject, file) = planned();

@@ -1,35 +1,35 @@
-//! What an all-reduce costs in a group of GPUs, by each way of doing it.
+//! The cost of an all-reduce in a group of GPUs, for each algorithm.
 //!
-//! Every way takes a latency plus the bytes over its bottleneck: the maximum over links of what the
-//! whole group puts on the link over its rate, so that a group is in its own way where its members
-//! share a card. Four ways:
+//! Every algorithm takes a latency plus the time of its bottleneck: the maximum over links of the
+//! whole group's bytes on the link, divided by its rate. Members that share a card therefore slow
+//! each other down. There are four algorithms:
 //!
-//! - *ring*: servers one after the other, as many rings as each server has members, each over a card
-//!   of its own; a chunk goes around twice, less two hops.
-//! - *tree*: two binary trees over the servers and chains inside; as many bytes as a ring, but a
-//!   latency that grows with the logarithm.
-//! - *relayed*: each server first adds up over NVLink, so that each member then carries only its part
+//! - *ring*: servers in sequence, with as many rings as each server has members, each over a
+//!   separate card; a chunk goes around twice, less two hops.
+//! - *tree*: two binary trees over the servers and chains inside; the same bytes as a ring, but
+//!   logarithmic latency.
+//! - *relayed*: each server first reduces over NVLink, and each member then sends only its part
 //!   over its own card (HeroServe's heterogeneous network).
-//! - *in-network*: a switch adds up, so each card sends once and receives once.
+//! - *in-network*: a switch reduces, so each card sends once and receives once.
 //!
-//! Inside one server it is a ring with the latency that the GPU's calibration has. Aggregation in
-//! the network is NCCL's CollNet or SHARP with its latency of some 30 microseconds and what the
-//! switch's slots let through, not the microsecond of the paper's section III-C.
+//! Inside one server it is a ring with the latency from the GPU's calibration. In-network
+//! aggregation is NCCL's CollNet or SHARP, with its latency of some 30 microseconds and the
+//! throughput of the switch's slots, not the microsecond of the paper's section III-C.
 
 use crate::loads::Loads;
 use crate::route::{Route, hop, route};
 use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
 
-/// A way of doing an all-reduce.
+/// An algorithm for an all-reduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// Rings through all members.
     Ring,
     /// Double binary tree over servers.
     Tree,
-    /// NVLink first, cards with a part each.
+    /// NVLink first, then cards with a part each.
     Relayed,
-    /// A switch adds up.
+    /// A switch reduces.
     InNetwork,
 }
 
@@ -45,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    /// The way of a short name.
+    /// The algorithm with a short name.
     #[must_use]
     pub fn named(name: &str) -> Option<Algorithm> {
         [Algorithm::Ring, Algorithm::Tree, Algorithm::Relayed, Algorithm::InNetwork]
@@ -54,18 +54,18 @@ impl Algorithm {
     }
 }
 
-/// What one way costs in one group.
+/// The cost of one algorithm in one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The way.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Seconds of an empty all-reduce.
+    /// Latency in seconds, without bytes.
     pub latency: f64,
     /// Seconds a byte.
     pub per_byte: f64,
-    /// What one byte puts on each link.
+    /// The load of one byte on each link.
     pub loads: Loads,
-    /// The link that is over last.
+    /// The link that finishes last.
     pub bottleneck: Option<LinkId>,
 }
 
@@ -77,7 +77,7 @@ impl Choice {
     }
 }
 
-/// Every way that a group has; none for one GPU. Members come in the order of their ring.
+/// Every algorithm that a group can use; none for one GPU. Members are in the order of their ring.
 #[must_use]
 pub fn choices(topology: &Topology, members: &[GpuId]) -> Vec<Choice> {
     if members.len() < 2 {
@@ -91,7 +91,7 @@ pub fn choices(topology: &Topology, members: &[GpuId]) -> Vec<Choice> {
     all.into_iter().flatten().collect()
 }
 
-/// The cheapest way for `bytes`.
+/// The cheapest algorithm for `bytes`.
 #[must_use]
 pub fn best(choices: &[Choice], bytes: f64) -> Option<&Choice> {
     choices.iter().min_by(|a, b| a.seconds(bytes).total_cmp(&b.seconds(bytes)))
@@ -101,11 +101,11 @@ struct Group<'a> {
     topology: &'a Topology,
     /// Members of each server, servers in the order of the ring.
     servers: Vec<Vec<GpuId>>,
-    /// What an all-reduce costs inside a server beside its hops.
+    /// The cost of an all-reduce inside a server in addition to its hops.
     base: f64,
 }
 
-/// The size for which ways between two GPUs are chosen: a prompt of some hundred tokens.
+/// The message size for which paths between two GPUs are chosen: a prompt of some hundred tokens.
 const TYPICAL: f64 = 4e6;
 
 impl<'a> Group<'a> {
@@ -134,7 +134,7 @@ impl<'a> Group<'a> {
         route(self.topology, from, to, TYPICAL)
     }
 
-    /// Puts a ring on the links; the latency of a chunk on its way.
+    /// Adds a ring to the links; returns the latency of a chunk around it.
     fn circle(&self, order: &[GpuId], bytes: f64, loads: &mut Loads) -> Option<f64> {
         let len = order.len() as f64;
         let mut around = 0.0;
@@ -158,7 +158,8 @@ impl<'a> Group<'a> {
         let mut loads = Loads::default();
         let mut latency = 0.0_f64;
         for ring in 0..rings {
-            // Ring by ring another member is the last of its server, whose card is the way out.
+            // In each ring a different member is the last of its server, and its card sends to the
+            // next server.
             let turned = |server: &Vec<GpuId>| {
                 let mut server = server.clone();
                 server.rotate_left(ring);
@@ -170,8 +171,8 @@ impl<'a> Group<'a> {
         Some(self.choice(Algorithm::Ring, self.base + latency, loads))
     }
 
-    /// Two trees in which every server is once inside and once a leaf load all servers alike: as if
-    /// each sent its part to both neighbours.
+    /// Two trees in which every server is an inner node once and a leaf once load all servers
+    /// equally, as if each sent its part to both neighbours.
     fn tree(&self) -> Option<Choice> {
         let count = self.servers.len();
         let channels = self.servers.iter().map(Vec::len).min().unwrap_or(1);
@@ -196,7 +197,7 @@ impl<'a> Group<'a> {
         Some(self.choice(Algorithm::Tree, self.base + latency, loads))
     }
 
-    /// Members of each server, where all have equally many, above one, and NVLink.
+    /// Members of each server, if all have the same number, above one, and NVLink.
     fn even(&self) -> Option<usize> {
         let len = self.servers[0].len();
         let same = self.servers.iter().all(|server| server.len() == len);
@@ -204,7 +205,7 @@ impl<'a> Group<'a> {
         (len > 1 && same && self.servers.iter().all(nvlink)).then_some(len)
     }
 
-    /// Adding up and handing out inside each server: together one ring of it.
+    /// Reducing and distributing inside each server: together one ring.
     fn fold(&self, loads: &mut Loads) -> Option<()> {
         self.servers.iter().try_for_each(|server| self.circle(server, 1.0, loads).map(|_| ()))
     }
@@ -244,7 +245,7 @@ impl<'a> Group<'a> {
         Some(choice)
     }
 
-    /// Sends a part from each of `rank` to the lowest switch that all of them meet on, and back.
+    /// Sends a part from each of `rank` to the lowest switch common to all of them, and back.
     fn gather(&self, rank: &[GpuId], part: f64, loads: &mut Loads) -> Option<Aggregation> {
         let topology = self.topology;
         let card = |gpu: GpuId| topology.own_card(gpu);

@@ -1,7 +1,7 @@
-//! A plan as a file: what was asked, which instances stand where, and what is expected of them.
+//! A plan as a file: the task, the placement of the instances, and their expected performance.
 //!
-//! The file holds all that `check` needs beside the topology and the model, so a plan can be kept,
-//! changed by hand and checked again.
+//! The file has everything that `check` needs in addition to the topology and the model, so a plan
+//! can be saved, edited by hand and checked again.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +32,9 @@ pub struct PlanFile {
     pub output: LengthsFile,
     /// The objectives.
     pub slo: SloFile,
-    /// Requests a second within both objectives that are expected of all cells together.
+    /// Expected goodput of all cells together, in requests a second within both objectives.
     pub goodput: f64,
-    /// Instances that exchange KV.
+    /// Groups of instances that exchange KV.
     pub cells: Vec<CellFile>,
 }
 
@@ -56,7 +56,7 @@ pub struct SloFile {
     pub ttft: Span,
     /// Time of each further token.
     pub tpot: Span,
-    /// Share of requests that shall meet both.
+    /// Share of requests that must meet both.
     pub attainment: f64,
 }
 
@@ -64,7 +64,7 @@ pub struct SloFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellFile {
-    /// Requests a second that are expected of it.
+    /// Its expected goodput, in requests a second.
     pub goodput: f64,
     /// Its instances.
     pub instances: Vec<InstanceFile>,
@@ -74,21 +74,21 @@ pub struct CellFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceFile {
-    /// What it does.
+    /// Its phase.
     pub phase: PhaseName,
     /// GPUs of a stage.
     pub tp: u32,
     /// Stages.
     pub pp: u32,
-    /// Whether the GPUs of its one stage share experts.
+    /// Whether the GPUs of its single stage share experts.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub ep: bool,
     /// GPUs of each stage by rank, as `server/nth`.
     pub stages: Vec<Vec<String>>,
-    /// Requests a second that it is given.
+    /// Requests a second that it receives.
     #[serde(default)]
     pub rate: f64,
-    /// For each stage, which all-reduce up to which size; the last row has no end.
+    /// For each stage, the all-reduce to use up to each size; the last row has no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collectives: Vec<Vec<RowFile>>,
 }
@@ -99,7 +99,7 @@ pub struct InstanceFile {
 pub enum PhaseName {
     /// Computes prompts.
     Prefill,
-    /// Writes replies.
+    /// Generates replies.
     Decode,
 }
 
@@ -110,7 +110,7 @@ pub struct RowFile {
     /// Up to this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to: Option<Size>,
-    /// This way: ring, tree, relayed, in-network.
+    /// The algorithm: ring, tree, relayed, in-network.
     pub algorithm: String,
 }
 
@@ -157,7 +157,8 @@ impl PlanFile {
     /// Reads a file, without checking it.
     ///
     /// # Errors
-    /// Where it is no plan at all.
+    ///
+    /// If it is not a plan.
     pub fn read(yaml: &str) -> Result<PlanFile, Problems> {
         serde_saphyr::from_str(yaml).map_err(|error| {
             Problems::one("plan", error, "give a file that `meridian plan --out` wrote")
@@ -215,7 +216,7 @@ fn cell_file(topology: &Topology, cell: &crate::cell::Ranked) -> CellFile {
     CellFile { goodput: digits(verdict.goodput), instances: instances.collect() }
 }
 
-/// Six digits, as much as a prediction is ever worth.
+/// Rounds to six digits, more than the accuracy of any prediction.
 fn digits(value: f64) -> f64 {
     format!("{value:.6}").parse().unwrap_or(value)
 }

@@ -1,4 +1,4 @@
-//! Why there is no plan, what nearly is one, and why a plan leaves GPUs idle.
+//! Explains why there is no plan, what is almost possible, and why a plan leaves GPUs idle.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::splits::{MOST_OF_INSTANCE, parallels};
 use crate::task::{Slo, Task};
 use crate::units::{Size, Span};
 
-/// More than what an idle instance does by so much, so that there is room for a load.
+/// Factor over an idle instance's time, so that there is capacity for a load.
 const ROOM: f64 = 1.1;
-/// Multiples of objectives that are tried.
+/// Multiples of objectives to try.
 const MORE: [f64; 8] = [1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0];
 
-/// Everything that keeps the task from being served, with the nearest that could be.
+/// All reasons why the task cannot be served, with the nearest task that could be.
 pub(crate) fn why_none(task: &Task<'_>, found: &[Found]) -> Problems {
     let mut problems = Problems(Vec::new());
     if !found.iter().any(|one| one.fits) {
@@ -41,14 +41,14 @@ pub(crate) fn why_none(task: &Task<'_>, found: &[Found]) -> Problems {
     if problems.0.is_empty() {
         return not_both(task, found);
     }
-    // What each phase can do alone, both may not be able to do at once.
+    // Phases that fit separately may not fit together.
     if let (Some(last), Some(slo)) = (problems.0.last_mut(), met(task, slo, &MORE)) {
         last.remedy += &format!("; a plan is found with {}", in_both(&slo));
     }
     problems
 }
 
-/// Each phase could be served, but not both at once.
+/// Each phase can be served separately, but not both together.
 fn not_both(task: &Task<'_>, found: &[Found]) -> Problems {
     let mut smallest = Smallest::new();
     for (phase, parallel) in found.iter().flat_map(|one| &one.smallest) {
@@ -65,7 +65,7 @@ fn not_both(task: &Task<'_>, found: &[Found]) -> Problems {
     Problems::one("gpus", task.topology.gpus(), remedy)
 }
 
-/// The least of these multiples of objectives that is met.
+/// The smallest of these multiples of the objectives that can be met.
 fn met(task: &Task<'_>, from: Slo, multiples: &[f64]) -> Option<Slo> {
     let times = multiples.iter();
     let mut all = times.map(|by| Slo { ttft: by * from.ttft, tpot: by * from.tpot, ..from });
@@ -89,7 +89,7 @@ fn in_words(smallest: &Smallest) -> String {
     smallest.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a plan leaves GPUs idle; `None` where it does not.
+/// Why a plan leaves GPUs idle; `None` if it does not.
 #[must_use]
 pub fn idle(task: &Task<'_>, plan: &Plan) -> Option<String> {
     let idle = task.topology.gpus().saturating_sub(plan.gpus());
@@ -125,7 +125,7 @@ pub fn idle(task: &Task<'_>, plan: &Plan) -> Option<String> {
     ))
 }
 
-/// The weights do not fit: how many GPUs of the largest kind would do.
+/// The weights do not fit: how many GPUs of the largest kind are needed.
 fn memory(task: &Task<'_>) -> Problems {
     let shape = &task.subject.shape;
     let kinds = task.topology.servers().iter().map(|server| server.kind);

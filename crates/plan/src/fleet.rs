@@ -1,12 +1,13 @@
-//! Judging: what prefill and decode instances serve together.
+//! Judges a fleet: the load that its prefill and decode instances serve together.
 //!
-//! Every prefill instance sends to every decode instance, each in proportion to what it can serve. A
-//! fleet serves the least of what all prefills can, what all decodes can, and what its fullest link
-//! carries: all traffic of all instances at that rate, all-reduces, hops and KV, must leave every
-//! link a fifth of itself. Contention between instances is so counted as capacity; the delay that
-//! their transfers cause each other below that is not.
+//! Every prefill instance sends to every decode instance, each in proportion to what it can serve.
+//! A fleet's goodput is the minimum of the prefill capacity, the decode capacity and the capacity
+//! of its fullest link: at that rate, all traffic of all instances (all-reduces, hops and KV) must
+//! leave a fifth of every link free. Contention between instances thus counts as a capacity limit;
+//! the delay that their transfers cause each other below it does not count.
 //!
-//! KV is charged to the TTFT, once for a request, and not to each token as in the paper's equation 4.
+//! The KV transfer counts once per request, in the TTFT, and not in each token as in the paper's
+//! equation 4.
 
 use std::rc::Rc;
 
@@ -23,41 +24,41 @@ pub const FULL: f64 = 0.8;
 /// Instances that exchange KV.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
-    /// Those that compute prompts.
+    /// The prefill instances.
     pub prefill: Vec<Rc<Rated>>,
-    /// Those that write replies.
+    /// The decode instances.
     pub decode: Vec<Rc<Rated>>,
 }
 
-/// What keeps a fleet from serving more.
+/// The bottleneck of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Prompts.
+    /// Prefill.
     Prefill,
-    /// Replies.
+    /// Decode.
     Decode,
     /// A link.
     Link(LinkId),
 }
 
-/// What a fleet serves.
+/// The performance of a fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Requests a second within both objectives.
     pub goodput: f64,
-    /// What the prefill instances can, together.
+    /// Capacity of the prefill instances together.
     pub prefill: f64,
-    /// What the decode instances can, together.
+    /// Capacity of the decode instances together.
     pub decode: f64,
-    /// What keeps it from serving more.
+    /// The bottleneck.
     pub limit: Limit,
-    /// Worst seconds after a prompt until its KV is there.
+    /// The longest time after a prompt until its KV has arrived, in seconds.
     pub handoff: f64,
-    /// Bytes of one request on each link, on average.
+    /// Mean bytes of one request on each link.
     pub loads: Loads,
 }
 
-/// What requests of a fleet see, in seconds.
+/// The times that a fleet's requests see, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Mean TTFT.
@@ -69,13 +70,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of requests that are never served.
+    /// The times of requests that are never served.
     pub(crate) const NEVER: Times =
         Times { ttft: f64::INFINITY, ttft_within: f64::INFINITY, tpot: f64::INFINITY };
 }
 
 impl Fleet {
-    /// What requests see at `rate`, where a prompt goes to the prefill instance that has least to do.
+    /// The times at `rate`, if each prompt goes to the least loaded prefill instance.
     #[must_use]
     pub fn times(&self, task: &Task<'_>, verdict: &Verdict, rate: f64) -> Times {
         let Some(pool) = Pool::new(task, self, rate) else { return Times::NEVER };
@@ -98,7 +99,7 @@ impl Fleet {
         self.prefill.iter().chain(&self.decode)
     }
 
-    /// What it serves; `None` where it serves nothing.
+    /// Its performance; `None` if it serves nothing.
     #[must_use]
     pub fn judged(&self, task: &Task<'_>) -> Option<Verdict> {
         let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
@@ -136,7 +137,7 @@ impl Fleet {
         Some(Verdict { goodput, prefill, decode, limit, handoff: worst, loads })
     }
 
-    /// What handing KV over from `from` takes where nobody else sends; `None` where there is no way.
+    /// The KV handover from `from` without contention; `None` if there is no path.
     pub(crate) fn handed_over(&self, task: &Task<'_>, from: &Rated) -> Option<Handed> {
         let layers = task.subject.shape.layers;
         let decode: f64 = self.decode.iter().map(|rated| rated.rate).sum();
@@ -152,12 +153,12 @@ impl Fleet {
     }
 }
 
-/// What handing KV over to all decode instances takes.
+/// The KV handover to all decode instances.
 #[derive(Default)]
 pub(crate) struct Handed {
-    /// Seconds after a prompt, in the mean over requests.
+    /// Mean seconds after a prompt, over requests.
     pub(crate) mean: f64,
-    /// To the decode instance where it takes longest.
+    /// To the decode instance with the longest time.
     worst: f64,
     /// Bytes of a request on each link.
     pub(crate) loads: Loads,

@@ -1,9 +1,9 @@
-//! Grouping: which of an instance's GPUs make a stage.
+//! Grouping: divides an instance's GPUs into stages.
 //!
-//! GPUs are put in the order unit, server, NUMA node and cut into stages, which keeps a stage inside
-//! a server wherever that is possible at all; then members of two stages are swapped as long as the
-//! sum of all stages gets better, and the search ends after `PATIENCE` swaps in a row that did not
-//! help. The paper's Algorithm 2 ends at the first, and looks at one of the two groups.
+//! GPUs are sorted by unit, server and NUMA node and cut into stages, which keeps a stage inside a
+//! server whenever possible. Then members of two stages are swapped as long as the sum of all
+//! stages improves; the search ends after `PATIENCE` consecutive swaps without improvement. The
+//! paper's Algorithm 2 ends at the first, and considers only one of the two groups.
 
 use meridian_base::Rng;
 
@@ -11,10 +11,10 @@ use crate::instance::{Instance, Parallel, Phase, Rated};
 use crate::task::Task;
 use crate::topology::{GpuId, Topology};
 
-/// Swaps in a row that may fail.
+/// Consecutive swaps that may fail.
 const PATIENCE: u32 = 24;
 
-/// The best instance that is found on these GPUs; `None` where it can't run.
+/// The best instance found on these GPUs; `None` if it can't run.
 pub(crate) fn arranged(
     task: &Task<'_>,
     phase: Phase,
@@ -33,7 +33,7 @@ pub(crate) fn arranged(
     if parallel.pp == 1 || order.iter().all(|gpu| servers(gpu) == first) {
         return Some(best);
     }
-    // The last stage does more than the others, and the first may have a layer more.
+    // The last stage does more work than the others, and the first may have one layer more.
     let mut turned = order.clone();
     turned.chunks_mut(parallel.tp as usize).for_each(<[GpuId]>::reverse);
     turned.reverse();
@@ -65,7 +65,7 @@ fn better(a: &Rated, b: &Rated) -> bool {
     (a.rate, -a.service) > (b.rate, -b.service)
 }
 
-/// Fuller servers first, so that stages fit in them; equal kinds next to each other.
+/// Fuller servers first, so that stages fit into them; equal kinds next to each other.
 fn place(topology: &Topology, gpus: &[GpuId], gpu: GpuId) -> (&'static str, usize, u32, u8, u32) {
     let server = topology.server_of(gpu);
     let home = topology.home(gpu);
@@ -80,8 +80,9 @@ mod tests {
     use crate::model::Subject;
     use crate::task::{Lengths, Slo};
 
-    // Correction 14: groups come from places, not from coordinates, and swaps go on after one that
-    // did not help: stages stay inside servers although the GPUs are handed in mixed up.
+    // Correction 14: groups are formed by location, not by coordinates, and swapping continues
+    // after a swap that did not help. Stages stay inside servers although the GPUs are given in
+    // mixed order.
     #[test]
     fn correction_14_stages_stay_inside_servers() {
         let yaml = "version: 1\nunits:\n- servers:\n  - {count: 3, gpu: a100, gpus: 4, nvlink: \

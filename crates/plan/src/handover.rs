@@ -1,13 +1,12 @@
-//! When a prompt's KV has been handed over: what it takes beyond computing the prompt, where others
-//! send at the same time.
+//! The KV handover of a prompt: its time beyond the prompt's computation, under contention.
 //!
-//! Whoever sends at a time shares a link, so a transfer that meets n others takes 1 + n times as long;
-//! how many it meets is geometric, as in a queue that serves everybody at once. Layers are sent as they
-//! are computed, so only what lasts longer than the prompt is late: that is why the chances count and
-//! not the mean alone.
+//! Concurrent transfers share a link, so a transfer that meets n others takes 1 + n times as long.
+//! The number it meets is geometric, as in a processor-sharing queue. Layers are sent as they are
+//! computed, so only a transfer that outlasts the prompt adds delay; therefore the distribution
+//! matters and not only the mean.
 //!
-//! On the sender's links it meets what the sender's neighbours send, on the receiver's what others
-//! send there: two crowds that do not depend on each other, and it is over when it is through both.
+//! On the sender's links it competes with the sender's neighbours, on the receiver's with other
+//! senders. The two are independent, and the transfer ends when both directions are done.
 
 use crate::instance::Rated;
 use crate::loads::Loads;
@@ -16,21 +15,21 @@ use crate::task::Task;
 use crate::topology::{Topology, Way};
 use crate::transfer::{Transfer, exposed};
 
-/// A transfer is taken to meet no more others than this on average.
+/// A transfer is assumed to meet at most this many others on average.
 const MOST_OTHERS: f64 = 20.0;
-/// So many others are looked at one by one; further ones are taken together, at their mean.
+/// This many others are computed one by one; further ones are combined, at their mean.
 const OTHERS: i32 = 7;
 /// Rounds in which their number settles.
 const ROUNDS: usize = 40;
 
-/// Seconds from a prompt's turn until its KV is there, over the lengths: one distribution for each
-/// decode instance and number of others that send, with its chance.
+/// Seconds from the start of a prompt until its KV has arrived, over the lengths: one distribution
+/// for each decode instance and number of concurrent senders, with its probability.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HandOver(Vec<(f64, Spread)>);
 
 impl HandOver {
-    /// Of prompts of `from`, which sends `sent` with these chances; all put `loads` bytes a second on
-    /// links, and `own` prompts a second are its own.
+    /// For prompts of `from`, which sends `sent` with these probabilities; all instances put
+    /// `loads` bytes a second on links, and `own` prompts a second belong to it.
     pub(crate) fn new(
         task: &Task<'_>,
         from: &Rated,
@@ -56,7 +55,7 @@ impl HandOver {
         HandOver(all)
     }
 
-    /// The share that is there later than `time`, where each length has waited before.
+    /// The share that arrives later than `time`, if each length has waited before.
     pub(crate) fn later(&self, waits: &Waits, time: f64) -> f64 {
         self.0.iter().map(|(chance, one)| chance * one.later(waits, time)).sum()
     }
@@ -66,7 +65,7 @@ impl HandOver {
         self.0.iter().map(|(chance, one)| chance * one.mean()).sum()
     }
 
-    /// The longest time that a share of `quantile` of any of them stays below.
+    /// The time below which a share of `quantile` stays.
     pub(crate) fn within(&self, quantile: f64) -> f64 {
         self.0.iter().map(|(_, one)| one.within(quantile)).fold(0.0, f64::max)
     }
@@ -78,9 +77,9 @@ fn lengths(task: &Task<'_>) -> Spread {
     Spread::new(task.prompt, longest, |tokens| tokens)
 }
 
-/// What is on links while a prompt of an instance is handed over.
+/// The traffic on links while a prompt of an instance is handed over.
 struct Crowd {
-    /// Bytes a second on each, of the instance's own KV and of everybody else.
+    /// Bytes a second on each, of the instance's own KV and of all others.
     own: Loads,
     others: Loads,
     /// Seconds between two of its prompts, at least.
@@ -88,7 +87,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Around `from`, where all put `loads` bytes a second on links, and `own` prompts are its own.
+    /// The traffic around `from`, where all instances put `loads` bytes a second on links, and
+    /// `own` prompts belong to it.
     fn new(from: &Rated, sent: &[(f64, Transfer)], (loads, own): (&Loads, f64)) -> Crowd {
         let mut kv = Loads::default();
         sent.iter().for_each(|(share, one)| kv.merge(&one.loads, own * share));
@@ -98,8 +98,8 @@ impl Crowd {
         Crowd { own: kv, others, interval: from.queue.interval }
     }
 
-    /// The link of one direction that a transfer waits for: its seconds there alone, and how many it
-    /// meets on average.
+    /// The link of one direction that limits a transfer: the seconds without contention, and how
+    /// many others it meets on average.
     fn met(&self, topology: &Topology, kv: &Transfer, way: Way) -> (f64, f64) {
         let on = |(link, bytes): (_, f64)| {
             let rate = topology.usable(link);
@@ -113,7 +113,7 @@ impl Crowd {
     }
 }
 
-/// The later of two that do not depend on each other: seconds of each with their chances.
+/// The later of two independent times, each given as seconds with their probabilities.
 fn later_of(a: &[(f64, f64)], b: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut times: Vec<f64> = a.iter().chain(b).map(|(_, time)| *time).collect();
     times.sort_by(f64::total_cmp);
@@ -129,11 +129,11 @@ fn later_of(a: &[(f64, f64)], b: &[(f64, f64)]) -> Vec<(f64, f64)> {
     chances.filter(|(chance, _)| *chance > 0.0).collect()
 }
 
-/// How many a transfer of `seconds` meets on a link that is busy for these shares of the time, its
-/// instance's own at least `apart` seconds from each other.
+/// How many others a transfer of `seconds` meets on a link that is busy for these shares of the
+/// time; its instance's own transfers are at least `apart` seconds apart.
 ///
-/// Everybody there lasts longer by as many as there are. An instance computes one prompt after the other,
-/// so its own transfers meet each other only for what they last beyond that.
+/// Each transfer takes longer by the number of others. An instance computes one prompt after the
+/// other, so its own transfers overlap only by the time they last beyond that.
 fn on_link(seconds: f64, (own, apart): (f64, f64), others: f64) -> f64 {
     (0..ROUNDS).fold(0.0, |met: f64, _| {
         let beyond = (1.0 - apart / (seconds * (1.0 + met))).max(0.0);
@@ -141,7 +141,8 @@ fn on_link(seconds: f64, (own, apart): (f64, f64), others: f64) -> f64 {
     })
 }
 
-/// How many times as long a transfer takes that meets so many others on average, each with its chance.
+/// The factors on a transfer's time if it meets this many others on average, each with its
+/// probability.
 fn meetings(others: f64) -> impl Iterator<Item = (f64, f64)> {
     let full = others / (1.0 + others);
     let of = move |n: i32| libm::pow(full, f64::from(n));
@@ -154,7 +155,8 @@ fn meetings(others: f64) -> impl Iterator<Item = (f64, f64)> {
 mod tests {
     use super::*;
 
-    // Chances add up, and the mean is the transfer's own time and that of those it meets.
+    // Probabilities sum to 1, and the mean is the transfer's own time plus that of the others it
+    // meets.
     #[test]
     fn meetings_keep_their_mean() {
         for others in [0.0, 0.3, 2.0, 20.0] {
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(meetings(0.0).collect::<Vec<_>>(), [(1.0, 1.0)]);
     }
 
-    // The later of two is late where either is; where one is always first it is the other.
+    // The later of two is late if either is; if one is always first it is the other.
     #[test]
     fn the_later_of_two_counts() {
         let (even, sure) = ([(0.5, 1.0), (0.5, 2.0)], [(1.0, 1.5)]);
@@ -175,8 +177,9 @@ mod tests {
         assert_eq!(later_of(&sure, &[(1.0, 0.0)]), sure);
     }
 
-    // On a link that others fill for a share r of the time a transfer meets r / (1 - r); its instance's
-    // own ones only where they last longer than the next prompt takes; a link beyond its rate is a bound.
+    // On a link that others fill for a share r of the time a transfer meets r / (1 - r) others. Its
+    // instance's own transfers count only if they outlast the next prompt. Beyond the link's rate
+    // the number is capped.
     #[test]
     fn transfers_meet_who_is_there() {
         let met = on_link(0.1, (0.0, 1.0), 0.5);

@@ -1,4 +1,4 @@
-//! Topologies from text: our own YAML, NCCL's topology dump, `nvidia-smi topo -m`.
+//! Imports topologies from text: our own YAML, NCCL's topology dump, `nvidia-smi topo -m`.
 
 mod nccl;
 mod smi;

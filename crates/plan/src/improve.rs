@@ -1,10 +1,10 @@
-//! Improving: GPUs change places as long as the fleet serves more.
+//! Local search: exchanges GPUs as long as the fleet's goodput grows.
 //!
-//! Packing knows how many GPUs of which server an instance has, and not what meets on which link. Two
-//! instances that trade a GPU, or one that takes a free one instead, may keep KV inside a server or
-//! let two groups use different cards. Each move is judged in full; a round tries all of them, and
-//! rounds end when none helped. Where a link limits then, GPUs are cut into other instances
-//! (`recut.rs`), and the rounds begin again.
+//! Packing sets how many GPUs of each server an instance has, but ignores contention on links. If
+//! two instances trade a GPU, or one takes a free GPU instead, KV may stay inside a server, or two
+//! groups may use different cards. Each move is judged in full. A round tries all of them, and
+//! rounds end when none helps. If a link is then the bottleneck, GPUs are recut into other
+//! instances (`recut.rs`), and the rounds start again.
 
 use crate::cell::{Cell, Ranked};
 use crate::fleet::{Fleet, Limit, Verdict};
@@ -15,11 +15,11 @@ use crate::topology::{GpuId, LinkId};
 
 /// Rounds at most; two or three are usual.
 const ROUNDS: usize = 8;
-/// A trade is kept from this gain on, so that rounding trades nothing.
+/// Minimum gain of a trade, so that rounding errors trade nothing.
 const LEAST: f64 = 1.000_001;
 
-/// What a fleet serves, and how crowded its links are: where two are equally full, freeing one of them
-/// is a step, though nothing more is served before the other one is free, too.
+/// A fleet's goodput, and the load of its links: if two are equally full, freeing one is progress,
+/// though goodput grows only when the other is free too.
 #[derive(Clone, Copy)]
 struct Score {
     goodput: f64,
@@ -39,7 +39,7 @@ impl Score {
     }
 }
 
-/// The best that trading places and recutting, in turn, lead to.
+/// The best result of alternately trading and recutting.
 pub(crate) fn improved(
     cell: &mut Cell<'_>,
     task: &Task<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn improved(
     helped.then_some(search.best)
 }
 
-/// A plan that gets better step by step, and who has which GPUs in the one that is tried.
+/// A plan that improves step by step, and the seating being tried.
 struct Search<'a, 'b> {
     cell: &'a mut Cell<'b>,
     task: &'a Task<'a>,
@@ -78,7 +78,7 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Trades places until no trade helps; whether one did.
+    /// Trades GPUs until no trade helps; returns whether any did.
     fn traded(&mut self) -> bool {
         let mut helped = false;
         for _ in 0..ROUNDS {
@@ -101,7 +101,7 @@ impl Search<'_, '_> {
         helped
     }
 
-    /// Where a link limits, the recut that helps most; whether one does.
+    /// If a link is the bottleneck, applies the recut that helps most; returns whether one does.
     fn recut(&mut self) -> bool {
         if !matches!(self.best.verdict.limit, Limit::Link(_)) {
             return false;
@@ -118,7 +118,7 @@ impl Search<'_, '_> {
         helped
     }
 
-    /// Whether the seating that is tried beats the best so far, which it then is.
+    /// Whether the seating being tried beats the best so far; it then becomes the best.
     fn is_better(&mut self) -> bool {
         let Some(found) = judged(self.cell, self.task, &self.seating.0) else { return false };
         let score = Score::of(self.task, &found.verdict);
@@ -130,7 +130,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Every pair of places in different seats; free GPUs are the seat behind the last.
+/// Every pair of GPUs in different seats; free GPUs are the seat after the last.
 fn trades((seats, free): &Seating) -> Vec<((usize, usize), (usize, usize))> {
     let len = |seat: usize| seats.get(seat).map_or(free.len(), |seat| seat.2.len());
     let mut all = Vec::new();
@@ -148,7 +148,7 @@ fn at((seats, free): &Seating, (seat, nth): (usize, usize)) -> GpuId {
     if seat == seats.len() { free[nth] } else { seats[seat].2[nth] }
 }
 
-/// Whether a trade changes anything: GPUs of one server and card are alike.
+/// Whether a trade changes anything: GPUs of one server and card are equal.
 fn apart(task: &Task<'_>, seating: &Seating, a: (usize, usize), b: (usize, usize)) -> bool {
     let place = |gpu: GpuId| {
         let home = task.topology.home(gpu);

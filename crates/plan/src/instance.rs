@@ -1,7 +1,7 @@
-//! Instances: one engine on some GPUs, for prefill or for decode, and what it can serve.
+//! Instances: one engine on some GPUs, for prefill or for decode, and its capacity.
 //!
 //! An instance is a pipeline of stages, each a group that splits every layer (tensor parallel), or
-//! one stage whose ranks share the experts and each hold the rest (expert parallel). Its step times
+//! one stage whose ranks share the experts and replicate the rest (expert parallel). Its step times
 //! are the engine model's calibrated terms; only the collectives are the topology's own.
 
 mod decode;
@@ -20,12 +20,12 @@ pub use parts::{Parts, StageParts};
 pub(crate) use step::Hop;
 use step::Pipeline;
 
-/// What an instance does.
+/// The phase of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Computes prompts.
     Prefill,
-    /// Writes replies.
+    /// Generates replies.
     Decode,
 }
 
@@ -52,7 +52,7 @@ pub struct Parallel {
 }
 
 impl Parallel {
-    /// GPUs in all.
+    /// Total number of GPUs.
     #[must_use]
     pub const fn gpus(self) -> u32 {
         self.tp * self.pp
@@ -62,7 +62,7 @@ impl Parallel {
 /// One engine on some GPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// What it does.
+    /// Its phase.
     pub phase: Phase,
     /// How it is split.
     pub parallel: Parallel,
@@ -77,51 +77,52 @@ impl Instance {
     }
 }
 
-/// Why an instance serves nothing.
+/// Why an instance cannot serve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unfit {
-    /// The weights leave no room for KV; bytes that each GPU lacks.
+    /// The weights leave no memory for KV; bytes that each GPU lacks.
     Memory(f64),
     /// GPUs that do not reach each other.
     Disconnected,
 }
 
-/// An instance with what it can serve.
+/// An instance with its capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     /// The instance.
     pub instance: Instance,
-    /// Ways of the all-reduce of each stage.
+    /// The all-reduce algorithms of each stage.
     pub groups: Vec<Vec<Choice>>,
-    /// The ways between stages.
+    /// The hops between stages.
     pub(crate) hops: Vec<Hop>,
-    /// Requests a second within the objective; prefill without what handing KV over takes.
+    /// Requests a second within the objective; for prefill without the KV handover.
     pub rate: f64,
     /// Prefill: seconds of a mean prompt. Decode: seconds of a step at that rate.
     pub service: f64,
     /// Of that, collectives and hops.
     pub communication: f64,
-    /// The best that it can do without load: TTFT or TPOT, in seconds.
+    /// The best value without load: TTFT or TPOT, in seconds.
     pub least: f64,
     /// Decode: requests in the batch at that rate; prefill: 1.
     pub batch: f64,
-    /// Bytes of all-reduces, for which ways are chosen.
+    /// Bytes of all-reduces, for which algorithms are chosen.
     pub message: f64,
     /// Bytes that a request puts on each link.
     pub loads: Loads,
     /// Prefill: seconds of prompts over their lengths.
     pub times: Spread,
-    /// Prefill: how much more of an interval's square each length meets in a pipeline.
+    /// Prefill: the additional squared interval that each length meets in a pipeline.
     pub(crate) behind: Spread,
-    /// Prefill: how it takes one prompt after the other.
+    /// Prefill: its queue of prompts.
     pub queue: Queue,
 }
 
 impl Rated {
-    /// What an instance can serve.
+    /// Computes an instance's capacity.
     ///
     /// # Errors
-    /// Where it can't run at all.
+    ///
+    /// If it can't run.
     pub fn new(task: &Task<'_>, instance: Instance) -> Result<Rated, Unfit> {
         let pipeline = Pipeline::new(task, &instance)?;
         Rated::of(task, instance, pipeline)
@@ -134,7 +135,7 @@ impl Rated {
         }
     }
 
-    /// The rate within the TTFT objective where handing over takes `handoff` seconds more.
+    /// The rate within the TTFT objective if the handover takes `handoff` seconds more.
     #[must_use]
     pub fn rate_with(&self, task: &Task<'_>, handoff: f64) -> f64 {
         match self.instance.phase {
@@ -143,18 +144,18 @@ impl Rated {
         }
     }
 
-    /// What prompts of each length wait in a queue of several instances, at a rate of all; `own` of that
-    /// is its own, and a share of `met` of those that come to it find no instance empty.
+    /// The waiting times of prompts of each length in a queue of several instances, at a total
+    /// rate; `own` of that is its own, and a share of `met` of its prompts finds no instance empty.
     pub(crate) fn waits(&self, queue: &Queue, rate: f64, (own, met): (f64, f64)) -> Waits {
         prefill::waits(self, &prefill::turn(self, queue, rate), own, met)
     }
 
-    /// What prompts wait beside that for a step of ranks that is under way: chances and seconds.
+    /// Additional waits for the current step of ranks: probabilities and seconds.
     pub(crate) fn under_way(&self, stepping: f64) -> Vec<(f64, f64)> {
         prefill::under_way(self, stepping).collect()
     }
 
-    /// The share of the time that it has something to do, at a rate of its own.
+    /// The share of the time that it is busy, at its own rate.
     pub(crate) fn busy(&self, rate: f64) -> f64 {
         prefill::busy(self, rate)
     }

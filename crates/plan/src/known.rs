@@ -1,4 +1,4 @@
-//! Topologies that come along: HeroServe's.
+//! Built-in topologies: HeroServe's.
 
 /// Name and file of each.
 pub const TOPOLOGIES: [(&str, &str); 3] = [

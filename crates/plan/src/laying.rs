@@ -1,18 +1,18 @@
-//! Laying: which GPUs of a server an instance gets.
+//! Allocation of a server's GPUs to instances.
 //!
-//! Side by side they share NUMA nodes and cards. Where two GPUs have one card, instances that send much
-//! are better off with GPUs of different cards, and groups over several servers with cards on one
-//! access switch; both orders are tried.
+//! Adjacent GPUs share NUMA nodes and cards. If two GPUs share a card, instances that send much do
+//! better with GPUs of different cards, and groups over several servers with cards on one access
+//! switch; both orders are tried.
 
 use std::collections::BTreeMap;
 
 use crate::pack::Class;
 use crate::topology::{GpuId, Topology};
 
-/// How GPUs of a server follow each other.
+/// The order of a server's GPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Order {
-    /// Side by side.
+    /// Adjacent ones first.
     Together,
     /// The first of each card, those on one access switch first, then the second of each.
     Apart,
@@ -49,8 +49,8 @@ impl Free {
         Free { servers: all.collect() }
     }
 
-    /// Takes so many GPUs of each server: the same places on all where that is possible, in a block
-    /// that begins at a multiple of its length where one is free.
+    /// Allocates this many GPUs of each server: the same positions on all if possible, in a block
+    /// that starts at a multiple of its length if one is free.
     pub(crate) fn take(&mut self, parts: &[(u32, u8)]) -> Vec<GpuId> {
         let longest =
             parts.iter().map(|(server, _)| self.servers[server].1.len()).max().unwrap_or(0);

@@ -1,19 +1,20 @@
-//! Levelled topologies: links that should be alike at the rate of the slowest of them.
+//! Levelled topologies: equivalent links are set to the rate of the slowest of them.
 //!
-//! Where links differ, alike servers are none, and a search that knows fewer symmetries looks elsewhere.
-//! What it finds with a faster link may then be worse than what it found without. So an uneven topology is
-//! planned as if it were even, too: such a plan serves no less with the faster links that are there.
+//! If links differ, equal servers become different, and a search with fewer symmetries explores
+//! other plans. A faster link could then lead to a worse plan. So an uneven topology is also
+//! planned as if it were even: such a plan serves no less with the actual, faster links.
 
 use std::collections::BTreeMap;
 
 use crate::cell::same_build;
 use crate::topology::{LinkName, Topology};
 
-/// Links that should be alike: of which servers or unit, which kind of link, and where in the server.
+/// The key of equivalent links: the servers or unit, the kind of link, and the position in the
+/// server.
 type Key = (u32, u8, u32);
 
-/// The topology with the least rate of links in the same place of alike servers, and with that of all
-/// links of one kind in these; those that it is not already.
+/// The topology with the minimum rate of links in the same position of equal servers, and with that
+/// of all links of one kind in these; omits those equal to the original.
 pub(crate) fn levels(topology: &Topology) -> Vec<Topology> {
     let firsts = firsts(topology);
     let by_place = topology.levelled(|link| key(topology, &firsts, link, true));
@@ -27,7 +28,7 @@ pub(crate) fn levels(topology: &Topology) -> Vec<Topology> {
     all.split_off(1)
 }
 
-/// For each server the first that is built as it is.
+/// For each server the first with the same build.
 fn firsts(topology: &Topology) -> Vec<u32> {
     let mut classes: Vec<u32> = Vec::new();
     let count = topology.servers().len() as u32;
@@ -59,7 +60,7 @@ fn key(topology: &Topology, firsts: &[u32], link: LinkName, by_place: bool) -> K
 }
 
 impl Topology {
-    /// The same topology with the least rate of all links that have a key in common.
+    /// The same topology with each link at the minimum rate of all links with the same key.
     fn levelled(&self, key: impl Fn(LinkName) -> Key) -> Topology {
         let mut least: BTreeMap<Key, f64> = BTreeMap::new();
         for (name, rate) in self.links() {
@@ -83,8 +84,8 @@ mod tests {
         TopologySpec::read(yaml).unwrap().build().unwrap()
     }
 
-    // Whichever link is faster, levelled it is the even topology again, unless it has no like: then no symmetry
-    // is gone either.
+    // Whichever link is faster, levelling restores the even topology, unless the link has no
+    // equivalent: then no symmetry is lost either.
     #[test]
     fn one_faster_link_is_levelled() {
         let even = even();

@@ -1,7 +1,7 @@
-//! Where GPUs go and which collective they use: HeroServe's planner ("Scalable and Fast Inference
+//! Planner of GPU placement and collectives: HeroServe's planner ("Scalable and Fast Inference
 //! Serving via Hybrid Communication Scheduling on Heterogeneous Networks").
 //!
-//! A pure library: text and values in, values and text out. Files are read by whoever calls it.
+//! A pure library: text and values in, values and text out. The caller reads files.
 
 mod advice;
 mod assign;

@@ -1,4 +1,4 @@
-//! Bytes on links: what several transfers at once put on each, and which link is full first.
+//! Bytes on links: the load of several concurrent transfers, and the link that is full first.
 
 use crate::topology::{LinkId, Topology};
 
@@ -7,7 +7,7 @@ use crate::topology::{LinkId, Topology};
 pub struct Loads(Vec<(LinkId, f64)>);
 
 impl Loads {
-    /// Adds bytes to every link of a way.
+    /// Adds bytes to every link of a path.
     pub fn add(&mut self, links: &[LinkId], bytes: f64) {
         for link in links {
             match self.0.binary_search_by_key(link, |(id, _)| *id) {
@@ -35,7 +35,7 @@ impl Loads {
         self.0.iter().copied()
     }
 
-    /// The link that is over last, and when, in seconds.
+    /// The link that finishes last, and when, in seconds.
     #[must_use]
     pub fn slowest(&self, topology: &Topology) -> Option<(LinkId, f64)> {
         let seconds = |(link, bytes): &(LinkId, f64)| (*link, bytes / topology.usable(*link));

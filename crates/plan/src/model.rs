@@ -1,12 +1,12 @@
-//! What is planned for: a model's shape, by name or from a Hugging Face `config.json`.
+//! The model to plan for: its shape, by name or from a Hugging Face `config.json`.
 //!
-//! Dense models and mixtures of experts, with grouped-query or latent attention, as the engine model
-//! knows them. A feed-forward layer without a gate has two matrices where the engine model counts
-//! three, and is taken as one of two thirds of its width. Windowed attention other than gpt-oss's
-//! counts in full, which asks for more KV reads than there are.
+//! It supports dense models and mixtures of experts, with grouped-query or latent attention, like
+//! the engine model. A feed-forward layer without a gate has two matrices where the engine model
+//! counts three, and is treated as one of two thirds of its width. Windowed attention other than
+//! gpt-oss's counts in full, which overestimates KV reads.
 //!
-//! It refuses what the engine model has no step time for: linear or sparse attention, latent
-//! attention of other ranks than DeepSeek's, 4-bit weights outside of experts.
+//! It refuses models for which the engine model has no step time: linear or sparse attention,
+//! latent attention of other ranks than DeepSeek's, 4-bit weights outside of experts.
 
 use meridian_engine::{Experts, MODELS, Model, Precision, WINDOW};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub struct Subject {
     pub shape: Model,
 }
 
-/// Models that HeroServe plans and the engine model has no row for.
+/// Models from HeroServe's evaluation without a row in the engine model.
 const CONFIGS: [(&str, &str); 2] = [
     ("opt-66b", include_str!("../models/opt-66b.json")),
     ("opt-175b", include_str!("../models/opt-175b.json")),
@@ -31,7 +31,7 @@ const CONFIGS: [(&str, &str); 2] = [
 /// Architectures whose feed-forward layers have no gate.
 const UNGATED: [&str; 4] = ["opt", "gpt_neox", "phi", "starcoder2"];
 
-/// Models that read and don't write.
+/// Models that encode but do not generate.
 const ENCODERS: [&str; 7] =
     ["bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "deberta-v2"];
 
@@ -58,11 +58,12 @@ impl Subject {
     /// The model of a `config.json`.
     ///
     /// # Errors
-    /// Everything that is missing or unknown, at once.
+    ///
+    /// All missing or unknown fields, at once.
     pub fn from_config(name: &str, json: &str) -> Result<Subject, Problems> {
         let value: Value = serde_json::from_str(json)
             .map_err(|error| Problems::one("config", error, "give the model's config.json"))?;
-        // Models that see keep the language model's fields one level down.
+        // Multimodal models have the language model's fields one level down.
         let inner = value.get("text_config").unwrap_or(&value);
         let Some(fields) = inner.as_object() else {
             return Err(Problems::one("config", "no object", "give the model's config.json"));
@@ -222,7 +223,7 @@ impl Config<'_> {
         self.fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// A count that has to be there.
+    /// A required count.
     fn needed(&mut self, names: &[&'static str], most: u32) -> u32 {
         let given = |name: &&&str| self.fields.get(**name).is_some_and(|value| !value.is_null());
         let Some(name) = names.iter().find(given) else {
@@ -232,7 +233,7 @@ impl Config<'_> {
         self.within(name, most).unwrap_or(0)
     }
 
-    /// A count that may be missing, and is at least 1 otherwise.
+    /// An optional count, at least 1 if present.
     fn within(&mut self, field: &str, most: u32) -> Option<u32> {
         let value = self.optional(field)?;
         let fits = (1..=most).contains(&value);
@@ -244,7 +245,7 @@ impl Config<'_> {
         names.iter().find_map(|name| self.optional(name))
     }
 
-    /// A count that may be missing; one that is no count is a problem.
+    /// An optional count; any other value is a problem.
     fn optional(&mut self, field: &str) -> Option<u32> {
         let value = self.fields.get(field).filter(|value| !value.is_null())?;
         let count = value.as_u64().and_then(|value| u32::try_from(value).ok());
@@ -261,7 +262,7 @@ mod tests {
         Subject::from_config("m", json).unwrap_err().to_string()
     }
 
-    // OPT has no gate and no grouped queries, and comes out at its published size.
+    // OPT has no gate and no grouped queries, and matches its published size.
     #[test]
     fn opt_has_its_size() {
         for (name, billions) in [("opt-66b", 65.7), ("opt-175b", 175.0)] {
@@ -270,7 +271,7 @@ mod tests {
         }
     }
 
-    // A grouped-query config gives the row that the engine model has for the same model.
+    // A grouped-query config gives the engine model's own row for the same model.
     #[test]
     fn llama_is_the_engines_own() {
         let json = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(Model { name: row.name, ..read }, row);
     }
 
-    // Latent attention, routed and shared experts, and fp8 come out of DeepSeek-V3's fields.
+    // Latent attention, routed and shared experts, and fp8 are read from DeepSeek-V3's fields.
     #[test]
     fn deepseek_is_the_engines_own() {
         let json = r#"{"model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61,
@@ -297,7 +298,8 @@ mod tests {
         assert_eq!(Model { name: row.name, ..read }, row);
     }
 
-    // Odd configs say which field, what stands there and what would do, all at once and each once.
+    // For invalid configs the field, the value and the remedy are reported, all at once and each
+    // once.
     #[test]
     fn odd_configs_are_refused() {
         let text = errors(
@@ -319,7 +321,7 @@ mod tests {
         assert!(Subject::named("gpt-5").unwrap_err().to_string().contains("opt-66b"));
     }
 
-    // What is missing is said once, and nothing that only follows from it.
+    // A missing field is reported once, without consequential errors.
     #[test]
     fn an_empty_config_says_what_is_missing() {
         expect_test::expect![[r#"
@@ -331,8 +333,9 @@ mod tests {
         .assert_eq(&errors("{}"));
     }
 
-    // Each odd field in an otherwise good config is found: widths that heads do not divide, numbers
-    // below zero, experts in no layer, weights of unknown precision, models that write nothing.
+    // Each invalid field in an otherwise valid config is found: widths that heads do not divide,
+    // numbers below zero, experts in no layer, weights of unknown precision, models that do not
+    // generate.
     #[test]
     fn one_odd_field_is_found() {
         let base = r#""hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,

@@ -1,15 +1,14 @@
-//! Packing: how many instances of which shape fit into servers, and what they serve together.
+//! Packing: how many instances of each shape fit into servers, and their combined rates.
 //!
-//! Servers that are alike are interchangeable, so what is left of a cell is a sorted list of free
-//! GPUs for each class of servers. From the full cell every state is reached by placing one shape
-//! after another, and keeps those pairs of total prefill and decode rates that no other pair beats
-//! in both. Links between instances are not in it: what it promises is an upper bound, and whoever
-//! asks judges the promising ones in full.
+//! Equal servers are interchangeable, so the state of a cell is a sorted list of free GPUs for each
+//! class of servers. Every state is reached from the full cell by placing one shape after another,
+//! and keeps the Pareto-optimal pairs of total prefill and decode rates. Links between instances
+//! are ignored: the result is an upper bound, and the caller judges the promising packings in full.
 
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// A class of servers that are alike.
+/// A class of equal servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     /// How many.
@@ -18,10 +17,10 @@ pub(crate) struct Class {
     pub(crate) gpus: u32,
 }
 
-/// GPUs of a shape: for each class, how many on each of its servers, most first.
+/// GPUs of a shape: for each class, how many on each of its servers, in descending order.
 pub(crate) type Shape = Vec<Vec<u8>>;
 
-/// A shape with what it serves at best.
+/// A shape with its best rates.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     /// Its GPUs.
@@ -30,12 +29,12 @@ pub(crate) struct Piece {
     pub(crate) rates: (f64, f64),
 }
 
-/// A packing: pieces with the free GPUs that each takes, by class and place in the sorted list.
+/// A packing: pieces with the free GPUs that each uses, by class and index in the sorted list.
 #[derive(Clone, Debug)]
 pub(crate) struct Packing {
-    /// What it serves, links aside.
+    /// Its goodput, ignoring links.
     pub(crate) bound: f64,
-    /// Index of the piece, and the free counts that it found on the servers that it took.
+    /// Index of the piece, and the free counts of the servers it uses.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -44,21 +43,21 @@ pub(crate) struct Packing {
 pub(crate) struct Step {
     /// Which piece.
     pub(crate) piece: usize,
-    /// For each class, free GPUs of the server that each part went to, in the order of the shape.
+    /// For each class, free GPUs of the server of each part, in the order of the shape.
     pub(crate) found: Vec<Vec<u8>>,
 }
 
-/// Most pairs that a state keeps, where there are few states and pieces.
+/// Most pairs that a state keeps, if there are few states and pieces.
 const FRONT: f64 = 48.0;
-/// Comparisons that a packing may take, about; more states or pieces leave fewer pairs for each.
+/// Approximate limit of comparisons; more states or pieces leave fewer pairs for each.
 const BUDGET: f64 = 3e8;
-/// Where there is room for many pairs, one is given up only when another is so much better in both:
-/// links may undo less.
+/// If many pairs can be kept, one is dropped only when another is better in both by this factor:
+/// links may offset smaller differences.
 const SLACK: f64 = 1.25;
 /// Most states.
 const STATES: usize = 20_000;
 
-/// Marks a count; a server has fewer GPUs than that.
+/// Marks a used count; a server has fewer GPUs than this.
 const TAKEN: u8 = 0x80;
 
 type State = Vec<Vec<u8>>;
@@ -74,13 +73,13 @@ struct Table {
     states: Vec<State>,
     fronts: Vec<Vec<Entry>>,
     known: BTreeMap<State, usize>,
-    /// Most pairs of a state, and how much better another is that ends one.
+    /// Most pairs of a state, and the factor by which another must be better to replace one.
     front: usize,
     slack: f64,
 }
 
-/// The packings worth judging, best first, at most `most`: with a rate to be served, those that may
-/// serve it with the fewest GPUs, then those that serve most.
+/// The packings worth judging, best first, at most `most`: with a target rate, those that may serve
+/// it with the fewest GPUs, then those that serve most.
 pub(crate) fn packings(
     classes: &[Class],
     pieces: &[Piece],
@@ -135,7 +134,7 @@ impl Table {
         self.states.len() - 1
     }
 
-    /// Places every piece in every way; the states that are new.
+    /// Places every piece in every way; returns the new states.
     fn expand(&mut self, at: usize, pieces: &[Piece]) -> Vec<(usize, u32)> {
         let mut reached = Vec::new();
         let state = self.states[at].clone();
@@ -201,7 +200,7 @@ impl Table {
     }
 }
 
-/// Keeps an entry that no other beats by far in both rates; at most so many, those of the best
+/// Keeps an entry that no other beats by far in both rates; at the limit, those of the best
 /// balance.
 fn keep(front: &mut Vec<Entry>, entry: Entry, (most, slack): (usize, f64)) {
     let beats = |a: &Entry, b: &Entry| {
@@ -214,7 +213,7 @@ fn keep(front: &mut Vec<Entry>, entry: Entry, (most, slack): (usize, f64)) {
     if front.iter().any(|other| beats(other, &entry) || same(other, &entry)) {
         return;
     }
-    // Nothing was reached from this state yet: that comes once all fuller states are done.
+    // This state has not been expanded yet: that happens once all fuller states are done.
     front.retain(|other| !beats(&entry, other));
     front.push(entry);
     if front.len() > most {
@@ -229,7 +228,7 @@ fn keep(front: &mut Vec<Entry>, entry: Entry, (most, slack): (usize, f64)) {
     }
 }
 
-/// Every way of placing a shape: for each class, which free counts its parts take.
+/// Every way of placing a shape: for each class, the free counts that its parts use.
 fn placements(state: &State, shape: &Shape) -> Vec<Vec<Vec<u8>>> {
     let mut all: Vec<Vec<Vec<u8>>> = vec![Vec::new()];
     for (servers, parts) in state.iter().zip(shape) {
@@ -244,7 +243,7 @@ fn placements(state: &State, shape: &Shape) -> Vec<Vec<Vec<u8>>> {
     all
 }
 
-/// Which free counts parts take from one class, each server once; equal counts are one way.
+/// The free counts that parts use in one class, each server once; equal counts are one way.
 fn ways(servers: &[u8], parts: &[u8]) -> Vec<Vec<u8>> {
     let Some((part, rest)) = parts.split_first() else { return vec![Vec::new()] };
     let mut all = Vec::new();
@@ -264,7 +263,7 @@ fn ways(servers: &[u8], parts: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// What is left of a state, sorted again.
+/// The state after a placement, sorted again.
 fn after(state: &State, shape: &Shape, found: &[Vec<u8>]) -> State {
     let mut next = state.clone();
     for ((servers, parts), found) in next.iter_mut().zip(shape).zip(found) {

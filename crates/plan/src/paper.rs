@@ -1,14 +1,15 @@
-//! HeroServe as printed: Algorithms 1 and 2 with the paper's formulas, for reproduction alone.
+//! HeroServe as printed: Algorithms 1 and 2 with the paper's formulas, for reproduction only.
 //!
-//! Nothing is corrected here: sizes count elements and rates bits (4), two synchronisations stand for
-//! all layers and the ring is counted twice (5), hops store and forward (6), links are alone (7),
-//! stages are paired by position (8), rings have no latency and switches one microsecond (9), TPOT is
-//! divided by the stages at a batch of one (10), KV is charged to every token (3), the whole request
-//! queues as one (2), and the search ends at the first swap that does not help (14). The numbers are
-//! those of docs/planner.md. What the paper leaves open is chosen once: prefill gets the half of the
-//! GPUs with more flops, and coefficients C1 to C6 are the engine model's terms.
+//! Nothing is corrected here: sizes count elements and rates bits (4), two synchronisations stand
+//! for all layers and the ring is counted twice (5), hops store and forward (6), links are alone
+//! (7), stages are paired by position (8), rings have no latency and switches one microsecond (9),
+//! TPOT is divided by the stages at a batch of one (10), KV is charged to every token (3), the
+//! whole request queues as one (2), and the search ends at the first swap that does not help (14).
+//! The numbers are those of docs/planner.md. Choices that the paper leaves open are fixed: prefill
+//! gets the half of the GPUs with more flops, and coefficients C1 to C6 are the engine model's
+//! terms.
 //!
-//! It gives one prefill and one decode instance, which the judge then sees as any other plan.
+//! It gives one prefill and one decode instance, which are then judged like any other plan.
 
 mod network;
 mod ways;
@@ -28,7 +29,7 @@ use crate::topology::GpuId;
 use network::{Grouped, grouped, handed_over};
 pub use ways::{printed_heterogeneous, printed_homogeneous, printed_ring};
 
-/// What the paper's formulas say of its plan, in seconds.
+/// The values of the paper's formulas for its plan, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
     /// Equation 3.
@@ -48,9 +49,10 @@ const MAX_CANDI: usize = 20;
 /// Its matrix of distances grows with the square.
 const MOST_GPUS: u32 = 512;
 
-/// Algorithm 1: the paper's plan, with what its formulas say of it.
+/// Algorithm 1: the paper's plan, with the values of its formulas.
 ///
 /// # Errors
+///
 /// What is wrong with the task, or that no candidate meets the objectives.
 pub fn paper(task: &Task<'_>) -> Result<(Plan, Printed), Problems> {
     task.check()?;
@@ -91,7 +93,7 @@ struct Candidate {
     compute: f64,
 }
 
-/// The two clusters, which the paper is given.
+/// The two clusters, which are inputs in the paper.
 fn halves(task: &Task<'_>) -> (Vec<GpuId>, Vec<GpuId>) {
     let mut all: Vec<GpuId> = task.topology.all_gpus().collect();
     all.sort_by(|a, b| {
@@ -102,7 +104,7 @@ fn halves(task: &Task<'_>) -> (Vec<GpuId>, Vec<GpuId>) {
     (all, decode)
 }
 
-/// Lines 2 to 17: splits with the fewest GPUs first, those with too little memory left out.
+/// Lines 2 to 17: splits with the fewest GPUs first, without those with too little memory.
 fn candidates(task: &Task<'_>, phase: Phase, cluster: &[GpuId]) -> Vec<Candidate> {
     let weights = task.subject.shape.weight_bytes();
     let mut splits = crate::splits::parallels(task, cluster.len() as u32);

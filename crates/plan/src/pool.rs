@@ -1,11 +1,11 @@
-//! Prefill instances as one queue, and what TTFT comes of it.
+//! Prefill instances as one queue, and the resulting TTFT.
 //!
-//! A prompt goes to the instance that has least to do for what it can serve. While one is idle that is
-//! the one that serves most of those; while none is, each gets its share of the rate. So all of them are
-//! alike servers of one queue, with the speed that they have on average. In a pipeline of its own a
-//! prompt gets behind others where no instance is empty.
+//! A prompt goes to the instance with the least load relative to its capacity. While some are idle
+//! that is the fastest idle one; while none is, each gets its share of the rate. So all of them are
+//! equal servers of one queue, with their average speed. Within a pipeline a prompt queues behind
+//! others if no instance is empty.
 //!
-//! Who is idle is taken to be independent of who else is, which it nearly is.
+//! Instances are assumed to be idle independently of each other, which is nearly true.
 
 use crate::fleet::Fleet;
 use crate::handover::HandOver;
@@ -19,7 +19,7 @@ use crate::traffic::Traffic;
 pub(crate) struct Pool<'a> {
     /// Requests a second.
     rate: f64,
-    /// Those that serve most first.
+    /// The fastest first.
     instances: Vec<Member<'a>>,
 }
 
@@ -32,13 +32,13 @@ struct Member<'a> {
     handed: HandOver,
 }
 
-/// Prompts that have an instance in common, and what they wait for there.
+/// Prompts that share an instance, and their waits there.
 struct Part<'a> {
     /// Of all prompts.
     share: f64,
     handed: &'a HandOver,
     waits: Waits,
-    /// Seconds of a step under way.
+    /// Seconds of the current step.
     step: f64,
 }
 
@@ -47,7 +47,7 @@ impl Part<'_> {
         self.step + self.waits.mean() + self.handed.mean()
     }
 
-    /// The share that is there later than `time`.
+    /// The share that arrives later than `time`.
     fn later(&self, time: f64) -> f64 {
         self.handed.later(&self.waits, time - self.step)
     }
@@ -57,7 +57,7 @@ impl Part<'_> {
 const ROUNDS: usize = 30;
 
 impl<'a> Pool<'a> {
-    /// The pool of a fleet at `rate` requests a second; `None` where KV has no way.
+    /// The pool of a fleet at `rate` requests a second; `None` if KV has no path.
     pub(crate) fn new(task: &Task<'_>, fleet: &'a Fleet, rate: f64) -> Option<Pool<'a>> {
         let mut prefill: Vec<&Rated> = fleet.prefill.iter().map(|one| &**one).collect();
         prefill.sort_by(|a, b| b.rate.total_cmp(&a.rate));
@@ -76,12 +76,12 @@ impl<'a> Pool<'a> {
         Some(Pool { rate, instances })
     }
 
-    /// TTFT: the mean, and what a share of `quantile` stays below.
+    /// TTFT: the mean, and the value below which a share of `quantile` stays.
     pub(crate) fn ttft(&self, quantile: f64) -> (f64, f64) {
         let queue = self.queue();
         let busy: Vec<f64> =
             self.instances.iter().map(|one| one.rated.busy(one.share * self.rate)).collect();
-        // Whoever finds an idle instance meets no step.
+        // A prompt that finds an idle instance meets no step.
         let stepping = busy.iter().product();
         let mut parts: Vec<Part<'_>> = Vec::new();
         for (nth, Member { rated, share, handed }) in self.instances.iter().enumerate() {
@@ -110,17 +110,17 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// The share of the time that an instance looks busy to whoever has a prompt for it, at a rate of its
-/// own. A pipeline does until its last stage is through, and prompts come to it when others are busy,
-/// not while they are in it already: it is taken to have one at a time.
+/// The share of the time that an instance looks busy to an arriving prompt, at its own rate. A
+/// pipeline looks busy until its last stage is done. Prompts come to it when other instances are
+/// busy, not while it has prompts already, so it is assumed to have one at a time.
 fn looks_busy(one: &Rated) -> impl Fn(f64) -> f64 {
     let stages = f64::from(one.instance.parallel.pp);
     let whole = stages * one.queue.interval;
     move |rate| if stages > 1.0 { (rate * whole).min(1.0) } else { one.busy(rate) }
 }
 
-/// The share of a rate that each gets, the most able first: while one looks idle the first of those,
-/// otherwise each what it can serve of what all can.
+/// The share of a rate that each gets, the fastest first: while one looks idle the first of those,
+/// otherwise in proportion to capacity.
 fn shares(rate: f64, each: &[(f64, impl Fn(f64) -> f64)]) -> Vec<f64> {
     let total: f64 = each.iter().map(|(able, _)| able).sum();
     let mut shares: Vec<f64> = each.iter().map(|(able, _)| able / total).collect();
@@ -176,8 +176,8 @@ mod tests {
         Task::new(topology, subject, (lengths, lengths), slo)
     }
 
-    // KV that takes less than the next prompt does not wait for that one's: an instance that is alone on
-    // its links hands over as fast with many prompts a second as with few.
+    // A KV transfer that is shorter than the next prompt does not delay that one's: an instance
+    // that is alone on its links hands over as fast with many prompts a second as with few.
     #[test]
     fn nobody_is_in_its_own_way() {
         let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());
@@ -191,7 +191,7 @@ mod tests {
         assert!(alone > 0.0 && (handed / alone - 1.0).abs() < 1e-6, "{handed} {alone}");
     }
 
-    // Whoever lists the slower instance first gets the same times.
+    // The order of the instances does not affect the times.
     #[test]
     fn the_order_of_instances_does_not_matter() {
         let (topology, subject) = (topology(), Subject::named("llama-3.1-8b").unwrap());

@@ -1,15 +1,15 @@
-//! What is wrong with an input: the field, its value, and what to do about it.
+//! Problems of an input: the field, its value, and the remedy.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as a path through the file or the name of an option.
+    /// The path through the file, or the name of an option.
     pub field: String,
-    /// What stands there.
+    /// The value found.
     pub value: String,
-    /// What to do instead.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -30,13 +30,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, at once.
+/// All problems at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// One problem alone.
+    /// A single problem.
     pub fn one(
         field: impl Into<String>,
         value: impl ToString,
@@ -45,12 +45,12 @@ impl Problems {
         Problems(vec![Problem::new(field, value, remedy)])
     }
 
-    /// `Ok` where nothing is wrong.
+    /// `Ok` if there are no problems.
     pub(crate) fn or<T>(self, value: T) -> Result<T, Problems> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// Notes a problem unless `ok`.
+    /// Adds a problem unless `ok`.
     pub(crate) fn unless(
         &mut self,
         ok: bool,
@@ -64,7 +64,7 @@ impl Problems {
     }
 }
 
-/// The remedy for a name that is not known: the nearest that is, and all.
+/// The remedy for an unknown name: the nearest known one, and all.
 #[must_use]
 pub fn one_of(name: &str, known: &[&str]) -> String {
     let all = known.join(", ");
@@ -74,8 +74,8 @@ pub fn one_of(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// A known name that is part of this one or has it as a part, the longest of them; otherwise the most
-/// similar, if any is.
+/// A known name that contains this one or is contained in it, the longest of them; otherwise the
+/// most similar, if any is.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase();
     if name.is_empty() {
@@ -88,14 +88,15 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     part.or(whole).or(most.filter(|one| alike(one) > ALIKE)).copied()
 }
 
-/// From here on, names are meant to be the same.
+/// From this similarity on, a name counts as a misspelling.
 const ALIKE: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // A name with more or less to it, or with a slip, leads to the one that is known; another does not.
+    // A name with more or fewer parts, or with a typo, leads to the known one; an unrelated one
+    // does not.
     #[test]
     fn the_nearest_name_is_said() {
         let known = ["l4", "a100", "a100-40g", "h100", "heroserve-2track"];

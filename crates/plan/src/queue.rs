@@ -1,39 +1,39 @@
-//! Waiting: prefill instances that take prompts in order.
+//! Queueing model of prefill instances that take prompts in order.
 //!
 //! A pipeline of `n` stages takes a new prompt each `D / n`, and tensor parallelism with a speed-up
-//! of `K` each `D / K`; the interval between prompts is what queues, and the time of one prompt is
-//! what it then takes. Prompts differ in length, so the mean of the interval's square takes the place
-//! of its mean's square (Pollaczek and Khinchine).
+//! of `K` each `D / K`; the interval between prompts determines the queue, and the time of one
+//! prompt is added to the wait. Prompts differ in length, so the mean of the interval's square
+//! replaces its mean's square (Pollaczek and Khinchine).
 //!
-//! Several instances are several servers, and a prompt goes to one as it comes: to an idle one, or to
-//! the one that has the fewest tokens to do. How many find none idle is Erlang's formula. With few
-//! prompts such a one waits for what is left of the shortest of those being computed, as nobody knows
-//! how far they are; with many it waits as in one queue for all, since the shortest is joined each time
-//! (Foschini and Salz): as long as with exponential intervals times what the variation is to theirs
-//! (Lee and Longton). The wait is the sum of what either has, as in interpolations between light and
-//! heavy traffic (Reiman and Simon), which for one server is exact. Its tail is taken to be exponential,
-//! which it nearly is in heavy traffic.
+//! Several instances are several servers, and a prompt goes to one on arrival: to an idle one, or
+//! to the one with the fewest tokens to compute. Erlang's formula gives the share that finds none
+//! idle. In light traffic such a prompt waits for the remainder of the shortest of those being
+//! computed, since their progress is unknown. In heavy traffic it waits as in one queue for all,
+//! since each prompt joins the shortest queue (Foschini and Salz): the wait with exponential
+//! intervals, scaled by the variation relative to theirs (Lee and Longton). The wait is the sum of
+//! both, as in interpolations between light and heavy traffic (Reiman and Simon), which is exact
+//! for one server. Its tail is assumed to be exponential, which is nearly true in heavy traffic.
 //!
-//! The paper puts the whole request, decode included, through one such server. At any useful rate
-//! that server is overloaded.
+//! The paper puts the whole request, including decode, through one such server. At any realistic
+//! rate that server is overloaded.
 
 use crate::spread::least_of;
 
-/// Servers of prompts that are alike.
+/// Equal servers for prompts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// How many.
+    /// Number of servers.
     pub servers: u32,
-    /// Seconds between prompts that each can take, in the mean.
+    /// Mean seconds between prompts that each can take.
     pub interval: f64,
     /// Squared coefficient of variation of that.
     pub cv2: f64,
 }
 
-/// What a rate makes of a queue.
+/// The waits in a queue at a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wait {
-    /// Share of prompts that wait at all.
+    /// Share of prompts that wait.
     pub share: f64,
     /// Mean over all prompts, in seconds; infinite from saturation on.
     pub mean: f64,
@@ -58,7 +58,7 @@ impl Queue {
         Wait { share, mean: behind.mean + share * first }
     }
 
-    /// Of that, the wait for others that have not begun either.
+    /// Of that, the wait for prompts that have not started either.
     #[must_use]
     pub fn wait_behind(&self, rate: f64) -> Wait {
         let servers = f64::from(self.servers);
@@ -80,15 +80,15 @@ impl Queue {
         lost / (1.0 - offered / f64::from(self.servers) * (1.0 - lost))
     }
 
-    /// Seconds that a server that is busy has left of its prompt.
+    /// Seconds that a busy server still needs for its prompt.
     fn residual(&self) -> f64 {
         self.interval * (1.0 + self.cv2) / 2.0
     }
 }
 
 impl Wait {
-    /// The wait of those who wait `mean` for something more. How many wait at all grows as the root of
-    /// it, as residual times do.
+    /// The wait with `mean` additional seconds. The share that waits grows as its square root, like
+    /// residual times.
     #[must_use]
     pub fn longer(&self, mean: f64) -> Wait {
         if self.mean <= 0.0 || !self.mean.is_finite() {
@@ -108,8 +108,8 @@ impl Wait {
     }
 }
 
-/// The largest `x` in `[0, most]` that is still `good`, to about six digits; 0 where none is. What is
-/// good at `x` is good below.
+/// The largest `x` in `[0, most]` that is still `good`, to about six digits; 0 if none is. If `x`
+/// is good, so is every smaller value.
 pub(crate) fn largest(most: f64, good: impl Fn(f64) -> bool) -> f64 {
     if good(most) {
         return most;
@@ -126,7 +126,7 @@ pub(crate) fn largest(most: f64, good: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The standard normal number that a share of `quantile` stays below.
+/// The standard normal value below which a share of `quantile` stays.
 pub(crate) fn normal_quantile(quantile: f64) -> f64 {
     let below = |z: f64| 0.5 * (1.0 + libm::erf(z * core::f64::consts::FRAC_1_SQRT_2));
     largest(16.0, |shifted| below(shifted - 8.0) <= quantile) - 8.0
@@ -151,8 +151,9 @@ mod tests {
         assert_eq!(wait(whole_request), f64::INFINITY);
     }
 
-    // At 1.5 of 2 servers with exponential intervals 9/14 wait (Erlang). With equal ones and few prompts
-    // those wait for half an interval, whoever they come to; with many as long as in one queue for all.
+    // At 1.5 of 2 servers with exponential intervals 9/14 wait (Erlang). With equal ones and few
+    // prompts those wait for half an interval, whichever server they join; with many as long as in
+    // one queue for all.
     #[test]
     fn several_servers_share_the_prompts() {
         let two = |cv2| Queue { servers: 2, interval: 1.0, cv2 };
@@ -176,8 +177,8 @@ mod tests {
         assert_eq!(Queue::alone(1.0, 1.0).wait(0.0).beyond(0.0), 0.0);
     }
 
-    // A wait four times as long is had by twice as many, but by no more than all; who waits for nothing
-    // does not begin to.
+    // A wait four times as long affects twice as many prompts, but at most all; zero wait affects
+    // none.
     #[test]
     fn longer_waits_are_had_by_more() {
         let wait = Wait { share: 0.3, mean: 0.1 };
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(none.longer(1.0), none);
     }
 
-    // The quantiles that everybody knows.
+    // Well-known quantiles.
     #[test]
     fn normal_quantiles() {
         for (quantile, z) in [(0.5, 0.0), (0.9, 1.281_552), (0.99, 2.326_348)] {

@@ -1,8 +1,9 @@
 //! Recutting: an instance's GPUs, or those of a server that are free, cut into other instances.
 //!
-//! Packings are tried by what they promise where links are free. Where a link limits a plan, the better
-//! one may promise less: a second decode instance that nobody needs for its rate takes KV off the link
-//! to the first, and single GPUs send a prompt's KV from one card each where a group sends it in parts.
+//! Packings are tried by their rates with free links. If a link limits a plan, a packing with lower
+//! rates may be better: a second decode instance that its rate does not require takes KV off the
+//! link to the first, and single GPUs send a prompt's KV from one card each, whereas a group sends
+//! it in parts.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ use crate::topology::GpuId;
 /// An instance before it is arranged.
 pub(crate) type Seat = (Phase, Parallel, Vec<GpuId>);
 
-/// Seats, and the GPUs that have none.
+/// Seats, and the free GPUs.
 pub(crate) type Seating = (Vec<Seat>, Vec<GpuId>);
 
-/// Every seating in which the GPUs of one instance, or those of one server that are free, are cut into
-/// equal instances of another kind; what remains of them is free.
+/// Every seating in which the GPUs of one instance, or the free ones of one server, are recut into
+/// equal instances of another kind; the rest of them stays free.
 pub(crate) fn recuts(task: &Task<'_>, (seats, free): &Seating) -> Vec<Seating> {
     let mut all = Vec::new();
     for (at, seat) in seats.iter().enumerate() {
@@ -42,7 +43,7 @@ fn by_server(task: &Task<'_>, gpus: &[GpuId]) -> BTreeMap<u32, Vec<GpuId>> {
     servers
 }
 
-/// Every number of equal instances on the first of these GPUs, beside what the others do.
+/// Every number of equal instances on the first of these GPUs, given the other seats.
 fn cuts(task: &Task<'_>, gpus: &[GpuId], (seats, free): &Seating, all: &mut Vec<Seating>) {
     let mut gpus = gpus.to_vec();
     gpus.sort_unstable();

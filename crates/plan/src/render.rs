@@ -1,4 +1,5 @@
-//! What deploys a plan: launch lines, ranks, NCCL's settings, Kubernetes, and a picture.
+//! Renders the files that deploy a plan: launch lines, ranks, NCCL's settings, Kubernetes, and a
+//! picture.
 
 mod kubernetes;
 mod launch;
@@ -26,14 +27,14 @@ pub fn rendered(task: &Task<'_>, plan: &Plan) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// An instance under its name.
+/// An instance with its name.
 struct Unit<'a> {
     /// `prefill-0` and on.
     name: String,
     rated: &'a Rated,
     /// Servers in the order of ranks, each with its GPUs by number.
     nodes: Vec<Node>,
-    /// Whether ranks are in one block a server, all of one size, as launchers want them.
+    /// Whether ranks are in one block per server, all of one size, as launchers require.
     blocks: bool,
 }
 

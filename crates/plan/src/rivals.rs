@@ -1,16 +1,16 @@
-//! In-network aggregation as HeroServe's baselines do it: over the cards alone.
+//! In-network aggregation as in HeroServe's baselines: over cards only.
 //!
-//! SwitchML and ATP know no NVLink. Every member sends its whole message by a card and gets the sum
-//! back by it, where HeroServe's servers first add up inside. Members whose cards lead to different
-//! access switches meet at the core, where there is one; or those that are not on the first member's
-//! switch go over PCIe to a card of their server that is. Whichever is over first is taken. A core is
-//! taken to add as its access switches do, as the core of the paper's Figure 2 does.
+//! SwitchML and ATP do not use NVLink. Every member sends its whole message over a card and gets
+//! the sum back over it, whereas HeroServe's servers first reduce inside. Members whose cards lead
+//! to different access switches meet at the core, if there is one; or those that are not on the
+//! first member's switch go over PCIe to a card of their server that is. The faster of the two is
+//! used. A core is assumed to aggregate like its access switches, as in the paper's Figure 2.
 
 use crate::collective::{Algorithm, Choice};
 use crate::loads::Loads;
 use crate::topology::{Aggregation, GpuId, LinkId, Topology, Way};
 
-/// Aggregation over the cards alone; `None` in one server, or where no switch adds.
+/// Aggregation over cards only; `None` in one server, or if no switch aggregates.
 #[must_use]
 pub fn over_cards(topology: &Topology, members: &[GpuId]) -> Option<Choice> {
     let first = *members.first()?;
@@ -46,7 +46,7 @@ pub(crate) fn on(topology: &Topology, gpu: GpuId, switch: u32) -> Option<u32> {
     own.or_else(|| cards.into_iter().find(|card| access(topology, gpu, *card) == switch))
 }
 
-/// What a byte puts on links when each member sends it by its card and gets it back.
+/// The load of a byte on links if each member sends it over its card and gets it back.
 pub(crate) fn sent(topology: &Topology, members: &[GpuId], cards: &[u32], up: bool) -> Loads {
     let mut loads = Loads::default();
     for (gpu, card) in members.iter().zip(cards) {
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use crate::import::TopologySpec;
 
-    // Two members of a server that share a card have half of it each, while HeroServe's server adds up
-    // first and its cards carry a part each.
+    // Two members of a server that share a card have half of it each, whereas HeroServe's server
+    // reduces first and its cards carry a part each.
     #[test]
     fn cards_carry_whole_messages() {
         let yaml = "version: 1\nunits:\n- access: {aggregation: {rate: 100Gb/s}}\n  servers:\n  - \

@@ -1,16 +1,16 @@
-//! Ways between two GPUs.
+//! Paths between two GPUs.
 //!
 //! Inside a server: NVLink, or PCIe and, between NUMA nodes, the socket link. Between servers there
-//! may be several: by both GPUs' own cards; by a card on the other's access switch, which NVLink
-//! relays to (what HeroServe calls the heterogeneous network, section II-C); or over the core. The
-//! one that is over first for the given size is taken.
+//! may be several: over both GPUs' own cards; over a card on the other's access switch, reached by
+//! NVLink (HeroServe's heterogeneous network, section II-C); or over the core. The fastest for the
+//! given size is used.
 //!
-//! Switches cut through: a transfer takes its size over the slowest link plus each hop's latency,
-//! and not the sum of size over rate that the paper's equations 6, 10 and 15 have.
+//! Switches cut through: a transfer takes its size over the slowest link's rate plus each hop's
+//! latency, and not the sum of size over rate as in the paper's equations 6, 10 and 15.
 
 use crate::topology::{GpuId, LinkId, Topology, Way};
 
-/// Latency of a hop, in seconds: measured values of usual hardware, the same for every topology.
+/// Latency of a hop, in seconds: measured values of common hardware, the same for every topology.
 pub mod hop {
     /// NVLink.
     pub const NVLINK: f64 = 0.5e-6;
@@ -24,14 +24,14 @@ pub mod hop {
     pub const SWITCH: f64 = 0.6e-6;
 }
 
-/// A way.
+/// A path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// The links, in order.
     pub links: Vec<LinkId>,
     /// Sum of the hops' latencies, in seconds.
     pub latency: f64,
-    /// Whether NVLink carries it to another GPU's card first, or on from one.
+    /// Whether NVLink carries it to another GPU's card first, or from one at the end.
     pub relayed: bool,
 }
 
@@ -42,15 +42,15 @@ impl Route {
         self.links.iter().map(|link| topology.usable(*link)).fold(f64::INFINITY, f64::min)
     }
 
-    /// The time of `bytes` alone on it.
+    /// The time of `bytes` on it without contention.
     #[must_use]
     pub fn seconds(&self, topology: &Topology, bytes: f64) -> f64 {
         self.latency + bytes / self.rate(topology)
     }
 }
 
-/// The way from one GPU to another that is over first with `bytes`; `None` where there is none, or
-/// they are the same.
+/// The fastest path from one GPU to another for `bytes`; `None` if there is none, or they are the
+/// same.
 #[must_use]
 pub fn route(topology: &Topology, from: GpuId, to: GpuId, bytes: f64) -> Option<Route> {
     if from == to {
@@ -78,7 +78,7 @@ fn inside(topology: &Topology, from: GpuId, to: GpuId) -> Route {
     Route { links, latency, relayed: false }
 }
 
-/// Adds the socket link where two NUMA nodes differ; its latency.
+/// Adds the socket link if two NUMA nodes differ; returns its latency.
 fn cross(topology: &Topology, server: u32, from: u8, to: u8, links: &mut Vec<LinkId>) -> f64 {
     if from == to {
         return 0.0;
@@ -98,7 +98,7 @@ fn between(topology: &Topology, from: GpuId, to: GpuId) -> Vec<Route> {
     if direct.as_ref().is_some_and(|_| rail(a, out) == rail(b, into)) {
         return direct.into_iter().collect();
     }
-    // Over another card of the sender's, or of the receiver's, that is on the other's switch.
+    // Over another card of the sender, or of the receiver, that is on the other's switch.
     let card_on = |home: &crate::topology::Server, access: u32| {
         (0..home.cards.len() as u32).find(|card| rail(home, *card) == access)
     };
@@ -107,7 +107,7 @@ fn between(topology: &Topology, from: GpuId, to: GpuId) -> Vec<Route> {
     direct.into_iter().chain(near).chain(far).collect()
 }
 
-/// From a GPU by a card of its server to a card of the other's server.
+/// From a GPU over a card of its server to a card of the other's server.
 fn way(topology: &Topology, from: (GpuId, u32), to: (GpuId, u32)) -> Option<Route> {
     let mut route = Route { links: Vec::with_capacity(8), latency: 0.0, relayed: false };
     let relay = end(topology, from, Way::Out, &mut route);
@@ -127,8 +127,8 @@ fn way(topology: &Topology, from: (GpuId, u32), to: (GpuId, u32)) -> Option<Rout
     Some(route)
 }
 
-/// The part of a way between a GPU and a card of its server. By NVLink to the GPU whose own card it
-/// is, where there is one; otherwise by PCIe, and between NUMA nodes by the socket link.
+/// The part of a path between a GPU and a card of its server. By NVLink to the GPU that owns the
+/// card, if there is one; otherwise by PCIe, and between NUMA nodes by the socket link.
 fn end(topology: &Topology, (gpu, card): (GpuId, u32), way: Way, route: &mut Route) -> bool {
     let (server, home) = (topology.server_of(gpu), topology.home(gpu));
     let opposite = if way == Way::Out { Way::In } else { Way::Out };

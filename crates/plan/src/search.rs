@@ -1,10 +1,9 @@
-//! The search: a topology into cells, each cell planned, the best cut of the topology kept.
+//! The search: cuts a topology into cells, plans each cell, and keeps the best cut.
 //!
-//! Instances of one cell exchange KV with each other and with nobody else. Up to `ONE_CELL` GPUs the
-//! topology is one cell. Beyond, servers are cut into cells of several sizes, never across units
-//! where a unit holds the cell; cells that look alike are planned once and laid out wherever they
-//! occur, and the size that serves most in all is taken. At the end the traffic of all cells meets
-//! on the links that they share.
+//! Instances exchange KV only within a cell. Up to `ONE_CELL` GPUs the topology is one cell.
+//! Beyond, servers are cut into cells of several sizes, never across units if a unit can hold the
+//! cell. Equal cells are planned once and reused wherever they occur, and the size with the highest
+//! total goodput is kept. At the end the traffic of all cells is combined on shared links.
 
 use core::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ use crate::topology::{GpuId, LinkId, Topology, Way};
 pub struct Plan {
     /// The cells.
     pub cells: Vec<Ranked>,
-    /// The smallest instance of each phase that serves anything here.
+    /// The smallest instance of each phase that can serve any load here.
     pub smallest: Smallest,
 }
 
@@ -49,11 +48,11 @@ impl Plan {
 
 /// GPUs up to which a topology is one cell.
 const ONE_CELL: u32 = 16;
-/// GPUs of the cells that a larger one is cut into; more only where these hold no plan, or in a small
-/// topology one that leaves much idle, as where what remains of a cut is too small for both phases: they
-/// take ten times as long.
+/// GPUs of the cells in a larger topology. Larger cells are tried only if these hold no plan, or if
+/// in a small topology they leave much idle, e.g. because the remainder of a cut is too small for
+/// both phases: they take ten times as long.
 const MOST_OF_CELL: [u32; 3] = [32, 64, 128];
-/// Share of the GPUs that is much.
+/// The share of idle GPUs that counts as much.
 const IDLE: f64 = 0.1;
 /// Servers of a cell.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
@@ -61,7 +60,9 @@ const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 32];
 /// Plans, best first.
 ///
 /// # Errors
-/// What is wrong with the task, or why nothing can serve it and what nearly could.
+///
+/// What is wrong with the task, or why nothing can serve it and the nearest task that could be
+/// served.
 pub fn plan(task: &Task<'_>) -> Result<Vec<Plan>, Problems> {
     task.check()?;
     let (mut plans, found) = searched(task);
@@ -79,7 +80,7 @@ fn same(a: &Plan, b: &Plan) -> bool {
     a.instances().map(|one| &one.instance).eq(b.instances().map(|one| &one.instance))
 }
 
-/// A plan of a topology that differs in its links' rates, on the one of the task.
+/// Transfers a plan from a topology with other link rates to the task's own.
 fn on(task: &Task<'_>, plan: &Plan) -> Option<Plan> {
     let cells: Option<Vec<Ranked>> =
         plan.cells.iter().map(|cell| relaid(task, cell, |gpu| gpu)).collect();
@@ -94,7 +95,7 @@ fn order(task: &Task<'_>, a: &Plan, b: &Plan) -> Ordering {
     better_first(task.rate, of(a), of(b))
 }
 
-/// Plans, best first, and what was found in all cells.
+/// Plans, best first, and the results of all cells.
 pub(crate) fn searched(task: &Task<'_>) -> (Vec<Plan>, Vec<Found>) {
     let servers: Vec<u32> = (0..task.topology.servers().len() as u32).collect();
     if task.topology.gpus() <= ONE_CELL {
@@ -128,7 +129,7 @@ pub(crate) fn searched(task: &Task<'_>) -> (Vec<Plan>, Vec<Found>) {
     (plans, found)
 }
 
-/// Whether larger cells need not be tried.
+/// Whether larger cells are unnecessary.
 fn is_enough(task: &Task<'_>, plan: &Plan) -> bool {
     match task.rate {
         Some(rate) => plan.goodput() >= rate,
@@ -136,7 +137,7 @@ fn is_enough(task: &Task<'_>, plan: &Plan) -> bool {
     }
 }
 
-/// The topology in cells of one size.
+/// Plans the topology in cells of one size.
 fn of_cells(task: &Task<'_>, open: &Task<'_>, size: usize, known: &mut Known) -> Option<Plan> {
     let mut plan = Plan::default();
     for servers in &cut(task.topology, size) {
@@ -156,7 +157,7 @@ fn served(task: &Task<'_>, plans: Vec<Plan>, found: &[Found]) -> Result<Vec<Plan
         return Err(why_none(task, found));
     }
     match task.rate {
-        // The rate is a goal to the fourth digit.
+        // The target rate is exact to the fourth digit.
         Some(rate) if most < rate * 0.9999 => {
             let remedy =
                 format!("the topology serves {most:.3} at most; ask for that, or add GPUs");
@@ -179,7 +180,7 @@ fn sizes(topology: &Topology, most: u32) -> Vec<usize> {
     all
 }
 
-/// Servers in cells of `size`. Within a unit, kinds take turns, so that cells have some of each.
+/// Servers in cells of `size`. Within a unit kinds alternate, so that cells have some of each.
 fn cut(topology: &Topology, size: usize) -> Vec<Vec<u32>> {
     let servers = topology.servers();
     let mut units: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -214,7 +215,7 @@ fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
             None => classes.push(vec![*at]),
         }
     }
-    // The i-th of n stands at (i + 1/2) / n of the way, so that every stretch has a like mix.
+    // The i-th of n is at (i + 1/2) / n, so that every section has a similar mix.
     let mut placed: Vec<(f64, usize, u32)> = Vec::new();
     for (nth, class) in classes.iter().enumerate() {
         for (at, server) in class.iter().enumerate() {
@@ -225,9 +226,9 @@ fn taking_turns(topology: &Topology, unit: &[u32]) -> Vec<u32> {
     placed.into_iter().map(|(_, _, server)| server).collect()
 }
 
-/// What a cell looks like, wherever it is.
+/// The signature of a cell, independent of its position.
 type Look = Vec<u64>;
-/// The first servers of each look, and what was found for them.
+/// The first servers of each signature, and their result.
 type Known = BTreeMap<Look, (Vec<u32>, Found)>;
 
 fn look(topology: &Topology, servers: &[u32]) -> Look {
@@ -260,7 +261,7 @@ fn look(topology: &Topology, servers: &[u32]) -> Look {
     look
 }
 
-/// The plan of a cell: that of the first which looks alike, laid out here.
+/// The plan of a cell: that of the first with the same signature, transferred here.
 fn planned(task: &Task<'_>, servers: &[u32], known: &mut Known) -> Option<Ranked> {
     let (first, found) = known
         .entry(look(task.topology, servers))
@@ -297,7 +298,7 @@ fn relaid(task: &Task<'_>, ranked: &Ranked, there: impl Fn(GpuId) -> GpuId) -> O
     Some(Ranked { fleet, verdict })
 }
 
-/// Lets the cells' traffic meet on the links that they share.
+/// Combines the cells' traffic on the links that they share.
 fn meet(topology: &Topology, plan: &mut Plan) {
     let mut total = vec![0.0; topology.link_count() as usize];
     for cell in &plan.cells {
@@ -313,7 +314,7 @@ fn meet(topology: &Topology, plan: &mut Plan) {
     }
 }
 
-/// Replans the last cell for what the others leave of the rate.
+/// Replans the last cell for the rate that the others leave.
 fn trim(task: &Task<'_>, plan: &mut Plan) {
     let Some(rate) = task.rate else { return };
     let Some(last) = plan.cells.pop() else { return };

@@ -1,8 +1,8 @@
-//! Shapes: how the GPUs of an instance spread over servers, up to servers that are alike.
+//! Shapes: how the GPUs of an instance are spread over servers, up to equal servers.
 
 use crate::pack::{Class, Shape};
 
-/// More shapes of a size than this, and only even ones are looked at.
+/// With more shapes of a size than this, only even ones are considered.
 const MANY: usize = 2000;
 
 /// Every shape of `size` GPUs.
@@ -15,7 +15,7 @@ pub(crate) fn shapes(classes: &[(Class, Vec<u32>)], size: u32) -> Vec<Shape> {
     all
 }
 
-/// Adds what remains to a shape, class by class; false once there are too many.
+/// Adds the remaining GPUs to a shape, class by class; false once there are too many.
 fn spread(
     classes: &[(Class, Vec<u32>)],
     left: u32,
@@ -44,14 +44,14 @@ fn spread(
     true
 }
 
-/// Whether all servers give equally many.
+/// Whether all servers contribute equally.
 fn is_even(shape: &Shape) -> bool {
     let mut parts = shape.iter().flatten();
     parts.next().is_none_or(|first| parts.all(|part| part == first))
 }
 
-/// Every way of writing `left` as a sum of at most `servers` numbers up to `most`, falling; with
-/// `even`, of equal numbers alone.
+/// Every way of writing `left` as a sum of at most `servers` numbers up to `most`, descending; with
+/// `even`, of equal numbers only.
 fn parts(
     left: u32,
     most: u32,
@@ -94,7 +94,7 @@ mod tests {
         assert!(shapes(&[class(1, 4)], 5).is_empty());
     }
 
-    // Where there are too many, the even ones are left: 8, 4+4, 2+2+2+2 and 1 on each of eight.
+    // If there are too many, the even ones remain: 8, 4+4, 2+2+2+2 and 1 on each of eight.
     #[test]
     fn too_many_shapes_are_thinned_to_even_ones() {
         let units: Vec<_> = (0..8).map(|_| class(1, 8)).collect();

@@ -1,4 +1,4 @@
-//! How an instance may be split over GPUs: tensor, pipeline and expert parallelism.
+//! Possible splits of an instance over GPUs: tensor, pipeline and expert parallelism.
 
 use crate::instance::Parallel;
 use crate::task::Task;

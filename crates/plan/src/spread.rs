@@ -1,17 +1,17 @@
-//! What a distribution of lengths makes of times.
+//! Times over a distribution of lengths.
 //!
-//! Lengths are lognormal and end at the model's context. A time is known at a few lengths, each at a
-//! fixed number of a standard normal one, so that means are sums (the trapezoidal rule, which is
-//! exact to many digits under a normal density) and shares are found between two of them.
+//! Lengths are lognormal, truncated at the model's context. A time is computed at a few lengths, at
+//! fixed standard normal values. Means are then sums (the trapezoidal rule, which is exact to many
+//! digits under a normal density), and shares are interpolated.
 
 use std::sync::LazyLock;
 
 use crate::queue::{Wait, largest};
 use crate::task::Lengths;
 
-/// Times are known at so many lengths.
+/// Number of lengths at which times are computed.
 const POINTS: usize = 21;
-/// The first one, in standard deviations, and the step to the next.
+/// The first one, in standard deviations, and the step between them.
 const FIRST: f64 = -3.0;
 const STEP: f64 = 0.5;
 
@@ -57,7 +57,7 @@ impl Spread {
         (self.mean_of(|time| time * time) / (mean * mean) - 1.0).max(0.0)
     }
 
-    /// The same with what `f` makes of each time and what `other` has at its length.
+    /// The same, with each time combined by `f` with the value of `other` at its length.
     #[must_use]
     pub fn with(&self, other: &Spread, f: impl Fn(f64, f64) -> f64) -> Spread {
         Spread(core::array::from_fn(|nth| f(self.0[nth], other.0[nth])))
@@ -69,9 +69,9 @@ impl Spread {
         self.0[nth]
     }
 
-    /// How much more of its square a time meets that can't pass another on any of `stages`, one after
-    /// the other. Behind a longer one it waits in each of them, as if that took the difference so many
-    /// times more.
+    /// The additional square of a time that a prompt meets if it can't pass another on any of
+    /// `stages` consecutive ones. Behind a longer one it waits in each of them, as if that took the
+    /// difference as many times more.
     #[must_use]
     pub fn behind(&self, stages: u32) -> Spread {
         let again = f64::from(stages - 1);
@@ -83,7 +83,7 @@ impl Spread {
         Spread(self.0.map(|own| if stages > 1 { met(own) } else { 0.0 }))
     }
 
-    /// The share that takes longer than `time`.
+    /// The share of times above `time`.
     #[must_use]
     pub fn beyond(&self, time: f64) -> f64 {
         let above = self.0.partition_point(|one| *one <= time);
@@ -96,14 +96,14 @@ impl Spread {
         0.5 * libm::erfc(z * core::f64::consts::FRAC_1_SQRT_2)
     }
 
-    /// The time that a share of `quantile` stays below.
+    /// The time below which a share of `quantile` stays.
     #[must_use]
     pub fn within(&self, quantile: f64) -> f64 {
         let most = self.0[POINTS - 1];
         largest(most, |time| self.beyond(time) > 1.0 - quantile)
     }
 
-    /// The share that takes longer than `time`, where each length has waited before.
+    /// The share of times above `time`, if each length has waited before.
     #[must_use]
     pub fn later(&self, waits: &Waits, time: f64) -> f64 {
         let above = self.0.partition_point(|one| *one <= time).min(POINTS - 1);
@@ -113,12 +113,12 @@ impl Spread {
     }
 }
 
-/// What each length waits.
+/// The wait of each length.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits([Wait; POINTS]);
 
 impl Waits {
-    /// The waits of a function of the length's number.
+    /// The waits given by a function of the length's index.
     #[must_use]
     pub fn new(wait: impl Fn(usize) -> Wait) -> Waits {
         Waits(core::array::from_fn(wait))
@@ -131,8 +131,8 @@ impl Waits {
     }
 }
 
-/// The mean of the least of `count` lognormal numbers of this squared coefficient of variation, as a
-/// share of their own mean.
+/// The mean of the minimum of `count` lognormal numbers of this squared coefficient of variation,
+/// as a share of their own mean.
 pub(crate) fn least_of(count: u32, cv2: f64) -> f64 {
     if count == 1 {
         return 1.0;
@@ -153,8 +153,8 @@ mod tests {
 
     const VARIED: Lengths = Lengths { mean: 600.0, cv: 0.8 };
 
-    // Equal lengths are one time; lognormal ones keep their mean and variation, and the moments of a
-    // time with a floor and a square in it are those of many draws.
+    // Equal lengths give one time. Lognormal ones keep their mean and variation, and the moments of
+    // a time with a minimum and a quadratic term match those of many draws.
     #[test]
     fn moments_are_those_of_the_distribution() {
         let time = |tokens: f64| 1e-4 * tokens + 1e-8 * tokens * tokens;
@@ -176,7 +176,7 @@ mod tests {
         assert!((square - 1.0).abs() < 0.02, "{square}");
     }
 
-    // Shares beyond a time and times within a share are each other's inverse, and those of the normal
+    // Shares above a time and times for a share are inverse to each other, and match the normal
     // distribution: half of the lengths are below the median, a tenth above 1.2816 deviations.
     #[test]
     fn shares_are_those_of_the_distribution() {
@@ -188,8 +188,8 @@ mod tests {
         assert_eq!((lengths.beyond(0.0), lengths.beyond(1e9)), (1.0, 0.0));
     }
 
-    // Without a wait the share that is late is the share of long ones; with one it is larger, and
-    // everything is late in an overloaded queue.
+    // Without a wait the late share is the share of long times; with one it is larger, and in an
+    // overloaded queue everything is late.
     #[test]
     fn waits_make_more_late() {
         let times = Spread::new(VARIED, 1e6, |tokens| 1e-4 * tokens);
@@ -200,8 +200,8 @@ mod tests {
         assert!((later(20.0) - 1.0).abs() < 1e-9);
     }
 
-    // In a pipeline a short prompt meets more of those before it than a long one, nobody meets more
-    // where all are equal, and one stage is no pipeline.
+    // In a pipeline a short prompt waits longer for those ahead than a long one; with equal prompts
+    // none waits longer, and one stage is no pipeline.
     #[test]
     fn short_ones_are_held_up() {
         let times = Spread::new(VARIED, 1e6, |tokens| 1e-4 * tokens);
@@ -213,8 +213,8 @@ mod tests {
         assert!(equal.mean().abs() < 1e-9);
     }
 
-    // The least of two lognormal numbers is 2 Phi(-sigma / sqrt 2) of their mean; equal ones have no
-    // least, and of more it is less.
+    // The minimum of two lognormal numbers is 2 Phi(-sigma / sqrt 2) of their mean; equal ones have
+    // no smaller minimum, and for more numbers it is lower.
     #[test]
     fn the_least_of_several() {
         for cv2 in [0.1, 0.64, 1.0] {

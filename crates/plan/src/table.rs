@@ -1,8 +1,8 @@
-//! The policy table: which way each group's all-reduce goes, by its size.
+//! The policy table: the all-reduce algorithm of each group, by message size.
 //!
-//! It is a value. Whoever executes it (NCCL's tuner, a daemon) reads it whole and changes from one
-//! table to the next at an epoch that all members count in operations of the communicator, never at
-//! a time: ranks that choose from different tables hang.
+//! It is a plain value. Its executor (NCCL's tuner, a daemon) reads it as a whole and switches
+//! tables at an epoch that all members count in operations of the communicator, never at a time:
+//! ranks that use different tables hang.
 
 use crate::collective::{Algorithm, Choice, best};
 use crate::instance::Rated;
@@ -11,20 +11,20 @@ use crate::topology::GpuId;
 /// The table of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicyTable {
-    /// Counts tables of one plan; a communicator changes between operations, all ranks at the same.
+    /// Numbers the tables of one plan; all ranks of a communicator switch at the same operation.
     pub epoch: u64,
     /// A line for each group of more than one GPU.
     pub groups: Vec<GroupPolicy>,
 }
 
-/// What a group does.
+/// The policy of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupPolicy {
     /// Its members by rank; rings go in this order.
     pub members: Vec<GpuId>,
-    /// Its ways with latency, time a byte and load on each link, for whoever decides again.
+    /// Its algorithms with latency, time a byte and load on each link, for an online scheduler.
     pub choices: Vec<Choice>,
-    /// Up to so many bytes, that way; the last has no end.
+    /// Up to this many bytes, this algorithm; the last row has no limit.
     pub rows: Vec<(f64, Algorithm)>,
 }
 
@@ -49,7 +49,7 @@ impl PolicyTable {
     }
 }
 
-/// The cheapest way at each size, neighbours of one way joined.
+/// The cheapest algorithm at each size, with equal neighbours merged.
 fn rows(choices: &[Choice]) -> Vec<(f64, Algorithm)> {
     let mut rows: Vec<(f64, Algorithm)> = Vec::new();
     for power in SIZES {
@@ -67,7 +67,7 @@ fn rows(choices: &[Choice]) -> Vec<(f64, Algorithm)> {
 }
 
 impl GroupPolicy {
-    /// The way for `bytes`.
+    /// The algorithm for `bytes`.
     #[must_use]
     pub fn pick(&self, bytes: f64) -> Option<Algorithm> {
         self.rows.iter().find(|(end, _)| bytes <= *end).map(|(_, algorithm)| *algorithm)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::loads::Loads;
 
-    // Correction 13: a table holds for an epoch that is counted, and every size has one answer, the
+    // Correction 13: a table applies to a numbered epoch, and every size has one answer, the
     // cheapest, so ranks that read the same table agree.
     #[test]
     fn correction_13_every_size_has_one_answer() {

@@ -1,4 +1,4 @@
-//! What is asked: a model on a topology, the lengths of its requests, and the objectives.
+//! The task: a model on a topology, the lengths of its requests, and the objectives.
 
 use crate::model::Subject;
 use crate::problem::Problems;
@@ -33,16 +33,16 @@ pub struct Slo {
     pub ttft: f64,
     /// Time of each further token.
     pub tpot: f64,
-    /// Share of requests that shall meet both.
+    /// Share of requests that must meet both.
     pub attainment: f64,
 }
 
-/// What is asked.
+/// A planning task.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// Where.
+    /// The topology.
     pub topology: &'a Topology,
-    /// What.
+    /// The model.
     pub subject: &'a Subject,
     /// Prompts.
     pub prompt: Lengths,
@@ -50,12 +50,12 @@ pub struct Task<'a> {
     pub output: Lengths,
     /// Objectives.
     pub slo: Slo,
-    /// The rate to be served, requests a second; the most that can be where none is given.
+    /// The rate to be served, requests a second; `None` for the maximum.
     pub rate: Option<f64>,
 }
 
 impl<'a> Task<'a> {
-    /// As much as the topology serves of prompts and replies of such lengths.
+    /// The task of serving as much as possible with such prompts and replies.
     #[must_use]
     pub const fn new(
         topology: &'a Topology,
@@ -66,10 +66,11 @@ impl<'a> Task<'a> {
         Task { topology, subject, prompt, output, slo, rate: None }
     }
 
-    /// Everything that makes no sense in it, topology and model aside.
+    /// Checks the task itself, without topology and model.
     ///
     /// # Errors
-    /// All at once.
+    ///
+    /// All problems at once.
     pub fn check(&self) -> Result<(), Problems> {
         let mut found = Problems(Vec::new());
         let context = f64::from(self.subject.shape.context);

@@ -1,14 +1,12 @@
-//! The topology: servers with their GPUs and cards, access switches, the core, and every link of
-//! them.
+//! The topology: servers with their GPUs and cards, access switches, the core, and all links.
 //!
-//! Units of servers stand under access switches of their own; a server's card `i` goes to access
-//! switch `i` modulo their number, so several access switches are as many rails. Above them is a
-//! core that every access switch reaches evenly: its switches spread packets over all ways, so an
-//! access switch has one uplink of the summed rate. A link has two directions, each with a rate of
-//! its own.
+//! Each unit of servers has its own access switches; a server's card `i` goes to access switch `i`
+//! modulo their number, so several access switches form as many rails. Above them is a core that
+//! every access switch reaches evenly: its switches spread packets over all paths, so an access
+//! switch has one uplink of the summed rate. A link has two directions, each with its own rate.
 //!
-//! It deliberately has no core of unequal parts, and no link that failed: a topology describes what
-//! is to be planned for.
+//! It deliberately has no core of unequal parts and no failed links: a topology describes the
+//! hardware to plan for.
 
 use meridian_engine::Gpu;
 
@@ -20,7 +18,7 @@ pub struct GpuId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
-/// What a link is.
+/// The kind of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkName {
     /// A GPU's NVLink, outwards or inwards.
@@ -58,12 +56,12 @@ pub enum Way {
     In,
 }
 
-/// Adding in the network, where a switch can.
+/// In-network aggregation, if a switch supports it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aggregation {
     /// Time of an empty all-reduce through it, in seconds.
     pub latency: f64,
-    /// Bytes a second that its slots let through a port.
+    /// Bytes a second of its slots per port.
     pub rate: f64,
 }
 
@@ -74,7 +72,7 @@ pub struct Card {
     pub rate: f64,
     /// Its access switch.
     pub access: u32,
-    /// The NUMA node that it hangs on.
+    /// The NUMA node that it is attached to.
     pub numa: u8,
 }
 
@@ -85,7 +83,7 @@ pub struct Server {
     pub name: String,
     /// Its unit.
     pub unit: u32,
-    /// Its GPUs' kind; a topology's own amount of memory stands in it.
+    /// Its GPUs' kind, including the memory size that the topology sets.
     pub kind: Gpu,
     /// Its first GPU.
     pub first: u32,
@@ -112,7 +110,7 @@ pub struct Access {
     pub unit: u32,
     /// Bytes a second to the core, in each direction; 0 without a core.
     pub uplink: f64,
-    /// What it adds.
+    /// Its in-network aggregation.
     pub aggregation: Option<Aggregation>,
 }
 
@@ -121,7 +119,7 @@ pub struct Access {
 pub struct Core {
     /// Its switches.
     pub switches: u32,
-    /// What they add.
+    /// Their in-network aggregation.
     pub aggregation: Option<Aggregation>,
 }
 
@@ -135,17 +133,17 @@ pub struct Topology {
     core: Option<Core>,
     links: Vec<(LinkName, f64)>,
     first_uplink: u32,
-    /// Of each GPU: its server, and the card that its bytes leave by.
+    /// For each GPU: its server, and the card that its bytes leave by.
     home: Vec<u32>,
     own_card: Vec<Option<u32>>,
 }
 
-/// Share of a card's line rate that a transfer reaches; NVLink's and PCIe's is each GPU's own fitted
-/// share.
+/// Share of a card's line rate that a transfer reaches; for NVLink and PCIe each GPU's own fitted
+/// share applies.
 pub const CARD_SHARE: f64 = 0.9;
 
 impl Topology {
-    /// Lays out the links. Servers come with any `first`, which is set here.
+    /// Lays out the links. The servers' `first` is set here.
     pub(crate) fn new(
         name: String,
         servers: Vec<Server>,
@@ -215,7 +213,7 @@ impl Topology {
         self.core.as_ref()
     }
 
-    /// How many GPUs.
+    /// Number of GPUs.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.home.len() as u32
@@ -260,13 +258,13 @@ impl Topology {
         (nth < home.gpus).then_some(GpuId(home.first + nth))
     }
 
-    /// How many links, each direction counted.
+    /// Number of links, each direction counted.
     #[must_use]
     pub fn link_count(&self) -> u32 {
         self.links.len() as u32
     }
 
-    /// What a link is.
+    /// The name of a link.
     #[must_use]
     pub fn link(&self, id: LinkId) -> LinkName {
         self.links[id.0 as usize].0
@@ -278,7 +276,7 @@ impl Topology {
         self.links[id.0 as usize].1
     }
 
-    /// What transfers get of a link, bytes a second.
+    /// The rate that transfers get on a link, bytes a second.
     #[must_use]
     pub fn usable(&self, id: LinkId) -> f64 {
         let (name, rate) = self.links[id.0 as usize];
@@ -379,7 +377,7 @@ impl LinkName {
 }
 
 impl Server {
-    /// A server before it has its place in a topology.
+    /// A server before its position in a topology is known.
     pub(crate) fn unplaced(name: String, unit: u32, kind: Gpu, gpus: u32) -> Server {
         Server {
             name,
@@ -396,7 +394,8 @@ impl Server {
         }
     }
 
-    /// The card that its `nth` GPU's bytes leave by: of its NUMA node where that has any, GPUs evenly.
+    /// The card that its `nth` GPU's bytes leave by: one of its NUMA node if that has any, with
+    /// GPUs spread evenly.
     fn own_card(&self, nth: usize) -> Option<u32> {
         let numa = self.numa[nth];
         let any = self.cards.iter().any(|card| card.numa == numa);

@@ -1,5 +1,5 @@
-//! What a fleet puts on links at a rate: collectives, hops and KV of all instances, each by the share
-//! of the requests that it gets.
+//! The traffic of a fleet on links at a rate: collectives, hops and KV of all instances, each
+//! weighted by its share of the requests.
 
 use std::rc::Rc;
 
@@ -8,17 +8,17 @@ use crate::loads::Loads;
 use crate::task::Task;
 use crate::transfer::{Transfer, transfer};
 
-/// What is sent.
+/// The traffic.
 pub(crate) struct Traffic {
-    /// KV of a mean prompt of each prefill instance to each decode instance, with the chance that it
-    /// goes there.
+    /// KV of a mean prompt of each prefill instance to each decode instance, with its probability.
     pub(crate) sent: Vec<Vec<(f64, Transfer)>>,
     /// Bytes a second on each link.
     pub(crate) loads: Loads,
 }
 
 impl Traffic {
-    /// Where `prefill` gets these prompts a second each; `None` where some KV has no way.
+    /// The traffic if the `prefill` instances get these prompts a second each; `None` if some KV
+    /// has no path.
     pub(crate) fn new(
         task: &Task<'_>,
         prefill: &[(&Rated, f64)],

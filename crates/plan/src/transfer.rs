@@ -1,9 +1,9 @@
-//! Handing KV over: what a prefill instance sends to a decode instance.
+//! The KV transfer from a prefill instance to a decode instance.
 //!
 //! A decode rank needs the layers of its stage and the heads of its share; it gets them from the
-//! prefill ranks that have them. Beyond one head a rank, heads are there several times and one copy
-//! is enough; a latent vector is whole on every rank. Layers are sent as they are computed, so only
-//! what is left after the last one is late.
+//! prefill ranks that have them. With more ranks than heads, heads are replicated and one copy is
+//! enough; a latent vector is complete on every rank. Layers are sent as they are computed, so only
+//! the part that remains after the last one adds delay.
 
 use crate::instance::Instance;
 use crate::loads::Loads;
@@ -16,18 +16,18 @@ use crate::topology::GpuId;
 pub struct Transfer {
     /// Bytes on each link.
     pub loads: Loads,
-    /// Seconds where nothing else is sent.
+    /// Seconds without contention.
     pub seconds: f64,
 }
 
-/// Seconds after a prompt that took `service` until KV that takes `seconds` is there.
+/// Seconds after a prompt that took `service` until KV that takes `seconds` has arrived.
 #[must_use]
 pub(crate) fn exposed(seconds: f64, layers: u32, service: f64) -> f64 {
     let each = 1.0 / f64::from(layers.max(1));
     (seconds - service * (1.0 - each)).max(seconds * each)
 }
 
-/// What a mean prompt's KV takes; `None` where the instances do not reach each other.
+/// The transfer of a mean prompt's KV; `None` if the instances do not reach each other.
 #[must_use]
 pub fn transfer(task: &Task<'_>, from: &Instance, to: &Instance) -> Option<Transfer> {
     let mut loads = Loads::default();
@@ -42,7 +42,7 @@ pub fn transfer(task: &Task<'_>, from: &Instance, to: &Instance) -> Option<Trans
     Some(Transfer { loads, seconds: latency + busy })
 }
 
-/// Who sends which share of the model's KV to whom.
+/// The sender, receiver and share of the model's KV for each piece.
 pub(crate) fn pieces(task: &Task<'_>, from: &Instance, to: &Instance) -> Vec<(GpuId, GpuId, f64)> {
     let mut all = Vec::new();
     let (p, d) = (from.stages.len(), to.stages.len());
@@ -57,7 +57,7 @@ pub(crate) fn pieces(task: &Task<'_>, from: &Instance, to: &Instance) -> Vec<(Gp
     all
 }
 
-/// What the `i`-th of `n` parts and the `j`-th of `m` have in common.
+/// The overlap of the `i`-th of `n` parts and the `j`-th of `m`.
 fn both(i: usize, n: usize, j: usize, m: usize) -> f64 {
     let edge = |at: usize, of: usize| at as f64 / of as f64;
     (edge(i + 1, n).min(edge(j + 1, m)) - edge(i, n).max(edge(j, m))).max(0.0)
@@ -73,7 +73,7 @@ fn ranks(
 ) {
     let model = &task.subject.shape;
     let (n, m) = (sources.len(), targets.len());
-    // Ranks that share experts hold whole sequences: a request is in one of them, each in turn.
+    // Ranks that share experts hold whole sequences: a request is on one of them, each in turn.
     if from.parallel.ep || to.parallel.ep || model.latent {
         let copies = if to.parallel.ep { 1.0 } else { m as f64 };
         for step in 0..n.max(m) {
@@ -87,7 +87,7 @@ fn ranks(
     for (b, target) in targets.iter().enumerate() {
         let first = b * heads / m;
         for head in first..((b + 1) * heads / m).max(first + 1) {
-            // Of several ranks that have the head, target after target takes another.
+            // If several ranks have the head, successive targets use different ones.
             let source = head * n / heads + if n > heads { b % copies } else { 0 };
             all.push((sources[source], *target, layers / heads as f64));
         }
@@ -122,8 +122,8 @@ mod tests {
         (pieces.iter().map(|piece| piece.2).sum(), each.seconds)
     }
 
-    // Correction 11: what is sent are KV heads, each once, and once more only where the receiver
-    // keeps it more than once: not hidden sizes over heads.
+    // Correction 11: KV heads are sent, each once, and again only if the receiver keeps it more
+    // than once: not hidden sizes over heads.
     #[test]
     fn correction_11_kv_heads_are_sent() {
         for (from, to) in [((4, 1), (4, 1)), ((2, 2), (8, 1)), ((8, 1), (1, 4)), ((16, 1), (4, 2))]
@@ -132,7 +132,7 @@ mod tests {
         }
         // Sixteen ranks of eight heads keep each head twice.
         assert!((sent("llama-3.1-70b", (4, 1), (16, 1)).0 - 2.0).abs() < 1e-9);
-        // A latent vector is whole on every rank.
+        // A latent vector is complete on every rank.
         assert!((sent("deepseek-v3", (8, 1), (8, 1)).0 - 8.0).abs() < 1e-9);
         // An eighth of the heads: an eighth of the bytes of a model that has a head for each query.
         let (grouped, whole) =
@@ -142,7 +142,8 @@ mod tests {
         assert!((whole / grouped / ratio - 1.0).abs() < 0.1, "{whole} {grouped} {ratio}");
     }
 
-    // Correction 11: layers go as they are computed, so the prompt's own time hides all but the last.
+    // Correction 11: layers are sent as they are computed, so the prompt's own time hides all but
+    // the last.
     #[test]
     fn correction_11_layers_overlap_the_prompt() {
         assert!((exposed(0.08, 80, 1.0) - 0.001).abs() < 1e-12);

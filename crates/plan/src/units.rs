@@ -1,4 +1,4 @@
-//! Rates, sizes and times as people write them: `100Gb/s`, `300GB/s`, `40GiB`, `30us`.
+//! Rates, sizes and times in common notation: `100Gb/s`, `300GB/s`, `40GiB`, `30us`.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ macro_rules! quantity {
             /// Reads a number with its unit.
             ///
             /// # Errors
-            /// With what to write instead.
+            ///
+            /// With the accepted notation.
             pub fn parse(text: &str) -> Result<$name, String> {
                 parse(text, $units).map($name).ok_or_else(|| {
                     let known: Vec<&str> = $units.iter().map(|(unit, _)| *unit).collect();
@@ -115,7 +116,7 @@ fn print(value: f64, units: Units) -> String {
 mod tests {
     use super::*;
 
-    // Bits and bytes are eight apart, and what is printed reads back.
+    // Bits and bytes differ by a factor of eight, and printed values read back.
     #[test]
     fn quantities_read_as_they_are_written() {
         assert_eq!(Rate::parse("100Gb/s"), Ok(Rate(12.5e9)));
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(Size(42_949_672_960.0).to_string(), "40GiB");
     }
 
-    // A number without a unit, or with another quantity's, is refused with what would do.
+    // A number without a unit, or with another quantity's, is refused with the accepted notation.
     #[test]
     fn a_unit_is_asked_for() {
         for text in ["100", "100GB", "fast", "-1GB/s", "nanGB/s"] {

@@ -1,4 +1,5 @@
-//! The online choice beside an exact solver, on generated topologies with several communicators.
+//! Compares the online choice with an exact solver, on generated topologies with several
+//! communicators.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -24,7 +25,7 @@ struct Case {
     table: PolicyTable,
     /// Bytes of an operation.
     bytes: Vec<f64>,
-    /// Which group's turn it is, operation by operation.
+    /// The group of each operation.
     turns: Vec<usize>,
 }
 
@@ -93,7 +94,7 @@ impl Case {
         used.into_values().fold(0.0, f64::max)
     }
 
-    /// The least that any scheduler's fullest link has.
+    /// The minimum load of the fullest link for any scheduler.
     fn least(&self) -> f64 {
         let demand = |group: usize| {
             let count = self.turns.iter().filter(|turn| **turn == group).count();
@@ -119,8 +120,8 @@ fn above(fullest: impl Fn(&Case) -> f64) -> Vec<f64> {
     all
 }
 
-// What the corrected scheduler's fullest link carries is within 5 % of the least that is possible, in
-// all but one of 200 cases (5.7 % there); the paper's equations miss that in two cases of five.
+// The corrected scheduler's fullest link is within 5 % of the possible minimum, in all but one of
+// 200 cases (5.7 % there); the paper's equations miss that in two cases of five.
 #[test]
 fn correction_12_the_fullest_link_is_near_the_optimum() {
     let ours = above(|case| {

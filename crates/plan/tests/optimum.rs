@@ -1,9 +1,9 @@
-//! The planner beside an exhaustive search, on generated topologies of up to sixteen GPUs.
+//! Compares the planner with an exhaustive search, on generated topologies of up to sixteen GPUs.
 //!
-//! The reference shares the judge with the planner (what an instance and a fleet serve) and nothing
-//! of its search: every set of GPUs up to those that are truly alike (GPUs of one card and NUMA node,
-//! servers that differ in their names), every split, every way of dealing the GPUs out to stages, and every
-//! set of instances, those aside that a bound rules out.
+//! The reference shares only the judge with the planner (the rates of instances and fleets), not
+//! its search. It tries every set of GPUs up to truly equal ones (GPUs of one card and NUMA node,
+//! servers that differ only in name), every split, every assignment of GPUs to stages, and every
+//! set of instances that a bound does not rule out.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -19,17 +19,18 @@ const CASES: u64 = 500;
 /// Share of the best plan's goodput that is near it.
 const NEAR: f64 = 0.98;
 
-/// Share of our own plan's goodput above which the reference looks for plans: so it has to find one.
+/// The reference searches for plans above this share of our own plan's goodput, so it has to find
+/// one.
 const BELOW: f64 = 0.999;
 
-// Within 2 % of the best of all plans; where nothing serves, there is no plan.
+// Within 2 % of the best of all plans; if nothing can serve the task, there is no plan.
 #[test]
 fn plans_are_within_two_percent_of_the_optimum() {
     each(CASES, is_near);
 }
 
-/// Shows it of the first cases. Each core takes the next one, since they differ a thousandfold in time, from
-/// the last on: the longest (484) should not be begun last.
+/// Tests the first cases. Each core takes the next one, since their times differ a thousandfold,
+/// starting with the last: the longest (484) should not start last.
 fn each(cases: u64, show: fn(u64)) {
     let (begun, cores) = (AtomicU64::new(0), std::thread::available_parallelism().unwrap().get());
     let next = || (cases - 1).checked_sub(begun.fetch_add(1, Ordering::Relaxed));
@@ -50,8 +51,9 @@ fn is_near(seed: u64) {
     assert!(ours * 1.000_001 >= NEAR * best, "seed {seed}: {ours} of {best}\n{}", case.text());
 }
 
-// Where a link limits, the packing that promises most is not the best: here a second decode instance, which
-// nobody needs for its rate, takes KV off the first one's cards. Without it 53.4 are served.
+// If a link is the bottleneck, the packing with the highest rates is not the best: here a second
+// decode instance, not needed for its rate, takes KV off the first one's cards. Without it 53.4 are
+// served.
 #[test]
 fn what_a_link_limits_is_cut_anew() {
     let case = suite::case(337);
@@ -68,7 +70,7 @@ fn no_instance_is_above_its_ceiling() {
     }
 }
 
-// Nor does a plan serve more than links carry to its decode instances.
+// No plan serves more than links carry to its decode instances.
 #[test]
 fn no_plan_is_above_what_links_carry() {
     let mut near = 0;
@@ -86,7 +88,7 @@ fn no_plan_is_above_what_links_carry() {
     assert!(near > 20, "a bound that is near only {near} plans says little");
 }
 
-// The paper's plan, judged as ours is, never serves more.
+// The paper's plan, judged like ours, never serves more.
 #[test]
 fn never_worse_than_the_paper() {
     let mut planned = 0;
@@ -101,8 +103,8 @@ fn never_worse_than_the_paper() {
     assert!(planned > CASES / 4, "the paper's search planned only {planned}");
 }
 
-// A link that is twice as fast, in both directions, never makes a plan worse: nor where servers that were
-// alike no longer are (in case 337 a plan served 7 % less before such topologies were levelled).
+// A link that is twice as fast, in both directions, never makes a plan worse, even if equal servers
+// become unequal (in case 337 a plan served 7 % less before such topologies were levelled).
 #[test]
 fn a_faster_link_never_makes_a_plan_worse() {
     let shown = |seed| {
@@ -122,7 +124,7 @@ fn a_faster_link_never_makes_a_plan_worse() {
     shown(337);
 }
 
-// One more GPU, in a server that is there or in one of its own, never makes a plan worse.
+// One more GPU, in an existing server or in a new one, never makes a plan worse.
 #[test]
 fn one_more_gpu_never_makes_a_plan_worse() {
     each(CASES / 4, |seed| {

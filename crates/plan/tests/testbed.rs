@@ -1,4 +1,4 @@
-//! The planner on HeroServe's testbed, and what it says where there is no plan.
+//! Tests of the planner on HeroServe's testbed, and of its messages if there is no plan.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -42,7 +42,7 @@ fn the_testbed_has_a_plan() {
     assert!(plans.windows(2).all(|pair| pair[0].goodput() >= pair[1].goodput()));
 }
 
-// An objective that nothing here reaches is named with what would be reached.
+// An unreachable objective is reported with the reachable value.
 #[test]
 fn impossible_objectives_have_the_nearest_feasible() {
     let both = refused("opt-66b", 0.01, 0.001, |_| ());
@@ -50,7 +50,8 @@ fn impossible_objectives_have_the_nearest_feasible() {
     assert_eq!(lines.len(), 2, "{both}");
     assert!(lines[0].starts_with("ttft: 10ms; the fastest prefill here does "), "{both}");
     assert!(lines[1].starts_with("tpot: 1ms; the fastest decode here does "), "{both}");
-    // A tenth more than the fastest; and both phases at once have a plan where it says so.
+    // A tenth more than the fastest has a plan for each phase; both phases together have one at the
+    // suggested value.
     let spans = |text: &str, before: &str| {
         let after = text.split(before).nth(1).and_then(|rest| rest.split(' ').next());
         let span = after.unwrap_or_else(|| panic!("no {before} in {text}"));
@@ -68,18 +69,18 @@ fn impossible_objectives_have_the_nearest_feasible() {
     assert!(plan(&asked(&topology, &subject, ttft, tpot)).is_ok(), "{both}");
 }
 
-// A model that is too large says how many GPUs it would take.
+// For a model that is too large, the message says how many GPUs it would take.
 #[test]
 fn too_little_memory_says_how_much_is_needed() {
     let text = refused("deepseek-v3", 10.0, 1.0, |_| ());
     assert!(text.starts_with("memory: deepseek-v3 takes "), "{text}");
     assert!(text.contains("no split up to 32 a100-40g is enough; use larger GPUs"), "{text}");
-    // 894 GiB over 24 GPUs would leave no room for KV.
+    // 894 GiB over 24 GPUs would leave no memory for KV.
     let text = refused("qwen3-coder-480b", 10.0, 1.0, |_| ());
     assert!(text.contains("each need 32 a100-40g (tp 4, pp 8)"), "{text}");
 }
 
-// Where each phase fits alone and both do not, it says what they take together.
+// If each phase fits alone but both do not, the message says how much they need together.
 #[test]
 fn phases_that_do_not_fit_together_say_what_would_do() {
     let yaml = "version: 1\nunits:\n- servers:\n  - {gpu: a100, gpus: 1}\n";
@@ -91,8 +92,9 @@ fn phases_that_do_not_fit_together_say_what_would_do() {
     assert!(text.contains("give 2 that reach each other"), "{text}");
 }
 
-// Six servers are cut into cells of four and two, and two hold no plan: a cell of all six serves more
-// than twice as much. What then stays idle is less than the smallest instance, and the plan says so.
+// Six servers are cut into cells of four and two, and two hold no plan: a cell of all six serves
+// more than twice as much. The GPUs that stay idle are then fewer than the smallest instance needs,
+// and the plan says so.
 #[test]
 fn gpus_stay_idle_for_a_reason() {
     let yaml = "version: 1\nunits:\n- access: {count: 2}\n  servers:\n  - {count: 6, gpu: a100-40g, \
@@ -113,7 +115,7 @@ fn gpus_stay_idle_for_a_reason() {
     assert!(why.starts_with("4 GPUs stay idle, 4 on one server at most: "), "{why}");
 }
 
-// A rate beyond the topology is refused with what it serves; one within takes fewer GPUs than all.
+// A rate beyond the topology is refused with the maximum; one within takes fewer GPUs than all.
 #[test]
 fn a_rate_takes_as_few_gpus_as_will_do() {
     let text = refused("opt-66b", 2.5, 0.15, |task| task.rate = Some(1e6));
@@ -129,7 +131,7 @@ fn a_rate_takes_as_few_gpus_as_will_do() {
     assert!(why.ends_with(" GPUs stay idle: the rate needs no more"), "{why}");
 }
 
-// Nonsense in the task is refused, all of it at once.
+// Invalid values in the task are refused, all at once.
 #[test]
 fn nonsense_is_refused_at_once() {
     let text = refused("opt-66b", 0.0, -1.0, |task| {
@@ -141,7 +143,7 @@ fn nonsense_is_refused_at_once() {
     assert_eq!(text.lines().count(), 7, "{text}");
 }
 
-// One more server never serves less than now, and the best of the single changes stands first.
+// One more server never serves less than now, and the best of the single changes comes first.
 #[test]
 fn advice_is_what_replanning_gives() {
     let spec = TopologySpec::read(include_str!("../topologies/heroserve-testbed.yaml")).unwrap();
@@ -156,7 +158,8 @@ fn advice_is_what_replanning_gives() {
     assert!(servers.iter().all(|one| one.goodput >= now * 0.999), "{now} {all:?}");
 }
 
-// A step out of a small plan serves more on free GPUs and keeps what runs; a step in gives GPUs back.
+// A step to scale out a small plan uses free GPUs, serves more and keeps running instances; a step
+// to scale in frees GPUs.
 #[test]
 fn steps_change_as_little_as_will_do() {
     let (topology, subject) = (testbed(), Subject::named("llama-3.1-8b").unwrap());

@@ -17,7 +17,7 @@ fn all(topology: &Topology) -> Vec<Choice> {
     choices(topology, &topology.all_gpus().collect::<Vec<_>>())
 }
 
-// Inside a server an all-reduce costs what the engine's calibrated step has for it.
+// Inside a server an all-reduce costs as much as in the engine's calibrated step.
 #[test]
 fn one_server_is_the_engines_calibration() {
     let topology = topology(1, 4, "nvlink: 300GB/s");
@@ -29,7 +29,7 @@ fn one_server_is_the_engines_calibration() {
     assert!((choices[0].seconds(bytes) / engine - 1.0).abs() < 1e-9);
 }
 
-// Correction 6: a transfer over two links of one rate takes their rate once, not twice.
+// Correction 6: a transfer over two links of one rate takes the time of one link, not of two.
 #[test]
 fn correction_6_switches_cut_through() {
     let topology = topology(2, 1, "cards: 1, card_rate: 100Gb/s");
@@ -75,7 +75,7 @@ fn correction_9_short_messages_are_bound_by_latency() {
     assert!(relayed.per_byte <= ring.per_byte * 1.001);
 }
 
-// A switch whose slots let little through is not used for what is large.
+// A switch with slow slots is not used for large messages.
 #[test]
 fn slots_limit_what_a_switch_adds() {
     let yaml = "version: 1\nunits:\n- access: {aggregation: {rate: 1Gb/s}}\n  servers:\n  - \
@@ -92,8 +92,8 @@ fn one_gpu_reduces_nothing() {
     assert!(choices(&topology(1, 1, "pcie: 32GB/s"), &[GpuId(0)]).is_empty());
 }
 
-// The formula's bottleneck is that of the flow-level network: a ring's transfers, begun at once, end
-// when it says.
+// The formula's bottleneck matches the flow-level network: a ring's transfers, started at once, end
+// at the predicted time.
 #[test]
 fn the_fabric_agrees_on_the_bottleneck() {
     use meridian_base::{FlowId, PortId, Time};

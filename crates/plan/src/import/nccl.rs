@@ -1,9 +1,9 @@
 //! One server from NCCL's topology dump (`NCCL_TOPO_DUMP_FILE`).
 //!
-//! The dump is a tree: `cpu` elements with a NUMA node each, `pci` elements below them, and in these
-//! `gpu` elements (with `nvlink` children: target, count) and `nic` elements with `net` children,
-//! whose `speed` is in Mb/s. Only that is read: a card's port is a card, and a GPU's NVLink is the
-//! sum of its links.
+//! The dump is a tree: `cpu` elements with a NUMA node each, `pci` elements below them, and in
+//! these `gpu` elements (with `nvlink` children: target, count) and `nic` elements with `net`
+//! children, whose `speed` is in Mb/s. The rest is ignored: a card's port counts as a card, and a
+//! GPU's NVLink is the sum of its links.
 
 use roxmltree::{Document, Node};
 
@@ -12,10 +12,11 @@ use crate::import::{AccessSpec, smi};
 use crate::problem::Problems;
 use crate::units::Rate;
 
-/// Reads a dump. The GPUs' kind is not in it and has to be said.
+/// Reads a dump. It does not contain the GPUs' kind, which must be given.
 ///
 /// # Errors
-/// What is missing or strange in the dump.
+///
+/// Missing or invalid elements of the dump.
 pub fn from_nccl(xml: &str, gpu: &str) -> Result<TopologySpec, Problems> {
     let document = Document::parse(xml).map_err(|error| {
         Problems::one("nccl", error, "write it with NCCL_TOPO_DUMP_FILE=FILE and any NCCL program")
@@ -107,7 +108,7 @@ mod tests {
   </cpu>
 </system>"#;
 
-    // GPUs, cards, NUMA nodes and NVLink's rate come out of the dump.
+    // GPUs, cards, NUMA nodes and NVLink's rate are read from the dump.
     #[test]
     fn a_dump_becomes_a_server() {
         let spec = from_nccl(DUMP, "a100").unwrap();
@@ -118,7 +119,8 @@ mod tests {
         assert_eq!(server.card_rate, Some(Rate(25e9)));
     }
 
-    // Without NVLink there is none; a port without a rate, no GPU or no XML at all is said.
+    // Without NVLink elements there is none; a port without a rate, a missing GPU or invalid XML is
+    // reported.
     #[test]
     fn what_is_missing_is_said() {
         let plain = DUMP.replace("nvlink", "c2c");

@@ -1,17 +1,18 @@
 //! One server from the table that `nvidia-smi topo -m` prints.
 //!
-//! A row a device, a column a device: `NV12` is twelve NVLinks, `PIX`, `PXB`, `PHB`, `NODE` and `SYS`
-//! are ways over PCIe, the last between NUMA nodes. The columns at the end name each GPU's NUMA node.
-//! How fast cards are is not in it and has to be said.
+//! A row a device, a column a device: `NV12` is twelve NVLinks, `PIX`, `PXB`, `PHB`, `NODE` and
+//! `SYS` are paths over PCIe, the last between NUMA nodes. The columns at the end name each GPU's
+//! NUMA node. The cards' rate is not in it and must be given.
 
 use crate::import::spec::{AccessSpec, ServerSpec, TopologySpec, UnitSpec, VERSION, socket};
 use crate::problem::Problems;
 use crate::units::Rate;
 
-/// Reads the table. The GPUs' kind and the cards' rate are not in it and have to be said.
+/// Reads the table. It does not contain the GPUs' kind and the cards' rate, which must be given.
 ///
 /// # Errors
-/// What is missing or strange in the table.
+///
+/// Missing or invalid parts of the table.
 pub fn from_smi(text: &str, gpu: &str, card_rate: Rate) -> Result<TopologySpec, Problems> {
     let plain = unstyled(text);
     let missing =
@@ -37,7 +38,7 @@ pub fn from_smi(text: &str, gpu: &str, card_rate: Rate) -> Result<TopologySpec, 
     let gpus: Vec<usize> = (0..devices.len()).filter(|at| is(devices[*at], "GPU")).collect();
     let cards: Vec<usize> = (0..devices.len()).filter(|at| !is(devices[*at], "GPU")).collect();
     let numa: Vec<u8> = gpus.iter().map(|at| node(header, &rows[*at], devices.len())).collect();
-    // A card is where its nearest GPU is.
+    // A card belongs to the NUMA node of its nearest GPU.
     let near = |card: usize| {
         let rank = |at: &usize| closeness(rows[*at][card + 1]);
         let nearest = (0..gpus.len()).min_by_key(|nth| rank(&gpus[*nth]));
@@ -69,8 +70,8 @@ pub(super) fn nvlink(links: u32) -> Rate {
     Rate(f64::from(links) * 25e9)
 }
 
-/// NVLink of the GPU that has least: through a switch every column shows all links, in a mesh each
-/// shows its own. None where some GPU has none.
+/// NVLink of the GPU with the fewest links: with a switch every column shows all links, in a mesh
+/// each shows its own. `None` if some GPU has no NVLink.
 fn links(rows: &[Vec<&str>], gpus: &[usize], gpu: &str) -> Option<Rate> {
     let most = match gpu {
         "v100" => 6,
@@ -89,7 +90,7 @@ fn is(word: &str, stem: &str) -> bool {
     word.strip_prefix(stem).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The NUMA node of a row: behind the devices stand the CPUs (0-15 or 0-15,32-47) and then the node.
+/// The NUMA node of a row: after the devices come the CPUs (0-15 or 0-15,32-47) and then the node.
 fn node(header: &str, row: &[&str], devices: usize) -> u8 {
     let cpus = header.contains("CPU Affinity");
     let at = 1 + devices + usize::from(cpus);
@@ -131,7 +132,7 @@ Legend:
   X    = Self
 ";
 
-    // A mesh of NVLinks, cards and NUMA nodes come out of the table.
+    // A mesh of NVLinks, cards and NUMA nodes are read from the table.
     #[test]
     fn a_table_becomes_a_server() {
         let spec = from_smi(TABLE, "a100", Rate(25e9)).unwrap();
@@ -141,7 +142,7 @@ Legend:
         assert_eq!(server.nvlink, Some(Rate(300e9)));
     }
 
-    // Through a switch every column shows all links, and they are not counted twice.
+    // With a switch every column shows all links, and they are not counted twice.
     #[test]
     fn a_switch_is_not_a_mesh() {
         let spec = from_smi(&TABLE.replace("NV4", "NV12"), "a100", Rate(25e9)).unwrap();
@@ -150,7 +151,7 @@ Legend:
         assert_eq!(plain.units[0].servers[0].nvlink, None);
     }
 
-    // A table that is cut off, or none at all, is refused.
+    // A truncated or missing table is refused.
     #[test]
     fn half_a_table_is_refused() {
         let error = |text: &str| from_smi(text, "a100", Rate(25e9)).unwrap_err().to_string();

@@ -1,8 +1,8 @@
 //! Our own format: units of servers under their access switches, and the core. docs/planner.md has
 //! it field by field.
 //!
-//! Reading fails at the first thing that is no topology at all (syntax, an unknown key, a wrong
-//! unit) with its line; checking finds everything else at once.
+//! Reading fails at the first error of format (syntax, an unknown key, a wrong unit) with its line;
+//! checking reports all other errors at once.
 
 use meridian_engine::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::units::{Rate, Size, Span};
 pub const VERSION: u32 = 1;
 /// Most GPUs of a topology.
 pub const MOST_GPUS: u32 = 65_536;
-/// Most of anything that a file counts.
+/// Most of any item that a file counts.
 const MOST: u32 = 65_536;
 /// Most GPUs of a server.
 const MOST_IN_SERVER: u32 = 64;
@@ -31,7 +31,7 @@ pub struct TopologySpec {
     pub name: String,
     /// Groups of servers.
     pub units: Vec<UnitSpec>,
-    /// What joins access switches.
+    /// The core that joins access switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CoreSpec>,
 }
@@ -40,7 +40,7 @@ pub struct TopologySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnitSpec {
-    /// So many of them.
+    /// How many of them.
     #[serde(default = "one")]
     pub count: u32,
     /// The access switches of each.
@@ -54,10 +54,10 @@ pub struct UnitSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessSpec {
-    /// So many in a unit; a server's card `i` goes to switch `i` modulo this.
+    /// How many in a unit; a server's card `i` goes to switch `i` modulo this.
     #[serde(default = "one")]
     pub count: u32,
-    /// What they add.
+    /// Their in-network aggregation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregation: Option<AggregationSpec>,
 }
@@ -75,7 +75,7 @@ pub struct AggregationSpec {
     /// Time of an empty all-reduce through it.
     #[serde(default = "collnet")]
     pub latency: Span,
-    /// What its slots let through a port.
+    /// The rate of its slots per port.
     pub rate: Rate,
 }
 
@@ -83,20 +83,20 @@ pub struct AggregationSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// So many of them in each unit.
+    /// How many of them in each unit.
     #[serde(default = "one")]
     pub count: u32,
-    /// What their names begin with; the GPU's name by default.
+    /// The prefix of their names; the GPU's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The GPU's short name.
     pub gpu: String,
     /// GPUs of each.
     pub gpus: u32,
-    /// Memory of a GPU, where it is not the kind's usual.
+    /// Memory of a GPU, if it is not the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// NVLink of a GPU in each direction; without it GPUs talk over PCIe.
+    /// NVLink of a GPU in each direction; without it GPUs communicate over PCIe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvlink: Option<Rate>,
     /// PCIe of a GPU in each direction.
@@ -114,12 +114,12 @@ pub struct ServerSpec {
     /// A card's rate in each direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_rate: Option<Rate>,
-    /// The NUMA node of each card; dealt out over the GPUs' by default.
+    /// The NUMA node of each card; spread over the GPUs' nodes by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub card_numa: Vec<u8>,
 }
 
-/// What joins access switches, evenly.
+/// The core that joins access switches evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreSpec {
@@ -128,7 +128,7 @@ pub struct CoreSpec {
     /// Rate of an access switch's cards over the rate of its uplinks: 1 is full bisection.
     #[serde(default = "full")]
     pub oversubscription: f64,
-    /// What they add.
+    /// Their in-network aggregation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregation: Option<AggregationSpec>,
 }
@@ -146,7 +146,7 @@ fn full() -> f64 {
 fn collnet() -> Span {
     Span(30e-6)
 }
-/// One way over the link between two sockets, as transfers see it.
+/// One direction of the link between two sockets, as transfers see it.
 pub(super) fn socket() -> Rate {
     Rate(40e9)
 }
@@ -155,7 +155,8 @@ impl TopologySpec {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// See [`Problems`]: one for a text that is no topology, otherwise everything at once.
+    ///
+    /// See [`Problems`]: one for a text that is not a topology, otherwise everything at once.
     pub fn read(yaml: &str) -> Result<TopologySpec, Problems> {
         let spec: TopologySpec = serde_saphyr::from_str(yaml).map_err(|error| {
             Problems::one("topology", error, "docs/planner.md has every field of the file")
@@ -172,7 +173,7 @@ impl TopologySpec {
         serde_saphyr::to_string(self).expect("plain fields can be written as YAML")
     }
 
-    /// Everything that keeps it from working.
+    /// All problems of the specification.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Problems(Vec::new());
@@ -209,7 +210,7 @@ impl TopologySpec {
         check_aggregation(core.aggregation.as_ref(), found, "core.aggregation");
     }
 
-    /// Every server reaches every other one.
+    /// Checks that every server reaches every other one.
     fn check_joined(&self, found: &mut Problems, servers: u64) {
         if servers < 2 {
             return;
@@ -248,9 +249,10 @@ impl TopologySpec {
         }
     }
 
-    /// The topology of it, which must be without problems.
+    /// The topology for a specification without problems.
     ///
     /// # Errors
+    ///
     /// See [`Self::problems`].
     pub fn build(&self) -> Result<Topology, Problems> {
         Problems(self.problems()).or(())?;

@@ -1,8 +1,9 @@
-//! Decode: a batch that is as large as its own speed makes it.
+//! Decode: the batch size and the step time determine each other.
 //!
-//! At a rate R with replies of O tokens, n = R O TPOT(n) requests are in the batch. Arrivals vary, so
-//! a share of the objective's attainment of the time is to have its TPOT, its memory and its seats
-//! with as many more as Poisson has then. In a pipeline of p stages each step carries n / p.
+//! At a rate R with replies of O tokens, n = R O TPOT(n) requests are in the batch. Arrivals vary:
+//! for the share of the time that the objective's attainment requires, TPOT, memory and seats must
+//! suffice for the Poisson quantile of the batch. In a pipeline of p stages each step carries n /
+//! p.
 
 use meridian_engine::Work;
 
@@ -30,7 +31,7 @@ pub(super) fn rated(
     let least = step(task, &pipeline, 1.0).whole;
     let batch = if good(0.0) { largest(most, good) } else { 0.0 };
     let time = step(task, &pipeline, batch.max(1.0));
-    // A batch that is less than one request on average is a step of one.
+    // A batch of less than one request on average is a step of one.
     let rate = batch / (task.output.mean * time.whole);
     let message = pipeline.bytes(batch.max(1.0) / pipeline.stages.len() as f64);
     let loads = pipeline.loads(task.output.mean, message);
@@ -52,14 +53,14 @@ pub(super) fn rated(
     })
 }
 
-/// What vLLM takes at once by default: 1,024 sequences on GPUs with much memory bandwidth.
+/// vLLM's default maximum: 1,024 sequences on GPUs with high memory bandwidth.
 pub(super) fn seats(task: &Task<'_>, instance: &Instance) -> f64 {
     let large = |gpu: &GpuId| matches!(task.topology.kind(*gpu).name, "h100" | "h200");
     let each = if instance.gpus().all(|gpu| large(&gpu)) { 1024.0 } else { 256.0 };
     if instance.parallel.ep { each * f64::from(instance.parallel.tp) } else { each }
 }
 
-/// A step of `n` requests: a pipeline's stages work on equal parts of them at once.
+/// A step of `n` requests: a pipeline's stages work on equal parts of them concurrently.
 fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
     let part = n / pipeline.stages.len() as f64;
     let tokens = part.max(1.0);
@@ -74,15 +75,15 @@ fn step(task: &Task<'_>, pipeline: &Pipeline, n: f64) -> Time {
     time
 }
 
-/// Tokens of KV that a request in the batch has: its prompt's, and half of its reply's. Whoever writes
-/// more is there longer, so replies that are met there are longer than the mean.
+/// KV tokens of a request in the batch: its prompt's, and half of its reply's. Longer replies stay
+/// longer, so the replies in a batch are longer than the mean.
 fn kept(task: &Task<'_>) -> f64 {
     let Lengths { mean, cv } = task.output;
     task.prompt.mean + mean * (1.0 + cv * cv) / 2.0
 }
 
-/// TPOT at the fixed point of the batch at a rate, up to a batch of `most`. A request meets as many
-/// others as there are on average, and is one more itself.
+/// TPOT at the fixed point of the batch at a rate, up to a batch of `most`. A request meets the
+/// average number of others, plus itself.
 pub(super) fn tpot_at(task: &Task<'_>, pipeline: &Pipeline, rate: f64, most: f64) -> f64 {
     let seconds = |n: f64| step(task, pipeline, n + 1.0).whole;
     let behind = |n: f64| n <= rate * task.output.mean * seconds(n);

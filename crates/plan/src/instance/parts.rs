@@ -1,4 +1,4 @@
-//! An instance taken apart: what somebody needs who runs it and does not rate it.
+//! An instance in parts, for running it instead of rating it.
 
 use meridian_engine::Terms;
 
@@ -18,21 +18,20 @@ pub struct Parts {
     pub token_bytes: f64,
     /// Most requests in its batches.
     pub seats: f64,
-    /// Tokens of KV that its fullest stage holds.
+    /// KV tokens that fit in its fullest stage.
     pub kv_tokens: f64,
 }
 
 /// A stage.
 #[derive(Clone, Debug)]
 pub struct StageParts {
-    /// Computing.
+    /// Computation.
     pub terms: Terms,
     /// All-reduces of a step.
     pub reductions: f64,
-    /// Their ways; none for one GPU.
+    /// Their algorithms; none for one GPU.
     pub choices: Vec<Choice>,
-    /// How the hidden state gets to the next stage: seconds, seconds a byte, and what a byte puts on
-    /// links.
+    /// The hop to the next stage: seconds, seconds a byte, and a byte's load on links.
     pub pass: Option<(f64, f64, Loads)>,
     /// Tokens of KV that fit.
     pub kv_tokens: f64,
@@ -42,7 +41,8 @@ impl Parts {
     /// The parts of an instance.
     ///
     /// # Errors
-    /// Where it can't run at all.
+    ///
+    /// If it can't run.
     pub fn of(task: &Task<'_>, instance: &Instance) -> Result<Parts, Unfit> {
         let pipeline = Pipeline::new(task, instance)?;
         let (token_bytes, kv_tokens) = (pipeline.bytes(1.0), pipeline.kv_tokens());
@@ -60,10 +60,11 @@ impl Parts {
 }
 
 impl StageParts {
-    /// The stage of a split that is the `at`-th one, on these GPUs, before it has a next one.
+    /// The `at`-th stage of a split on these GPUs, before it has a next one.
     ///
     /// # Errors
-    /// Where it can't run at all.
+    ///
+    /// If it can't run.
     pub fn of(
         task: &Task<'_>,
         parallel: Parallel,
@@ -76,10 +77,11 @@ impl StageParts {
 }
 
 impl Rated {
-    /// What an instance would serve if its stages were these.
+    /// The capacity of an instance with these stages.
     ///
     /// # Errors
-    /// Where it can't run at all.
+    ///
+    /// If it can't run.
     pub fn of_parts(
         task: &Task<'_>,
         instance: Instance,

@@ -1,8 +1,8 @@
-//! Prefill: prompts one after the other, each a step of its own.
+//! Prefill: prompts one after the other, each in a separate step.
 //!
-//! TTFT is the wait, the prompt's own time and what handing its KV over takes beyond that. What a
-//! prompt takes and how long it waits do not depend on each other, so the share that meets the
-//! objective is summed over the lengths.
+//! TTFT is the wait, plus the prompt's own time, plus the time by which its KV handover outlasts
+//! it. A prompt's time and its wait are independent, so the share that meets the objective is a sum
+//! over the lengths.
 
 use meridian_engine::Work;
 
@@ -12,7 +12,7 @@ use crate::queue::{Queue, Wait, largest};
 use crate::spread::{Spread, Waits};
 use crate::task::Task;
 
-/// Parts of a step that is under way, from its beginning to its end.
+/// Parts of the current step, from its beginning to its end.
 const PARTS: u32 = 4;
 
 pub(super) fn rated(
@@ -62,17 +62,18 @@ fn prompt(pipeline: &Pipeline, tokens: f64, together: f64) -> Time {
     })
 }
 
-/// What prompts wait in a queue at a rate of all; those for ranks that step together without the step
-/// under way.
+/// The waits of prompts in a queue at a total rate; for ranks that step together, without the
+/// current step.
 pub(super) fn turn(rated: &Rated, queue: &Queue, rate: f64) -> Wait {
     if together(&rated.instance) > 1.0 { queue.wait_behind(rate) } else { queue.wait(rate) }
 }
 
-/// What prompts of each length wait who wait `base` for their turn: in a pipeline at `rate` longer for
-/// those in front of them, stage by stage, a share of `met` of what they would with it alone.
+/// The waits of prompts of each length, given the wait `base` for their turn. In a pipeline at
+/// `rate` they also wait for prompts ahead, stage by stage, for a share of `met` of the wait in a
+/// single pipeline.
 ///
-/// Exact for few prompts. How it grows with the load is fitted to simulated pipelines of 2 to 8 stages;
-/// what comes of it is judged in bench's `tests/judged.rs`.
+/// Exact for few prompts. Its growth with the load is fitted to simulated pipelines of 2 to 8
+/// stages; bench's `tests/judged.rs` judges the result.
 pub(super) fn waits(rated: &Rated, base: &Wait, rate: f64, met: f64) -> Waits {
     let stages = f64::from(rated.instance.parallel.pp);
     let load = rate * rated.queue.interval;
@@ -81,8 +82,8 @@ pub(super) fn waits(rated: &Rated, base: &Wait, rate: f64, met: f64) -> Waits {
     Waits::new(|nth| base.longer(base.mean + alone * rated.behind.at(nth)))
 }
 
-/// What prompts wait, among ranks that step together, for a step that is under way, which a share of
-/// `stepping` meets: chances and seconds. It is as likely to be near its end as its beginning.
+/// The waits of prompts, among ranks that step together, for the current step, which a share of
+/// `stepping` meets: probabilities and seconds. Any point of the step is equally likely.
 pub(super) fn under_way(rated: &Rated, stepping: f64) -> impl Iterator<Item = (f64, f64)> {
     let each = together(&rated.instance);
     let residual = rated.queue.interval * each * (1.0 + rated.queue.cv2) / 2.0;
@@ -93,12 +94,12 @@ pub(super) fn under_way(rated: &Rated, stepping: f64) -> impl Iterator<Item = (f
     core::iter::once((1.0 - met, 0.0)).chain(parts).filter(|(chance, _)| *chance > 0.0)
 }
 
-/// The share of the time that an instance has something to do, at a rate of its own.
+/// The share of the time that an instance is busy, at its own rate.
 ///
-/// Ranks that step together take all prompts that came during the last step, up to one each, and one
-/// where nobody came: so many steps there are for the prompts. Exact for one rank, and for very many. A
-/// pipeline is empty where its first stage is idle and nothing came for as long as the others are busy
-/// with a prompt, which is exact for equal ones.
+/// Ranks that step together take all prompts that arrived during the last step, up to one each, or
+/// one if none arrived; this gives the number of steps. Exact for one rank, and for very many. A
+/// pipeline is empty if its first stage is idle and no prompt arrived for as long as the other
+/// stages take, which is exact for equal prompts.
 pub(super) fn busy(rated: &Rated, rate: f64) -> f64 {
     let ranks = together(&rated.instance);
     let arrived = rate * rated.queue.interval * ranks;
@@ -112,7 +113,7 @@ pub(super) fn busy(rated: &Rated, rate: f64) -> f64 {
     1.0 - (1.0 - arrived / taken).max(0.0) * libm::exp(-further)
 }
 
-/// The largest rate within the objective, for an instance that has a queue of its own.
+/// The largest rate within the objective, for an instance with a separate queue.
 pub(super) fn rate(task: &Task<'_>, rated: &Rated, handoff: f64) -> f64 {
     let late = 1.0 - task.slo.attainment;
     let time = task.slo.ttft - handoff;
@@ -128,8 +129,7 @@ pub(super) fn rate(task: &Task<'_>, rated: &Rated, handoff: f64) -> f64 {
     largest(1.0 / rated.queue.interval, good)
 }
 
-/// Prompts that are computed at once: ranks that share experts step together, each with a prompt of
-/// its own.
+/// Prompts computed at once: ranks that share experts step together, each with a separate prompt.
 fn together(instance: &Instance) -> f64 {
     if instance.parallel.ep { f64::from(instance.parallel.tp) } else { 1.0 }
 }

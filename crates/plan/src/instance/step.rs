@@ -1,12 +1,12 @@
 //! The step of an instance: stages with the engine's terms, all-reduces and hops of the topology.
 //!
-//! Each stage holds its part of the layers and two all-reduces a layer. A stage of mixed kinds takes
-//! the slower one's coefficient, term by term. Between stages each rank passes its part of the hidden
-//! state on; who is paired with whom is a bottleneck assignment. The engine's fixed time of a step is
-//! counted in every stage.
+//! Each stage has its part of the layers and two all-reduces a layer. A stage of mixed kinds uses
+//! the slower one's coefficient, term by term. Between stages each rank forwards its part of the
+//! hidden state; a bottleneck assignment pairs the ranks. The engine's fixed time of a step counts
+//! in every stage.
 //!
-//! Ranks that share experts hold the rest of the model each: all tokens are gathered before and
-//! handed back after the experts of a layer, together one all-reduce of all tokens.
+//! Ranks that share experts replicate the rest of the model: all tokens are gathered before and
+//! returned after the experts of a layer, together one all-reduce of all tokens.
 
 use meridian_engine::{Gpu, Model, Terms, Work};
 
@@ -20,17 +20,17 @@ use crate::topology::{GpuId, Topology};
 
 /// Bytes of a number of the hidden state.
 pub(crate) const NUMBER: f64 = 2.0;
-/// Room for fewer tokens of KV than this is none.
+/// Less memory than this many tokens of KV counts as none.
 const MIN_KV_TOKENS: f64 = 2048.0;
 
-/// What passes between two stages.
+/// The transfer between two stages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hop {
-    /// Who sends to whom.
+    /// The sender and receiver of each pair.
     pub(crate) pairs: Vec<(GpuId, GpuId)>,
     latency: f64,
     per_byte: f64,
-    /// What one byte of the whole hidden state puts on links.
+    /// The load of one byte of the whole hidden state on links.
     loads: Loads,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Stage {
     /// All-reduces of a step.
     pub(super) reductions: f64,
     pub(super) choices: Vec<Choice>,
-    /// KV tokens that fit, and would without any limit of memory.
+    /// KV tokens that fit, and that would fit without a memory limit.
     pub(crate) kv_tokens: f64,
 }
 
-/// An instance, ready for steps.
+/// An instance, ready to compute steps.
 pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Stage>,
     pub(crate) hops: Vec<Hop>,
@@ -101,7 +101,7 @@ impl Pipeline {
         time
     }
 
-    /// What `tokens` of a request put on links, where steps carry `message` bytes each.
+    /// The load of a request's `tokens` on links, if steps carry `message` bytes each.
     pub(crate) fn loads(&self, tokens: f64, message: f64) -> Loads {
         let bytes = self.bytes(tokens);
         let mut loads = Loads::default();
@@ -116,7 +116,7 @@ impl Pipeline {
         loads
     }
 
-    /// Tokens of KV that the fullest stage holds.
+    /// KV tokens that fit in the fullest stage.
     pub(crate) fn kv_tokens(&self) -> f64 {
         self.stages.iter().map(|stage| stage.kv_tokens).fold(f64::INFINITY, f64::min)
     }
@@ -144,7 +144,7 @@ impl Stage {
             let kind = task.topology.kind(*gpu);
             terms = slower(&terms, &part(model, kind, ranks, ep, share, last));
             let room = kind.usable_memory() - weights(model, ranks, ep) * share;
-            // Ranks that share experts keep the KV of their own sequences, all of it.
+            // Ranks that share experts keep the complete KV of their own sequences.
             let (token, copies) =
                 if ep { (model.kv_bytes(1), ranks) } else { (model.kv_bytes(ranks), 1) };
             let tokens = room / (token * share) * f64::from(copies);
@@ -199,7 +199,7 @@ fn part(model: &Model, kind: &Gpu, ranks: u32, ep: bool, share: f64, last: bool)
     }
 }
 
-/// Term by term the slower of two.
+/// The slower of the two, term by term.
 fn slower(a: &Terms, b: &Terms) -> Terms {
     Terms {
         weights: a.weights.max(b.weights),
@@ -219,12 +219,12 @@ fn slower(a: &Terms, b: &Terms) -> Terms {
 }
 
 impl Hop {
-    /// What passes at such a cost, whoever sends.
+    /// A hop with the given cost, whatever the senders.
     pub(super) fn costing((latency, per_byte, loads): (f64, f64, Loads)) -> Hop {
         Hop { pairs: Vec::new(), latency, per_byte, loads }
     }
 
-    /// Seconds, seconds a byte, and what a byte puts on links.
+    /// Seconds, seconds a byte, and a byte's load on links.
     pub(super) fn cost(&self) -> (f64, f64, Loads) {
         (self.latency, self.per_byte, self.loads.clone())
     }

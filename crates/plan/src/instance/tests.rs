@@ -69,9 +69,10 @@ fn correction_10_pipelines_raise_throughput() {
     assert!(compute(&both) > 2.0 * compute(&fast));
 }
 
-// One GPU is busy for its load. Eight ranks to which one prompt comes in each step hardly ever leave one
-// over: a step follows unless nobody came, so they are at it for e steps, and idle for one. Two stages
-// are empty where the first is idle and nothing came for an interval.
+// One GPU is busy in proportion to its load. With eight ranks and one prompt arriving per step,
+// hardly any prompt is left over: a step follows unless none arrived, so they are busy for e steps,
+// and idle for one. Two stages are empty if the first is idle and no prompt arrived for an
+// interval.
 #[test]
 fn steps_follow_each_other() {
     let topology = topology(A100);
@@ -88,7 +89,7 @@ fn steps_follow_each_other() {
     near(busy(1, 2, false, 0.4), 1.0 - 0.6 * libm::exp(-0.4));
 }
 
-// Memory that the weights leave no room in is said in bytes.
+// If the weights leave no memory, the lack is reported in bytes.
 #[test]
 fn weights_that_do_not_fit_are_refused() {
     let topology = topology("  - {gpu: l4, gpus: 1}\n");

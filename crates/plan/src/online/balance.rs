@@ -1,17 +1,17 @@
-//! The corrected scheduler: each operation goes where the fullest of its links stays emptiest.
+//! The corrected scheduler: each operation takes the algorithm whose fullest link stays emptiest.
 //!
-//! A link's utilisation is an average that fades with the window T_u: an operation that puts D_e bytes
-//! on a link of C_e bytes a second raises it by delta_e = D_e / (T_u C_e), and all utilisations fall by
-//! a factor e in T_u. A steady flow of r bytes a second is then seen as r / C_e. The cost of a way is
-//! the maximum over its links of u_e + delta_e; what groups share, they share through its links, so
-//! the paper's penalty f (equation 18) has nothing left to say.
+//! A link's utilisation is an average that decays with the window T_u: an operation that puts D_e
+//! bytes on a link of C_e bytes a second raises it by delta_e = D_e / (T_u C_e), and all
+//! utilisations fall by a factor e in T_u. A steady flow of r bytes a second then counts as r /
+//! C_e. The cost of a way is the maximum over its links of u_e + delta_e. Groups interact through
+//! shared links, so the paper's penalty f (equation 18) is not needed.
 //!
-//! Ways of equal cost differ in what they add to links that are not the fullest; the one that adds
-//! least is taken. A way that is much slower by itself than the fastest is no candidate, however empty
+//! Ways of equal cost differ in their load on the other links; the one that adds least is chosen. A
+//! way that is much slower without contention than the fastest is not a candidate, however empty
 //! its links are: [`Settings::slack`].
 //!
-//! All utilisations fade alike, so they are kept as of one time and one factor is brought up to date:
-//! a choice costs a multiplication and a maximum for each link of each way.
+//! All utilisations decay equally, so they are stored as of one time with one current factor. A
+//! choice costs a multiplication and a maximum for each link of each way.
 
 use meridian_base::Time;
 
@@ -19,26 +19,26 @@ use crate::collective::{Algorithm, Choice};
 use crate::table::{GroupPolicy, PolicyTable};
 use crate::topology::{LinkId, Topology};
 
-/// How it chooses.
+/// Settings of the choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The window T_u, in seconds.
     pub window: f64,
-    /// How many times as long as the fastest way a candidate may take on links that are empty.
+    /// How many times as long as the fastest way a candidate may take on empty links.
     pub slack: f64,
 }
 
 impl Default for Settings {
-    /// HeroServe's 100 ms; ways up to half as long again.
+    /// HeroServe's 100 ms; ways up to 1.5 times as long.
     fn default() -> Settings {
         Settings { window: 0.1, slack: 1.5 }
     }
 }
 
-/// A choice, and why.
+/// A choice and its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pick {
-    /// Place in the group's ways.
+    /// Index in the group's ways.
     pub way: usize,
     /// Its name.
     pub algorithm: Algorithm,
@@ -50,13 +50,14 @@ pub struct Pick {
 #[derive(Clone, Debug)]
 pub struct Balance {
     settings: Settings,
-    /// The table's links, in order; elsewhere in here a link is its place in this list.
+    /// The table's links, in order; elsewhere in this file an index into this list identifies a
+    /// link.
     links: Vec<LinkId>,
     /// Utilisation of one byte: 1 / (T_u C_e).
     byte: Vec<f64>,
     /// Utilisation, before `faded`.
     used: Vec<f64>,
-    /// The factor by which `used` has faded at `now`.
+    /// The factor by which `used` has decayed at `now`.
     faded: f64,
     now: Time,
     groups: Vec<Vec<Way>>,
@@ -74,11 +75,11 @@ struct Way {
     end: u32,
 }
 
-/// Below this, utilisations are brought to the present.
+/// Below this, utilisations are rescaled to the present.
 const FADED: f64 = 1e-9;
 
 impl Balance {
-    /// A scheduler of the table's groups on links that are empty.
+    /// A scheduler of the table's groups, with all links empty.
     #[must_use]
     pub fn new(topology: &Topology, table: &PolicyTable, settings: Settings) -> Balance {
         let choices = || table.groups.iter().flat_map(|group| &group.choices);
@@ -95,7 +96,7 @@ impl Balance {
                 let at = links.binary_search(&link).expect("it was collected from the same table");
                 loads.push((at as u32, share * byte[at]));
             }
-            // The fullest come first: what is not to be chosen is then seen soonest.
+            // The fullest come first, so that bad ways are rejected soonest.
             loads[first as usize..].sort_by(|a, b| b.1.total_cmp(&a.1));
             let Choice { algorithm, latency, per_byte, .. } = *choice;
             Way { algorithm, latency, per_byte, first, end: loads.len() as u32 }
@@ -106,8 +107,8 @@ impl Balance {
         Balance { settings, links, byte, used, faded: 1.0, now: Time::ZERO, groups, loads }
     }
 
-    /// The way of `count` operations of `each` bytes, one after the other, which they are then taken to
-    /// go; `None` for a group that the table does not have.
+    /// Chooses and records the way of `count` consecutive operations of `each` bytes; `None` for a
+    /// group that the table does not have.
     pub fn pick(&mut self, now: Time, group: usize, each: f64, count: f64) -> Option<Pick> {
         self.forward(now);
         let ways = self.groups.get(group)?;
@@ -134,7 +135,7 @@ impl Balance {
         Some(Pick { way: nth, algorithm: way.algorithm, cost })
     }
 
-    /// The utilisation of the fullest link and what is added to all, unless it is above `most`.
+    /// The utilisation of the fullest link and the total added, unless it is above `most`.
     fn cost(&self, way: &Way, bytes: f64, most: f64) -> Option<(f64, f64)> {
         let (mut cost, mut added) = (0.0_f64, 0.0);
         for (link, byte) in &self.loads[way.first as usize..way.end as usize] {
@@ -148,8 +149,8 @@ impl Balance {
         Some((cost, added))
     }
 
-    /// Counts bytes that are no operation of the table's: KV on its way, or what a switch's counters
-    /// show besides. A link that no group uses is left out.
+    /// Counts other bytes than the table's operations: KV, or further traffic in a switch's
+    /// counters. A link that no group uses is ignored.
     pub fn carried(&mut self, now: Time, link: LinkId, bytes: f64) {
         self.forward(now);
         if let Ok(at) = self.links.binary_search(&link) {
@@ -203,8 +204,8 @@ mod tests {
         PolicyTable { epoch: 0, groups: groups.into_iter().map(group).collect() }
     }
 
-    // Correction 12: an idle path costs what the operation puts on it, and no more; a path that is
-    // used costs that much more; what two groups share is seen by both.
+    // Correction 12: an idle path costs only the operation's own load; a busy path costs its load
+    // in addition; both groups see the load on shared links.
     #[test]
     fn correction_12_an_idle_path_is_cheap() {
         let topology = topology();
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(balance.pick(Time::ZERO, 2, bytes, 1.0), None);
     }
 
-    // Correction 12: a steady flow is seen as its share of the link, and is forgotten after it ends.
+    // Correction 12: a steady flow counts as its share of the link, and decays after it ends.
     #[test]
     fn correction_12_utilisation_fades_with_the_window() {
         let topology = topology();
@@ -239,13 +240,13 @@ mod tests {
         assert!((balance.utilisation(link) - 0.5).abs() < 0.01, "{}", balance.utilisation(link));
         balance.carried(Time::from_millis(6000), link, 0.0);
         assert!(balance.utilisation(link) < 1e-4);
-        // Far apart as times may be, nothing is lost to rounding.
+        // However far apart times are, no precision is lost.
         balance.carried(Time::from_millis(1_000_000), link, half);
         assert!((balance.utilisation(link) - 5.0).abs() < 1e-9);
     }
 
-    // A way over an empty link is not taken where it is slow by itself, and of equal ways the one
-    // that adds least in all is.
+    // A way over an empty link is not chosen if it is slow without contention, and of equal ways
+    // the one that adds the least in total is chosen.
     #[test]
     fn slow_ways_are_no_candidates() {
         let topology = topology();

@@ -1,34 +1,34 @@
-//! A rank's side of the tables: which table holds for which operation.
+//! A rank's side of the tables: selects the table that applies to each operation.
 //!
-//! Tables reach the ranks of a communicator at different times. If each used what it has, two ranks
-//! would do different things in one operation, and the operation would hang (correction 13). So a
-//! table never comes into force when it arrives. At every [`Follower::every`]-th operation of the
-//! communicator, which all ranks reach with the same count, they first agree: each offers the newest
-//! epoch that it holds, the smallest offer is taken by all (an all-reduce of eight bytes that always
-//! goes the same way), and that table holds for the next operations. A rank that has not heard of a
-//! table holds all others back, and nobody waits for the controller.
+//! Tables reach the ranks of a communicator at different times. If each used its newest one, two
+//! ranks could use different algorithms in one operation, and the operation would hang (correction
+//! 13). So a table never takes effect on arrival. At every [`Follower::every`]-th operation of the
+//! communicator, which all ranks reach with the same count, they first agree: each offers the
+//! newest epoch that it has, all take the smallest offer (an all-reduce of eight bytes with a fixed
+//! algorithm), and that table applies to the next operations. A rank without the new table delays
+//! it for all others, but no rank waits for the controller.
 //!
-//! An operation that is replayed from a CUDA graph asks nobody: its way is that of the capture, and
-//! its communicator counts when it captures again.
+//! An operation replayed from a CUDA graph does not choose: it uses the algorithm from the capture,
+//! and its communicator counts when it captures again.
 
 use std::collections::VecDeque;
 
 use crate::collective::Algorithm;
 use crate::table::GroupPolicy;
 
-/// Tables that a rank holds at most: the one in force and those to come.
+/// Most tables that a rank stores: the active one and future ones.
 const HELD: usize = 8;
 
-/// What a rank does next.
+/// A rank's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Offer this epoch to the other ranks, and go on with [`Follower::agreed`].
+    /// Offer this epoch to the other ranks, and continue with [`Follower::agreed`].
     Agree(u64),
-    /// Do the operation this way.
+    /// Run the operation with this algorithm.
     Run(Algorithm),
 }
 
-/// Why a table is not taken.
+/// Why a table is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It is not the one after the newest.
@@ -36,16 +36,16 @@ pub enum Refused {
     OutOfOrder {
         /// Its epoch.
         got: u64,
-        /// The newest that is held.
+        /// The newest epoch stored.
         newest: u64,
     },
-    /// As many are held as there may be.
+    /// The limit of stored tables is reached.
     #[error("{HELD} tables are held already; send it again after the ranks have agreed")]
     Full,
-    /// It has no way for some size.
+    /// It has no algorithm for some size.
     #[error("epoch {0} has no row without an end; give a way for every size")]
     Gaps(u64),
-    /// The ranks agreed on an epoch that this one does not hold.
+    /// The ranks agreed on an epoch that this one does not have.
     #[error("epoch {0} was agreed on and is not held; the communicator must be made anew")]
     Unknown(u64),
 }
@@ -57,25 +57,27 @@ pub struct Follower {
     operations: u64,
     /// Whether the ranks have agreed at this count.
     agreed: bool,
-    /// The table in force first, then those to come, epoch by epoch.
+    /// The active table first, then future ones, epoch by epoch.
     held: VecDeque<(u64, GroupPolicy)>,
 }
 
 impl Follower {
-    /// A rank whose communicator begins with this table and agrees at every `every`-th operation.
+    /// A rank whose communicator starts with this table and agrees at every `every`-th operation.
     ///
     /// # Errors
-    /// When the table has no way for some size.
+    ///
+    /// If the table has no algorithm for some size.
     pub fn new(epoch: u64, table: GroupPolicy, every: u64) -> Result<Follower, Refused> {
         whole(epoch, &table)?;
         let held = VecDeque::from([(epoch, table)]);
         Ok(Follower { every: every.max(1), operations: 0, agreed: true, held })
     }
 
-    /// Takes a table that is to hold once all ranks have it.
+    /// Stores a table that takes effect once all ranks have it.
     ///
     /// # Errors
-    /// When it is out of order, unusable, or one too many; what is held stays.
+    ///
+    /// If it is out of order, unusable, or one too many; the stored tables stay.
     pub fn hear(&mut self, epoch: u64, table: GroupPolicy) -> Result<(), Refused> {
         whole(epoch, &table)?;
         let newest = self.newest();
@@ -89,7 +91,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What to do for the next operation, of `bytes`.
+    /// The action for the next operation, of `bytes`.
     #[must_use]
     pub fn next(&mut self, bytes: f64) -> Step {
         if !self.agreed {
@@ -102,10 +104,11 @@ impl Follower {
         Step::Run(way)
     }
 
-    /// Puts in force what the ranks agreed on: the smallest epoch that any of them offered.
+    /// Activates the table that the ranks agreed on: the smallest epoch that any of them offered.
     ///
     /// # Errors
-    /// When it is not held, which ranks that offered what they hold can't agree on.
+    ///
+    /// If it is not stored, which cannot happen if every rank offered a stored epoch.
     pub fn agreed(&mut self, epoch: u64) -> Result<(), Refused> {
         let at = self.held.iter().position(|(held, _)| *held == epoch);
         self.held.drain(..at.ok_or(Refused::Unknown(epoch))?);
@@ -119,7 +122,7 @@ impl Follower {
         self.operations
     }
 
-    /// The epoch in force.
+    /// The active epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.held[0].0
@@ -146,8 +149,8 @@ mod tests {
         GroupPolicy { members: Vec::new(), choices: Vec::new(), rows }
     }
 
-    /// Two ranks that do one operation together, in whatever order chance has it, while tables reach
-    /// them at different times. What each did in every operation, and the last epoch of each.
+    /// Two ranks run operations together, in random order, while tables reach them at different
+    /// times. Returns each rank's algorithm in every operation, and its last epoch.
     fn run(seed: u64, every: u64) -> (Vec<[Algorithm; 2]>, [u64; 2]) {
         let mut rng = Rng::new(seed);
         let mut ranks = [0, 1].map(|_| Follower::new(0, table(0), every).unwrap());
@@ -178,8 +181,8 @@ mod tests {
         (done, epochs)
     }
 
-    // Correction 13: two ranks with tables that reach them at different times never disagree about
-    // an operation, and new tables do come into force.
+    // Correction 13: two ranks that receive tables at different times never disagree about an
+    // operation, and new tables do take effect.
     #[test]
     fn correction_13_ranks_never_disagree() {
         for seed in 0..200 {
@@ -192,7 +195,7 @@ mod tests {
         }
     }
 
-    // A table is taken in order, whole, and up to a bound; what is refused changes nothing.
+    // Tables are accepted in order, complete, and up to a limit; a refused table changes nothing.
     #[test]
     fn tables_are_taken_in_order() {
         let mut rank = Follower::new(4, table(4), 2).unwrap();

@@ -1,13 +1,14 @@
-//! Equations 16 to 18 of HeroServe as printed, for reproduction alone.
+//! Equations 16 to 18 of HeroServe as printed, for reproduction only.
 //!
-//! Every policy has a cost b, its utilisation as last heard. The cheapest by b + delta is taken with
-//! delta = D / (T_u b), and all policies' costs rise: the one taken by delta, others by delta times
-//! their share f of its links. D is taken over the rate of the policy's slowest link, without which
-//! the equation adds bytes a second to a ratio. b is in the denominator: the emptier a policy is, the
-//! more an operation is said to cost on it, and an idle one costs infinity. a least cost keeps that finite.
+//! Every policy has a cost b, its last reported utilisation. The cheapest by b + delta is taken
+//! with delta = D / (T_u b), and all policies' costs rise: the one taken by delta, others by delta
+//! times their share f of its links. D is taken over the rate of the policy's slowest link, without
+//! which the equation adds bytes a second to a ratio. b is in the denominator: the emptier a policy
+//! is, the more an operation costs on it, and an idle one costs infinity. A minimum cost keeps that
+//! finite.
 //!
-//! Costs never fall by these equations. As in section IV they are set to what is measured whenever
-//! the controller polls its counters, each T_u.
+//! These equations never lower a cost. As in section IV, costs are set to the measured values
+//! whenever the controller polls its counters, each T_u.
 
 use meridian_base::{Duration, Time};
 
@@ -16,7 +17,7 @@ use crate::collective::{Algorithm, Choice};
 use crate::table::PolicyTable;
 use crate::topology::{LinkId, Topology};
 
-/// The least cost that a policy has.
+/// The minimum cost of a policy.
 const IDLE: f64 = 0.01;
 /// Smoothing of f (gamma).
 const GAMMA: f64 = 0.1;
@@ -42,12 +43,12 @@ struct Policy {
     cost: f64,
     /// Rate of its slowest link.
     rate: f64,
-    /// Places in the list of links, with bytes a byte.
+    /// Indices into the list of links, with bytes a byte.
     links: Vec<(usize, f64)>,
 }
 
 impl Printed {
-    /// A scheduler with the window T_u in seconds, on links that are idle.
+    /// A scheduler with the window T_u in seconds, with all links idle.
     #[must_use]
     pub fn new(topology: &Topology, table: &PolicyTable, window: f64) -> Printed {
         let choices = || table.groups.iter().flat_map(|group| &group.choices);
@@ -83,7 +84,7 @@ impl Printed {
         all
     }
 
-    /// Equations 16 and 17, of `count` operations of `each` bytes, one after the other.
+    /// Equations 16 and 17, for `count` consecutive operations of `each` bytes.
     pub fn pick(&mut self, now: Time, group: usize, each: f64, count: f64) -> Option<Pick> {
         self.poll(now);
         let bytes = each * count;
@@ -103,7 +104,7 @@ impl Printed {
         Some(Pick { way: chosen - first, algorithm: self.policies[chosen].algorithm, cost })
     }
 
-    /// Counts bytes that are no operation of the table's.
+    /// Counts other bytes than the table's operations.
     pub fn carried(&mut self, now: Time, link: LinkId, bytes: f64) {
         self.poll(now);
         if let Ok(at) = self.links.binary_search_by_key(&link, |(id, _)| *id) {
@@ -111,7 +112,7 @@ impl Printed {
         }
     }
 
-    /// Once a window: costs are what was measured in it, and f follows equation 18.
+    /// Once a window: costs are set to the measured values, and f follows equation 18.
     fn poll(&mut self, now: Time) {
         let since = now.since(self.polled).as_secs_f64();
         if since < self.window {
@@ -127,11 +128,11 @@ impl Printed {
         self.polled = now;
     }
 
-    /// Equation 18: the share of a policy's links, by what they have carried, that the chosen one has
-    /// too.
+    /// Equation 18: the share of a policy's links, weighted by their traffic, that the chosen one
+    /// also uses.
     fn share(&mut self, gamma: f64) {
         let count = self.policies.len();
-        // Bandwidth in use, or the links' number while there is none.
+        // Weighted by bandwidth in use, or by the number of links while there is none.
         let weight = |link: usize| self.counted[link].max(1.0);
         for chosen in 0..count {
             for other in 0..count {
@@ -163,8 +164,8 @@ mod tests {
     use crate::loads::Loads;
     use crate::table::GroupPolicy;
 
-    // Correction 12, the paper's side: the idle one of two equal paths is said to cost more, so that
-    // the busy one is taken again; and a poll brings the costs to what was measured.
+    // Correction 12, the paper's version: of two equal paths the idle one costs more, so the busy
+    // one is chosen again; a poll sets the costs to the measured values.
     #[test]
     fn correction_12_as_printed_an_idle_path_costs_more() {
         let yaml = "version: 1\nunits:\n- servers:\n  - {count: 2, gpu: a100, gpus: 2, cards: 2, \

@@ -7,16 +7,16 @@ use crate::route::route;
 use crate::task::Task;
 use crate::topology::{GpuId, Way};
 
-/// Seconds that a switch takes to add up (section III-C).
+/// Seconds that a switch takes to aggregate (section III-C).
 const ADDING: f64 = 1e-6;
 
-/// Stages with what the network takes of a step.
+/// Stages with the network's part of a step.
 pub(super) struct Grouped {
     pub(super) stages: Vec<Vec<GpuId>>,
     pub(super) seconds: f64,
 }
 
-/// Algorithm 2; `None` where GPUs do not reach each other.
+/// Algorithm 2; `None` if GPUs do not reach each other.
 pub(super) fn grouped(
     task: &Task<'_>,
     parallel: Parallel,
@@ -33,8 +33,8 @@ pub(super) fn grouped(
     let mut rng = Rng::new(14);
     for at in 0..groups.len() {
         let mut latency = seconds(&groups[at])?;
-        // Lines 13 to 22: swaps until the first that does not help this group; the other's is not
-        // looked at.
+        // Lines 13 to 22: swaps until the first that does not help this group; the other group is
+        // ignored.
         while groups.len() > 1 {
             let other = rng.below(groups.len());
             if other == at {
@@ -74,7 +74,8 @@ fn distance(task: &Task<'_>, a: GpuId, b: GpuId) -> Option<f64> {
 /// k-means with groups of one size, on rows of the matrix as coordinates.
 fn clustered(distances: &[Vec<f64>], size: usize, count: usize) -> Vec<Vec<usize>> {
     let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-    // The first centre is the first GPU, each next one the GPU that is farthest from all others.
+    // The first centre is the first GPU, and each next one the GPU that is farthest from all
+    // others.
     let mut centres: Vec<Vec<f64>> = vec![distances[0].clone()];
     while centres.len() < count {
         let nearest = |row: &Vec<f64>| {
@@ -96,7 +97,7 @@ fn clustered(distances: &[Vec<f64>], size: usize, count: usize) -> Vec<Vec<usize
     groups
 }
 
-/// Nearest pairs of GPU and centre first, until each centre has its number.
+/// Nearest pairs of GPU and centre first, until each centre has its share.
 fn dealt(
     rows: &[Vec<f64>],
     centres: &[Vec<f64>],
@@ -137,7 +138,7 @@ fn synced(task: &Task<'_>, group: &[GpuId], elements: f64) -> Option<f64> {
     Some(in_network(task, group, elements).map_or(ring, |switch| ring.min(2.0 * switch)))
 }
 
-/// Equation 8: to a switch that adds up, and back.
+/// Equation 8: to a switch that aggregates, and back.
 fn in_network(task: &Task<'_>, group: &[GpuId], elements: f64) -> Option<f64> {
     let topology = task.topology;
     let first = *group.first()?;
@@ -155,7 +156,7 @@ fn in_network(task: &Task<'_>, group: &[GpuId], elements: f64) -> Option<f64> {
     Some(2.0 * worst + ADDING)
 }
 
-/// Equation 6, ranks paired as they stand.
+/// Equation 6, with ranks paired in order.
 fn passed(task: &Task<'_>, from: &[GpuId], to: &[GpuId], elements: f64) -> Option<f64> {
     let pairs = from.iter().zip(to).map(|(a, b)| distance(task, *a, *b));
     let slowest = pairs.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
@@ -198,8 +199,8 @@ mod tests {
         check(&Task::new(&topology, &subject, (lengths, lengths), slo))
     }
 
-    // Corrections 1 and 3: the paper's H is one request's time turned around, its TPOT has the KV in
-    // it; ours is a rate, and KV is in the TTFT alone.
+    // Corrections 1 and 3: the paper's H is the inverse of one request's time, and its TPOT
+    // includes the KV; ours is a rate, and KV is only in the TTFT.
     #[test]
     fn correction_1_goodput_is_a_rate() {
         with("opt-66b", |task| {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     // Corrections 4 and 5: as printed, an element is a bit and all layers are one, so a group's
-    // synchronisation comes out far below what the same bytes take.
+    // synchronisation is far below the actual time of the same bytes.
     #[test]
     fn correction_4_and_5_bytes_and_layers_are_counted() {
         with("opt-66b", |task| {

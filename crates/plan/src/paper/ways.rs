@@ -1,19 +1,19 @@
 //! The ways of an all-reduce by equations 8 to 11, for simulations in the paper's mode.
 //!
-//! Sizes over rates are summed over the hops (6), the ring's data is that of both synchronisations of
-//! a layer and so counted twice (5), a switch takes a microsecond and a ring no latency (9). Bytes are
-//! bytes and every layer synchronises: as printed, elements are divided by bits a second and all layers
-//! are one (4, 5), which leaves nothing of communication that a simulation could show. Hops are those
-//! of Figure 2, where a GPU and its card are one node.
+//! Sizes over rates are summed over the hops (6), the ring's data includes both synchronisations of
+//! a layer and is so counted twice (5), a switch takes a microsecond and a ring no latency (9).
+//! Bytes are bytes and every layer synchronises: as printed, elements are divided by bits a second
+//! and all layers are one (4, 5), which leaves no communication for a simulation to show. Hops are
+//! those of Figure 2, where a GPU and its card are one node.
 //!
-//! What a way puts on links is physical, so that simulated groups still meet.
+//! The load on links is physical, so that simulated groups still compete.
 
 use crate::collective::{self, Algorithm, Choice};
 use crate::loads::Loads;
 use crate::rivals::{access, on, sent};
 use crate::topology::{GpuId, Topology, Way};
 
-/// Seconds that a switch takes to add up (section III-C).
+/// Seconds that a switch takes to aggregate (section III-C).
 const ADDING: f64 = 1e-6;
 
 /// Equation 11; `None` for one GPU, or GPUs that do not reach each other.
@@ -27,8 +27,8 @@ pub fn printed_ring(topology: &Topology, members: &[GpuId]) -> Option<Choice> {
     Some(Choice { latency: 0.0, per_byte, ..ring })
 }
 
-/// Equation 8 over the cards alone (Figure 2a): members on different access switches meet at the
-/// core, a hop further.
+/// Equation 8 over cards only (Figure 2a): members on different access switches meet at the core,
+/// one hop further.
 #[must_use]
 pub fn printed_homogeneous(topology: &Topology, members: &[GpuId]) -> Option<Choice> {
     let (near, same) = meeting(topology, members)?;
@@ -47,8 +47,8 @@ pub fn printed_homogeneous(topology: &Topology, members: &[GpuId]) -> Option<Cho
     Some(adding(loads, hops / slowest))
 }
 
-/// Equation 8 over NVLink and cards (Figure 2b): whoever is not on the switch is relayed to a card
-/// that is.
+/// Equation 8 over NVLink and cards (Figure 2b): a member that is not on the switch is relayed to a
+/// card that is.
 #[must_use]
 pub fn printed_heterogeneous(topology: &Topology, members: &[GpuId]) -> Option<Choice> {
     let (near, _) = meeting(topology, members)?;
@@ -69,7 +69,7 @@ pub fn printed_heterogeneous(topology: &Topology, members: &[GpuId]) -> Option<C
 }
 
 /// The first member's access switch, and whether all members' own cards are on it; `None` in one
-/// server, or where it does not add.
+/// server, or if it does not aggregate.
 fn meeting(topology: &Topology, members: &[GpuId]) -> Option<(u32, bool)> {
     let first = *members.first()?;
     if members.iter().all(|gpu| topology.server_of(*gpu) == topology.server_of(first)) {
@@ -81,7 +81,7 @@ fn meeting(topology: &Topology, members: &[GpuId]) -> Option<(u32, bool)> {
     Some((near, members.iter().all(|gpu| own(gpu) == Some(near))))
 }
 
-/// There and back, and the switch's own time.
+/// There and back, plus the switch's own time.
 fn adding(loads: Loads, there: f64) -> Choice {
     let (algorithm, per_byte) = (Algorithm::InNetwork, 2.0 * there);
     Choice { algorithm, latency: ADDING, per_byte, loads, bottleneck: None }
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use crate::import::TopologySpec;
 
-    // Figure 2: to collect 1 MB takes 160 us over two hops of 100 Gb/s, and half of that where NVLink
-    // saves one; the ring of four at 100 Gb/s takes twice what it should.
+    // Figure 2: collecting 1 MB takes 160 us over two hops of 100 Gb/s, and half of that if NVLink
+    // saves one; the ring of four at 100 Gb/s takes twice the correct time.
     #[test]
     fn figure_2_is_store_and_forward() {
         let yaml = "version: 1\nunits:\n- access: {count: 2, aggregation: {rate: 100Gb/s}}\n  \

@@ -1,8 +1,8 @@
-//! Kubernetes: for each instance a service, and for each of its servers a deployment that is bound to
-//! it by host name.
+//! Kubernetes: a service for each instance, and for each of its servers a deployment bound to it by
+//! host name.
 //!
-//! Kubernetes gives out GPUs by number and not by place, so where several instances share a server
-//! its device plugin decides which GPU is whose.
+//! Kubernetes allocates GPUs by number and not by position, so if several instances share a server
+//! its device plugin assigns the GPUs.
 
 use std::fmt::Write;
 

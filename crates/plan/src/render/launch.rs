@@ -1,4 +1,4 @@
-//! Launch lines for vLLM and SGLang, one a server, and the ranks.
+//! Launch lines for vLLM and SGLang, one per server, and the ranks.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use super::Unit;
 use crate::instance::Phase;
 use crate::task::Task;
 
-/// The first server of an instance listens here for the others; instances of one server each take
-/// a port of their own.
+/// The first server of an instance listens here for the others; instances of one server each use a
+/// separate port.
 const RENDEZVOUS: usize = 29_500;
-/// Where an instance serves.
+/// The port of an instance.
 const SERVE: usize = 8100;
 
 const UNEVEN: &str =

@@ -1,9 +1,9 @@
 //! NCCL: the environment of each instance, and the table for a tuner plugin.
 //!
-//! The table is in the form that the example plugin of NCCL's source reads (`NCCL_TUNER_CONFIG_FILE`):
-//! collective, least and most bytes, algorithm, protocol, channels, nodes, ranks, and two fields that
-//! match anything. NCCL chooses when an operation is enqueued or captured into a graph, not when the
-//! graph is replayed.
+//! The table has the format that the example plugin in NCCL's source reads
+//! (`NCCL_TUNER_CONFIG_FILE`): collective, least and most bytes, algorithm, protocol, channels,
+//! nodes, ranks, and two fields that match anything. NCCL chooses when an operation is enqueued or
+//! captured into a graph, not when the graph is replayed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -18,10 +18,11 @@ fn file<'a>(files: &'a [(&'static str, String)], name: &str) -> &'a str {
     &files.iter().find(|(one, _)| *one == name).unwrap().1
 }
 
-// Every GPU of the plan has one rank, and as many devices are launched as there are ranks.
+// Every GPU of the plan has one rank, and the number of launched devices equals the number of
+// ranks.
 #[test]
 fn every_rank_is_launched_once() {
-    // Of equal blocks of GPUs on each server; uneven ones go to Ray.
+    // This needs equal blocks of GPUs on each server; uneven ones go to Ray.
     for model in ["llama-3.1-8b"] {
         let files = of_testbed(model);
         let ranks =
@@ -37,8 +38,8 @@ fn every_rank_is_launched_once() {
     }
 }
 
-// Rows of the tuner's table follow each other without a gap, and Kubernetes' documents are YAML that
-// asks for as many GPUs as there are ranks.
+// Rows of the tuner's table are consecutive without a gap, and Kubernetes' documents are YAML that
+// requests as many GPUs as there are ranks.
 #[test]
 fn tables_and_manifests_are_whole() {
     let files = of_testbed("llama-3.1-8b");

@@ -1,15 +1,16 @@
-//! The least that the fullest link can carry: how to split each group's bytes over its ways, exactly.
+//! An exact solver for the minimum load of the fullest link, when each group's bytes are split over
+//! its ways.
 //!
-//! A linear program: minimise t, where each group's shares add up to one and no link carries more than t of
-//! what it can. Splitting is what a scheduler of many operations may do at best, so no scheduler's fullest
-//! link is emptier.
+//! A linear program: minimise t such that each group's shares sum to one and no link carries more
+//! than t of its capacity. Splitting is the best that a scheduler of many operations can do, so no
+//! scheduler's fullest link is emptier.
 
 use std::collections::BTreeMap;
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 
-/// For each group and each of its ways, what the group's whole demand puts on links, as a share of
-/// what each can carry.
+/// For each group and each of its ways, the load of the group's whole demand on links, as a share
+/// of their capacity.
 pub(crate) type Demand = Vec<Vec<Vec<(u32, f64)>>>;
 
 /// The least utilisation of the fullest link.

@@ -1,4 +1,5 @@
-//! What free GPUs could add if only their number on each kind of server counted.
+//! Upper bounds on the rates that free GPUs could add, if only their number on each kind of server
+//! counted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::Choice;
 pub(super) struct Bounds {
     /// How many steps in `fronts` a GPU of each kind is.
     steps: Vec<usize>,
-    /// For each number of free GPUs the rates of prefill and decode that no others beat.
+    /// For each number of free GPUs the Pareto-optimal rates of prefill and decode.
     fronts: Vec<Vec<(f64, f64)>>,
 }
 
@@ -53,7 +54,7 @@ impl Bounds {
         &self.fronts[free.iter().zip(&self.steps).map(step).sum::<usize>()]
     }
 
-    /// The most that is served where free GPUs join who serves so much already.
+    /// The maximum goodput if free GPUs join instances with the given rates.
     pub(super) fn of(&self, free: &[u8], (p, d): (f64, f64)) -> f64 {
         self.front(free).iter().map(|(a, b)| (p + a).min(d + b)).fold(0.0, f64::max)
     }
@@ -64,7 +65,7 @@ impl Bounds {
         self.front(free).iter().map(rate).fold(0.0, f64::max)
     }
 
-    /// What somebody has to serve in one phase so that both serve more than `floor`.
+    /// The rate that is needed in one phase so that both exceed `floor`.
     pub(super) fn lacks(&self, free: &[u8], phase: Phase, floor: f64) -> Option<f64> {
         let both = self.front(free).iter().map(|(p, d)| match phase {
             Phase::Prefill => (*p, *d),

@@ -1,10 +1,11 @@
-//! What instances of a split serve at most, and which ones serve more than so much.
+//! Upper bounds on the rates of a split's instances, and the instances above a given rate.
 //!
-//! A stage computes alike on all GPUs of the same kinds, and its all-reduce takes no less than the least
-//! latency and the least time of a byte that any such GPUs have. Stages that take as much of each kind of
-//! server are so one *make*, and an instance serves no more than one of their makes with nothing between
-//! its stages would: few enough to try all. Where that is not low enough, stages are dealt out one by
-//! one for as long as the makes of the further ones could still make up for it.
+//! A stage computes equally fast on all GPUs of the same kinds, and its all-reduce takes at least
+//! the minimum latency and the minimum time of a byte of any such GPUs. Stages that use the same
+//! number of each kind of server therefore form one *make*, and an instance serves no more than one
+//! of these makes without hops between its stages: few enough to try all. If that bound is not low
+//! enough, stages are dealt one by one as long as the makes of the remaining ones could still
+//! compensate.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +16,21 @@ use super::deal::Dealt;
 use super::seats::Seats;
 use super::{Choice, rated};
 
-/// More than its ceiling an instance may serve: where one stage is slower, the lengths of prompts may
-/// matter less to a pipeline. None that was rated is above its ceiling.
+/// How far an instance may exceed its ceiling: if one stage is slower, the lengths of prompts may
+/// matter less to a pipeline. No rated instance was above its ceiling.
 const SLACK: f64 = 1.001;
-/// Ways of dealing out the first stages of an instance beyond which trying all is not feasible.
+/// Most ways of dealing the first stages of an instance before an exhaustive search becomes
+/// infeasible.
 const TRIES: usize = 20_000;
-/// Stages of one class do the same work: those with a layer more, the others, and the last one.
+/// Stages of one class do the same work: those with one layer more, the others, and the last one.
 const CLASSES: usize = 3;
 
-/// Stages that take as much of each kind of server.
+/// Stages that use the same number of each kind of server.
 struct Make {
     uses: Vec<u8>,
-    /// Some GPUs of theirs.
+    /// Sample GPUs of theirs.
     members: Vec<GpuId>,
-    /// The best in each class; `None` where there is none, or no room.
+    /// The best in each class; `None` if there is none, or too little memory.
     best: [Option<StageParts>; CLASSES],
 }
 
@@ -38,7 +40,7 @@ pub(super) struct Stages<'a> {
     seats: &'a Seats,
     parallel: Parallel,
     makes: Vec<Make>,
-    /// Stages that were dealt, by class and by what each seat gives.
+    /// Stages that were dealt, by class and by each seat's contribution.
     known: BTreeMap<(usize, Vec<u8>), Option<StageParts>>,
 }
 
@@ -79,7 +81,7 @@ impl<'a> Stages<'a> {
         self.seats.members(dealt, &mut vec![0; self.seats.count()])
     }
 
-    /// A ceiling of all instances that take as much of each kind of server.
+    /// A ceiling for all instances that use the same number of each kind of server.
     pub(super) fn ceilings(&self) -> Vec<Choice> {
         let mut all: BTreeMap<(Phase, Vec<u8>), f64> = BTreeMap::new();
         let full = self.seats.by_kind(&self.seats.full());
@@ -95,8 +97,8 @@ impl<'a> Stages<'a> {
         all.into_iter().map(choice).filter(|one| one.rate > 0.0).collect()
     }
 
-    /// The instances with a ceiling's uses that serve more than `floor`; `None` where too many ways have to
-    /// be tried.
+    /// The instances with a ceiling's uses that serve more than `floor`; `None` if there are too
+    /// many ways to try.
     pub(super) fn above(&mut self, ceiling: &Choice, floor: f64) -> Option<Vec<Choice>> {
         let Parallel { tp, pp, .. } = self.parallel;
         let (task, seats, split) = (self.task, self.seats, (ceiling.phase, self.parallel));
@@ -113,7 +115,7 @@ impl<'a> Stages<'a> {
         (tried <= TRIES).then_some(above)
     }
 
-    /// What an instance that begins so serves at most.
+    /// The maximum rate of an instance with these first stages.
     fn at_most(&mut self, dealt: &Dealt, ceiling: &Choice) -> f64 {
         let used = self.seats.by_kind(&dealt.counts());
         if used.iter().zip(&ceiling.uses).any(|(used, uses)| used > uses) {
@@ -139,7 +141,8 @@ impl<'a> Stages<'a> {
         most
     }
 
-    /// Every way of going on with makes for the further stages; of one class the order does not matter.
+    /// Every way of continuing with makes for the remaining stages; within one class the order does
+    /// not matter.
     fn made(&self, made: &mut Made, left: &[u8], give: &mut impl FnMut(&Made, &[u8])) {
         let at = made.parts.len() as u32;
         if at == self.parallel.pp {
@@ -159,7 +162,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// What stages serve with nothing between them.
+    /// The rate of stages without hops between them.
     fn rate(&self, phase: Phase, made: &Made) -> f64 {
         let instance = Instance { phase, parallel: self.parallel, stages: made.members.clone() };
         Rated::of_parts(self.task, instance, made.parts.clone()).map_or(0.0, |one| one.rate * SLACK)
@@ -189,7 +192,7 @@ impl Made {
     }
 }
 
-/// The least latency and time of a byte that a stage's ways have, as if one had both.
+/// The minimum latency and time of a byte of a stage's ways, as if one had both.
 fn least(mut part: StageParts) -> StageParts {
     if let Some(first) = part.choices.pop() {
         let both = part.choices.drain(..).fold(first, |all, one| least_of(&all, &one));
@@ -203,7 +206,7 @@ fn least_of(a: &Reduction, b: &Reduction) -> Reduction {
     Reduction { latency, per_byte, ..a.clone() }
 }
 
-/// Makes the better of two parts of one make.
+/// Keeps the better of two parts of one make.
 fn meet(best: &mut Option<StageParts>, part: Option<StageParts>) {
     match (best.as_mut(), part) {
         (Some(best), Some(part)) => {

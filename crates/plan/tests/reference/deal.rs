@@ -1,8 +1,8 @@
-//! GPUs dealt out to stages, each way once.
+//! Deals GPUs to stages, each way once.
 
 use super::seats::Seats;
 
-/// What each seat gives to each stage, seat by seat.
+/// Each seat's contribution to each stage, seat by seat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Dealt(pub(super) Vec<Vec<u8>>);
 
@@ -11,15 +11,15 @@ impl Dealt {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// What each seat gives in all.
+    /// Each seat's total contribution.
     pub(super) fn counts(&self) -> Vec<u8> {
         self.0.iter().map(|column| column.iter().sum()).collect()
     }
 }
 
 impl Seats {
-    /// Every way of dealing `pp` stages of `tp` GPUs, and of dealing the first of them: `give` says
-    /// whether to go on from there.
+    /// Every way of dealing `pp` stages of `tp` GPUs, including partial ones: `give` returns
+    /// whether to continue from there.
     pub(super) fn every(&self, tp: u32, pp: u32, give: &mut impl FnMut(&Dealt) -> bool) {
         let mut dealt = Dealt(vec![Vec::new(); self.count()]);
         self.stages(&mut self.full(), (tp, pp), &mut dealt, give);
@@ -49,7 +49,7 @@ impl Seats {
         }
     }
 
-    /// Every way of taking `size` GPUs from seat `at` on.
+    /// Every way of taking `size` GPUs, starting with seat `at`.
     fn parts(
         &self,
         at: usize,
@@ -76,7 +76,7 @@ impl Seats {
         }
     }
 
-    /// Whether of alike servers that were dealt the same so far the former gets no less.
+    /// Whether, of equal servers with the same deal so far, the former gets no less.
     pub(super) fn in_order(&self, part: &[u8], so_far: &Dealt) -> bool {
         (1..self.servers()).all(|server| {
             let (a, b) = (self.range(server - 1), self.range(server));

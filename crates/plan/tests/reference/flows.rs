@@ -1,9 +1,10 @@
-//! What links carry to decode instances at most, whichever free GPUs the KV comes from: a linear program.
+//! An upper bound on the KV that links carry to decode instances, for any free source GPUs: a
+//! linear program.
 //!
-//! Each part of a request's KV (layers and heads that lie on the same GPUs everywhere) comes from one GPU,
-//! and goes from there to all decode instances in proportion to what they serve. A bound lets each part of
-//! each request come from another free GPU, lets no prefill instance have hops or all-reduces, and lets each
-//! GPU compute as much as the best instance does for one of its.
+//! Each part of a request's KV (layers and heads that are on the same GPUs everywhere) comes from
+//! one GPU, and goes from there to all decode instances in proportion to their rates. The bound
+//! allows each part of each request to come from a different free GPU, ignores hops and all-reduces
+//! of prefill instances, and lets each GPU compute as much as the best instance does per GPU.
 
 use std::rc::Rc;
 
@@ -16,12 +17,12 @@ use super::Choice;
 struct Part {
     /// Of a request's KV.
     share: f64,
-    /// Who gets it, and what share of the requests' for each.
+    /// The receivers, with each one's share of the requests.
     targets: Vec<(GpuId, f64)>,
 }
 
-/// The most of a request that one GPU of any prefill instance computes each second; `None` where KV is not
-/// split by layers and heads alone.
+/// The maximum share of requests that one GPU of any prefill instance computes each second; `None`
+/// if KV is not split by layers and heads only.
 pub(super) fn most_of_gpu(task: &Task<'_>, prefill: &[&Choice]) -> Option<f64> {
     let model = &task.subject.shape;
     let heads = model.kv_heads.max(1);
@@ -36,7 +37,7 @@ pub(super) fn most_of_gpu(task: &Task<'_>, prefill: &[&Choice]) -> Option<f64> {
     Some(prefill.iter().map(share).fold(0.0, f64::max))
 }
 
-/// Requests a second that are carried at most where each GPU computes no more than `each`.
+/// The maximum requests a second that are carried if each GPU computes no more than `each`.
 pub(super) fn carried(task: &Task<'_>, decode: &[Rc<Rated>], each: f64) -> f64 {
     if decode.iter().any(|one| one.instance.parallel.ep) {
         return f64::INFINITY;
@@ -73,7 +74,7 @@ pub(super) fn carried(task: &Task<'_>, decode: &[Rc<Rated>], each: f64) -> f64 {
     }
 }
 
-/// For each link, what fills which share of its room.
+/// For each link, the shares of its capacity that are used.
 struct Links<'a> {
     task: &'a Task<'a>,
     rows: Vec<Vec<(Variable, f64)>>,
@@ -92,7 +93,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// What decode instances themselves put on links, bytes of a request.
+/// The load of decode instances themselves on links, bytes of a request.
 fn own(decode: &[Rc<Rated>]) -> Loads {
     let rate: f64 = decode.iter().map(|one| one.rate).sum();
     let mut loads = Loads::default();
@@ -100,8 +101,8 @@ fn own(decode: &[Rc<Rated>]) -> Loads {
     loads
 }
 
-/// What a part that one GPU has puts on links, for all of a request's KV; `None` where its way depends on its
-/// size.
+/// The load on links of a part on one GPU, for all of a request's KV; `None` if its path depends on
+/// its size.
 fn sent(task: &Task<'_>, from: GpuId, part: &Part) -> Option<Loads> {
     let whole = task.subject.shape.kv_bytes(1) * task.prompt.mean;
     let mut loads = Loads::default();

@@ -1,8 +1,8 @@
-//! Every plan, tried.
+//! An exhaustive search over all plans.
 //!
-//! Plans that only differ in which of several alike GPUs or servers they have are tried once. So that
-//! each is made once and none is left out, GPUs are dealt stage by stage, and of seats that are alike
-//! and were dealt the same so far the former gets no less (orderly generation; Read 1978, Faradzev 1978).
+//! Plans that differ only in the choice among equal GPUs or servers are tried once. To generate
+//! each exactly once, GPUs are dealt stage by stage, and of equal seats with the same deal so far
+//! the former gets no less (orderly generation; Read 1978, Faradzev 1978).
 
 mod bounds;
 mod ceiling;
@@ -22,16 +22,16 @@ use deal::Dealt;
 use search::Search;
 use seats::Seats;
 
-/// An instance, but for which of several alike seats it has.
+/// An instance, up to the choice among equal seats.
 #[derive(Clone)]
 struct Choice {
     phase: Phase,
     parallel: Parallel,
-    /// What each seat gives to each stage; `None` where only the rate's bound is known.
+    /// Each seat's contribution to each stage; `None` if only the rate's bound is known.
     dealt: Option<Dealt>,
-    /// What it takes of each kind of server.
+    /// Its use of each kind of server.
     uses: Vec<u8>,
-    /// What it serves, or a bound of that.
+    /// Its rate, or a bound on it.
     rate: f64,
 }
 
@@ -41,15 +41,15 @@ impl Choice {
     }
 }
 
-/// Instances that are placed in search of the best plan, and then of one above `enough`.
+/// Instances placed in the search for the best plan, and then for one above `enough`.
 const TRIES: [usize; 2] = [30_000, 10_000_000];
-/// Ways of dealing out the stages of a split up to which all are tried.
+/// Ways of dealing the stages of a split up to which all are tried.
 const WAYS: usize = 4_000;
 
-/// The goodput of the best of all plans above `least`; where trying all is not feasible, of those above
-/// `enough`, which is `enough` if there are none; `None` where neither is. Instances of a split that can
-/// be dealt out in too many ways are rated only where a plan above `enough` could have them, and not at all
-/// where too many could: no set with them may then be left to try.
+/// The goodput of the best of all plans above `least`. If an exhaustive search is infeasible, the
+/// best above `enough`, or `enough` if there is none; `None` if neither is feasible. Instances of a
+/// split with too many ways are rated only if a plan above `enough` could include them. If too many
+/// could, they are not rated, and no set with them may then remain to be tried.
 pub(crate) fn best(task: &Task<'_>, least: f64, enough: f64) -> Option<f64> {
     let seats = Seats::of(task.topology);
     let (mut choices, mut open) = (Vec::new(), Vec::new());
@@ -79,7 +79,7 @@ pub(crate) fn best(task: &Task<'_>, least: f64, enough: f64) -> Option<f64> {
     Search::new(task, &seats, &choices, enough).run(TRIES[1])
 }
 
-/// Instances that serve more than the ceiling of those that take as many GPUs of each kind of server.
+/// Instances above the ceiling of those that use the same number of GPUs of each kind of server.
 pub(crate) fn above_ceiling(task: &Task<'_>) -> Vec<(Phase, Parallel, f64)> {
     let seats = Seats::of(task.topology);
     let mut above = Vec::new();
@@ -96,8 +96,8 @@ pub(crate) fn above_ceiling(task: &Task<'_>) -> Vec<(Phase, Parallel, f64)> {
     above
 }
 
-/// What links carry to a fleet's decode instances at most, were its prefill instances others of the same
-/// splits; `None` where that has no bound.
+/// The maximum that links carry to a fleet's decode instances with any prefill instances of the
+/// same splits; `None` if there is no bound.
 pub(crate) fn carried_at_most(task: &Task<'_>, fleet: &Fleet) -> Option<f64> {
     let choice = |one: &Rc<Rated>| {
         let Instance { phase, parallel, .. } = one.instance;
@@ -126,7 +126,7 @@ fn splits(task: &Task<'_>) -> Vec<Parallel> {
     all
 }
 
-/// Every instance of a split; `None` where there are too many.
+/// Every instance of a split; `None` if there are too many.
 fn exact(task: &Task<'_>, seats: &Seats, parallel: Parallel) -> Option<Vec<Choice>> {
     let Parallel { tp, pp, .. } = parallel;
     let mut count = 0;
@@ -148,7 +148,7 @@ fn exact(task: &Task<'_>, seats: &Seats, parallel: Parallel) -> Option<Vec<Choic
     Some(all)
 }
 
-/// An instance that is dealt out so; `None` where it serves nothing.
+/// The instance with this deal; `None` if it serves nothing.
 fn rated(
     task: &Task<'_>,
     seats: &Seats,

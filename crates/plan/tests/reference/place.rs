@@ -1,15 +1,15 @@
-//! An instance on every set of seats that is as its own, each set once.
+//! Places an instance on every set of equal seats, each set once.
 
 use super::deal::Dealt;
 use super::places::Ties;
 use super::seats::Seats;
 
-/// What a server's seats give.
+/// The contributions of a server's seats.
 type Block = Vec<Vec<u8>>;
 
 impl Seats {
-    /// Every way of having what was dealt from alike seats and servers, where seats have `left` so much.
-    /// Of tied ones the former gives no less.
+    /// Every placement of a deal on equal seats and servers, if seats have `left` free GPUs. Of
+    /// tied ones the former contributes no less.
     pub(super) fn placements(&self, dealt: &Dealt, ties: &Ties, left: &[u8]) -> Vec<Dealt> {
         let canonical = self.canonical(&dealt.0);
         let blocks = (0..self.servers()).map(|at| canonical[self.range(at)].to_vec()).collect();
@@ -23,14 +23,14 @@ struct Placing<'a> {
     seats: &'a Seats,
     ties: &'a Ties,
     left: &'a [u8],
-    /// Those that no server has yet, each where the server stands that it was sorted to.
+    /// Blocks not assigned to a server yet, each at the position of its server in the sorted order.
     blocks: Vec<Block>,
     all: Vec<Dealt>,
 }
 
 impl Placing<'_> {
-    /// Gives each server from `at` on the block of an alike one. `order` has the blocks of the servers
-    /// before, `columns` what their seats give.
+    /// Gives each server from `at` on the block of an equal one. `order` has the blocks of the
+    /// servers before, `columns` their seats' contributions.
     fn server(&mut self, at: usize, order: &mut Vec<Block>, columns: &mut Vec<Vec<u8>>) {
         if at == self.seats.servers() {
             self.all.push(Dealt(columns.clone()));
@@ -59,7 +59,7 @@ impl Placing<'_> {
         }
     }
 
-    /// A block's columns in every order of alike seats, from `seat` on.
+    /// A block's columns in every order of equal seats, from `seat` on.
     fn arrangements(&self, at: usize, seat: usize, block: Block) -> Vec<Block> {
         let range = self.seats.range(at);
         if seat == range.end {

@@ -1,5 +1,5 @@
-//! Where instances are placed. Many sets of instances leave the same seats, so the ways of placing one more
-//! there are made once and kept, and each instance is rated once.
+//! Placements of instances. Many sets of instances leave the same free seats, so the ways of
+//! placing one more are computed once and cached, and each instance is rated once.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,18 +10,18 @@ use super::Choice;
 use super::deal::Dealt;
 use super::seats::Seats;
 
-/// Which seats and servers are as the ones before them and gave the same so far: of such the former gives no
-/// less.
+/// Seats and servers that equal the previous ones and have contributed the same so far: of such the
+/// former contributes no less.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ties {
     pub(super) seats: Vec<bool>,
     pub(super) servers: Vec<bool>,
 }
 
-/// All that makes an instance, the GPUs stage by stage.
+/// The key of an instance, with its GPUs stage by stage.
 type Key = (Phase, Parallel, Vec<Vec<GpuId>>);
 
-/// What instances leave.
+/// The free GPUs after placing instances.
 #[derive(Clone)]
 pub(super) struct Place {
     /// Of each seat.
@@ -33,10 +33,10 @@ pub(super) struct Place {
 
 /// One more instance.
 pub(super) struct Placed {
-    /// Its number, which no instance on other GPUs has.
+    /// Its number, unique to its GPUs.
     pub(super) id: usize,
     pub(super) rated: Rc<Rated>,
-    /// The place that it leaves.
+    /// The place after it.
     pub(super) leaves: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// The first of them is the one where nothing is taken.
+    /// The first is the one without instances.
     pub(super) fn new(task: &'a Task<'a>, seats: &'a Seats) -> Places<'a> {
         let (ids, instances, known) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut places = Places { task, seats, all: Vec::new(), ids, instances, known };
@@ -67,7 +67,7 @@ impl<'a> Places<'a> {
         &self.all[place]
     }
 
-    /// The `nth` choice of its phase on every set of seats that a place has.
+    /// The `nth` choice of its phase on every free set of seats of a place.
     pub(super) fn with(
         &mut self,
         place: usize,

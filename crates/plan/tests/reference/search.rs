@@ -1,8 +1,8 @@
 //! Every set of instances, on every set of GPUs.
 //!
-//! Decode instances are chosen first. With these a prefill instance serves as much and puts as much on links
-//! whichever others there are, so it is judged once, alone; of several, what they serve and what they put on
-//! links adds up.
+//! Decode instances are chosen first. Given these, a prefill instance's rate and link load do not
+//! depend on the other prefill instances, so it is judged once, alone; the rates and loads of
+//! several add up.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,52 +15,52 @@ use super::flows::{carried, most_of_gpu};
 use super::places::{Placed, Places};
 use super::seats::Seats;
 
-/// Differences below that are none.
+/// Smaller differences do not count.
 const SAME: f64 = 1.000_001;
 
 pub(super) struct Search<'a> {
     task: &'a Task<'a>,
     seats: &'a Seats,
-    /// Those that serve most for their GPUs first.
+    /// Those with the highest rate per GPU first.
     prefill: Vec<&'a Choice>,
     decode: Vec<&'a Choice>,
     bounds: Bounds,
     places: Places<'a>,
-    /// What traffic may fill of each link: bytes a second.
+    /// The usable capacity of each link: bytes a second.
     room: Vec<f64>,
-    /// What one GPU computes of prompts at most, where the links to decode instances bound that.
+    /// The maximum prefill of one GPU, if the links to decode instances bound that.
     most_of_gpu: Option<f64>,
     best: f64,
-    /// Instances that may still be placed; none where trying all was not feasible.
+    /// Instances that may still be placed; 0 if an exhaustive search was infeasible.
     tries: usize,
 }
 
-/// A set of instances on its way.
+/// A partial set of instances.
 #[derive(Clone)]
 struct Partial {
-    /// What it leaves, by number.
+    /// The place it leaves, by number.
     place: usize,
-    /// What is served.
+    /// Its rate.
     rate: f64,
-    /// What the prefill instances put on each link: bytes a second.
+    /// The load of the prefill instances on each link: bytes a second.
     loads: Vec<f64>,
 }
 
-/// Decode instances, and what prefill instances do that hand over to them.
+/// Decode instances, and the results for prefill instances that hand over to them.
 struct Decode {
     fleet: Fleet,
-    /// Bytes of a request on each link, those of its KV aside.
+    /// Bytes of a request on each link, without its KV.
     loads: Vec<f64>,
-    /// Prefill instances that were judged, by number; `None` for those that serve nothing.
+    /// Judged prefill instances, by number; `None` for those that serve nothing.
     judged: BTreeMap<usize, Option<Rc<Judged>>>,
-    /// Sets of prefill instances that were tried: what they serve and put on links, by the choice to go
-    /// on with and what seats have left.
+    /// Sets of prefill instances tried so far: their rates and loads, by the next choice and the
+    /// seats left.
     tried: BTreeMap<(usize, Vec<u8>), Vec<Served>>,
 }
 
-/// What prefill instances serve, and put on each link.
+/// The rate of prefill instances, and their load on each link.
 type Served = (f64, Vec<f64>);
-/// What an instance serves, and the bytes of a request on each link.
+/// The rate of an instance, and the bytes of a request on each link.
 type Judged = (f64, Loads);
 
 impl<'a> Search<'a> {
@@ -84,15 +84,15 @@ impl<'a> Search<'a> {
         Search { task, seats, prefill, decode, bounds, places, room, most_of_gpu, best, tries: 0 }
     }
 
-    /// What an instance has to serve more than so that a set with it could be above the floor; `None`
-    /// where none could.
+    /// The rate that an instance must exceed so that a set with it could be above the floor; `None`
+    /// if none could.
     pub(super) fn lacks(&self, one: &Choice) -> Option<f64> {
         let full = self.seats.by_kind(&self.seats.full());
         let rest = full.iter().zip(&one.uses).map(|(full, uses)| full - uses);
         self.bounds.lacks(&rest.collect::<Vec<u8>>(), one.phase, self.best)
     }
 
-    /// The best set above the floor, or the floor where there is none; `None` where that takes too many
+    /// The best set above the floor, or the floor if there is none; `None` if that takes too many
     /// `tries`.
     pub(super) fn run(mut self, tries: usize) -> Option<f64> {
         self.tries = tries;
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         (self.tries > 0).then_some(self.best)
     }
 
-    /// Every set that goes on with decode choices from `at` on.
+    /// Every set that continues with decode choices from `at` on.
     fn decodes(&mut self, at: usize, partial: &Partial, chosen: &mut Vec<Rc<Rated>>) {
         if partial.rate > self.best && self.carries_kv(chosen) {
             let mut decode = Decode::new(chosen, self.room.len());
@@ -130,7 +130,7 @@ impl<'a> Search<'a> {
         self.most_of_gpu.is_none_or(|each| carried(self.task, chosen, each) > self.best * SAME)
     }
 
-    /// Every set that goes on with prefill choices from `at` on.
+    /// Every set that continues with prefill choices from `at` on.
     fn prefills(
         &mut self,
         at: usize,
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
         let free: f64 = left.iter().map(|left| f64::from(*left)).sum();
         for next in at..self.prefill.len() {
             let one = self.prefill[next];
-            // Those that follow serve no more for their GPUs.
+            // The following ones have no higher rate per GPU.
             if partial.rate + one.per_gpu() * free <= self.best * SAME {
                 break;
             }
@@ -177,14 +177,14 @@ impl<'a> Search<'a> {
         placed
     }
 
-    /// The rate that links carry of a set of prefill instances.
+    /// The part of a set's rate that links can carry.
     fn carried(&self, partial: &Partial) -> f64 {
         let full = self.room.iter().zip(&partial.loads).map(|(room, bytes)| room / bytes);
         partial.rate * full.fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether links could carry more than the best if as much were added as there is room for, none of
-    /// which put KV on them.
+    /// Whether links could carry more than the best if the remaining capacity were filled without
+    /// putting KV on them.
     fn carries(&self, partial: &Partial, decode: &Decode) -> bool {
         let most = self.bounds.most(&self.places.at(partial.place).kinds, Phase::Prefill);
         let served = (partial.rate + most) * SAME;
@@ -192,8 +192,9 @@ impl<'a> Search<'a> {
         links.all(|((room, bytes), own)| (bytes + most * own) * self.best <= served * room)
     }
 
-    /// Whether a set that was tried leaves the same GPUs, serves no less and leaves no link less of what it
-    /// needs to carry the best than another that goes on with choices from `at` on.
+    /// Whether a set tried before leaves the same GPUs, serves no less, and leaves every link no
+    /// less of the capacity needed to carry the best, compared with another that continues with
+    /// choices from `at` on.
     fn beaten(&self, at: usize, partial: &Partial, decode: &mut Decode) -> bool {
         let Partial { place, rate, loads } = partial;
         let left = &self.places.at(*place).left;
@@ -221,7 +222,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What each kind of server has left after a choice; `None` where there is no room for it.
+/// What each kind of server has left after a choice; `None` if it does not fit.
 fn rest(left: &[u8], one: &Choice) -> Option<Vec<u8>> {
     let fits = left.iter().zip(&one.uses).all(|(left, uses)| uses <= left);
     fits.then(|| left.iter().zip(&one.uses).map(|(left, uses)| left - uses).collect())
@@ -240,7 +241,7 @@ impl Decode {
         Decode { fleet, loads, judged: BTreeMap::new(), tried: BTreeMap::new() }
     }
 
-    /// What a prefill instance serves, and bytes of a request of its on each link.
+    /// The rate of a prefill instance, and the bytes of one of its requests on each link.
     fn judged(&mut self, task: &Task<'_>, placed: &Placed) -> Option<Rc<Judged>> {
         let judge = || {
             let fleet = Fleet { prefill: vec![placed.rated.clone()], ..self.fleet.clone() };

@@ -1,4 +1,4 @@
-//! Which GPUs and servers are truly alike.
+//! Determines which GPUs and servers are truly equal.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,20 @@ use meridian_plan::{GpuId, Server, Topology};
 
 use super::deal::Dealt;
 
-/// GPUs of one server, NUMA node and card: a ring or a stage is the same whichever of them it has.
+/// GPUs of one server, NUMA node and card: a ring or a stage is the same with any of them.
 struct Seat {
     gpus: Vec<GpuId>,
     server: usize,
-    /// Seats of one server with the same are alike: of one NUMA node and, where there are several
-    /// access switches, of one card (who relays to another switch takes its first card there).
+    /// Seats of one server with the same class are equal: of one NUMA node and, if there are
+    /// several access switches, of one card (a GPU that relays to another switch uses its first
+    /// card there).
     class: (u8, Option<u32>),
 }
 
-/// All seats, those of a server side by side, the alike ones side by side among them.
+/// All seats, adjacent within a server, and the equal ones adjacent among them.
 pub(super) struct Seats {
     seats: Vec<Seat>,
-    /// For each server the first that is as it is.
+    /// For each server the first one equal to it.
     like: Vec<usize>,
 }
 
@@ -45,7 +46,7 @@ impl Seats {
         self.seats.len()
     }
 
-    /// How many GPUs each has.
+    /// The number of GPUs of each.
     pub(super) fn full(&self) -> Vec<u8> {
         self.seats.iter().map(|seat| seat.gpus.len() as u8).collect()
     }
@@ -60,7 +61,7 @@ impl Seats {
         self.like.len()
     }
 
-    /// The first server that is as this one is.
+    /// The first server equal to this one.
     pub(super) fn like(&self, server: usize) -> usize {
         self.like[server]
     }
@@ -74,14 +75,14 @@ impl Seats {
         sums
     }
 
-    /// Whether this seat is as the one before it.
+    /// Whether this seat equals the one before it.
     pub(super) fn as_before(&self, seat: usize) -> bool {
         let key = |seat: &Seat| (seat.server, seat.class, seat.gpus.len());
         seat > 0 && key(&self.seats[seat]) == key(&self.seats[seat - 1])
     }
 
-    /// The same for all that only differ in which of several alike seats they have: what each seat
-    /// gives, alike seats and servers sorted, the largest first.
+    /// The canonical form, the same for all that differ only in the choice among equal seats: the
+    /// contributions of equal seats and servers, sorted in descending order.
     pub(super) fn canonical<T: Ord + Clone>(&self, of: &[T]) -> Vec<T> {
         let mut blocks: Vec<Vec<T>> = (0..self.servers()).map(|at| self.sorted(at, of)).collect();
         for first in 0..self.servers() {
@@ -94,7 +95,7 @@ impl Seats {
         blocks.concat()
     }
 
-    /// What a server's seats give, alike ones sorted.
+    /// The contributions of a server's seats, with equal ones sorted.
     fn sorted<T: Ord + Clone>(&self, server: usize, of: &[T]) -> Vec<T> {
         let range = self.range(server);
         let mut block = of[range.clone()].to_vec();
@@ -104,7 +105,7 @@ impl Seats {
         block
     }
 
-    /// The runs of alike seats of a server.
+    /// The runs of equal seats of a server.
     pub(super) fn classes(&self, server: usize) -> Vec<core::ops::Range<usize>> {
         let mut runs: Vec<core::ops::Range<usize>> = Vec::new();
         for seat in self.range(server) {
@@ -116,7 +117,7 @@ impl Seats {
         runs
     }
 
-    /// The GPUs of each stage: of each seat the first that are free, beyond the `taken` ones.
+    /// The GPUs of each stage: of each seat the first free ones, beyond the `taken` ones.
     pub(super) fn members(&self, dealt: &Dealt, taken: &mut [usize]) -> Vec<Vec<GpuId>> {
         let stage = |stage: usize| {
             let mut members = Vec::new();
@@ -131,7 +132,7 @@ impl Seats {
     }
 }
 
-/// Whether servers differ in their names alone.
+/// Whether servers differ only in their names.
 fn alike(a: &Server, b: &Server) -> bool {
     let key = |one: &Server| {
         let Server { unit, kind, gpus, numa, nvlink, pcie, socket, cards, .. } = one.clone();

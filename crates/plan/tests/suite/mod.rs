@@ -85,7 +85,7 @@ pub(crate) fn case(seed: u64) -> Case {
 }
 
 impl Case {
-    /// What is asked.
+    /// Its planning task.
     pub(crate) fn task(&self) -> Task<'_> {
         let lengths = |mean| Lengths { mean, cv: 0.8 };
         let lengths = (lengths(self.prompt), lengths(self.output));
@@ -98,7 +98,7 @@ impl Case {
         format!("{}{} {prompt} {output} {slo:?}", self.spec.print(), subject.name)
     }
 
-    /// The same with one more GPU: in a server of its own, or in one that is there and has one card (with
+    /// The same with one more GPU: in a new server, or in an existing one with a single card (with
     /// several, the others' GPUs would change cards).
     pub(crate) fn with_one_more_gpu(&self) -> Vec<Case> {
         let servers = &self.spec.units[0].servers;

@@ -9,7 +9,7 @@ fn broken(yaml: &str) -> Vec<String> {
     problems.0.iter().map(ToString::to_string).collect()
 }
 
-// HeroServe's testbed has its sixteen GPUs, and each card two servers away is one switch away.
+// HeroServe's testbed has sixteen GPUs, and each card two servers away is one switch away.
 #[test]
 fn the_testbed_is_built() {
     let topology = TopologySpec::read(TESTBED).unwrap().build().unwrap();
@@ -31,7 +31,7 @@ fn the_testbed_is_built() {
     );
 }
 
-// GPUs on different rails meet over NVLink and one switch, not over a core that is not there.
+// GPUs on different rails connect over NVLink and one switch, not over a missing core.
 #[test]
 fn other_rails_are_reached_over_nvlink() {
     let topology = TopologySpec::read(TESTBED).unwrap().build().unwrap();
@@ -41,7 +41,7 @@ fn other_rails_are_reached_over_nvlink() {
     assert_eq!(way.links.len(), 6);
 }
 
-// Paths and values go to GPUs of both ends: every link of a way is there, with a rate.
+// Every link of a path between two GPUs exists, with a rate.
 #[test]
 fn every_pair_has_a_way() {
     let topology = TopologySpec::read(TESTBED).unwrap().build().unwrap();
@@ -52,7 +52,7 @@ fn every_pair_has_a_way() {
     }
 }
 
-// Every problem comes at once, with field, value and remedy.
+// All problems are reported at once, with field, value and remedy.
 #[test]
 fn problems_come_all_at_once() {
     let yaml = "version: 2\nunits:\n- servers:\n  - {gpu: a1000, gpus: 0, cards: 1, card_rate: 0Gb/s}\n  \
@@ -69,7 +69,7 @@ fn problems_come_all_at_once() {
     .assert_eq(&text);
 }
 
-// Units that nothing joins, and rails that servers do not meet on, are disconnected.
+// Units without a core, and rails without a common switch, are disconnected.
 #[test]
 fn disconnected_topologies_are_refused() {
     let server = "{gpu: a100, gpus: 2, cards: 1, card_rate: 100Gb/s}";
@@ -85,21 +85,21 @@ fn disconnected_topologies_are_refused() {
     assert!(broken(&rails)[0].starts_with("units[0].access.count: 2; servers with fewer cards"));
 }
 
-// What is no topology at all says where.
+// A text that is not a topology is reported with its position.
 #[test]
 fn an_unknown_key_has_its_line() {
     let found = broken("version: 1\nunits: []\nnvswitch: 3\n");
     assert!(found[0].contains("nvswitch"), "{found:?}");
 }
 
-// What is written reads back as the same.
+// A written specification reads back as the same.
 #[test]
 fn a_topology_is_written_as_it_reads() {
     let spec = TopologySpec::read(TESTBED).unwrap();
     assert_eq!(TopologySpec::read(&spec.print()), Ok(spec));
 }
 
-// An access switch's uplink is what its cards bring over the oversubscription.
+// An access switch's uplink is its cards' rate divided by the oversubscription.
 #[test]
 fn uplinks_are_oversubscribed() {
     let text = include_str!("../../../topologies/heroserve-2track.yaml");
