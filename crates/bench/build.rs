@@ -1,11 +1,11 @@
 //! Lists the experiments: every file `experiments/NAME.yaml` is one.
 //!
-//! It writes one line for each to `experiments.rs`, which `src/experiment/registry.rs` includes.
+//! Writes one line for each to `experiments.rs`, which `src/experiment/registry.rs` includes.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
 
-/// Files that experiments share.
+/// Files shared by experiments.
 const SHARED: [&str; 3] = ["common", "comparison", "tuned"];
 
 fn main() -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p meridian-bench --example calibration [-- EVERY]
 //! ```
-//! EVERY takes one in so many of the 1,244 points. All of them are some seconds of work.
+//! EVERY selects every EVERY-th of the 1,244 points. All of them take some seconds.
 
 use meridian_bench::calibration::{run, text};
 

@@ -6,15 +6,15 @@
 //! ```
 //! `points` fits each group of measured points (GPU, engine, model, format) on its odd rows, for
 //! crates/engine/src/tuned/table.rs; GROUP is a part of its name. It takes about ten minutes on one
-//! core. `gpus` fits the share of the flops of the A100 and the L4, and the share of the
-//! bandwidth and the host's factor of the RTX PRO 6000, for crates/engine/src/gpu.rs.
+//! core. `gpus` fits the share of the flops of the A100 and the L4, and the share of the bandwidth
+//! and the host's factor of the RTX PRO 6000, for crates/engine/src/gpu.rs.
 //!
 //! A group's seven coefficients are found by steps in log space, one coefficient at a time, halved
 //! when none helps. The loss is the mean absolute log ratio of TTFT and TPOT, each bounded by 1, so
-//! that a few points which a client or a full cache has spoilt do not bend the rest; a weak prior
-//! holds what a small group does not tell. The token budget and the KV's format are unknown too: the
-//! best of a few usual settings on a dozen points is taken. Points with 256 requests in flight or
-//! more are not fitted, for their cost, but judged like the others.
+//! that a few outliers, caused by a client or a full cache, do not distort the fit; a weak prior
+//! fixes coefficients that a small group does not determine. The token budget and the KV's format
+//! are unknown too: they are set to the best of a few common settings on a dozen points. Points
+//! with 256 requests in flight or more are not fitted, for their cost, but judged like the others.
 #![allow(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
 use meridian_bench::calibration::measured;
@@ -30,12 +30,12 @@ const BOUNDS: [(f64, f64); N] =
 /// Shares of bandwidth and flops; step, sequence, reduce, launch, front in seconds.
 const START: [f64; N] = [0.7, 0.5, 3e-3, 3e-5, 1e-5, 1e-3, 1e-2];
 
-/// Attention reaches this part of what the matrices reach of the flops, and an all-reduce this
-/// share of the link: the points tell neither apart from the rest.
+/// Attention reaches this part of the matrices' share of the flops, and an all-reduce this share of
+/// the link: the points do not determine either.
 const ATTENTION: f64 = 0.9;
 const LINK: f64 = 0.6;
 
-/// A group with fewer fitted points gets no row: it borrows the other GPU's.
+/// A group with fewer fitted points gets no row: it uses the other GPU's.
 const FEWEST: usize = 5;
 
 #[derive(Clone, Copy)]
@@ -146,7 +146,7 @@ fn fit_points(filter: &str) {
     }
 }
 
-/// The compute share at which `measure`, which falls in it, is `target`.
+/// The compute share at which `measure`, which is decreasing, equals `target`.
 fn bisect(measure: impl Fn(f64) -> f64, target: f64) -> f64 {
     let (mut low, mut high) = (0.05, 0.95);
     for _ in 0..30 {
@@ -181,7 +181,7 @@ fn fit_gpus() {
     println!("rtx-pro-6000, experts: mixed {:.1}", best[0]);
 }
 
-/// The coefficients with which a run's first requests are nearest to what was measured.
+/// The coefficients for which a run's first requests are closest to the measurements.
 fn nearest<const M: usize>(
     run: &measured::Run,
     candidates: impl Iterator<Item = [f64; M]>,

@@ -1,9 +1,9 @@
-//! What `meridian up`'s clients would see in the other topology: the same fleet, simulated.
+//! Simulates the fleet of `meridian up` in the other topology, for comparison.
 //!
-//! Where the run sends requests on, nothing leaves its region here; where nothing leaves its region,
-//! requests are sent on. Clients, engines, distances and the gateways' machine are the run's own
-//! (how far to believe that: docs/benchmarks.md, "Simulator accuracy"); that something is
-//! killed in the run is not known here.
+//! If the run forwards requests, the simulation keeps them in their region, and the other way
+//! round. Clients, engines, distances and the gateways' machine are the run's own (for the accuracy
+//! see docs/benchmarks.md, "Simulator accuracy"). The simulation does not include processes killed
+//! in the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use meridian_workload::Day;
 
 use crate::load::Workload;
 
-/// How much of a run without an end is simulated: five of the usual days.
+/// How much of a run without an end is simulated: five default days.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Begins to simulate the other topology, where the run can be simulated: model engines in real
-/// time, in several regions, under a load.
+/// Starts to simulate the other topology, if the run can be simulated: model engines in real time,
+/// in several regions, under a load.
 #[must_use]
 pub fn begin(options: &up::Options) -> Option<Beside> {
     let (name, topology) = match &*options.topology {
@@ -39,7 +39,7 @@ pub fn begin(options: &up::Options) -> Option<Beside> {
     let scenario = is_like.then(|| scenario(options, topology))?.ok()?;
     let beside = Beside { name: format!("{name}, simulated"), seconds: Arc::default() };
     let (seconds, regions) = (beside.seconds.clone(), options.regions.len());
-    // Nobody waits for it: a run that ends sooner ends without.
+    // The run does not wait for it: one that ends sooner ends without the comparison.
     std::thread::spawn(move || {
         let window = scenario.measure.window;
         if let Ok(report) = run(scenario) {
@@ -103,7 +103,7 @@ fn wan(regions: &[String]) -> Wan {
     Wan { rtt_ms: regions.iter().map(row).collect(), jitter: 0.0, loss: 0.0 }
 }
 
-/// What had been seen by each second: all that had a first token by then.
+/// The results by each second: all requests that had a first token by then.
 fn by_second(requests: &[Record], regions: usize, window: Duration) -> Vec<Second> {
     let first_token = |record: &&Record| record.sent + record.ttft;
     let mut answered: Vec<&Record> = requests.iter().filter(|r| r.fate == Fate::Done).collect();
@@ -121,7 +121,7 @@ fn by_second(requests: &[Record], regions: usize, window: Duration) -> Vec<Secon
     (0..=window.as_secs()).map(until).collect()
 }
 
-/// What some clients have seen so far.
+/// The results of some clients so far.
 #[derive(Clone, Default)]
 struct Clients {
     /// In ascending order.
@@ -167,8 +167,8 @@ mod tests {
         by_second(&report.requests, 3, report.window)
     }
 
-    // Nobody has seen anything at the start, more is seen every second, each region by itself; and
-    // the arrangements differ where days do.
+    // There are no results at the start and more every second, each region separately; and the
+    // topologies differ if their days do.
     #[test]
     fn clients_see_more_by_the_second() {
         let options = run_of("two_layer");
@@ -182,7 +182,7 @@ mod tests {
         assert_ne!(seconds(&options, Topology::TwoLayer)[60], alone[60]);
     }
 
-    // What cannot be simulated is not: one region, no load, engines in another time.
+    // Runs that cannot be simulated: one region, no load, engines in another time scale.
     #[test]
     fn only_what_can_be_simulated_is() {
         assert!(begin(&run_of("region_local")).is_some_and(|b| b.name == "two_layer, simulated"));

@@ -1,14 +1,13 @@
-//! The published fit for a live replica: TTFT over input tokens, by prompts of growing length that
-//! nobody has sent before, one at a time (GORGO, section 4.2, Table 1).
+//! The published fit for a live replica: TTFT over input tokens, with new prompts of growing
+//! length, one at a time (GORGO, section 4.2, Table 1).
 //!
-//! The slope is the time that one more token of prompt costs, which a gateway starts from
-//! (`ms_per_token`) until answers teach it better; the intercept is what any request costs, the way
-//! there included. Tokens are counted by the engine, less what it says it found in its cache. A fit
-//! is only as good as the quiet around it, so the replica's own metrics are looked at before every
-//! prompt, and what makes the line doubtful is said.
+//! The slope is the time per additional prompt token, with which a gateway starts (`ms_per_token`)
+//! until it has its own measurements. The intercept is the fixed cost of a request, including the
+//! network. The engine counts the tokens, minus those it reports as cached. Other traffic spoils a
+//! fit, so the replica's own metrics are checked before every prompt, and doubts about the line are
+//! reported.
 //!
-//! Deliberately not here: speeds under load. What a token costs beside others is learned while
-//! serving.
+//! Deliberately not here: speeds under load, which the gateway measures while serving.
 
 mod ask;
 mod judge;
@@ -21,7 +20,7 @@ use crate::fit::{self, Line};
 use crate::load::http as client;
 use ask::{Asked, Replica};
 
-/// What to ask, of whom.
+/// Options of a calibration.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The replica, without `/v1`.
@@ -34,13 +33,13 @@ pub struct Options {
     pub from: u32,
     /// Tokens of the longest.
     pub to: u32,
-    /// How many lengths.
+    /// Number of lengths.
     pub lengths: u32,
-    /// How often each.
+    /// Prompts of each length.
     pub rounds: u32,
     /// Longest wait for a first token.
     pub timeout: Duration,
-    /// The prompts follow from it; another one asks for other prompts.
+    /// Seed of the prompts; a different one gives different prompts.
     pub seed: u64,
 }
 
@@ -69,20 +68,20 @@ pub struct Point {
     pub cached: u64,
     /// From the request sent to the first token received.
     pub ttft_ms: f64,
-    /// The replica had other requests.
+    /// Whether the replica had other requests.
     pub busy: bool,
 }
 
-/// A fit, and how far it may be trusted.
+/// A fit, with warnings.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The model.
     pub model: String,
-    /// What was measured.
+    /// The measured points.
     pub points: Vec<Point>,
     /// The line through it, ms over tokens.
     pub line: Line,
-    /// What makes it doubtful; empty for a good one.
+    /// Doubts about the fit; empty for a good one.
     pub warnings: Vec<String>,
 }
 
@@ -105,10 +104,11 @@ impl Options {
     }
 }
 
-/// Measures a replica; `each` is told of every point as it comes.
+/// Measures a replica; calls `each` with every point.
 ///
 /// # Errors
-/// A replica that does not answer, tells no usage, or takes no two lengths.
+///
+/// A replica that does not answer, reports no usage, or accepts fewer than two lengths.
 pub async fn run(options: &Options, mut each: impl FnMut(&Point)) -> anyhow::Result<Found> {
     options.validate()?;
     let http = client::client(Duration::from_secs(10));
@@ -120,7 +120,7 @@ pub async fn run(options: &Options, mut each: impl FnMut(&Point)) -> anyhow::Res
         longest = room;
     }
     ensure!(longest > options.from, "the model takes {longest} tokens at most: use a smaller from");
-    // What a byte is in tokens, and a connection that is open before the first point.
+    // Finds the bytes per token, and opens the connection before the first point.
     let first = replica.ask(&http, options, options.from).await?;
     let Asked::Answered(_) = first else {
         bail!("{} refuses a prompt of {} tokens: use a smaller from", options.url, options.from);

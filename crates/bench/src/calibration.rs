@@ -1,9 +1,8 @@
-//! Is the engine model true? Its times against published measurements, each with the error that it
-//! may have.
+//! Accuracy of the engine model: its times against published measurements, each with the error
+//! allowed.
 //!
-//! [`run`] makes all of them; docs/calibration.md tells where the data come from and what the model's
-//! coefficients were fitted on. Nothing here is looked at by the experiments: they take the engine
-//! as it stands.
+//! [`run`] makes all comparisons; docs/calibration.md has the sources of the data and those of the
+//! fitted coefficients. The experiments do not depend on this: they use the engine model as it is.
 
 pub mod lru;
 pub mod measured;
@@ -19,7 +18,8 @@ use points::Side;
 use silicon::Silicon;
 use statistics::{error, quantile};
 
-/// The report as text: every comparison as a line, then what of the 1,244 points was not judged.
+/// The report as text: every comparison as a line, then the points of the 1,244 that were not
+/// judged.
 #[must_use]
 pub fn text(rows: &[Row], silicon: &Silicon) -> String {
     let mut lines = vec![
@@ -42,7 +42,7 @@ pub fn text(rows: &[Row], silicon: &Silicon) -> String {
 /// One comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is compared with what.
+    /// The two things compared.
     pub check: String,
     /// Which part of the data, fitted or judged.
     pub part: String,
@@ -50,22 +50,22 @@ pub struct Row {
     pub measure: &'static str,
     /// Values compared.
     pub count: usize,
-    /// The model's value, where it is one.
+    /// The model's value, if there is a single one.
     pub ours: Option<f64>,
-    /// The published value, where it is one.
+    /// The published value, if there is a single one.
     pub published: Option<f64>,
     /// Median error: relative, or absolute where the quantity is a percentage.
     pub error: f64,
     /// The 90th percentile of the error.
     pub p90: Option<f64>,
-    /// The error it may have at most; none where the row is there to be seen.
+    /// The largest error allowed; `None` if the row is for information only.
     pub target: Option<f64>,
     /// The same for the 90th percentile.
     pub p90_target: Option<f64>,
 }
 
 impl Row {
-    /// Whether it is within its targets; none where it has none.
+    /// Whether it is within its targets; `None` if it has none.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         let within = |value: Option<f64>, target: Option<f64>| match (value, target) {
@@ -136,8 +136,8 @@ impl Row {
     }
 }
 
-/// Every comparison, and the 1,244 points behind part of them. `every` thins these: 1 takes all, 10
-/// a tenth for a quick look.
+/// Every comparison, and the 1,244 points behind some of them. `every` thins these: 1 takes all, 10
+/// a tenth for a quick check.
 #[must_use]
 pub fn run(every: usize) -> (Vec<Row>, Silicon) {
     let silicon = silicon::judge(&[Side::Fitted, Side::Judged, Side::Blind], every);

@@ -1,4 +1,4 @@
-//! The commit that a result belongs to.
+//! The commit of a result.
 
 /// The commit of the working directory, for result files.
 #[must_use]

@@ -1,12 +1,13 @@
-//! What a decision costs: hashing, matching, deciding, remembering, and the index's memory.
+//! Measures the cost of a routing decision: hashing, matching, deciding, recording, and the index's
+//! memory.
 //!
 //! One thread, no sockets: the routing machine as the gateway drives it, at the size the targets
-//! name. A thousand replicas hold a million blocks: all of them a 6 KB system prompt, one or two
-//! of them each session. Sessions come back in random order with 32 KB prompts, so that what is
-//! theirs in the index is seldom in the processor's caches.
+//! name. A thousand replicas hold a million blocks: all of them a 6 KB system prompt, one or two of
+//! them each session. Sessions return in random order with 32 KB prompts, so their part of the
+//! index is seldom in the processor's caches.
 //!
-//! Each timing is of one operation, the clock's own cost included. What is not the operation
-//! (making the request, ending it) stands outside.
+//! Each timing covers one operation, including the clock's own cost, but not its setup (making the
+//! request, ending it).
 
 pub(crate) mod world;
 
@@ -22,7 +23,7 @@ use serde::Serialize;
 
 use world::{BLOCK, Fleet, PROMPT};
 
-/// Sizes of the measurement, and where it goes.
+/// Sizes of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Replicas.
@@ -33,7 +34,7 @@ pub struct Options {
     pub samples: usize,
     /// Seed of sessions and order.
     pub seed: u64,
-    /// Where the results go.
+    /// The path of the results.
     pub json: PathBuf,
 }
 
@@ -49,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// One figure beside its target.
+/// One figure with its target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// What was measured.
@@ -58,7 +59,7 @@ pub struct Row {
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
-    /// What it shall be: at least so much for a rate, at most so much for the rest.
+    /// The target: a minimum for a rate, a maximum for the rest.
     pub target: Option<f64>,
 }
 
@@ -72,7 +73,7 @@ impl Row {
     }
 }
 
-/// A run's figures, as they are written to the file.
+/// A run's figures, as written to the file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     bench: &'static str,
@@ -96,7 +97,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Fingerprints of 32 KB prompts, one after another.
 fn hashing(seed: u64) -> Row {
     let mut rng = Rng::new(seed);
-    // 2 MB of prompts: bodies that were just read are in the second cache, not the first.
+    // 2 MB of prompts: bodies that were just read are in the L2 cache, not the L1.
     let prompts: Vec<Vec<u8>> =
         (0..64).map(|_| (0..PROMPT).map(|_| rng.next_u64() as u8).collect()).collect();
     let mut best = 0.0_f64;
@@ -177,8 +178,8 @@ fn deciding(options: &Options) -> anyhow::Result<Vec<Row>> {
         wrong += u32::from(!matches!(output, Some(Output::Dispatch { .. })));
         while routing.poll().is_some() {}
         afterwards.push(start.elapsed() - took);
-        // A client's mistake: the index takes the prompt back, so that every decision meets the
-        // same index.
+        // A client error: the index drops the prompt again, so that every decision finds the same
+        // index.
         let outcome = Outcome::ClientError;
         let end = Input::Finished {
             id,
@@ -229,7 +230,7 @@ impl Quantiles {
     }
 }
 
-/// Times `count` operations, after a twentieth as many unrecorded ones.
+/// Times `count` operations, after a warm-up of a twentieth as many.
 pub(crate) fn sample(count: usize, mut operation: impl FnMut() -> Duration) -> Quantiles {
     for _ in 0..count / 20 {
         operation();
@@ -237,7 +238,7 @@ pub(crate) fn sample(count: usize, mut operation: impl FnMut() -> Duration) -> Q
     Quantiles::of((0..count).map(|_| operation()).collect())
 }
 
-/// Resident memory of this process in bytes, where the system tells.
+/// Resident memory of this process in bytes, if the system reports it.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = status.split_whitespace().nth(1)?.parse().ok()?;
@@ -268,7 +269,7 @@ pub(crate) fn print(rows: &[Row]) {
     println!("{table}");
 }
 
-/// The file of results, its folder made where it is not there.
+/// Writes the results file, creating its folder if needed.
 pub(crate) fn write(report: &impl Serialize, path: &std::path::Path) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)

@@ -1,13 +1,12 @@
-//! What digests cost a gateway: its share of a core, and the bytes on the wire.
+//! Measures the cost of digests for a gateway: its share of a core, and the bytes on the wire.
 //!
-//! Two machines stand for all: one region that tells its followers how it is, and one that hears as
-//! many peers. Between them the messages are made, written, read and put together by the code that
-//! the gateway runs; what sockets, TLS and HTTP/2 add is not in it. A gateway does both, so its cost
-//! is the sum. Time is the thread's own on the processor, so other processes do not count.
+//! Two machines represent all: one region that sends digests to its followers, and one that
+//! receives those of as many peers. The gateway's own code creates, writes, reads and applies the
+//! messages; sockets, TLS and HTTP/2 are not included. A gateway does both, so its cost is the sum.
+//! Time is the thread's own CPU time, so other processes do not count.
 //!
-//! How much there is to tell depends on how many replicas' figures change between two digests:
-//! nothing at all, those of a tenth of them, all of them with each probe. Quiet regions tell once in
-//! `peers.beat`, others once in `peers.push`.
+//! The size of a digest depends on how many replicas' figures change between two: none, a tenth, or
+//! all with each probe. Idle regions send one per `peers.beat`, others one per `peers.push`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use serde::Serialize;
 use crate::decision::{self, world::Fleet};
 use crate::load::table;
 
-/// Sizes of the measurement, and where it goes.
+/// Sizes of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Peers.
@@ -36,16 +35,17 @@ pub struct Options {
     pub json: PathBuf,
 }
 
-/// Of a core.
+/// Target share of a core.
 const TARGET: f64 = 0.02;
-/// Between two digests that say nothing new, and between two that do; the defaults of `peers`.
+/// Interval between digests without changes, and between digests with changes; the defaults of
+/// `peers`.
 const BEAT: Duration = Duration::from_millis(100);
 const PUSH: Duration = Duration::from_millis(20);
-/// Each busy replica is probed once in this.
+/// Each busy replica is probed once in this interval.
 const PROBE: Duration = Duration::from_millis(100);
 const SEED: u64 = 1;
 
-/// How much changes.
+/// How many replicas change.
 struct Case {
     name: &'static str,
     /// Share of the replicas that are busy.
@@ -63,7 +63,7 @@ const CASES: [Case; 3] = [
 struct Row {
     name: &'static str,
     unit: &'static str,
-    /// Share of a core in all.
+    /// Total share of a core.
     value: f64,
     telling: f64,
     hearing: f64,
@@ -109,7 +109,7 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     let (mut telling, mut hearing, mut bytes) = (Duration::ZERO, Duration::ZERO, 0_u64);
     let (mut rng, mut page) = (Rng::new(SEED), Page::default());
     let digests = (options.each.as_secs_f64() / case.every.as_secs_f64()) as u64;
-    // The first tells everything, and is of the stream's beginning.
+    // The first message is complete, as at the start of a stream.
     for sent in 1..=digests + 1 {
         now = now + case.every;
         change(&mut here, now, options, case, &mut rng);
@@ -138,7 +138,7 @@ fn row(options: &Options, case: &Case) -> anyhow::Result<Row> {
     })
 }
 
-/// Probes tell of the busy replicas, spread evenly over time.
+/// Probes report the busy replicas' figures, spread evenly over time.
 fn change(here: &mut Routing, now: Time, options: &Options, case: &Case, rng: &mut Rng) {
     let busy = f64::from(options.replicas) * case.busy;
     let probed = (busy * case.every.as_secs_f64() / PROBE.as_secs_f64()).round() as u16;
@@ -155,7 +155,7 @@ fn change(here: &mut Routing, now: Time, options: &Options, case: &Case, rng: &m
     while here.poll().is_some() {}
 }
 
-/// One digest, and a message of it to each follower.
+/// Creates one digest, and a message of it for each follower.
 fn tell(here: &Routing, page: &mut Page, tellings: &mut [Telling]) -> Vec<BytesMut> {
     *page = page.next(here.digest());
     let one = |telling: &mut Telling| {
@@ -166,7 +166,7 @@ fn tell(here: &Routing, page: &mut Page, tellings: &mut [Telling]) -> Vec<BytesM
     tellings.iter_mut().map(one).collect()
 }
 
-/// A message from each peer.
+/// Receives a message from each peer.
 fn hear(
     there: &mut Routing,
     now: Time,
@@ -183,7 +183,7 @@ fn hear(
     Ok(())
 }
 
-/// What this thread has had of the processor.
+/// This thread's CPU time.
 fn cpu() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spent.tv_sec.cast_unsigned(), u32::try_from(spent.tv_nsec).unwrap_or(0))

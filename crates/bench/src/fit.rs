@@ -1,16 +1,15 @@
 //! A straight line through points, by least squares.
 //!
-//! GORGO (section 4.2, Table 1) describes an engine by the line of TTFT over input tokens: what is
-//! spent on any request, and what each token of prompt adds. The line says how far it may be
-//! trusted: R2 is the share of the variance that it explains, and the errors are those of ordinary
-//! regression.
+//! GORGO (section 4.2, Table 1) describes an engine by the line of TTFT over input tokens: the
+//! fixed time of a request, and the time per prompt token. The line includes its reliability: R2 is
+//! the share of the variance that it explains, and the errors are those of ordinary regression.
 
 /// A line `intercept + slope * x` with how well it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Value at 0.
     pub intercept: f64,
-    /// What one unit of x adds.
+    /// Increase per unit of x.
     pub slope: f64,
     /// Share of the variance explained, at most 1.
     pub r2: f64,
@@ -29,13 +28,13 @@ impl Line {
         self.intercept + self.slope * x
     }
 
-    /// Where the slope lies with a probability of 95 %, if the errors are normal.
+    /// The 95 % interval of the slope, if the errors are normal.
     #[must_use]
     pub fn slope_interval(&self) -> (f64, f64) {
         self.around(self.slope, self.slope_error)
     }
 
-    /// The same of the intercept.
+    /// The 95 % interval of the intercept.
     #[must_use]
     pub fn intercept_interval(&self) -> (f64, f64) {
         self.around(self.intercept, self.intercept_error)
@@ -58,8 +57,8 @@ fn student(free: usize) -> f64 {
     FEW.get(free.wrapping_sub(1)).copied().unwrap_or(z + cubic / n + quintic / (n * n))
 }
 
-/// The line through `points` with the least squared distance in y. `None` with fewer than two
-/// different x, or with a coordinate that is no number.
+/// The least-squares line through `points` in y. `None` with fewer than two different x, or with a
+/// NaN coordinate.
 #[must_use]
 pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     let n = points.len() as f64;
@@ -124,7 +123,7 @@ mod tests {
         }
     }
 
-    // What has no line has none.
+    // Points that do not determine a line.
     #[test]
     fn no_line() {
         assert_eq!(line(&[]), None);

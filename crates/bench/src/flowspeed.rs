@@ -1,13 +1,13 @@
-//! What a decision of the flow machine costs: the three primitives, a layer, a pass; the network and
-//! the cluster that it is simulated on.
+//! Measures the flow machine's decisions (the three primitives, a layer, a pass), and the simulated
+//! network and cluster.
 //!
 //! One thread, no sockets: the machine as a daemon would drive it, with 10,000 live flows of 200
-//! batches over 400 ports. A tenth of them are collectives, the rest are fetches and handoffs of four
-//! requests a batch, each with a plan for 16 ports. Flows end and others take their rows in random
-//! order, so what is touched is seldom in the processor's caches.
+//! batches over 400 ports. A tenth of them are collectives, the rest are fetches and handoffs of
+//! four requests a batch, each with a plan for 16 ports. Flows end and others reuse their rows in
+//! random order, so the data touched is seldom in the processor's caches.
 //!
-//! Each timing is of one input and the polls that empty the outputs, the clock's own cost included.
-//! What takes milliseconds is timed by the processor's clock, which other programs do not stretch.
+//! Each timing covers one input and the polls that empty the outputs, including the clock's own
+//! cost. Operations of milliseconds are timed in CPU time, which other programs do not affect.
 
 mod cluster;
 mod network;
@@ -24,7 +24,7 @@ use serde::Serialize;
 use self::cluster::Cluster;
 use crate::decision::{Quantiles, Row, bounded, print, row, sample, write};
 
-/// Sizes of the measurement, and where it goes.
+/// Sizes of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The policy.
@@ -35,7 +35,7 @@ pub struct Options {
     pub samples: usize,
     /// Seed of flows and order.
     pub seed: u64,
-    /// Where the results go.
+    /// The path of the results.
     pub json: PathBuf,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
     }
 }
 
-/// A run's figures, as they are written to the file.
+/// A run's figures, as written to the file.
 #[derive(Clone, Debug, Serialize)]
 struct Report {
     bench: &'static str,
@@ -120,7 +120,7 @@ fn primitives(options: &Options) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Times one input with the outputs that it makes; the first of these.
+/// Times one input with its outputs; returns the first of these.
 fn timed(
     cluster: &mut Cluster,
     input: impl FnOnce(&Cluster) -> Input,
@@ -133,7 +133,7 @@ fn timed(
     (start.elapsed(), first)
 }
 
-/// A layer that begins, with all that it promotes; and the updates of a millisecond.
+/// The start of a layer, with all its promotions; and the updates of a millisecond.
 fn layers(options: &Options) -> anyhow::Result<Vec<Row>> {
     let mut cluster = Cluster::new(config(options)?, options.seed, 200, 400)?;
     cluster.fill(options.flows)?;
@@ -170,13 +170,13 @@ fn layers(options: &Options) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 fn processor() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// A batch that arrives among 1,000 with 2,000 ports: all are ordered and checked anew.
+/// A batch that arrives among 1,000 with 2,000 ports: all are ordered and checked again.
 fn passes(options: &Options) -> anyhow::Result<Vec<Row>> {
     let mut cluster = Cluster::new(config(options)?, options.seed, 1000, 2000)?;
     let times = sample(200, || {

@@ -1,13 +1,13 @@
-//! What a forward costs beyond the round trip, over kernel TCP.
+//! Measures the cost of a forward beyond the round trip, over kernel TCP.
 //!
-//! Two network namespaces are joined by a bridge that delays packets ([`bridge`]). In the far one
-//! stand a replica that answers at once and its gateway; in the near one a gateway without replicas,
-//! which sends everything on. The same requests are sent three ways: to the far gateway from beside
-//! it (*direct*), to the far gateway from the near namespace, and to the near gateway (*forwarded*).
-//! The round trip is what a short prompt takes longer from afar than directly, measured in the same
-//! rounds as the long ones, since a busy machine is slower at times.
-//! What is left of forwarded minus direct minus round trip is what the second gateway, TLS and
-//! HTTP/2 cost, and, for long prompts, what of the way they could not hide.
+//! Two network namespaces are joined by a bridge that delays packets ([`bridge`]). The far one has
+//! a replica that answers at once and its gateway; the near one has a gateway without replicas,
+//! which forwards everything. The same requests are sent three ways: to the far gateway from its
+//! own namespace (*direct*), to the far gateway from the near namespace, and to the near gateway
+//! (*forwarded*). The round trip is the additional time of a short prompt from the near namespace
+//! over a direct one, measured in the same rounds as the long ones, since a busy machine is slower
+//! at times. Forwarded minus direct minus round trip is the cost of the second gateway, TLS and
+//! HTTP/2, and, for long prompts, of transfer time that they could not hide.
 
 pub mod bridge;
 mod ground;
@@ -25,17 +25,17 @@ use ground::{Spaces, THERE};
 
 /// Prompts.
 const PROMPTS: [(&str, u32); 3] = [("short", 100), ("64 KB", 64 << 10), ("1 MB", 1 << 20)];
-/// Requests at the start of a block that are not looked at: connections open, windows grow.
+/// Requests at the start of a block that do not count: connections open, windows grow.
 const FIRST: usize = 5;
-/// A guard.
+/// Safety timeout.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What is measured, and where it goes.
+/// Options of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// One way.
+    /// One-way delay.
     pub delay: Duration,
-    /// Rounds; in each, each way has a block of requests in turn.
+    /// Rounds; each has a block of requests for each way in turn.
     pub rounds: u32,
     /// Requests of a block.
     pub requests: u32,
@@ -79,8 +79,8 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     decision::write(&report, &options.json)
 }
 
-/// Namespace and gateway, 0 near and 1 far: a short prompt directly and from afar; then the prompt in
-/// question directly, from afar and forwarded.
+/// Namespace and gateway, 0 near and 1 far: a short prompt directly and from the near namespace;
+/// then the prompt under test directly, from the near namespace and forwarded.
 const WAYS: [(usize, usize); 5] = [(1, 1), (0, 1), (1, 1), (0, 1), (0, 0)];
 /// How many of them have the short prompt.
 const SHORT: usize = 2;
@@ -102,7 +102,7 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let peers = |region: &str, listen: &str, gateways| {
         let (certificate, key) = certificates.of(region);
         let files = [certificates.ca(), certificate, key];
-        // The far gateway forwards nothing, so it follows none.
+        // The far gateway forwards nothing, so it follows no peer.
         let accept = vec!["near/near".to_owned()];
         PeersSpec { listen: listen.to_owned(), files, gateways, accept, digests: None }
     };
@@ -141,7 +141,8 @@ async fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Some requests one after the other over one connection; times to the first token, in ms.
+/// Sends requests one after the other over one connection; returns the times to the first token, in
+/// ms.
 async fn block(
     fleet: &Fleet,
     label: &str,

@@ -1,15 +1,13 @@
-//! Loads live endpoints and measures what comes back; races the gateway against others.
+//! Benchmarks: loads live endpoints, measures the answers, and races the gateway against others.
 //!
 //! [`load`] is the generator behind `meridian bench`, [`race`] the side-by-side comparison behind
 //! `./x bench gateway`, and [`mock`] the replica at the end of its line, which answers at once.
-//! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine.
-//! [`forward`] measures what a forward costs beyond the round trip, [`digests`] what regions cost that
-//! tell each other how they are.
-//! [`calibrate`] fits a live replica's TTFT.
-//! [`simspeed`] measures the simulator itself, and [`parity`] how true it is.
-//! [`fleet`] sets up the planner's fleets and what each system serves on them.
-//! [`cluster`] reads prefill clusters and says what flow policies make of them, [`given`] single flows.
-//! [`experiment`] holds the simulated experiments beside what papers publish.
+//! [`flowspeed`] measures the flow machine, as [`decision`] does the routing machine. [`forward`]
+//! measures the cost of a forward beyond the round trip, [`digests`] the cost of digests between
+//! regions. [`calibrate`] fits a live replica's TTFT. [`simspeed`] measures the simulator itself,
+//! and [`parity`] its accuracy. [`fleet`] runs the planner's fleets under each system. [`cluster`]
+//! runs prefill clusters under flow policies, and [`given`] single flows. [`experiment`] has the
+//! simulated experiments, compared with published results.
 
 pub mod beside;
 pub mod calibrate;

@@ -1,13 +1,13 @@
 //! The load generator: walks programs against an OpenAI endpoint and measures at the client.
 //!
-//! A closed loop has N clients, each with one program at a time; an open loop starts programs when
-//! a Poisson process says so, whatever the answers do, and reports how late it was itself.
-//! TTFT runs from the request (in an open loop: from the moment it was due) to the first bytes of
-//! the first token; TPOT is (E2E - TTFT) / (n - 1).
+//! A closed loop has N clients, each with one program at a time; an open loop starts programs by a
+//! Poisson process, regardless of the answers, and reports its own lateness. TTFT runs from the
+//! request (in an open loop: from the moment it was due) to the first bytes of the first token;
+//! TPOT is (E2E - TTFT) / (n - 1).
 //!
-//! Clients that stand somewhere ask the nearest gateway ([`Place`]). It does not retry, but where a
-//! client has several addresses: what a client would see is what is counted. Nothing of a prompt or a reply
-//! is kept beyond its program or shown anywhere.
+//! Clients with a location use the nearest gateway ([`Place`]). The generator retries only if a
+//! client has several addresses: it counts what a client would see. Prompts and replies are not
+//! kept beyond their program or shown anywhere.
 
 mod body;
 mod drive;

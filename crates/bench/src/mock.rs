@@ -1,12 +1,12 @@
-//! A replica that answers at once: the far end of races between gateways.
+//! A mock replica that answers at once, for races between gateways.
 //!
-//! Written by hand on sockets, so that on a shared machine it takes as little as it can from the
-//! gateway under test. It knows just enough of HTTP/1.1 for that: keep-alive, bodies with a length
-//! or in chunks. A streamed answer has 8 tokens, each its own event, HTTP chunk and write, as an
-//! engine would send them. Model list, health and metrics are in vLLM's form, since routers look
-//! at them before they send anything.
+//! It is written by hand on sockets, so that on a shared machine it takes little CPU from the
+//! gateway under test. It supports just enough of HTTP/1.1: keep-alive, bodies with a length or in
+//! chunks. A streamed answer has 8 tokens, each in a separate event, HTTP chunk and write, as an
+//! engine would send them. Model list, health and metrics are in vLLM's form, since routers query
+//! them before they send requests.
 //!
-//! Not for the open: it trusts its clients, bounded only in the size of a request.
+//! Do not expose it to untrusted clients: it limits only the size of a request.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ const MAX_REQUEST: usize = 16 << 20;
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
 
-/// Listens on `addr`, prints where, and serves until the process ends.
+/// Listens on `addr`, prints the address, and serves until the process ends.
 pub fn run(addr: &str) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -37,11 +37,11 @@ pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
         let (socket, _) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // The client went away while it waited; the next one need not suffer for it.
+            // The client disconnected while it waited; this must not affect the next one.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(error).context("the mock cannot accept connections"),
         };
-        // A client that goes away at once or in the middle is no news either.
+        // A client that disconnects at once or in the middle is not an error either.
         tokio::spawn(async move {
             socket.set_nodelay(true)?;
             connection(socket).await
@@ -80,8 +80,8 @@ struct Request<'a> {
     close: bool,
 }
 
-/// The first request of `buffer`, once it is whole. A chunked body is left with its framing: all
-/// that is asked of it is whether it holds a few words.
+/// The first request of `buffer`, once it is complete. A chunked body keeps its framing: it is only
+/// searched for a few words.
 fn parse(buffer: &[u8]) -> Option<Request<'_>> {
     let head = memmem::find(buffer, b"\r\n\r\n")? + 4;
     let mut lines = buffer[..head].split(|b| *b == b'\n');
@@ -105,7 +105,7 @@ fn parse(buffer: &[u8]) -> Option<Request<'_>> {
     Some(Request { path, body: buffer.get(head..end)?, end, close })
 }
 
-/// Where a chunked body ends.
+/// The end of a chunked body.
 fn chunks_end(body: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -139,8 +139,8 @@ fn answer(request: &Request<'_>) -> &'static [Vec<u8>] {
     }
 }
 
-/// Whether `body` has `key` with the value true. Text of a prompt cannot look like it: there the
-/// quotes are escaped.
+/// Whether `body` has `key` with the value true. A prompt's text cannot match: its quotes are
+/// escaped.
 fn asks(body: &[u8], key: &[u8]) -> bool {
     memmem::find(body, key).is_some_and(|at| {
         let rest = body[at + key.len()..].trim_ascii_start();
@@ -199,7 +199,7 @@ fn whole() -> String {
     )
 }
 
-/// One write a token; the last brings the end of the stream along.
+/// One write per token; the last includes the end of the stream.
 fn stream(usage: bool) -> Vec<Vec<u8>> {
     let event = |choices: &str, more: &str| {
         let data = format!(
@@ -229,8 +229,8 @@ fn chunk(data: &str) -> String {
 mod tests {
     use super::*;
 
-    // A request is taken whole or not at all, wherever the bytes are cut, and the next one begins
-    // where it ends: with a length and in chunks.
+    // A request is parsed as a whole or not at all, wherever the bytes are cut, and the next one
+    // starts at its end: with a length and in chunks.
     #[test]
     fn requests_are_whole() {
         let plain = b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    // A body asks for a stream however it is spaced, and a prompt that talks of one does not.
+    // A body can request a stream with any spacing, and a prompt that mentions one does not.
     #[test]
     fn streams_are_asked_for() {
         assert!(asks(br#"{"stream":true}"#, b"\"stream\""));

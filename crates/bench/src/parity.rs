@@ -1,13 +1,14 @@
-//! Live over simulated, on the wall clock.
+//! Compares live with simulated runs, on the wall clock.
 //!
-//! Live are processes on this machine: three model engines, the gateway, and the load generator in
-//! front of it. Simulated is the same fleet in `meridian_sim::run_twin`, under the same programs. That
-//! both decide alike is shown exactly by a test, under paused time (`tests/parity`); here it is
-//! asked what is left when time is real: scheduling, sockets and the clock's grain.
+//! The live side runs processes on this machine: three model engines, the gateway, and the load
+//! generator in front of it. The simulated side is the same fleet in `meridian_sim::run_twin`, with
+//! the same programs. A test under paused time shows that both decide identically (`tests/parity`);
+//! this measures the remaining differences in real time: scheduling, sockets and the clock's
+//! granularity.
 //!
 //! The chats of the live side have roles between their messages, some tokens more than the
 //! simulated ones; the gateway's seed differs from run to run. The load is light for the machine: a
-//! full one would measure how processes wait for the processor.
+//! full one would measure how processes wait for the CPU.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use serde::Serialize;
 
 use crate::load::{self, Arrivals, Quantiles, Workload};
 
-/// What is compared, and where it goes.
+/// Options of the comparison, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The gateway's policy.
@@ -35,7 +36,7 @@ pub struct Options {
     pub clients: u32,
     /// Length of a run.
     pub each: Duration,
-    /// Runs, of which the median counts.
+    /// Number of runs, whose median counts.
     pub runs: u64,
     /// Where the results go.
     pub json: PathBuf,
@@ -138,7 +139,7 @@ async fn live(options: &Options, seed: u64) -> anyhow::Result<Figures> {
     let replicas = engines.iter().map(|engine| engine.said(0).to_owned()).collect();
     let spec = GatewaySpec { policy: options.policy.clone(), replicas, ..GatewaySpec::default() };
     let gateway = fleet.gateway("gateway", &spec).await?;
-    // Until every replica has been found and probed.
+    // Waits until every replica has been found and probed.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let load = load::Options {
         url: gateway.url.clone(),

@@ -1,11 +1,11 @@
-//! What planning a large fleet costs: HeroServe's two of 1,200 servers and 9,600 GPUs, with the model
-//! and the objectives that the paper gives them.
+//! Measures the planning of large fleets: HeroServe's two with 1,200 servers and 9,600 GPUs, with
+//! the paper's model and objectives.
 //!
-//! Beside it, what the online scheduler takes to choose a way: the groups of one unit of either fleet,
-//! eight ranks over two servers each, in random order. The clock's own cost is in it.
+//! It also measures the online scheduler's choice of a way, for the groups of one unit of either
+//! fleet, eight ranks over two servers each, in random order. This includes the clock's own cost.
 //!
-//! One thread. The processor's time is what is compared with the target, which other programs do not
-//! stretch; the peak of memory is the process's own.
+//! One thread. The target applies to CPU time, which other programs do not affect; the peak of
+//! memory is the process's own.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -37,12 +37,12 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Seconds and bytes that planning may take.
+/// Limits on CPU seconds and bytes for planning.
 const SECONDS: f64 = 10.0;
 const GIBIBYTES: f64 = 2.0;
-/// Microseconds that an online choice may take.
+/// Limit on an online choice, in microseconds.
 const MICROSECOND: f64 = 1.0;
-/// Choices that are timed.
+/// Number of choices timed.
 const CHOICES: usize = 100_000;
 
 /// Measures, prints the table, writes the file.
@@ -80,7 +80,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     write(&Report { bench: "plan", commit: crate::commit(), rows }, &options.json)
 }
 
-/// What a choice takes among all groups of a unit, half of each group's ranks on either of two servers.
+/// The time of a choice among all groups of a unit, each with half of its ranks on either of two
+/// servers.
 fn choosing(name: &str, half: u32) -> anyhow::Result<Quantiles> {
     let found = TOPOLOGIES.iter().find(|(known, _)| *known == name);
     let (_, yaml) = found.ok_or_else(|| anyhow!("no topology {name}"))?;

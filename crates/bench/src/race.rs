@@ -1,17 +1,18 @@
-//! The gateway beside others, in one run on one machine, in front of one mock.
+//! Races the gateway against others, in one run on one machine, in front of one mock.
 //!
-//! Every system runs in its documented production setting (kept in `crates/bench/peers/`) and all
-//! of the time; they are measured one after the other, round by round, so that a drift of the
-//! machine meets them all. One warm-up, then medians with their range; ratios are taken within a
-//! round. The table is printed whatever it says, and a peer that is missing fails the race.
+//! Every system runs with its documented production settings (in `crates/bench/peers/`) for the
+//! whole race. They are measured one after the other, round by round, so that a drift of the
+//! machine affects all. After a warm-up, medians and ranges are reported; ratios are taken within a
+//! round. The table is always printed, and a missing peer fails the race.
 //!
-//! The load is `wrk` on one thread: it too ends a request at the last chunk of the answer, takes 26
-//! us of CPU a streamed request where our own generator takes 32, and is nobody's own. It sees
-//! whole answers only, which is what is raced here; TTFT is our own generator's business. Both
-//! numbers: `time` of either, `-c 32` on one core for 3 s, against `meridian bench mock`.
+//! The load is `wrk` on one thread: it also ends a request at the last chunk of the answer, takes
+//! 26 us of CPU per streamed request (our own generator takes 32), and is independent of all
+//! systems. It measures only complete answers, which is what is compared here; our own generator
+//! measures TTFT. Both numbers: `time` of either, `-c 32` on one core for 3 s, against `meridian
+//! bench mock`.
 //!
-//! All of it shares the cores of one machine. Where they are all busy, requests a second measure
-//! the CPU of load, gateway and mock together, and no gateway reaches the rate of none.
+//! All processes share the cores of one machine. If all cores are busy, requests a second measure
+//! the CPU of load, gateway and mock together, and no gateway reaches the rate without one.
 
 mod cases;
 mod peers;
@@ -32,7 +33,7 @@ use results::{Race, Sample};
 /// A race.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Binary of the gateway under test, which also brings the mock.
+    /// Binary of the gateway under test, which also includes the mock.
     pub meridian: PathBuf,
     /// Binary of an earlier build, measured in the same rounds.
     pub before: Option<PathBuf>,
@@ -79,7 +80,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
             for system in &mut systems {
                 bar.set_message(format!("{} {}", case.name, system.name));
                 let sample = measure(system, case, each, &dir);
-                // Who has died says more than what wrk makes of it.
+                // A process's own exit message is more informative than wrk's errors.
                 mock.alive()?;
                 system.alive()?;
                 let sample = sample?;
@@ -100,7 +101,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// One system under one case, once.
+/// Measures one system in one case, once.
 fn measure(system: &System, case: &Case, each: Duration, dir: &Path) -> anyhow::Result<Sample> {
     let before = system.cpu();
     let load = wrk::run(&system.address, case, each, dir)?;

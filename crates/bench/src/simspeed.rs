@@ -1,14 +1,14 @@
-//! How fast the simulator is, and what a simulated request costs in time and memory.
+//! Measures the simulator: its speed, and the time and memory of a simulated request.
 //!
-//! The work of SkyWalker's Figure 8: its four workloads from clients in three regions onto twelve L4,
-//! under three systems. One run at a time on one core, each in a process of its own, so that the peak
-//! of its memory is its own. How many requests a run makes follows from the length of its window,
-//! which a short run before it finds.
+//! It runs the work of SkyWalker's Figure 8: four workloads from clients in three regions on twelve
+//! L4, under three systems. Runs are one at a time on one core, each in a separate process, so that
+//! its peak memory is its own. A short run first finds the window that gives the desired number of
+//! requests.
 //!
-//! Runs that show growth start when the fleet has been up for a while. A fleet just started has less to
-//! do for a request: conversations are at their first turns, and no index is full.
+//! Runs that show growth start after a warm-up. A fleet that has just started has less work per
+//! request: conversations are at their first turns, and no index is full.
 //!
-//! Beside it stands Vidur, a simulator of the field in Python, on one trace for both (`peer.rs`).
+//! For comparison, Vidur, a Python simulator in this field, runs the same trace (`peer.rs`).
 
 mod peer;
 mod world;
@@ -28,7 +28,7 @@ use meridian_base::Time;
 use meridian_sim::{Measure, Record, Running, Sample, run};
 use serde::{Deserialize, Serialize};
 
-/// What is measured, and where it goes.
+/// Options of the measurement, and the path of its results.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Requests of the runs that compare systems.
@@ -39,7 +39,7 @@ pub struct Options {
     pub system: String,
     /// Simulated time before the runs that show growth are measured.
     pub warmup: Duration,
-    /// Requests of the trace that Vidur runs too; 0 leaves it out.
+    /// Requests of the trace that Vidur also runs; 0 skips it.
     pub peer: u64,
     /// Where the results go.
     pub json: PathBuf,
@@ -61,9 +61,9 @@ impl Default for Options {
 /// One run, as its process reports it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Run {
-    /// What clients send.
+    /// The workload.
     pub workload: String,
-    /// Who decides.
+    /// The system.
     pub system: String,
     /// Requests simulated in the window.
     pub requests: u64,
@@ -71,11 +71,11 @@ pub struct Run {
     pub prompt_tokens: u64,
     /// Events handled.
     pub events: u64,
-    /// Seconds of the processor: the machine may have other work.
+    /// CPU seconds, since the machine may have other work.
     pub seconds: f64,
     /// Simulated seconds.
     pub simulated: f64,
-    /// Peak of resident memory over the process's before the window, in bytes.
+    /// Growth of peak resident memory during the window, in bytes.
     pub memory: u64,
     /// Of that, records and samples of the report.
     pub report: u64,
@@ -99,13 +99,13 @@ struct Report {
     runs: Vec<Run>,
 }
 
-/// The figure's own runs are minutes long, from clients that begin.
+/// The figure's own runs are minutes long and start with new clients.
 const COLD: Duration = Duration::ZERO;
-/// Requests a second on one core that the simulator shall reach.
+/// Target of requests a second on one core.
 const TARGET: f64 = 50_000.0;
-/// The workloads whose growth is shown: one beyond what the fleet can serve, one that it serves.
+/// The workloads whose growth is shown: one beyond the fleet's capacity, one within it.
 const GROWN: [&str; 2] = ["arena", "tot"];
-/// Times Vidur's speed that it shall reach.
+/// Target as a multiple of Vidur's speed.
 const TARGET_RATIO: f64 = 100.0;
 
 /// Measures, prints the table, writes the file.
@@ -145,18 +145,18 @@ pub fn measure(options: &Options) -> anyhow::Result<()> {
     write(&report, &options.json)
 }
 
-/// Requests a second of several workloads that are simulated for the same time, as the figure's are:
-/// who sends ten times the requests weighs ten times as much.
+/// Requests a second over several workloads that are simulated for the same time, like the
+/// figure's: a workload with ten times the requests has ten times the weight.
 fn figure(all: &[Run]) -> f64 {
     let sum = |each: fn(&Run) -> f64| all.iter().map(|run| each(run) / run.simulated).sum::<f64>();
     sum(|run| run.requests as f64) / sum(|run| run.seconds)
 }
 
-/// Longer and longer runs of one world.
+/// Increasingly long runs of one world.
 fn grow(workload: &str, options: &Options) -> anyhow::Result<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
-    // The rate of a short run, whose clients have only begun to talk, is too high: each run
-    // corrects the next one's.
+    // The rate of a short run, whose clients have just started, is too high: each run corrects the
+    // next one's.
     let mut stretch = 1.0;
     for requests in &options.growth {
         let asked = *requests as f64 * stretch;
@@ -209,7 +209,7 @@ impl fmt::Display for Cell {
 /// When there is no such workload or system.
 pub fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
     let world = |measure| world::scenario(&cell.workload, &cell.system, measure);
-    // The short run finds the rate, and brings code and tables into memory.
+    // The short run finds the rate, and loads code and tables into memory.
     let rate = run(world(world::SHORT)?)?.total_requests as f64 / world::SHORT.window.as_secs_f64();
     let window = Duration::from_secs_f64(cell.requests as f64 / rate);
     let mut running = Running::new(world(Measure { warmup, window })?)?;
@@ -218,7 +218,7 @@ pub fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
     let start = processor()?;
     running.until(Time::MAX);
     let seconds = processor()? - start;
-    // Taking a world apart costs as much after a short window as after a long one.
+    // Dropping a world costs as much after a short window as after a long one.
     let report = running.end();
     ensure!(report.violations.is_empty(), "broken invariants: {:?}", report.violations);
     let records = report.requests.len() * size_of::<Record>();
@@ -238,7 +238,7 @@ pub fn one(cell: &Cell, warmup: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One run in a process of its own.
+/// One run in a separate process.
 fn apart(cell: &Cell, warmup: Duration) -> anyhow::Result<Run> {
     let program = std::env::current_exe().context("this program's own path is unknown")?;
     let warmup = format!("{}s", warmup.as_secs_f64());
@@ -279,7 +279,7 @@ fn row(name: String, unit: &'static str, value: f64, target: Option<f64>) -> Row
     Row { name, unit, value: Some(value), target, why: None }
 }
 
-/// Seconds that this thread has had the processor.
+/// CPU seconds of this thread.
 pub(crate) fn processor() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanos: Option<f64> = text.split(' ').next().and_then(|n| n.parse().ok());
@@ -329,7 +329,7 @@ fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    // Runs have names that are read as they are written; what is none is told how it is written.
+    // Names of runs read back as written; an invalid one is reported with the expected form.
     #[test]
     fn cells() {
         let cell: Cell = "arena/skywalker/20000".parse().unwrap();
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    // What there is no world of is named, with those that there are.
+    // A run with an unknown world is reported, with the known ones.
     #[test]
     fn unknown_worlds() {
         let wrong = [("opera", "skywalker", "\"arena\""), ("arena", "highwalker", "\"skywalker\"")];

@@ -1,4 +1,4 @@
-//! Files of traces: plain or compressed, in a format that is named or seen.
+//! Trace files: plain or compressed, with a given or detected format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,9 +11,10 @@ use meridian_workload::trace::{Format, ReadOptions, Reader};
 /// A trace that is being read.
 pub type TraceReader = Reader<Box<dyn BufRead>>;
 
-/// Opens a file; what ends in .gz is gzip.
+/// Opens a file; a name ending in .gz means gzip.
 ///
 /// # Errors
+///
 /// When it can't be opened.
 pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let plain = File::open(path)?;

@@ -1,9 +1,9 @@
-//! Files that people write, and what is wrong with them in words.
+//! Reads YAML files written by users, and reports their errors in words.
 
 use anyhow::anyhow;
 use serde::de::DeserializeOwned;
 
-/// What the parser says of a number that does not fit its field, and what there may be in its place. The
+/// The parser's messages for numbers that do not fit their field, and their replacements. The
 /// parser shows the line, with the field and its value.
 const NUMBERS: [(&str, &str); 6] = [
     ("invalid u8", "no whole number from 0 to 255: use one"),

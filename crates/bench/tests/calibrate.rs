@@ -1,4 +1,4 @@
-//! The fit of a live replica, on a model engine whose coefficients are known, in paused time.
+//! Tests the fit of a live replica on a model engine with known coefficients, in paused time.
 
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -30,7 +30,7 @@ async fn fitted(options: &Options) -> Found {
     run(options, |_| {}).await.unwrap()
 }
 
-// What comes back is the line through the model's own prefill times, and it is a good one.
+// The result is the line through the model's own prefill times, and the fit is good.
 #[tokio::test(start_paused = true)]
 async fn known_coefficients_come_back() {
     let engine = engine();
@@ -67,7 +67,7 @@ async fn known_coefficients_come_back() {
     assert!(tokens[..6].is_sorted() && tokens[6..].is_sorted() && tokens[6] < tokens[5]);
 }
 
-// Others' requests on the replica are noticed.
+// Other requests on the replica are detected.
 #[tokio::test(start_paused = true)]
 async fn a_busy_replica() {
     let url = start(engine()).await;
@@ -93,7 +93,8 @@ async fn a_busy_replica() {
     );
 }
 
-// A model with less room than was asked for bounds the prompts; what cannot be measured is told.
+// A model with a smaller context than requested bounds the prompts; an impossible measurement is
+// reported.
 #[tokio::test(start_paused = true)]
 async fn bounds_and_errors() {
     let mut small = engine();

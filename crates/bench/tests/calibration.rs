@@ -1,4 +1,4 @@
-//! The engine model against measurements: what the report claims, on part of the data.
+//! Tests the engine model against measurements: the report's claims, on part of the data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use meridian_bench::calibration::points::{Side, points};
@@ -9,7 +9,7 @@ fn met(rows: &[Row]) -> Vec<String> {
     rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.check.clone()).collect()
 }
 
-// Points that no coefficient was fitted on: the median error of TTFT and of TPOT stays under 15 %.
+// On points not used for fitting, the median error of TTFT and of TPOT stays under 15 %.
 #[test]
 fn judged_points_are_within_fifteen_percent() {
     let silicon = silicon::judge(&[Side::Judged, Side::Blind], 6);
@@ -20,7 +20,7 @@ fn judged_points_are_within_fifteen_percent() {
 }
 
 // Every one of the 1,244 points is either described or counted with its reason, and no measurement
-// stands on both sides of the split.
+// is on both sides of the split.
 #[test]
 fn every_point_is_accounted_for() {
     let points = points();
@@ -37,8 +37,8 @@ fn every_point_is_accounted_for() {
     }
 }
 
-// vLLM's own requests: every run is within its targets on the requests it was not fitted on, also split
-// over two GPUs, where KV is full, and with a mixture of experts whose ranks step together.
+// vLLM's own requests: every run is within its targets on the requests not used for fitting, also
+// split over two GPUs, with full KV, and with a mixture of experts whose ranks step together.
 #[test]
 fn measured_requests_are_near_vllm_s() {
     assert_eq!(met(&measured_rows()), Vec::<String>::new());

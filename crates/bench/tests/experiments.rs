@@ -1,8 +1,8 @@
-//! A small run of every experiment, against the tables it had before.
+//! A small run of every experiment, compared with its recorded tables.
 //!
-//! `REWRITE=1 cargo test -p meridian-bench --test experiments` brings the files up to date; read
-//! what changed. A change of numbers means that the engine model, a workload, a policy or the
-//! simulator behaves differently.
+//! `REWRITE=1 cargo test -p meridian-bench --test experiments` updates the files; read the diff
+//! before you commit it. A change of numbers means that the engine model, a workload, a policy or
+//! the simulator behaves differently.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn shown(outcome: &Outcome) -> String {
     std::iter::once(params).chain(tables).collect::<Vec<_>>().join("\n")
 }
 
-// Every experiment runs, breaks no invariant, loses no request, and shows what it showed before.
+// Every experiment runs, breaks no invariant, loses no request, and reproduces its recorded tables.
 #[test]
 fn tables_are_as_before() {
     let rewrite = std::env::var_os("REWRITE").is_some();
@@ -48,7 +48,7 @@ fn tables_are_as_before() {
     assert!(changed.is_empty(), "changed ({how}):\n{}", changed.join("\n"));
 }
 
-// No golden file is left of an experiment that is gone.
+// There is no golden file of a removed experiment.
 #[test]
 fn golden_files_have_their_experiments() {
     for file in std::fs::read_dir(golden()).expect("the folder is there").flatten() {

@@ -1,5 +1,6 @@
-//! The planner's predictions beside a simulation of the same plans: instances, queues, batches and
-//! links of `meridian_sim::fleet`, which shares with the planner the engine's step times alone.
+//! Compares the planner's predictions with a simulation of the same plans: instances, queues,
+//! batches and links of `meridian_sim::fleet`, which shares only the engine's step times with the
+//! planner.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -13,15 +14,15 @@ use meridian_bench::fleet::{Deployed, Mode, Placed, System};
 use meridian_plan::{Lengths, Ranked, Task, plan};
 
 const PLANS: usize = 100;
-/// Share of a plan's goodput at which it is run.
+/// Share of a plan's goodput at which it is simulated.
 const LOAD: f64 = 0.6;
-/// Requests of each run, of which the second half counts. With less than half of these a mean TTFT is off
-/// by up to a tenth from one seed to the next.
+/// Requests of each run, of which the second half counts. With less than half of these a mean TTFT
+/// varies by up to a tenth between seeds.
 const REQUESTS: usize = 20_000;
-/// An error below this is none.
+/// A smaller error counts as none.
 const NEAR: f64 = 0.15;
 
-/// Lengths as the task has them.
+/// Lengths of the task's distribution.
 fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
     let mut rng = Rng::new(seed).fork(100);
     let context = task.subject.shape.context;
@@ -34,16 +35,16 @@ fn pairs(task: &Task<'_>, seed: u64) -> Vec<(u32, u32)> {
     (0..REQUESTS).map(pair).collect()
 }
 
-/// What requests see.
+/// The times that requests see.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// TTFT: mean, and what the attained share stays below.
+    /// TTFT: the mean, and the value that the attained share stays below.
     ttft: [f64; 2],
     /// Mean TPOT.
     tpot: f64,
 }
 
-/// What the plan predicts at a rate.
+/// The plan's prediction at a rate.
 fn predicted(task: &Task<'_>, ranked: &Ranked, rate: f64) -> Seen {
     let Ranked { fleet, verdict } = ranked;
     let tpot = |one: &meridian_plan::Rated| {
@@ -56,7 +57,7 @@ fn predicted(task: &Task<'_>, ranked: &Ranked, rate: f64) -> Seen {
 }
 
 fn simulated(task: &Task<'_>, ranked: &Ranked, rate: f64, seed: u64) -> Seen {
-    // Each gets prompts by how many it can serve, and replies by how many are in its batch then.
+    // Each gets prompts in proportion to its capacity, and replies by its current batch size.
     let prefill = ranked.fleet.prefill.iter().map(|one| (one.instance.clone(), one.rate));
     let decode = ranked.fleet.decode.iter().map(|one| (one.instance.clone(), one.batch));
     let placed = Placed { prefill: prefill.collect(), decode: decode.collect() };

@@ -1,4 +1,4 @@
-//! The load generator against an endpoint that misbehaves on purpose: every count is exact.
+//! Tests the load generator against an endpoint that misbehaves on purpose: every count is exact.
 
 #![expect(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -50,7 +50,7 @@ async fn exact_counts() {
     assert!(report.all_well());
 }
 
-// Each way to fail is counted under its own name, once.
+// Each kind of failure is counted under its own name, once.
 #[tokio::test]
 async fn errors_by_kind() {
     let script = [
@@ -83,7 +83,7 @@ async fn errors_by_kind() {
     assert_eq!(report.errors.len(), ErrorKind::ALL.len(), "every kind is named");
 }
 
-// Nobody listens: connect errors, counted exactly, and no panic of clients asking in vain.
+// No listener: connect errors, counted exactly, without a panic.
 #[tokio::test]
 async fn nobody_listens() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -94,8 +94,9 @@ async fn nobody_listens() {
     assert_eq!(errors(&report), [("connect", 3)].into());
 }
 
-// Where nobody listens and where the connection ends before an answer begins, the request goes to
-// the next endpoint and is counted once; one that answered, however badly, is not asked elsewhere.
+// If an endpoint does not listen, or breaks the connection before an answer starts, the request
+// goes to the next endpoint and is counted once; after any answer, even an error, it is not retried
+// elsewhere.
 #[tokio::test]
 async fn asked_elsewhere() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -118,7 +119,7 @@ async fn asked_elsewhere() {
     assert_eq!(errors(&report), [("http_5xx", 1)].into());
 }
 
-// A failed turn ends its session: the turns below are not sent, and are counted as such.
+// A failed turn ends its session: later turns are not sent, and are counted as such.
 #[tokio::test]
 async fn a_failed_turn_ends_its_session() {
     let endpoint = Endpoint::start(&[Act::Answer, Act::Status(500)], Act::Answer).await;
@@ -126,7 +127,7 @@ async fn a_failed_turn_ends_its_session() {
     assert_eq!((report.counts.sent, report.counts.ok, report.counts.lost_below), (2, 1, 6));
 }
 
-// A client that hangs up is no error, and is counted apart.
+// A disconnecting client is not an error, and is counted separately.
 #[tokio::test]
 async fn clients_hang_up() {
     let endpoint = Endpoint::start(&[], Act::Silence).await;
@@ -140,7 +141,8 @@ async fn clients_hang_up() {
     assert_eq!((report.counts.sent, report.counts.aborted, report.counts.errors), (6, 6, 0));
 }
 
-// Who hangs up follows from the seed: two runs agree, and the share is near the one asked for.
+// The seed determines which clients disconnect: two runs agree, and the share is near the requested
+// one.
 #[tokio::test]
 async fn aborts_follow_from_the_seed() {
     let mut aborted = BTreeSet::new();
@@ -161,8 +163,8 @@ async fn aborts_follow_from_the_seed() {
     assert!((80..=120).contains(aborted.first().unwrap()), "{aborted:?}");
 }
 
-// A run that is told to stop sends nothing more, waits for what is on its way no longer than the
-// drain, and counts what it cuts off.
+// A stopped run sends nothing more, waits for requests in flight no longer than the drain, and
+// counts those it cuts off.
 #[tokio::test]
 async fn stopping_cuts_off_what_hangs() {
     let endpoint = Endpoint::start(&[Act::Answer], Act::Silence).await;
@@ -179,8 +181,8 @@ async fn stopping_cuts_off_what_hangs() {
     assert_eq!(report.rows[0].lost, Some(0));
 }
 
-// Each turn's prompt begins with the last turn's, word for word, and the reply stands between:
-// lost text would make every policy look the same. The session's key comes along.
+// Each turn's prompt starts with the previous turn's, word for word, followed by the reply: lost
+// text would make all policies look the same. The session's key is sent too.
 #[tokio::test]
 async fn turns_grow_from_replies() {
     for stream in [true, false] {
@@ -200,7 +202,7 @@ async fn turns_grow_from_replies() {
     }
 }
 
-// A bound on requests is exact, with many clients too.
+// A limit on requests is exact, also with many clients.
 #[tokio::test]
 async fn requests_are_bounded() {
     let endpoint = Endpoint::start(&[], Act::Answer).await;
@@ -208,8 +210,8 @@ async fn requests_are_bounded() {
     assert_eq!((report.counts.sent, endpoint.bodies().len()), (17, 17));
 }
 
-// An open loop starts every program that is due, says how late it was itself, and sheds what its
-// bound does not let in.
+// An open loop starts every program that is due, reports its own lateness, and sheds programs
+// beyond its limit.
 #[tokio::test]
 async fn open_loops() {
     let endpoint = Endpoint::start(&[], Act::Answer).await;
@@ -241,7 +243,7 @@ async fn warm_up() {
     assert_eq!(report.rows[0].ttft_ms, None);
 }
 
-// The client's counts agree with a gateway that counts right, failures included, and disagree
+// The client's counts agree with a gateway that counts correctly, including failures, and disagree
 // with one that loses a request.
 #[tokio::test]
 async fn the_gateways_counts() {
@@ -302,7 +304,7 @@ async fn bad_options_are_refused() {
     }
 }
 
-// Two clients, one near each of two gateways, ask the near one; when one is gone, its clients go to
+// Two clients, each near one of two gateways, use the near one; when one is gone, its clients go to
 // the next nearest and lose nothing.
 #[tokio::test]
 async fn clients_ask_the_nearest_gateway() {
@@ -326,8 +328,8 @@ async fn clients_ask_the_nearest_gateway() {
     assert_eq!(west.bodies().len(), 15);
 }
 
-// A line for each request that has ended, whether it was answered or not, that says no word of what
-// was said; together they are the report's counts.
+// There is a line for each finished request, answered or not, without any text; together they match
+// the report's counts.
 #[tokio::test]
 async fn records_of_all_requests() {
     let script = [Act::Answer, Act::Status(429)];
@@ -352,7 +354,8 @@ async fn records_of_all_requests() {
     assert!(format!("{error:#}").contains("records: cannot write /nowhere/x"), "{error:#}");
 }
 
-// Endpoints that share the sessions get all requests of a session at one of them, and both get some.
+// Endpoints that share the sessions: all requests of a session go to one of them, and both get
+// some.
 #[tokio::test]
 async fn sessions_are_shared_out() {
     let (one, two) =
@@ -367,7 +370,7 @@ async fn sessions_are_shared_out() {
     assert!(at_one.is_disjoint(&at_two) && !at_one.is_empty() && !at_two.is_empty());
 }
 
-// A generator of the experiments is found by its name; what is wrong with it or a knob is said.
+// A generator of the experiments is found by its name; an invalid name or knob is reported.
 #[test]
 fn generators_by_name() {
     let named = |name: &str, knob: &str| Workload {

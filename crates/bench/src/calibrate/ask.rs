@@ -1,4 +1,4 @@
-//! One prompt at a time, and a look at the replica before it.
+//! Sends one prompt at a time, and checks the replica before it.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use super::{Options, Point};
 use crate::load::http::{self as client, Http, MAX_BODY};
 use crate::load::sse::Lines;
 
-/// For a page of the replica.
+/// Timeout for a page of the replica.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a token until the engine has counted one prompt.
 const GUESS: f64 = 4.0;
 
-/// A replica that is asked.
+/// A replica to measure.
 pub(super) struct Replica {
     pub(super) model: String,
-    /// Tokens that fit, where it says so.
+    /// Tokens that fit, if it reports them.
     pub(super) room: Option<u32>,
     engine: Option<Engine>,
     chat: Uri,
@@ -34,7 +34,7 @@ pub(super) struct Replica {
     prompts: u64,
 }
 
-/// What came of a prompt.
+/// The result of a prompt.
 pub(super) enum Asked {
     Answered(Point),
     /// It is too long.
@@ -42,7 +42,7 @@ pub(super) enum Asked {
 }
 
 impl Replica {
-    /// Finds out what it is.
+    /// Finds the model and its limits.
     pub(super) async fn meet(http: &Http, options: &Options) -> anyhow::Result<Replica> {
         let uri = |path| client::join(&options.url, path);
         let key = options.api_key.as_deref();
@@ -54,7 +54,7 @@ impl Replica {
             None => format!("{} lists no model: name one with --model", options.url),
         })?;
         let said = model["max_model_len"].as_u64().or(model["meta"]["n_ctx"].as_u64());
-        // The template and the answer need some room, too.
+        // The template and the answer need some tokens too.
         let room = said.map(|n| u32::try_from(n).unwrap_or(u32::MAX).saturating_sub(64));
         let metrics = uri("/metrics")?;
         let page = page(http, &metrics).await;
@@ -70,7 +70,7 @@ impl Replica {
         })
     }
 
-    /// Asks for one token after a prompt of about so many that nobody has sent before.
+    /// Requests one token after a new prompt of about this many tokens.
     pub(super) async fn ask(
         &mut self,
         http: &Http,
@@ -100,7 +100,7 @@ impl Replica {
             let status = response.status();
             match status.is_success() {
                 true => read(response.into_body(), sent).await.map(Some),
-                // Too long, in the words of most engines.
+                // A prompt that is too long, in the words of most engines.
                 false if status == StatusCode::BAD_REQUEST => Ok(None),
                 false => bail!("the replica answered {status}"),
             }
@@ -114,13 +114,14 @@ impl Replica {
             .filter(|n| *n > 0)
             .context("the replica counts no tokens: its streams must tell usage (include_usage)")?;
         let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
-        // The template's tokens are in the count, so longer prompts tell the ratio better.
+        // The template's tokens are included in the count, so longer prompts give a more accurate
+        // ratio.
         self.bytes_per_token = (f64::from(bytes) / prompt as f64).clamp(0.5, 16.0);
         let ttft_ms = ttft.as_secs_f64() * 1e3;
         Ok(Asked::Answered(Point { tokens: prompt.saturating_sub(cached), cached, ttft_ms, busy }))
     }
 
-    /// Whether it has requests now, of others: none of ours is under way.
+    /// Whether it is serving requests of others now: none of ours is in progress.
     async fn is_busy(&self, http: &Http) -> bool {
         let Some(page) = page(http, &self.metrics).await else { return false };
         let load = self.engine.and_then(|engine| engine.read_load(&page).ok());
@@ -147,7 +148,7 @@ async fn read(mut body: Incoming, sent: Instant) -> anyhow::Result<(Duration, Va
             let Ok(event) = serde_json::from_slice::<Value>(payload) else { return true };
             let choice = &event["choices"][0];
             let text = choice["delta"]["content"].as_str().unwrap_or_default();
-            // An answer that ends at once, or whose one token has no text, has begun too.
+            // An answer that ends at once, or whose only token has no text, has started too.
             if !text.is_empty() || choice["finish_reason"].is_string() {
                 ttft = ttft.or(Some(now));
             }

@@ -1,18 +1,18 @@
-//! Whether a fit may be trusted.
+//! Judges whether a fit can be trusted.
 
 use super::Point;
 use crate::fit::{self, Line};
 
-/// Less of the variance explained than this, and a line does not describe the replica.
+/// If the line explains less than this share of the variance, it does not describe the replica.
 const LEAST_R2: f64 = 0.95;
-/// A slope that may be off by more than this share is not known well.
+/// A slope whose error may exceed this share is too uncertain.
 const MOST_OFF: f64 = 0.2;
-/// The upper half may be so much steeper than the lower: attention grows with the square.
+/// How much steeper the upper half may be than the lower: attention grows with the square.
 const MOST_BENT: f64 = 1.3;
-/// Points in half of them that tell a slope.
+/// Points needed in each half for a slope.
 const LEAST_HALF: usize = 6;
 
-/// Says what makes the line through `points` doubtful.
+/// Adds warnings about the line through `points`.
 pub(super) fn judge(points: &[Point], line: &Line, warnings: &mut Vec<String>) {
     let (low, high) = line.slope_interval();
     let off = (high - low) / 2.0 / line.slope;
@@ -84,7 +84,7 @@ mod tests {
         warnings.join("; ")
     }
 
-    // A line with a little noise is good; each way of being none is told.
+    // A line with a little noise is good; every kind of bad fit is reported.
     #[test]
     fn judged() {
         let noise = |x: f64| 3.0 * libm::sin(x * 12.9898);

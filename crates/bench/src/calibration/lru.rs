@@ -2,7 +2,7 @@
 //!
 //! An hour of production chat (Mooncake, FAST'25, Apache-2.0) as a tree: each request shares its
 //! first blocks with an earlier one and adds its own. A plain LRU over one pool of blocks, computed
-//! apart from this code, finds the shares in [`CURVE`].
+//! independently of this code, finds the shares in [`CURVE`].
 
 use meridian_base::mix;
 use meridian_engine::KvCache;

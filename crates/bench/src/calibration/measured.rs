@@ -1,14 +1,15 @@
 //! Four measured vLLM runs, request by request.
 //!
-//! 300 ShareGPT requests at ten a second, more than the GPUs can serve, so that queueing makes most of
-//! the TTFT (casys-kaist/LLMServingSim, MIT). A coefficient or two are fitted on the first 100 requests of
-//! each, which the other 200 judge: on an RTX PRO 6000 the share of the bandwidth and what the engine
-//! spends beside the GPU; on two of them, over which a larger model is split, the way between them; on an
-//! RTX 4090, where KV has room for some forty requests, the first two again; with a mixture of experts on
-//! two RTX PRO 6000 (data-parallel ranks that share them), what reading context takes beside prompts.
+//! 300 ShareGPT requests at ten a second, more than the GPUs can serve, so queueing is most of the
+//! TTFT (casys-kaist/LLMServingSim, MIT). One or two coefficients are fitted on the first 100
+//! requests of each run, and the other 200 judge them. On an RTX PRO 6000 these are the share of
+//! the bandwidth and the engine's time outside the GPU; on two of them, with a larger model split
+//! over both, the link between them; on an RTX 4090, whose KV fits some forty requests, the first
+//! two again; with a mixture of experts on two RTX PRO 6000 (data-parallel ranks that share them),
+//! the time to read context in steps with prompts.
 //!
-//! A request's TTFT is counted from its arrival at the front end: the step under way is part of it, and the
-//! one that vLLM has decided already.
+//! A request's TTFT is counted from its arrival at the front end: it includes the current step, and
+//! the one that vLLM has already scheduled.
 
 use meridian_base::{RequestId, Time, mix};
 use meridian_engine::{
@@ -19,17 +20,18 @@ use meridian_engine::{
 /// Requests of a run that its coefficients were fitted on.
 pub const FITTED: usize = 100;
 
-/// Replays whose mean is compared. Which step a request catches is chance, since the steps of a replay do
-/// not begin when the measured ones did, and that is a good part of the TTFT of who does not wait long.
+/// Replays whose mean is compared. The step that a request catches is random, since a replay's
+/// steps do not start at the measured times, and that is a large part of the TTFT of a request that
+/// does not wait long.
 const REPLAYS: u64 = 16;
 
-/// What steps vary by in them, so that no two replays have the same chances: about what the time of a
-/// single step is off by.
+/// Random variation of step times, so that replays differ: about the error of a single step's time.
 const JITTER: f64 = 0.05;
 
-/// How many times as long the RTX PRO 6000 takes to read context beside prompts, with 32 query heads to 4
-/// KV heads. The run's own coefficient; kernels measured by themselves have 3.75 (645 us a layer for 128
-/// contexts of 1,024 tokens beside a prompt, where 0.87 of the bandwidth would take 172).
+/// How many times as long the RTX PRO 6000 takes to read context in steps with prompts, with 32
+/// query heads to 4 KV heads. The run's own coefficient; kernels measured by themselves have 3.75
+/// (645 us a layer for 128 contexts of 1,024 tokens beside a prompt, where 0.87 of the bandwidth
+/// would take 172).
 const MIXED: f64 = 3.1;
 
 /// TTFT and TPOT of a request, in ms.
@@ -45,7 +47,7 @@ pub struct Timing {
 #[derive(Clone, Debug)]
 pub struct Run {
     requests: Vec<(Time, Submission)>,
-    /// What vLLM showed.
+    /// vLLM's measurements.
     pub measured: Vec<Timing>,
     gpu: Gpu,
     config: fn(Gpu) -> Config,
@@ -101,7 +103,7 @@ pub fn experts() -> Run {
     experts_with(MIXED)
 }
 
-/// The same with another coefficient of its own.
+/// The same with a different value of its own coefficient.
 #[must_use]
 pub fn experts_with(mixed: f64) -> Run {
     let config = |gpu| {
@@ -160,7 +162,7 @@ impl Run {
         self.gpu.efficiency
     }
 
-    /// What the engine model shows for the same requests: each one's mean over some replays.
+    /// The engine model's results for the same requests: the mean of several replays for each.
     #[must_use]
     pub fn replay(&self, efficiency: Efficiency) -> Vec<Timing> {
         let mut means = vec![Timing::default(); self.requests.len()];
@@ -173,7 +175,8 @@ impl Run {
         means
     }
 
-    /// One replay that the mean does not count: how far it is from the mean is what chance makes of it.
+    /// One replay that is not part of the mean: its distance from the mean shows the random
+    /// variation.
     #[must_use]
     pub fn another(&self, efficiency: Efficiency) -> Vec<Timing> {
         self.once(efficiency, REPLAYS + 1)

@@ -1,14 +1,15 @@
-//! The 1,244 measured points of H100 and H200, and which of them the engine model can describe.
+//! The 1,244 measured points of H100 and H200, and those among them that the engine model can
+//! describe.
 //!
-//! Points that it cannot describe are counted by reason and shown; none is left out in silence.
-//! The published list repeats measurements (the same export read on several days, one model under
-//! two names): of equal measurements the first stays, so that none stands on both sides of the
-//! split into fitted and judged.
+//! Points that it cannot describe are counted by reason and shown; none is dropped silently. The
+//! published list repeats measurements (the same export read on several days, one model under two
+//! names): of equal measurements only the first counts, so that none is on both sides of the split
+//! into fitted and judged.
 
 use meridian_engine::{Model, Precision, Software};
 use std::collections::BTreeSet;
 
-/// Who measured, and so how. See `procedure.rs`.
+/// The source of the measurement, which determines its procedure. See `procedure.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Campaign {
     /// NVIDIA's runs for aiconfigurator.
@@ -17,12 +18,12 @@ pub enum Campaign {
     InferenceX,
 }
 
-/// On which side of the split a point stands.
+/// The side of the split that a point is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Odd rows: the coefficients were fitted on them.
     Fitted,
-    /// Even rows: judged, and in view while the model was made.
+    /// Even rows: judged, and visible while the model was developed.
     Judged,
     /// Every other even row: judged once, when the model was finished.
     Blind,
@@ -39,11 +40,11 @@ pub struct Point {
     pub model: Model,
     /// Tensor parallel degree.
     pub tp: u32,
-    /// Who measured.
+    /// The source of the measurement.
     pub campaign: Campaign,
-    /// Prompt length asked for, in tokens.
+    /// Requested prompt length, in tokens.
     pub isl: u32,
-    /// Reply length asked for, in tokens.
+    /// Requested reply length, in tokens.
     pub osl: u32,
     /// Requests kept in flight.
     pub clients: u32,
@@ -56,7 +57,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// What shares one set of coefficients: GPU, engine, model, format.
+    /// The key of one set of coefficients: GPU, engine, model, format.
     #[must_use]
     pub fn group(&self) -> (&'static str, &'static str, &'static str, &'static str) {
         let precision = self.model.precision.name();
@@ -95,7 +96,7 @@ impl Uncovered {
 
 const CSV: &str = include_str!("../../data/calibration/silicon.csv");
 
-/// Every point in the order of the file, or why it is not described.
+/// Every point in the order of the file, or the reason why it is not described.
 #[must_use]
 pub fn points() -> Vec<Result<Point, Uncovered>> {
     let mut seen = BTreeSet::new();
@@ -154,8 +155,8 @@ fn model(name: &str, format: &str) -> Option<Model> {
 }
 
 /// The tensor parallel degree, from the columns tp, attention dp, expert tp and expert ep. Degrees
-/// above a node's eight GPUs are labels of the export (tp times ep): the same measurements stand in
-/// it again under tp 8.
+/// above a node's eight GPUs are labels of the export (tp times ep): the same measurements appear
+/// again under tp 8.
 fn tensor_parallel(model: &Model, columns: [Option<u32>; 4]) -> Result<u32, Uncovered> {
     let [tp, dp, expert_tp, expert_ep] = columns;
     let tp = tp.expect("a colocated point has a degree");

@@ -1,4 +1,4 @@
-//! What two papers say of one prompt on an idle engine, and of how many requests fit an L4.
+//! Published figures of two papers: one prompt on an idle engine, and the requests that fit an L4.
 
 use super::statistics::quantile;
 use crate::fit;

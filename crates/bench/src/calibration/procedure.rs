@@ -1,14 +1,14 @@
-//! How the points were measured, done again with the engine model.
+//! Repeats the procedures of the measured points with the engine model.
 //!
 //! Both campaigns keep `clients` requests in flight and send ten for each client, all clients
 //! starting at once after a warm-up that has ended. NVIDIA's runs (genai-perf; `--request-count`
 //! ten times the concurrency, deviations 0) have equal lengths, InferenceX (`benchmark_serving.py
-//! --random-range-ratio 0.8 --request-rate inf --ignore-eos`, ten prompts a client) draws prompt and
-//! reply evenly between 80 and 100 % of the length asked for. Prompts are random, so nothing is
+//! --random-range-ratio 0.8 --request-rate inf --ignore-eos`, ten prompts a client) draws prompt
+//! and reply evenly between 80 and 100 % of the length asked for. Prompts are random, so nothing is
 //! found in a prefix cache.
 //!
-//! The start in a burst matters: a tenth of the requests wait behind all others' prompts, and with
-//! equal lengths the clients stay in step for long.
+//! The initial burst matters: a tenth of the requests wait behind all others' prompts, and with
+//! equal lengths the clients stay synchronised for long.
 
 use super::points::{Campaign, Point};
 use meridian_base::{Duration, RequestId, Rng, Time};
@@ -30,8 +30,8 @@ pub struct Latency {
 }
 
 /// Requests in flight beyond the clients, for which the batch has no slot. In NVIDIA's TensorRT-LLM
-/// runs of Llama-3.1-8B the TTFT grows by a share `1 / clients` of the time of a whole reply, at any
-/// number of clients and any length: what one request more than there are slots adds.
+/// runs of Llama-3.1-8B the TTFT grows by a share `1 / clients` of the time of a whole reply, at
+/// any number of clients and any length: the effect of one request more than there are slots.
 fn spare(point: &Point) -> u32 {
     u32::from(point.software == Software::TensorRtLlm && point.model.name == "llama-3.1-8b")
 }

@@ -44,8 +44,8 @@ impl Silicon {
     }
 }
 
-/// The fitted engine of a point. A combination with too few points to fit borrows the row of the
-/// other GPU.
+/// The fitted engine of a point. A combination with too few points to fit uses the row of the other
+/// GPU.
 #[must_use]
 pub fn tuned(point: &Point) -> Option<Tuned> {
     let (software, model, precision) = (point.software, point.model.name, point.model.precision);

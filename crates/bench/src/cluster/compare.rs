@@ -1,4 +1,4 @@
-//! One cluster under several policies, side by side: the same requests, the same objectives.
+//! Compares policies on one cluster: the same requests, the same objectives.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,22 +16,23 @@ use crate::experiment::runner::parallel;
 use crate::experiment::table::Table;
 use crate::experiment::{plot::Figure, results};
 
-/// What is compared.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct Compare {
     /// The policies, by name.
     pub policies: Vec<String>,
     /// The seed.
     pub seed: u64,
-    /// The port of the timeline, as it is named in the output; the busiest without a name.
+    /// The port of the timeline, as named in the output; the busiest by default.
     pub port: Option<String>,
-    /// When the timeline begins; in the middle of the arrivals without a time.
+    /// Start of the timeline; by default the middle of the arrivals.
     pub from: Option<Duration>,
-    /// How long it is; a few layers of a cluster, all of single flows, without a length.
+    /// Length of the timeline; by default a few layers for a cluster, the whole run for single
+    /// flows.
     pub window: Option<Duration>,
 }
 
-/// A timeline's length on a cluster: some layers.
+/// The timeline's default length on a cluster: some layers.
 const WINDOW: Duration = Duration::from_millis(20);
 
 impl Compare {
@@ -42,7 +43,7 @@ impl Compare {
         Ok(())
     }
 
-    /// A timeline that begins when all is over would be empty.
+    /// A timeline that starts after the run's end would be empty.
     pub(crate) fn begins_before(&self, end: Time) -> anyhow::Result<()> {
         let from = self.from.unwrap_or_default();
         let (seconds, end) = (from.as_secs_f64(), end.as_secs_f64());
@@ -54,17 +55,17 @@ impl Compare {
     }
 }
 
-/// What came of it.
+/// The result of a comparison.
 pub struct Compared {
     /// The page's title.
     pub title: &'static str,
-    /// A table for each model, one of the ports, one of who had the watched port.
+    /// A table for each model, one of the ports, one of the watched port's flows.
     pub tables: Vec<Table>,
     /// A timeline for each policy.
     pub figures: Vec<Figure>,
-    /// Rows for programs.
+    /// Rows for `results.json`.
     pub rows: Vec<Value>,
-    /// What a reader must know of the run.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -78,7 +79,7 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     for policy in &compare.policies {
         setups.push(super::setup(file, policy, compare.seed)?);
     }
-    // The port is found under the first policy: which one is busiest is the load's doing.
+    // The first policy determines the port: which one is busiest depends on the load.
     let first = cluster::run(&setups[0])?;
     compare.begins_before(first.end)?;
     let port = port(&first, compare)?;
@@ -223,11 +224,11 @@ fn ports(report: &Report) -> Table {
 pub(crate) struct Had<'a> {
     pub(crate) policy: &'a str,
     pub(crate) slices: &'a [Slice],
-    /// Whose flow it is.
+    /// The owner of a flow.
     pub(crate) who: Box<dyn Fn(&Holding) -> String + 'a>,
 }
 
-/// Who had the port: each stage's share of what it can carry, and who had most.
+/// The flows at the port: each stage's share of its capacity, and the flow that had most.
 pub(crate) fn held<'a>(port: &str, most: f64, of: impl Iterator<Item = Had<'a>>) -> Table {
     let title = format!("Who had {port} during the timeline");
     let header = ["policy", "reuse", "collective", "handoff", "had most", "its share", "why"];

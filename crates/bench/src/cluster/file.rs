@@ -1,4 +1,4 @@
-//! A cluster as it is written down: YAML, strict, with units in its values.
+//! The file format of a cluster: YAML, strict, with units in its values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::yaml;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Servers; without a number as many as MFS simulates, and so for the three that follow.
+    /// Servers; by default as many as MFS simulates, and the same for the next three.
     #[serde(default = "servers")]
     pub servers: u32,
     /// GPUs of a server.
     #[serde(default = "gpus")]
     pub gpus: u32,
-    /// Network cards of a server; as many as GPUs without a number.
+    /// Network cards of a server; by default as many as GPUs.
     pub cards: Option<u32>,
     /// A card's rate in each direction.
     #[serde(default = "card")]
@@ -32,24 +32,24 @@ pub struct File {
     /// How switches spread flows over uplinks.
     #[serde(default)]
     pub uplinks: Uplinks,
-    /// Cards with a rate of their own.
+    /// Cards with a different rate.
     #[serde(default)]
     pub slow_cards: Vec<SlowCard>,
-    /// What is served.
+    /// The models served.
     pub models: Vec<Served>,
     /// The flow machine's settings.
     #[serde(default)]
     pub flow: Flow,
-    /// `false` gives KV and collectives a network each.
+    /// `false` gives KV and collectives separate networks.
     #[serde(default = "yes")]
     pub shared: bool,
-    /// Relative error of what batches are expected to exchange.
+    /// Relative error of the estimated exchanges of batches.
     #[serde(default = "fifth")]
     pub estimate_error: f64,
     /// Requests of each model that are computed before the run, so that caches are warm.
     #[serde(default = "known")]
     pub known: usize,
-    /// Requests of each model that are sent; the first eighth is not counted.
+    /// Requests of each model that are sent; the first eighth does not count.
     #[serde(default = "asked")]
     pub requests: usize,
 }
@@ -92,7 +92,7 @@ pub enum Uplinks {
     Hashed,
 }
 
-/// A card with a rate of its own.
+/// A card with a different rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowCard {
@@ -115,16 +115,17 @@ pub struct Served {
     pub gpu: String,
     /// Tensor parallel degree.
     pub tensor: u32,
-    /// Ranks of a replica: by experts, or by sequence in a model without experts.
+    /// Ranks of a replica: expert parallel, or sequence parallel in a model without experts.
     pub ranks: u32,
-    /// Replicas that compute prompts.
+    /// Prefill replicas.
     pub prefill: u32,
-    /// Replicas that decode; as many as compute prompts without a number.
+    /// Decode replicas; by default as many as prefill replicas.
     pub decode: Option<u32>,
-    /// Most prompt tokens at once: of a rank by experts, of a replica by sequence.
+    /// Most prompt tokens at once: per rank with expert parallelism, per replica with sequence
+    /// parallelism.
     #[serde(default = "batch_tokens")]
     pub batch_tokens: u32,
-    /// Coefficient of variation of the ranks' load by their experts.
+    /// Coefficient of variation of the ranks' load from their experts.
     #[serde(default = "fifth")]
     pub skew: f64,
     /// Layers whose KV is one flow; `all` moves KV once.
@@ -133,13 +134,13 @@ pub struct Served {
     /// Replicas that a prefix can be fetched from.
     #[serde(default = "one_victim")]
     pub victims: usize,
-    /// Whether a fetcher keeps what it fetched.
+    /// Whether a replica keeps a prefix that it fetched.
     #[serde(default)]
     pub keep: bool,
     /// The objectives, over a request's own TTFT at low load.
     #[serde(default)]
     pub slo: Slo,
-    /// What is asked.
+    /// The load.
     #[serde(default)]
     pub load: Load,
 }
@@ -148,7 +149,7 @@ pub struct Served {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "no layers: use a number of them, or all")]
 pub enum KvLayers {
-    /// So many.
+    /// This many.
     Some(u16),
     /// All of the model.
     All(All),
@@ -186,20 +187,20 @@ impl Default for Slo {
     }
 }
 
-/// What is asked of a model.
+/// The load of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
     /// A generator.
     pub generator: Option<Policy>,
-    /// A trace that is part of the program: `mooncake`.
+    /// A built-in trace: `mooncake`.
     pub excerpt: Option<String>,
     /// A file with a trace.
     pub trace: Option<PathBuf>,
-    /// Requests a second for each GPU that computes prompts. Without it, a trace's own times.
+    /// Requests a second for each prefill GPU. Without it, a trace's own times.
     pub rate: Option<f64>,
-    /// How many times as many users there are as published, or in the trace: turns of one conversation
-    /// lie so many times as many requests apart. Of a trace, a whole number of copies.
+    /// Factor on the number of users, compared with the publication or the trace: turns of one
+    /// conversation are further apart by this factor. For a trace, a whole number of copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<f64>,
 }
@@ -216,17 +217,17 @@ pub struct Flow {
     pub arbitration: Option<Arbitration>,
     /// `deadline` or `laxity`.
     pub red: Option<Red>,
-    /// Parts of MFS that are left out.
+    /// Terms of MFS that are disabled.
     pub without: Vec<Term>,
-    /// Time constant of the load ahead of a flow; 0s leaves it out.
+    /// Time constant of the load ahead of a flow; 0s ignores it.
     pub load_window: Option<Span>,
-    /// Most that may be given up, as a share of what came.
+    /// Most requests that may be given up, as a share of arrivals.
     pub drop_share: Option<f64>,
     /// A flow without progress for this long rises.
     pub aging: Option<Span>,
 }
 
-/// Where levels begin.
+/// Edges of the levels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "no thresholds: use paper, corrected, or as {top: 1, ratio: 4}")]
 pub enum Thresholds {
@@ -241,7 +242,7 @@ pub enum Thresholds {
     },
 }
 
-/// Where levels begin, by name.
+/// Edges of the levels, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Named {
@@ -251,35 +252,35 @@ pub enum Named {
     Corrected,
 }
 
-/// How stages meet.
+/// How stages are ordered against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arbitration {
-    /// What a host can do.
+    /// Possible on a host.
     Hierarchical,
-    /// What a switch can do.
+    /// Possible with a switch.
     Level,
 }
 
-/// What batches are ordered by.
+/// The order of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Red {
     /// The robust effective deadline.
     Deadline,
-    /// It, less the remaining service.
+    /// The deadline less the remaining service.
     Laxity,
 }
 
-/// A part of MFS.
+/// A term of MFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
     /// Handoffs rise by need.
     Mlu,
-    /// Reuse stands by distance.
+    /// Reuse is placed by distance.
     Rli,
-    /// Batches stand by deadline.
+    /// Batches are ordered by deadline.
     Red,
     /// Infeasible requests are given up.
     Prune,

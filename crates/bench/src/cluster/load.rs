@@ -1,10 +1,10 @@
-//! A model's requests: from a generator at its published rate or from a trace, in their order; and with
-//! a rate, at times of their own.
+//! A model's requests: from a generator at its published rate or from a trace, in order; if a rate
+//! is given, with new arrival times.
 //!
-//! Experiments sweep the rate, and so does the paper, with Poisson arrivals. Requests keep their order
-//! and with it how far apart those lie that share a prefix, and only their times are drawn anew. So a
-//! larger cluster that is asked at the same rate for each GPU needs more users: with as many, the next turn
-//! of a conversation would come before the last one is computed.
+//! Experiments sweep the rate, like the paper, with Poisson arrivals. Requests keep their order,
+//! and with it the distance between those that share a prefix; only their times are redrawn. A
+//! larger cluster at the same rate per GPU therefore needs more users: otherwise the next turn of a
+//! conversation would arrive before the last one is computed.
 
 use anyhow::{Context, bail, ensure};
 use meridian_base::{Duration, Time, mix};
@@ -21,7 +21,7 @@ use crate::trace_file;
 /// Tokens of a block of generated prompts.
 const BLOCK: u32 = 64;
 
-/// Requests: those that were before the run, and the run's.
+/// Requests before the run, and those of the run.
 pub struct Asked {
     /// Before the run.
     pub known: Vec<Request>,
@@ -29,16 +29,17 @@ pub struct Asked {
     pub requests: Vec<Request>,
 }
 
-/// How many requests, of whom.
+/// Number and limits of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Before the run.
     pub known: usize,
     /// In the run.
     pub requests: usize,
-    /// Most tokens of a prompt: longer ones are not generated, and in a trace they are refused later.
+    /// Most tokens of a prompt: longer ones are not generated, and in a trace they are refused
+    /// later.
     pub context: u32,
-    /// GPUs that the rate counts for.
+    /// GPUs that the rate is based on.
     pub gpus: u32,
     /// The seed.
     pub seed: u64,
@@ -123,8 +124,8 @@ fn generated(
     record(from, &options).filter(fits).take(count).collect()
 }
 
-/// A trace with so many times its users: copies that share no prefix, each begun elsewhere in it, take
-/// turns.
+/// A trace with its users multiplied: copies that share no prefix, each starting at a different
+/// place, alternate.
 fn copied(trace: Vec<TraceRequest>, load: &Load, all: usize) -> anyhow::Result<Vec<TraceRequest>> {
     let (users, holds) = (load.users.unwrap_or(1.0), trace.len());
     ensure!(users.fract() == 0.0, "users is {users}: a trace is copied whole; use 1, 2, 3 ...");
@@ -132,7 +133,7 @@ fn copied(trace: Vec<TraceRequest>, load: &Load, all: usize) -> anyhow::Result<V
         users == 1.0 || load.rate.is_some(),
         "users is {users}: copies of a trace need a rate, in requests a second a GPU"
     );
-    // Beyond one for each request there is nothing to begin.
+    // With more copies than requests some would be empty.
     let copies = (users as usize).min(all);
     ensure!(
         holds * copies >= all,

@@ -1,8 +1,8 @@
-//! Prefill clusters from a file: what is served on which network under which load, and what each flow
-//! policy makes of it.
+//! Prefill clusters from a file: models, network and load, and the results of each flow policy.
 //!
-//! [`mod@file`] is the cluster as it is written down, [`load`] its requests, [`plan`] makes both into what
-//! the simulator runs; [`score`] is what is said of a run, and [`timeline`] draws who had a port.
+//! [`mod@file`] is the file format of a cluster, [`load`] its requests, and [`plan`] turns both
+//! into a simulation. [`score`] has the figures of a run, and [`timeline`] draws the flows at a
+//! port.
 
 pub mod compare;
 pub mod file;

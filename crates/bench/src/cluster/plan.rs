@@ -1,4 +1,4 @@
-//! A cluster file as what the simulator runs.
+//! Turns a cluster file into a simulation.
 
 use anyhow::{Context, bail, ensure};
 use meridian_engine::{Gpu, MODELS, Model};
@@ -9,8 +9,8 @@ use meridian_sim::cluster::{Parallel, Pool, Setup, Tiers};
 use super::file::{self, File, KvLayers, Network, Served, Term};
 use super::load::{self, Asked, Wanted};
 
-/// The card of MFS's testbed, from its datasheet, with the A100's shares of flops and bandwidth: of the
-/// same generation, and nothing is measured here.
+/// The card of MFS's testbed, from its datasheet, with the A100's shares of flops and bandwidth: it
+/// is of the same generation, and there are no measurements for it.
 fn rtx_3090() -> Option<Gpu> {
     let a100 = Gpu::named("a100")?;
     Some(Gpu {
@@ -24,9 +24,10 @@ fn rtx_3090() -> Option<Gpu> {
     })
 }
 
-/// What `policy` is to run of a file under a seed.
+/// The simulation of `policy` for a file and a seed.
 ///
 /// # Errors
+///
 /// What is wrong with the file, with the field, its value and the remedy.
 pub fn setup(file: &File, policy: &str, seed: u64) -> anyhow::Result<Setup> {
     ensure!(!file.models.is_empty(), "models is empty: name at least one");

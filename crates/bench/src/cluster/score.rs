@@ -1,4 +1,4 @@
-//! What is said of a run.
+//! The figures of a run.
 
 use meridian_sim::cluster::{Record, Report};
 
@@ -17,7 +17,7 @@ pub struct Score {
     pub slowdown: f64,
     /// Mean time of an exchange that computation waited for, ms.
     pub cct: Option<f64>,
-    /// Mean wait of a layer for its fetch, where it waited, ms.
+    /// Mean wait of a layer for its fetch, if it waited, ms.
     pub stall: Option<f64>,
     /// Mean time before the deadline of those in time, ms.
     pub earliness: Option<f64>,
@@ -29,11 +29,11 @@ pub struct Score {
     pub demoted: u64,
 }
 
-/// The share of requests, from the first, that fill the queues and do not count.
+/// The share of requests, from the first, that fill the queues and do not count: one in this many.
 const FILL: usize = 8;
 
 impl Score {
-    /// The figures of the pool with this place in the setup; `None` where no request counts.
+    /// The figures of the pool with this index in the setup; `None` if no request counts.
     #[must_use]
     pub fn of(report: &Report, pool: usize) -> Option<Score> {
         let all: Vec<&Record> = report.records.iter().filter(|r| r.pool as usize == pool).collect();

@@ -35,8 +35,8 @@ fn options(policies: &[&str]) -> Compare {
     }
 }
 
-// A file runs under two policies: a table of the model, one of ports, one of who had the busiest, a timeline each, a row each;
-// and the same file and seed give the same bytes.
+// A file runs under two policies: a table of the model, one of ports, one of the busiest port's
+// flows, a timeline each, a row each; the same file and seed give the same bytes.
 #[test]
 fn a_file_is_compared() {
     let file = File::read(FILE).unwrap();
@@ -49,7 +49,7 @@ fn a_file_is_compared() {
     assert_eq!((found.text(), found.figures), (again.text(), again.figures));
 }
 
-// Everything wrong with a file is told with the field, its value and the remedy.
+// Every error in a file is reported with the field, its value and the remedy.
 #[test]
 fn a_bad_file_names_what_is_wrong() {
     for (from, to, words) in [
@@ -75,7 +75,7 @@ fn a_bad_file_names_what_is_wrong() {
     }
 }
 
-// The published cluster is what a file has that names no servers.
+// A file that names no servers gets the published cluster.
 #[test]
 fn the_published_scale_is_the_default() {
     let text = FILE.replace("servers: 8\ngpus: 8\ncard: 200Gbps\n", "");
@@ -85,8 +85,8 @@ fn the_published_scale_is_the_default() {
     assert_eq!((file.servers, file.gpus), (256, 8));
 }
 
-// A trace that ends in the middle of a line, that has a request without tokens, or that is shorter than
-// the run is refused, by its line or its length.
+// A trace is refused, by its line or its length, if it ends in the middle of a line, has a request
+// without tokens, or is shorter than the run.
 #[test]
 fn a_bad_trace_names_what_is_wrong() {
     let line = |at: u32, tokens: u32| {
@@ -112,7 +112,7 @@ fn a_bad_trace_names_what_is_wrong() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-// Copies of a trace share no prefix, begin elsewhere in it, and are asked at a rate.
+// Copies of a trace share no prefix, start at different places, and follow the given rate.
 #[test]
 fn copies_of_a_trace_share_nothing() {
     let ask = |users: f64, known, rate| {
@@ -138,8 +138,8 @@ fn copies_of_a_trace_share_nothing() {
     assert!(refused(2.0, 100_000, Some(0.1)).contains("requests ask for 100300 of it: lower them"));
 }
 
-// With eight times the users the requests are those of eight times as many conversations: of 300, fewer
-// have an earlier turn among those just before them.
+// With eight times the users the requests are those of eight times as many conversations: of 300,
+// fewer have an earlier turn just before them.
 #[test]
 fn more_users_lie_further_apart() {
     let near = |users: Option<f64>| {
@@ -149,7 +149,7 @@ fn more_users_lie_further_apart() {
         let asked = load::requests(&load, wanted)?;
         let all: Vec<&[u64]> =
             asked.known.iter().chain(&asked.requests).map(|one| &one.blocks[..]).collect();
-        // Beyond the system prompts' blocks only turns of one conversation agree.
+        // Beyond the system prompts' blocks only turns of one conversation match.
         let follows = |at: &usize| {
             let last = |one: &&[u64]| one.len() > 8 && all[*at].contains(&one[one.len() - 1]);
             all[at - 100..*at].iter().any(last)

@@ -1,8 +1,8 @@
-//! Who had a port, when, and why, as SVG text.
+//! Draws the flows at a port over time, with their reasons, as SVG text.
 //!
-//! Time goes to the right; the height is the port's rate, stacked by precedence with the first at the
-//! bottom. Colours are stages, and a reader's pointer on a box shows whose it is and why it stands where
-//! it stands. Written by hand, since a plotting library has no such box.
+//! Time goes to the right; the height is the port's rate, stacked by precedence with the first at
+//! the bottom. Colours are stages, and a tooltip on a box shows its owner and the reason for its
+//! place. The SVG is written by hand, since a plotting library has no such box.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use meridian_base::Time;
 use meridian_flow::Stage;
 use meridian_sim::cluster::{Holding, Slice};
 
-/// What is drawn.
+/// The contents of a timeline.
 pub struct Timeline<'a> {
     /// The policy.
     pub policy: &'a str,
@@ -18,11 +18,11 @@ pub struct Timeline<'a> {
     pub port: &'a str,
     /// Its rate, bytes a second.
     pub rate: f64,
-    /// From when, and until when.
+    /// Its start and end.
     pub window: (Time, Time),
-    /// Who had it.
+    /// The recorded slices.
     pub slices: &'a [Slice],
-    /// Whose flow it is.
+    /// The owner of a flow.
     pub who: &'a dyn Fn(&Holding) -> String,
 }
 
@@ -30,7 +30,7 @@ const WIDTH: f64 = 1160.0;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 64.0;
 const HEIGHT: f64 = 220.0;
-/// Least width of a box with words in it, and of one letter.
+/// Minimum width of a box with text, and width of one letter.
 const WORDS: f64 = 34.0;
 const LETTER: f64 = 6.2;
 
@@ -56,7 +56,7 @@ impl Timeline<'_> {
         svg
     }
 
-    /// Boxes: what a flow had without a change of place or rate is one.
+    /// Boxes: one for each interval in which a flow's place and rate did not change.
     fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
@@ -165,7 +165,7 @@ impl Timeline<'_> {
     }
 }
 
-/// What one flow had without a change.
+/// An interval of one flow without a change.
 struct Row {
     from: Time,
     to: Time,
@@ -174,7 +174,7 @@ struct Row {
     holding: Holding,
 }
 
-/// Whose flow it is, on a cluster.
+/// The owner of a flow on a cluster.
 #[must_use]
 pub fn who(holding: &Holding) -> String {
     let Holding { stage, owner, layer, .. } = holding;

@@ -1,4 +1,4 @@
-//! The fleet that decisions are measured on: who holds what, and who comes back.
+//! The fleet that decisions are measured on: cached prefixes, and returning sessions.
 
 use anyhow::Context;
 use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time, mix};
@@ -12,14 +12,14 @@ pub(super) const BLOCK: usize = 64;
 pub(super) const PROMPT: usize = 32 << 10;
 /// Blocks of a prompt.
 const CHAIN: usize = PROMPT / BLOCK;
-/// Blocks of the system prompt that all replicas hold: 6 KB.
+/// Blocks of the system prompt that all replicas have cached: 6 KB.
 const SHARED: usize = (6 << 10) / BLOCK;
 const MODEL: ModelId = ModelId(0);
 
-/// A conversation: its prompt so far, and who holds it.
+/// A conversation: its prompt so far, and its replicas.
 struct Session {
     name: u64,
-    /// Blocks held, the system prompt's included.
+    /// Blocks cached, including the system prompt's.
     held: usize,
     at: u16,
     also: Option<u16>,
@@ -36,7 +36,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Sessions until `blocks` distinct blocks are held. A third of them are held by two
+    /// Creates sessions until `blocks` distinct blocks are held. A third of them are held by two
     /// replicas; a session holds from a third of a prompt to nearly a whole one.
     pub(crate) fn new(seed: u64, replicas: u16, blocks: usize) -> Fleet {
         let mut rng = Rng::new(seed).fork(3);
@@ -58,7 +58,7 @@ impl Fleet {
         fleet
     }
 
-    /// Hands out every chain with the replica that holds it.
+    /// Visits every chain with the replica that has it cached.
     pub(super) fn fill(&self, mut hold: impl FnMut(u16, &[u64])) {
         for replica in 0..self.replicas {
             hold(replica, &chain(0, SHARED));
@@ -71,7 +71,7 @@ impl Fleet {
         }
     }
 
-    /// The whole prompt of a session that comes back, longer than what is held of it.
+    /// The whole prompt of a returning session, longer than its cached part.
     pub(super) fn returning(&self, rng: &mut Rng) -> Vec<u64> {
         chain(self.sessions[rng.below(self.sessions.len())].name, CHAIN)
     }
@@ -99,7 +99,7 @@ impl Fleet {
         }
     }
 
-    /// The routing machine with the default policy, brought to hold all this by requests.
+    /// The routing machine with the default policy, filled through requests.
     pub(crate) fn routing(&self, seed: u64) -> anyhow::Result<Routing> {
         let default = policy::find("meridian").context("the default policy is registered")?;
         let mut routing = Routing::new(Config::new(default), seed);

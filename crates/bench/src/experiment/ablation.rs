@@ -1,10 +1,10 @@
-//! Our default against itself with one term off or changed at a time.
+//! Ablation: our default policy against itself with one term disabled or changed at a time.
 //!
-//! The file's first system is the default; every other one is named after what is left out of it.
-//! A row is what leaving that out costs, in percent, as the geometric mean over the workloads of a
-//! half: what was tuned on, and what nothing was tuned on. A term pays when the interval of its
-//! score lies above 0 on the judging half; one that does not has no place in the policy. Whether
-//! two terms are worth more together than alone does not show here.
+//! The file's first system is the default; every other one is named after the term it lacks. A row
+//! shows the cost of leaving the term out, in percent, as the geometric mean over one half of the
+//! workloads: those used for tuning, and those not used. A term pays if the interval of its score
+//! is above 0 on the judging half; one that does not should not be in the policy. Interactions of
+//! two terms do not show here.
 
 use anyhow::bail;
 
@@ -18,7 +18,7 @@ use super::stats::Mean;
 use super::table::Table;
 use super::{Context, Findings};
 
-/// What a row shows besides the score.
+/// Metrics of a row besides the score.
 const SHOWN: [&str; 5] =
     ["throughput_rps", "ttft_ms.mean", "ttft_ms.p90", "ttft_ms.p99", "e2e_ms.mean"];
 
@@ -41,9 +41,10 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// Every workload has its half.
+/// Checks that every workload has its half.
 ///
 /// # Errors
+///
 /// Those that have none.
 pub(super) fn halves(plan: &Plan) -> anyhow::Result<()> {
     let without = plan.workloads.iter().filter(|w| w.0.half.is_none());
@@ -56,7 +57,7 @@ pub(super) fn halves(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cells of `system` with those of the default beside them, on the workloads of `half`.
+/// The cells of `system` paired with those of the default, on the workloads of `half`.
 fn pairs(grid: &Grid<'_>, system: usize, half: Option<Half>) -> Vec<(usize, usize)> {
     let of = |group: Vec<usize>| {
         let at = |place: usize| group.iter().copied().find(|c| grid.cells[*c].system == place);
@@ -67,7 +68,7 @@ fn pairs(grid: &Grid<'_>, system: usize, half: Option<Half>) -> Vec<(usize, usiz
     grid.groups().into_iter().filter_map(of).collect()
 }
 
-/// What leaving a term out costs on some workloads.
+/// The cost of leaving a term out, over some workloads.
 fn cost(grid: &Grid<'_>, pairs: &[(usize, usize)], metrics: &[&str]) -> Option<Mean> {
     compare::geometric(&compare::logs(grid, pairs, metrics))
 }
@@ -76,7 +77,7 @@ fn show(grid: &Grid<'_>, cost: Option<Mean>) -> String {
     cost.map_or("-".to_owned(), |ratio| compare::percent(ratio, grid.seeds.len()))
 }
 
-/// Whether a term is worth having.
+/// Whether a term pays.
 fn pays(grid: &Grid<'_>, system: usize, half: Half) -> &'static str {
     let pairs = pairs(grid, system, Some(half));
     if pairs.iter().any(|(cell, _)| !compare::answers(grid, *cell)) {
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
     use crate::experiment::spec::{Smaller, Spec, read};
 
-    // The file is fine, whole: every workload has its half, both halves have some, and every
+    // The complete file is valid: every workload has its half, both halves have some, and every
     // change is one of the default policy.
     #[test]
     fn the_file_is_fine() {

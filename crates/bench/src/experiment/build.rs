@@ -1,4 +1,4 @@
-//! From a plan to the simulator's scenario: one cell under one seed.
+//! Turns a plan into the simulator's scenario: one cell with one seed.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use super::trace::Recorded;
 /// The scenario of `cell` under `seed`.
 ///
 /// # Errors
-/// When an engine can't be set up as the fleet says.
+///
+/// When an engine's configuration is impossible.
 pub fn scenario(plan: &Plan, cell: Cell, seed: u64) -> anyhow::Result<sim::Scenario> {
     let (workload, feeds) = &plan.workloads[cell.workload];
     let measure = workload.measure.unwrap_or(plan.measure);
@@ -85,7 +86,7 @@ fn replicas(fleet: &Fleet) -> anyhow::Result<Vec<sim::Hardware>> {
     Ok(replicas)
 }
 
-/// What one replica costs in USD an hour, on average over the fleet; `None` without a price.
+/// Mean cost of a replica in USD an hour over the fleet; `None` without a price.
 #[must_use]
 pub fn replica_price(fleet: &Fleet) -> Option<f64> {
     let (mut usd, mut replicas) = (0.0, 0.0);
@@ -125,7 +126,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
             every: system.digests.every.0,
             on_change: system.digests.on_change.map(|span| span.0),
         },
-        // A rule that acts on news alone has to be told of each.
+        // A policy that acts only on news needs each message.
         news: match policy.name {
             "skywalker_steal" => sim::News::Eager,
             _ => sim::News::Lazy,
@@ -175,8 +176,8 @@ pub fn topology_name(topology: &Topology) -> &'static str {
     }
 }
 
-/// The load in every region that has clients for it. The seed of arrivals names the load and the
-/// region, so that a load more or less leaves the others as they are.
+/// The load in every region that has clients for it. The seed of arrivals depends on the load and
+/// the region, so that adding or removing a load does not change the others.
 fn sources(
     place: usize,
     load: &Load,
@@ -229,7 +230,7 @@ fn recorded_sources(
     Ok(programs.into_iter().enumerate().filter(|(_, p)| !p.is_empty()).map(load).collect())
 }
 
-/// Leaves arrivals out so that their rate rises to its height within `rise`, in a straight line.
+/// Drops arrivals so that their rate rises linearly to its final value within `rise`.
 fn rising(
     arrivals: impl Iterator<Item = Duration> + Send,
     rise: Option<Span>,
@@ -247,7 +248,7 @@ fn rising(
 mod tests {
     use super::*;
 
-    // Within the rise half of the arrivals are left out, few at its start; after it none.
+    // Within the rise half of the arrivals are dropped, with few left at its start; after it none.
     #[test]
     fn a_rate_rises_in_a_straight_line() {
         let every = || (0..4000).map(|i| Duration::from_millis(i * 50));

@@ -1,5 +1,5 @@
-//! The engine model beside measurements, as an experiment: [`crate::calibration`] compares, this
-//! lays its rows out.
+//! Compares the engine model with measurements, as an experiment: [`crate::calibration`] compares,
+//! this formats its rows.
 
 use serde_json::json;
 

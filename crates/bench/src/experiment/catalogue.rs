@@ -1,5 +1,5 @@
-//! What experiments share: by name (`experiments/common.yaml`), the world in which policies are
-//! compared (`experiments/comparison.yaml`), and policies as a sweep tuned them
+//! Definitions that experiments share: by name (`experiments/common.yaml`), the world in which
+//! policies are compared (`experiments/comparison.yaml`), and policies as a sweep tuned them
 //! (`experiments/tuned.yaml`).
 
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::spec::{Fleet, Ref, Regions, Spec, System, Tuned, Workload, read};
 
-/// Everything that has a name.
+/// Everything that can be referenced by name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
@@ -22,9 +22,10 @@ pub struct Catalogue {
     pub systems: Vec<System>,
 }
 
-/// The catalogue that this program carries.
+/// The built-in catalogue.
 ///
 /// # Panics
+///
 /// Never in a program that passed its tests: the file is part of the program.
 #[must_use]
 pub fn catalogue() -> &'static Catalogue {
@@ -39,7 +40,7 @@ pub fn catalogue() -> &'static Catalogue {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
-    /// Where clients and replicas stand.
+    /// The regions of clients and replicas.
     pub regions: Ref<Regions>,
     /// Fleets.
     pub fleets: Vec<Ref<Fleet>>,
@@ -48,7 +49,7 @@ pub struct World {
 }
 
 impl World {
-    /// `spec` in this world; what it says itself stands.
+    /// `spec` in this world; its own settings take precedence.
     #[must_use]
     pub fn within(&self, spec: &Spec) -> Spec {
         let mut spec = spec.clone();
@@ -63,9 +64,10 @@ impl World {
     }
 }
 
-/// The world that this program carries.
+/// The built-in world.
 ///
 /// # Panics
+///
 /// Never in a program that passed its tests: the file is part of the program.
 #[must_use]
 pub fn comparison() -> &'static World {
@@ -84,9 +86,10 @@ pub struct Sweeps {
     pub tuned: Vec<Tuned>,
 }
 
-/// The tuned policies that this program carries.
+/// The built-in tuned policies.
 ///
 /// # Panics
+///
 /// Never in a program that passed its tests: the file is part of the program.
 #[must_use]
 pub fn tuned() -> &'static [Tuned] {

@@ -8,7 +8,7 @@ use super::spec::Kind;
 use super::table::Table;
 use super::{Context, Findings, figures, overload, params, results, runner};
 
-/// Columns of tables where an experiment names none.
+/// Default columns of tables.
 const SHOW: [&str; 9] = [
     "throughput_rps",
     "ttft_ms.mean",
@@ -21,9 +21,10 @@ const SHOW: [&str; 9] = [
     "forwarded_ratio",
 ];
 
-/// Runs an experiment that its YAML says all of.
+/// Runs an experiment that is fully described by its YAML.
 ///
 /// # Errors
+///
 /// What is wrong with the YAML, or a plot that can't be drawn.
 pub fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = Plan::new(&context.spec, context.quick)?;
@@ -69,7 +70,7 @@ pub fn findings(context: &Context<'_>, grid: &Grid<'_>) -> anyhow::Result<Findin
 }
 
 /// A table for each workload and fleet: a row a system, a column a metric. With several seeds each
-/// value has its interval, and the share of collapsed seeds stands beside it.
+/// value has its interval, followed by the share of collapsed seeds.
 #[must_use]
 pub fn tables(grid: &Grid<'_>, show: &[&str], seeds: bool) -> Vec<Table> {
     tables_of(grid, show, seeds, |_| true)

@@ -1,11 +1,11 @@
-//! Published figures beside ours.
+//! Compares published figures with ours.
 //!
 //! A figure may hold for several systems, workloads and fleets at once ("1.12 to 2.06 times the
-//! baselines"), so ours is a range too: the least and the most of all pairs it speaks of, each the
-//! median over seeds. The verdict is about direction: a comparison agrees where ours is on the same
-//! side of no difference as the published figure, by more than 1 %; a figure of no difference agrees
-//! with ours up to 5 %; a plain value agrees within a fifth. Size is for the reader, who sees
-//! both numbers.
+//! baselines"), so ours is a range too: the minimum and maximum over all its pairs, each the median
+//! over seeds. The verdict is about direction: a comparison agrees if ours is on the same side of
+//! no difference as the published figure, by more than 1 %; a figure of no difference agrees with
+//! ours up to 5 %; a plain value agrees within a fifth. The reader can judge the size, since both
+//! numbers are shown.
 
 use super::grid::Grid;
 use super::metric::{self, Metric};
@@ -23,15 +23,15 @@ const NEAR: f64 = 0.2;
 /// A published figure with ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// What it says.
+    /// Its statement.
     pub what: String,
-    /// Where it says so.
+    /// Its source.
     pub source: String,
     /// The published figure, as text.
     pub published: String,
     /// Ours, as text.
     pub ours: String,
-    /// How many of our pairs agree in direction, and of how many.
+    /// How many of our pairs agree in direction, and the number of pairs.
     pub agree: (usize, usize),
 }
 
@@ -47,8 +47,8 @@ impl Claim {
         }
     }
 
-    /// A claim about a ratio, which ours agree with on the same side of 1 by more than 1 %. Without a
-    /// published ratio nothing agrees.
+    /// A claim about a ratio: ours agrees if it is on the same side of 1 by more than 1 %. Without
+    /// a published ratio nothing agrees.
     #[must_use]
     pub fn ratios(what: &str, source: &str, published: &[f64], ours: &[f64]) -> Claim {
         let range = |values: &[f64]| {
@@ -72,7 +72,7 @@ impl Claim {
         }
     }
 
-    /// A claim about one number of an experiment's own making.
+    /// A claim about one number that an experiment computes itself.
     #[must_use]
     pub fn about(
         what: &str,
@@ -109,7 +109,7 @@ enum Form {
     Difference,
 }
 
-/// Holds a published figure against the results.
+/// Compares a published figure with the results.
 #[must_use]
 pub fn hold(figure: &Published, grid: &Grid<'_>) -> Claim {
     let (place, metric) = metric::find(&figure.metric).expect("the plan was checked");
@@ -145,7 +145,7 @@ pub fn hold(figure: &Published, grid: &Grid<'_>) -> Claim {
     }
 }
 
-/// The workloads and fleets that a figure speaks of, by their places.
+/// The workloads and fleets of a figure, by index.
 fn about(figure: &Published, grid: &Grid<'_>) -> Vec<(usize, usize)> {
     let about = |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let groups = grid.groups().into_iter().map(|group| grid.cells[group[0]]);

@@ -1,14 +1,14 @@
-//! What comparisons have in common: costs, ratios of costs over seeds, and who competes.
+//! Common parts of comparisons: costs, ratios of costs over seeds, and the competing systems.
 //!
-//! A cost is a metric turned so that less is better: a rate counts as its inverse. Systems are
-//! compared seed by seed, since all of them see the same requests under one seed; intervals are
-//! bootstraps over the seeds.
+//! A cost is a metric for which less is better: a rate counts as its inverse. Systems are compared
+//! seed by seed, since all of them see the same requests under one seed; intervals are bootstraps
+//! over the seeds.
 
 use super::grid::Grid;
 use super::metric;
 use super::stats::{self, Mean};
 
-/// Compared metrics; of the first the most is best, of the others the least.
+/// Compared metrics: for the first more is better, for the others less.
 pub const METRICS: [&str; 9] = [
     "throughput_rps",
     "ttft_ms.mean",
@@ -22,11 +22,11 @@ pub const METRICS: [&str; 9] = [
 ];
 /// Metrics of a score: one number for a system, the geometric mean of these costs.
 pub const SCORE: [&str; 4] = ["throughput_rps", "ttft_ms.mean", "ttft_ms.p90", "e2e_ms.mean"];
-/// A system that answers less than this share of what is sent does not compete: what it did not
-/// answer is missing from its latencies.
+/// A system that answers less than this share of its requests does not compete: the unanswered ones
+/// are missing from its latencies.
 const ANSWERED: f64 = 0.995;
 
-/// Whether the cell's system answers what it is sent.
+/// Whether the cell's system answers its requests.
 #[must_use]
 pub fn answers(grid: &Grid<'_>, cell: usize) -> bool {
     let sum = |name| grid.named(cell, name).map_or(0.0, |m| m.mean);
@@ -34,7 +34,7 @@ pub fn answers(grid: &Grid<'_>, cell: usize) -> bool {
     sum("lost") + sum("rejected") <= (1.0 - ANSWERED) * sent
 }
 
-/// A value of a metric as a cost; `None` where it is nothing to divide by.
+/// A value of a metric as a cost; `None` if it is not a valid divisor.
 #[must_use]
 pub fn cost(metric: &str, value: f64) -> Option<f64> {
     let more_is_better = metric == METRICS[0];

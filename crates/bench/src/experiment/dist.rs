@@ -1,4 +1,4 @@
-//! A distribution in little room: its mean and every whole percentile.
+//! A compact distribution: its mean and every whole percentile.
 
 use super::stats::sorted_quantile;
 
@@ -39,8 +39,8 @@ impl Dist {
         &self.percentiles
     }
 
-    /// The mean of several seeds' distributions, percentile by percentile: a curve that looks like
-    /// each of them, however far apart they lie.
+    /// The mean of several seeds' distributions, percentile by percentile, which keeps the shape of
+    /// the individual curves however far apart they are.
     #[must_use]
     pub fn average<'a>(of: impl IntoIterator<Item = &'a Dist>) -> Option<Dist> {
         let all: Vec<&Dist> = of.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Generators of `workload` by name, with their knobs, as an experiment's file writes them.
+//! Generators of `workload` by name, with their knobs, as in an experiment's file.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! 5).
 //!
 //! The tables are the usual kind of experiment, with one table more: each published figure is of
-//! one run of 60 s with 57 to 141 requests, so beside our mean over seeds stands what single runs
-//! show, the least and the most.
+//! one run of 60 s with 57 to 141 requests, so our mean over seeds is shown with the minimum and
+//! maximum of single runs.
 
 use anyhow::Context as _;
 use meridian_sim::{Fate, Report};
@@ -22,7 +22,7 @@ use crate::fit::{self, Line};
 
 /// Table 1: intercept in ms, slope in ms a token, R2, samples.
 const TABLE_1: (f64, f64, f64, usize) = (150.72, 0.0938, 0.9863, 87);
-/// How near the slope must come (evaluation's bound for the engine model).
+/// The largest error of the slope (evaluation's bound for the engine model).
 const SLOPE_WITHIN: f64 = 0.05;
 
 /// Table 1: TTFT over input tokens on an idle engine.
@@ -130,7 +130,7 @@ pub(super) fn tables(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// Each published value beside our mean and the range of single runs.
+/// Each published value with our mean and the range of single runs.
 fn single_runs(published: &[Published], grid: &Grid<'_>) -> Table {
     let title = "One run each: the published figure, our mean, and the range over our runs";
     let header = ["system", "metric", "published", "mean", "single runs", "published within"];
@@ -168,9 +168,9 @@ fn single_runs(published: &[Published], grid: &Grid<'_>) -> Table {
 /// Published TTFT of a system, in ms.
 struct Table2To5 {
     system: &'static str,
-    /// The workload that is like its benchmark.
+    /// The workload that corresponds to its benchmark.
     workload: &'static str,
-    /// Whether the benchmark's tunnel stood before it.
+    /// Whether the benchmark used a tunnel.
     tunnel: bool,
     mean: f64,
     p50: f64,
@@ -192,8 +192,8 @@ const PUBLISHED_TTFT: [Table2To5; 4] = [
     },
 ];
 
-/// TTFT as the benchmark's machine saw it: with the way from there to the user's site, twice, since
-/// each request opens a connection; and with what is missing of Table 1's intercept.
+/// TTFT as measured at the benchmark's machine: plus the round trip from there to the user's site,
+/// twice, since each request opens a connection, and plus the missing part of Table 1's intercept.
 fn as_measured(context: &Context<'_>, plan: &Plan) -> anyhow::Result<(Table, Vec<Claim>)> {
     let missing = context.knob("missing_intercept_ms")?;
     let title = "As the benchmark saw it: TTFT in ms, means over seeds";
@@ -268,8 +268,8 @@ const PUBLISHED_RATES: [(&str, f64, f64); 4] = [
     ("gorgo-proxy", 2.33, 7.66),
 ];
 
-/// What the published figures say of each other: by Little's law the requests in flight are the
-/// rate times the time that each takes, and ten were kept in flight.
+/// Consistency of the published figures: by Little's law the requests in flight are the rate times
+/// the time of each, and ten were kept in flight.
 fn in_flight() -> Table {
     let title = "Published: requests in flight by Little's law, where ten are said to be kept";
     let header = ["system", "requests/s", "request latency s", "in flight", "requests/s with 10"];

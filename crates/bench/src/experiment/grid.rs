@@ -1,4 +1,4 @@
-//! The results of all cells, and what is read off them: means over seeds, comparisons.
+//! The results of all cells, with means over seeds and comparisons.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::plan::{Cell, Plan};
 use super::runner::Observed;
 use super::stats::{self, Mean};
 
-/// Every cell of a plan with what each seed gave.
+/// Every cell of a plan with its results for each seed.
 pub struct Grid<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -31,13 +31,13 @@ impl Grid<'_> {
         groups.into_values().collect()
     }
 
-    /// What the seeds gave for a metric, by its place in [`metric::all`].
+    /// The values of a metric for each seed, by its index in [`metric::all`].
     #[must_use]
     pub fn by_seed(&self, cell: usize, metric: usize) -> Vec<Option<f64>> {
         self.observed[cell].iter().map(|o| o.values[metric]).collect()
     }
 
-    /// A metric over all seeds: the mean, or the sum of what went wrong; `None` where it applies
+    /// A metric over all seeds: the mean, or the sum for counts of failures; `None` if it applies
     /// to no seed.
     #[must_use]
     pub fn mean(&self, cell: usize, place: usize, metric: &Metric) -> Option<Mean> {
@@ -71,7 +71,7 @@ impl Grid<'_> {
         stats::collapsed(&values)
     }
 
-    /// The place of the cell with this workload, fleet and system.
+    /// The index of the cell with this workload, fleet and system.
     #[must_use]
     pub fn at(&self, workload: usize, fleet: usize, system: &str) -> Option<usize> {
         self.cells.iter().position(|c| {
@@ -79,13 +79,13 @@ impl Grid<'_> {
         })
     }
 
-    /// The place of the fleet called `name`.
+    /// The index of the fleet called `name`.
     #[must_use]
     pub fn fleet(&self, name: &str) -> Option<usize> {
         self.plan.fleets.iter().position(|fleet| fleet.name == name)
     }
 
-    /// Broken invariants of all runs, in words, with where.
+    /// Broken invariants of all runs, in words, with their cells.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,12 +1,13 @@
-//! An experiment on real processes, at the scale that its file names, and the simulator beside it.
+//! Runs an experiment on real processes, at the scale given in its file, and in the simulator for
+//! comparison.
 //!
-//! Live are gateways, model engines, the relay that keeps regions apart, and load generators, each a
-//! process of this machine ([`stage`] says which). Simulated is the very same plan: as many replicas
-//! and clients, the same programs under the same seeds, the same distances. What a network does by
-//! chance (jitter, the millisecond within a region) is left out on both sides.
+//! The live side has gateways, model engines, the relay that emulates the WAN, and load generators,
+//! each a process on this machine (see [`stage`]). The simulated side runs the same plan: the same
+//! number of replicas and clients, the same programs and seeds, the same distances. Random network
+//! effects (jitter, the millisecond within a region) are left out on both sides.
 //!
-//! The machine is shared by all of them. How much of it stood idle is part of the report; where
-//! little did, live figures show how processes wait.
+//! All processes share the machine. The report includes how much of it was idle; if that was
+//! little, live figures show processes waiting for the CPU.
 
 mod compare;
 mod play;
@@ -20,13 +21,14 @@ use super::plan::Plan;
 use super::spec::{Measure, Spec};
 use super::{Context, Findings, params, results, runner};
 
-/// The part that counts in the small variant of a live run.
+/// The measured part in the small variant of a live run.
 const QUICK: Measure = Measure { warmup: Span::secs(2), window: Span::secs(8) };
 
 /// Runs an experiment both ways.
 ///
 /// # Errors
-/// What is wrong with its file, or when a process does not do as it should.
+///
+/// What is wrong with its file, or a process that misbehaves.
 pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     let plan = plan(&context.spec, context.quick)?;
     let cells = plan.cells();
@@ -61,7 +63,7 @@ fn plan(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
         plan.measure = QUICK;
         plan.workloads.truncate(1);
         plan.fleets.truncate(1);
-        // The first and the last: as a rule a plain one, and ours.
+        // The first and the last system: usually a simple one, and ours.
         plan.systems.drain(1..plan.systems.len().saturating_sub(1).max(1));
     }
     let regions = &mut plan.regions;
@@ -70,7 +72,7 @@ fn plan(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// What a reader must know of the figures.
+/// Notes for the reader of the figures.
 pub(super) fn how(spec: &Spec, quick: bool) -> String {
     let measure = match (quick, &spec.live) {
         (false, Some(live)) => live.measure,

@@ -1,8 +1,9 @@
 //! llm-cache-router's benchmark: how TTFT grows with the number of sessions.
 //!
-//! A run here is a fixed amount of work, every session once, and not a window of time: its length
-//! is the time until the last answer, and its rate the requests over that. Everything else is the
-//! usual kind of experiment; the published tables stand in `data/llm-cache-router/published.csv`.
+//! A run is a fixed amount of work, every session once, and not a window of time: its length is the
+//! time until the last answer, and its rate the number of requests divided by that. Everything else
+//! is the usual kind of experiment; the published tables are in
+//! `data/llm-cache-router/published.csv`.
 
 use meridian_base::{Duration, Time};
 use meridian_sim::{Report, Scenario};
@@ -17,7 +18,7 @@ use super::{Context, Findings, cells, metric};
 
 const CSV: &str = include_str!("../../data/llm-cache-router/published.csv");
 
-/// Where the headline slope begins and ends, in sessions.
+/// The session counts at both ends of the headline slope.
 const ENDS: (u32, u32) = (4, 24);
 
 /// One line of the published tables.
@@ -76,13 +77,13 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// A report whose window is the time that its work took.
+/// A report whose window is the time of its work.
 fn until_the_end(mut report: Report) -> Report {
     let last = report.requests.iter().map(|r| r.sent + r.e2e).max();
     let took = last.map_or(report.window, |end| end.since(Time::ZERO));
     let share = took.as_secs_f64() / report.window.as_secs_f64().max(1e-9);
     report.replica_seconds *= share;
-    // The state once a second says nothing of a run of some seconds after its end.
+    // The samples once a second after the end of a short run are meaningless.
     let end = Time::ZERO + took + Duration::from_secs(1);
     report.samples.retain(|sample| sample.at <= end);
     report.window = took;
@@ -151,7 +152,7 @@ fn interval(mean: Option<Mean>, digits: usize) -> String {
     })
 }
 
-/// The published tables of a model beside ours.
+/// The published tables of a model, compared with ours.
 fn beside(at: &Points<'_>, model: &str, rows: &[Row]) -> Table {
     let title = format!("{model}: published | ours, mean over seeds with interval");
     let header = [
@@ -199,7 +200,7 @@ fn beside(at: &Points<'_>, model: &str, rows: &[Row]) -> Table {
     table
 }
 
-/// The headline: how much P50 grows from 4 sessions to 24.
+/// The headline: the growth of P50 from 4 sessions to 24.
 fn slopes(at: &Points<'_>, rows: &[Row]) -> (Table, Vec<Claim>) {
     let title = "Growth of P50 TTFT from 4 sessions to 24, ms";
     let header = ["model", "system", "published", "ours", "published ratio", "our ratio"];
@@ -249,7 +250,7 @@ fn gentlest(at: &Points<'_>, model: &str, rows: &[Row]) -> Vec<Claim> {
     against.filter_map(claim).collect()
 }
 
-/// A comparison that was published for prefix-aware, at a number of sessions.
+/// A comparison published for prefix-aware, at a number of sessions.
 struct Compared {
     what: &'static str,
     metric: &'static str,
@@ -316,8 +317,8 @@ fn over_sessions(at: &Points<'_>, model: &str) -> anyhow::Result<Figure> {
 mod tests {
     use super::*;
 
-    // The published tables are whole: five points of four strategies for both models, and the
-    // headline slopes that the README names follow from them.
+    // The published tables are complete: five points of four strategies for both models, and the
+    // README's headline slopes follow from them.
     #[test]
     fn the_published_tables_are_whole() {
         let rows = published();

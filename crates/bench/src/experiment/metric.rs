@@ -1,7 +1,7 @@
-//! What is measured of a run: one line a metric.
+//! The metrics of a run, one line each.
 //!
-//! The line is everything: the tables, the plots, the published figures and results.json all find a
-//! metric by its name here. A dot in a name nests it in results.json.
+//! That line is all a metric needs: tables, plots, published figures and results.json look it up
+//! here by name. A dot in a name nests it in results.json.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,25 +14,25 @@ use super::dist::Dist;
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in words and its unit.
+    /// Its description, with its unit.
     pub doc: &'static str,
     /// Digits after the point in tables.
     pub digits: usize,
     /// Shown as a percentage.
     pub percent: bool,
-    /// A number of things that went wrong is added up over seeds; everything else is averaged.
+    /// Counts of failures are summed over seeds; everything else is averaged.
     pub sum: bool,
-    /// Its value in a run; `None` where it does not apply.
+    /// Its value in a run; `None` if it does not apply.
     pub of: fn(&Run<'_>) -> Option<f64>,
 }
 
-/// A run with what several metrics need.
+/// A run with values that several metrics need.
 pub struct Run<'a> {
     /// The report.
     pub report: &'a Report,
-    /// What a replica costs in USD an hour, on average over the fleet.
+    /// Mean cost of a replica in USD an hour over the fleet.
     pub replica_price: Option<f64>,
-    /// Time to first token at the client, ms, of requests that were answered to their end.
+    /// Time to first token at the client, ms, of requests that were answered completely.
     pub ttft: Option<Dist>,
     /// Time to the end at the client, ms, of the same.
     pub e2e: Option<Dist>,
@@ -213,15 +213,15 @@ pub fn find(name: &str) -> Option<(usize, &'static Metric)> {
     all().enumerate().find(|(_, m)| m.name == name)
 }
 
-/// What the columns of these names are, with their units, a line each.
+/// Descriptions of these columns, with their units, one line each.
 #[must_use]
 pub fn legend(names: &[&str]) -> Vec<String> {
     let of = names.iter().chain(&["lost"]).filter_map(|name| find(name));
     of.map(|(_, metric)| format!("{}: {}", metric.name, metric.doc)).collect()
 }
 
-/// Something of the times in ms that forwarded requests were held in regions without clients of
-/// their own; `None` where each has some.
+/// A statistic of the times in ms that forwarded requests were held in regions without clients of
+/// their own; `None` if every region has clients.
 fn at_idle(r: &Run<'_>, of: impl Fn(std::slice::Iter<'_, f64>) -> f64) -> Option<f64> {
     let requests = &r.report.requests;
     let busy: BTreeSet<u16> = requests.iter().map(|x| x.region).collect();
@@ -260,8 +260,8 @@ enum Fold {
     Peak,
 }
 
-/// The largest to the smallest of what the replicas have, each folded over time; `None` with fewer
-/// than two replicas or when one had nothing.
+/// The ratio of the largest to the smallest value among replicas, each folded over time; `None`
+/// with fewer than two replicas or when one has zero.
 fn spread(
     samples: &[meridian_sim::Sample],
     of: fn(&meridian_sim::Sample) -> f64,

@@ -1,7 +1,7 @@
 //! MFS's figures: clusters under flow policies, over a sweep of rates.
 //!
-//! Every system sees the same requests with the same objectives under one seed, and figures are means
-//! over seeds. Ratios are those of means, each case by itself.
+//! Every system sees the same requests with the same objectives under one seed, and figures are
+//! means over seeds. Ratios are ratios of means, separately for each case.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,10 +18,10 @@ use super::table::Table;
 use super::{Context, Findings, params, results};
 use crate::cluster::{File, Score, setup};
 
-/// A share of requests in time up to which a rate is sustained.
+/// The share of requests in time down to which a rate counts as sustained.
 const SUSTAINED: f64 = 0.9;
 
-/// What is run: places in the sweep's lists.
+/// A cell: indices into the sweep's lists.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     case: usize,
@@ -47,7 +47,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     if context.quick {
         small.cluster.requests = spec.quick_requests;
         small.cases.truncate(1);
-        // Where most is in each other's way.
+        // The rate with the most contention.
         let last = |rates: &mut Vec<f64>| drop(rates.drain(..rates.len().saturating_sub(1)));
         small.cases.iter_mut().for_each(|case| last(&mut case.rates));
     }
@@ -193,7 +193,7 @@ impl<'a> Sweep<'a> {
         Ok(Figure::new(&["attainment", &case.name], title, svg))
     }
 
-    /// Ours beside a published ratio: a value for each case that it speaks of.
+    /// Ours compared with a published ratio: a value for each of its cases.
     fn hold(&self, claim: &FlowClaim) -> Claim {
         let cases = self.spec.cases.iter().enumerate();
         let about = cases.filter(|(_, c)| claim.cases.is_empty() || claim.cases.contains(&c.name));
@@ -243,8 +243,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The rate at which the share in time falls to [`SUSTAINED`], between the points around it; `None`
-/// where no two points lie around it.
+/// The rate at which the share in time falls to [`SUSTAINED`], interpolated between two points;
+/// `None` if no two points enclose it.
 fn sustained(points: &[(f64, f64)]) -> Option<f64> {
     points.windows(2).find_map(|pair| {
         let [(x, a), (y, b)] = [pair[0], pair[1]];
@@ -273,8 +273,8 @@ fn one(spec: &FlowSweep, cell: Cell, seed: u64) -> anyhow::Result<Vec<Score>> {
 mod tests {
     use super::*;
 
-    // The rate that is sustained lies where the line between two points crosses nine of ten; a sweep
-    // that stays on one side of it says nothing.
+    // The sustained rate is where the line between two points crosses nine of ten; a sweep that
+    // stays on one side has none.
     #[test]
     fn the_sustained_rate_is_interpolated() {
         let points = [(0.2, 1.0), (0.4, 0.95), (0.6, 0.85), (0.8, 0.3)];

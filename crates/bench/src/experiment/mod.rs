@@ -1,11 +1,11 @@
-//! Experiments: what the papers show, and what the simulator shows beside it.
+//! Experiments: the papers' results compared with the simulator's.
 //!
-//! An experiment is a file, `experiments/NAME.yaml`. The file says what is compared on what, which
-//! metrics to show, and which published figures to stand beside them; [`cells`] runs it. An
-//! experiment of its own kind also has a function and a line in [`registry`]; the function may use
-//! any part of the usual one. Either way the result is [`Findings`], and [`report`] writes them down.
+//! An experiment is a file, `experiments/NAME.yaml`. The file defines the systems, workloads,
+//! metrics and published figures to compare; [`cells`] runs it. An experiment with custom code also
+//! has a function and a line in [`registry`]; the function may use any part of the usual one.
+//! Either way the result is [`Findings`], and [`report`] writes them.
 //!
-//! No parameter is chosen here so that a figure fits: engines come from `engine`, workloads from
+//! No parameter is chosen here to match a figure: engines come from `engine`, workloads from
 //! `workload`, and [`params`] hashes both into every result.
 
 mod ablation;
@@ -59,20 +59,20 @@ use table::Table;
 /// How to run an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Seeds; the experiment's own number by default, 1 in the small variant and live.
+    /// Number of seeds; by default the experiment's own, or 1 in the small variant and live.
     pub seeds: Option<u32>,
     /// The small variant.
     pub quick: bool,
-    /// On real processes instead of simulated ones, where the experiment can.
+    /// On real processes instead of simulated ones, if the experiment supports it.
     pub live: bool,
-    /// A file in place of the experiment's own: other systems, fleets, workloads.
+    /// A file in place of the experiment's own, with other systems, fleets or workloads.
     pub file: Option<PathBuf>,
-    /// The folder that the results will go to. It is made before anything runs: an hour's results are
-    /// not to be lost for want of it.
+    /// The folder for the results. It is created before anything runs, so that an hour's results
+    /// are not lost for lack of it.
     pub out: Option<PathBuf>,
 }
 
-/// What an experiment's code is given.
+/// The input of an experiment's code.
 pub struct Context<'a> {
     /// The experiment's file.
     pub spec: Spec,
@@ -82,14 +82,15 @@ pub struct Context<'a> {
     pub quick: bool,
     /// The simulator.
     pub simulate: &'a Simulate<'a>,
-    /// Told after each run.
+    /// Called after each run.
     pub progress: &'a Progress<'a>,
 }
 
 impl Context<'_> {
-    /// A number from the file's `knobs`, of the small variant where it has one.
+    /// A number from the file's `knobs`, or from those of the small variant if it has them.
     ///
     /// # Errors
+    ///
     /// When the file has no such knob.
     pub fn knob(&self, name: &str) -> anyhow::Result<f64> {
         let quick = self.quick.then(|| self.spec.quick.knobs.get(name)).flatten();
@@ -98,14 +99,14 @@ impl Context<'_> {
     }
 }
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// The rows of `results.json`.
     pub rows: Vec<Value>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// Published figures beside ours.
+    /// Published figures compared with ours.
     pub claims: Vec<Claim>,
     /// Plots.
     pub figures: Vec<Figure>,
@@ -113,17 +114,17 @@ pub struct Findings {
     pub files: Vec<(String, String)>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
-    /// Systems that were sent more than they could answer, in words.
+    /// Overloaded systems, in words.
     pub overloads: Vec<String>,
-    /// Which part of a run counts, by workload; the file's `measure` where none are given.
+    /// The measured part of a run, by workload; the file's `measure` if empty.
     pub windows: Vec<(String, Measure)>,
-    /// What the columns of tables are, with their units.
+    /// Descriptions of the tables' columns, with their units.
     pub legend: Vec<String>,
-    /// The hash of what calibration froze.
+    /// The hash of the calibrated parameters.
     pub params: String,
 }
 
-/// An experiment that ran.
+/// A completed experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its name.
@@ -136,7 +137,7 @@ pub struct Outcome {
     pub quick: bool,
     /// Whether it ran on real processes.
     pub live: bool,
-    /// What was asked for.
+    /// The options given.
     pub given: Options,
     /// What it found.
     pub findings: Findings,
@@ -145,7 +146,8 @@ pub struct Outcome {
 /// Runs an experiment.
 ///
 /// # Errors
-/// What is wrong with its file, or went wrong in its code.
+///
+/// An invalid file, or an error in its code.
 pub fn run(
     entry: &Entry,
     options: Options,

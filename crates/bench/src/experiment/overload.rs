@@ -1,12 +1,12 @@
-//! Whether a system was sent more than it could answer. Its latencies then say how long the run was
-//! and little else, so a report names such systems.
+//! Detects systems that were sent more than they could answer. Their latencies depend mainly on the
+//! length of the run, so a report names such systems.
 
 use super::compare;
 use super::grid::Grid;
 
-/// Queues that grow by more than this share of the requests in the window are no noise,
+/// Queues that grow by more than this share of the requests in the window are not noise,
 const GROWTH: f64 = 0.05;
-/// nor are fewer requests than this a queue.
+/// and fewer requests than this are not a queue.
 const LEAST: f64 = 10.0;
 
 /// A line for each cell that was overloaded, with its numbers.

@@ -1,8 +1,8 @@
-//! The hash of what calibration froze: engines, workloads, network, the window.
+//! The hash of the calibrated parameters: engines, workloads, network, the window.
 //!
-//! Two results with one hash come from the same world, whatever was compared in it: systems are
-//! left out. Generators are hashed by the programs they make, so that a change of their code shows
-//! as well as a change of a knob; engines by their step-time terms.
+//! Two results with the same hash come from the same world, whatever systems were compared: those
+//! are not hashed. Generators are hashed by their programs, so that a change of their code shows as
+//! well as a change of a knob; engines by their step-time terms.
 
 use meridian_base::mix;
 use meridian_workload::{Generator, ProgramKey};
@@ -41,7 +41,7 @@ fn first_programs(generator: &dyn Generator) -> String {
     format!("{programs:?}")
 }
 
-/// The hash of what an experiment without a plan rests on, given as text.
+/// The hash for an experiment without a plan, from its inputs as text.
 #[must_use]
 pub fn of_text(text: &str) -> String {
     format!("{:016x}", text.bytes().fold(mix(0, 1), |h, b| mix(h, b.into())))

@@ -1,4 +1,4 @@
-//! An experiment with everything looked up and checked: what can be run.
+//! An experiment with all names resolved and checked, ready to run.
 
 mod check;
 
@@ -13,23 +13,23 @@ use super::generator;
 use super::spec::{Fleet, Load, Measure, Regions, Smaller, Spec, System, Workload};
 use super::trace::Recorded;
 
-/// What a simulation needs of an experiment.
+/// The parts of an experiment that a simulation needs.
 #[derive(Clone)]
 pub struct Plan {
-    /// Where clients and replicas stand.
+    /// The regions of clients and replicas.
     pub regions: Regions,
     /// Fleets.
     pub fleets: Vec<Fleet>,
-    /// Workloads, each with what makes its requests, a load each.
+    /// Workloads, each with the source of requests of each load.
     pub workloads: Vec<(Workload, Vec<Feed>)>,
     /// Systems, each with its policy.
     pub systems: Vec<(System, &'static PolicySpec, Params)>,
-    /// Which part of a run counts.
+    /// The measured part of a run.
     pub measure: Measure,
 }
 
 impl Plan {
-    /// Which part of a run counts, by workload.
+    /// The measured part of a run, by workload.
     #[must_use]
     pub fn windows(&self) -> Vec<(String, Measure)> {
         let own = |w: &Workload| (w.name.clone(), w.measure.unwrap_or(self.measure));
@@ -37,7 +37,7 @@ impl Plan {
     }
 }
 
-/// What makes a load's requests.
+/// The source of a load's requests.
 #[derive(Clone)]
 pub enum Feed {
     /// A generator.
@@ -47,7 +47,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// Of a load; what is wrong with it comes with the field.
+    /// The source for a load; errors name the field.
     fn of(load: &Load, measure: Measure) -> Result<Feed, Vec<String>> {
         match (&load.generator, &load.trace) {
             (Some(named), None) => generator::build(named).map(Feed::Generator),
@@ -68,7 +68,7 @@ impl Feed {
     }
 }
 
-/// One combination of a workload, a fleet and a system, by their places in the plan.
+/// One combination of a workload, a fleet and a system, as indices into the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The workload.
@@ -80,9 +80,10 @@ pub struct Cell {
 }
 
 impl Plan {
-    /// Looks everything up that `spec` names, and checks it; `quick` makes it small.
+    /// Resolves and checks all names in `spec`; `quick` makes it small.
     ///
     /// # Errors
+    ///
     /// Everything that is wrong, each with its field, value and remedy.
     pub fn new(spec: &Spec, quick: bool) -> anyhow::Result<Plan> {
         let mut problems = Vec::new();
@@ -95,7 +96,7 @@ impl Plan {
         Ok(if quick { plan.smaller(&spec.quick) } else { plan })
     }
 
-    /// `None` when something has no value to go on with; what is wrong goes to `problems`.
+    /// `None` if a required value is missing; errors are added to `problems`.
     fn resolve(spec: &Spec, problems: &mut Vec<String>) -> Option<Plan> {
         let known = catalogue();
         let world = comparison();

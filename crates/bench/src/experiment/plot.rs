@@ -1,8 +1,8 @@
 //! Plots as SVG text: the same data gives the same bytes.
 //!
-//! plotters draws; what is here are the shapes that papers of this field use, an axis with round
-//! ticks in both scales, and one palette. No font is measured or embedded, so that no plot depends
-//! on what a machine has installed.
+//! plotters does the drawing. This file has the plot types that papers in this field use, an axis
+//! with round ticks in both scales, and one palette. No font is measured or embedded, so plots do
+//! not depend on the fonts installed on a machine.
 
 mod axis;
 mod category;
@@ -31,7 +31,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A plot whose name is made of `parts`, whatever stands in them.
+    /// A plot whose file name is built from `parts`, which may contain any characters.
     #[must_use]
     pub fn new(parts: &[&str], title: String, svg: String) -> Figure {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -43,7 +43,7 @@ impl Figure {
 /// A value with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The place on the other axis; meaningless in bars.
+    /// The position on the other axis; unused in bars.
     pub x: f64,
     /// The value.
     pub mean: f64,

@@ -1,11 +1,11 @@
-//! What a GPU costs: a small table of public on-demand prices (`data/gpu-prices`).
+//! GPU prices: a small table of public on-demand prices (`data/gpu-prices`).
 
 const TABLE: &str = include_str!("../../data/gpu-prices/prices.csv");
 
-/// The price of one GPU in USD an hour; `None` for one that the table lacks.
+/// The price of one GPU in USD an hour; `None` if it is not in the table.
 #[must_use]
 pub fn usd_per_hour(gpu: &str) -> Option<f64> {
-    // The ends of a profile's error bar are models of the same card.
+    // The variants at the ends of a profile's error bar are models of the same card.
     let gpu = gpu.trim_end_matches("-slow").trim_end_matches("-fast");
     let rows = TABLE.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
     let row = rows.into_iter().find(|row| row.first() == Some(&gpu))?;
@@ -16,11 +16,11 @@ pub fn usd_per_hour(gpu: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The papers' cards: planned on and simulated, and nowhere priced.
+    /// The papers' cards: used in plans and simulations, but without a price.
     const UNPRICED: [&str; 3] = ["a100-40g", "v100", "rtx-4090"];
 
-    // Every row has a price, and every GPU that the engine model knows has a row, but for those that
-    // are not for rent there.
+    // Every row has a price, and every GPU in the engine model has a row, except those that cannot
+    // be rented there.
     #[test]
     fn every_gpu_has_a_price() {
         for line in TABLE.lines().skip(1) {

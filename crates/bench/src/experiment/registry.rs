@@ -1,12 +1,12 @@
-//! Every experiment: a file in `experiments/`, whose name it has. Its code is [`cells::run`] unless
-//! [`OWN`] names another.
+//! The registry of experiments, each named after its file in `experiments/`. An experiment's code
+//! is [`cells::run`] unless [`OWN`] has another.
 
 use super::{
     Context, Findings, ablation, calibration, cells, gorgo, heroserve, live, llm_cache_router, mfs,
     saturation, skywalker_cost, skywalker_load, tuning, versus,
 };
 
-/// What runs an experiment.
+/// The function that runs an experiment.
 pub type Code = fn(&Context<'_>) -> anyhow::Result<Findings>;
 
 /// One experiment.
@@ -15,13 +15,13 @@ pub struct Entry {
     pub name: &'static str,
     /// The text of its file.
     pub yaml: &'static str,
-    /// What runs it.
+    /// The function that runs it.
     pub code: Code,
-    /// What runs it on real processes, where that is possible.
+    /// The function that runs it on real processes, if supported.
     pub live: Option<Code>,
 }
 
-/// Experiments with code of their own, or that also run on real processes.
+/// Experiments with custom code, or that also run on real processes.
 const OWN: &[(&str, Code, Option<Code>)] = &[
     ("skywalker-fig2", skywalker_load::days, None),
     ("skywalker-fig3", skywalker_cost::run, None),
@@ -68,7 +68,7 @@ const fn entry(name: &'static str, yaml: &'static str) -> Entry {
     Entry { name, yaml, code: cells::run, live: None }
 }
 
-/// `a == b`, which a constant can't ask of strings.
+/// `a == b` for strings in a constant expression.
 const fn equal(a: &[u8], b: &[u8]) -> bool {
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {
@@ -87,7 +87,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 mod tests {
     use super::*;
 
-    // Own code belongs to a file that is there, and is taken for it.
+    // Custom code belongs to an existing file, and is used for it.
     #[test]
     fn own_code_has_its_file() {
         for (name, code, live) in OWN {

@@ -1,4 +1,4 @@
-//! What an experiment leaves behind: text for the terminal, a page, plots, a file for programs.
+//! Writes an experiment's results: text for the terminal, a page, plots, and a file for programs.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::spec::Measure;
 use super::{Findings, Outcome, claim, live, results};
 use crate::commit;
 
-/// What a reader must know of an overloaded system.
+/// The note about overloaded systems.
 const OVERLOAD: &str = "These systems were sent more than they could answer. Their times grow with \
                         the length of the run, so they compare with nothing.";
 
@@ -18,7 +18,7 @@ fn list(lines: &[String]) -> String {
     lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for the shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
@@ -124,7 +124,7 @@ impl Outcome {
         )
     }
 
-    /// Which part of a run counts: once where it is the same for all workloads.
+    /// The measured part of a run: once if it is the same for all workloads.
     fn windows(&self) -> String {
         let usual = if self.quick { self.spec.quick.measure } else { self.spec.measure };
         let show = |m: Measure| {

@@ -1,4 +1,4 @@
-//! `results.json`: what an experiment found, for programs.
+//! `results.json`: the results of an experiment, for programs.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use super::build;
 use super::grid::Grid;
 use super::metric;
 
-/// The rows of a grid: a cell each, metrics as means over seeds (sums of what went wrong), `null`
-/// where they do not apply. Beside them stand the 95 % intervals and the share of collapsed seeds.
+/// The rows of a grid, one per cell: metrics as means over seeds (sums for counts of failures),
+/// `null` if they do not apply, with the 95 % intervals and the share of collapsed seeds.
 #[must_use]
 pub fn rows(grid: &Grid<'_>) -> Vec<Value> {
     (0..grid.cells.len()).map(|i| row(grid, i)).collect()
@@ -40,7 +40,7 @@ fn row(grid: &Grid<'_>, i: usize) -> Value {
     Value::Object(row)
 }
 
-/// A dot in the name is a level.
+/// A dot in the name is a nesting level.
 fn nest(into: &mut Map<String, Value>, name: &str, value: Value) {
     match name.split_once('.') {
         None => {
@@ -55,7 +55,7 @@ fn nest(into: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// A row of an experiment of its own kind: the same fields, `null` but for those in `given`.
+/// A row of an experiment with custom code: the same fields, `null` except those in `given`.
 #[must_use]
 pub fn bare(system: &str, workload: &str, given: &[(&str, Value)]) -> Value {
     let mut row = Map::new();
@@ -82,7 +82,7 @@ pub fn file(experiment: &str, commit: &str, seeds: u32, rows: Vec<Value>, params
 mod tests {
     use super::*;
 
-    // Every field of the published form is there, also where nothing was measured.
+    // Every field of the published form is present, also without a measurement.
     #[test]
     fn a_bare_row_has_every_field() {
         let row = bare("ours", "chat", &[("ttft_ms.mean", json!(5.0)), ("slope_ms", json!(0.09))]);

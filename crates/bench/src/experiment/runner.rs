@@ -1,7 +1,7 @@
-//! Runs every cell under every seed, on all cores, and keeps what is measured.
+//! Runs every cell under every seed, on all cores, and collects the measurements.
 //!
-//! The order of the results is the order of the cells and seeds, whoever finished first; a run
-//! depends on nothing but its scenario, so the number of threads shows nowhere.
+//! Results are in the order of the cells and seeds, whichever finished first. A run depends only on
+//! its scenario, so the number of threads has no effect.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::dist::Dist;
 use super::metric::{self, Run};
 use super::plan::{Cell, Plan};
 
-/// What turns a scenario into a report: the simulator, or a stand-in for it in tests.
+/// The function that turns a scenario into a report: the simulator, or a stub in tests.
 pub type Simulate<'a> = dyn Fn(Scenario) -> anyhow::Result<Report> + Sync + 'a;
 
 /// The simulator.
@@ -24,10 +24,10 @@ pub fn simulate(scenario: Scenario) -> anyhow::Result<Report> {
     Ok(meridian_sim::run(scenario)?)
 }
 
-/// Told after each run: how many are done, of how many, and the one that ended.
+/// Called after each run: the number done, the total, and the name of the one that ended.
 pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
 
-/// What is kept of one run.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The metrics, in the order of [`metric::all`].
@@ -38,17 +38,17 @@ pub struct Observed {
     pub e2e: Option<Dist>,
     /// TPOT, ms.
     pub tpot: Option<Dist>,
-    /// State of the replicas over time, where a plot wants it.
+    /// State of the replicas over time, if a plot needs it.
     pub samples: Vec<Sample>,
     /// Broken invariants, in words.
     pub violations: Vec<String>,
-    /// Requests that were sent in the window, beyond those answered or refused in it: by so many the
-    /// queues grew.
+    /// Requests sent in the window beyond those answered or refused in it: the growth of the
+    /// queues.
     pub growth: f64,
 }
 
 impl Observed {
-    /// What is worth keeping of a report.
+    /// The results to keep from a report.
     #[must_use]
     pub fn of(report: Report, replica_price: Option<f64>, keep_samples: bool) -> Observed {
         let run = Run::new(&report, replica_price);
@@ -90,7 +90,7 @@ pub fn run(
     let one = |(cell, seed): (Cell, u64)| -> anyhow::Result<Observed> {
         let report = simulate(build::scenario(plan, cell, seed)?)?;
         let price = build::replica_price(&plan.fleets[cell.fleet]);
-        // A timeline shows one run; the first seed's is as good as any.
+        // A timeline shows a single run, the first seed's.
         Ok(Observed::of(report, price, keep_samples && Some(&seed) == seeds.first()))
     };
     let name = |(cell, seed): (Cell, u64)| {

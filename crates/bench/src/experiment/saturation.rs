@@ -1,11 +1,11 @@
-//! Near saturation: who ends in a bad state, from a warm and from a cold start.
+//! Near saturation: how often each system ends in a bad state, from a warm and from a cold start.
 //!
-//! Close to what a fleet can serve, hits and load feed each other: hits make room, room lets
-//! requests go where their prefixes are. A system may settle in a good state or in a bad one, by
-//! seed, and a mean over five seeds hides which. So every workload runs under many seeds from two
-//! starts: cold, with the whole load at once on empty caches, and warm, with a load that rises
-//! while caches fill. A system with a cold share far above its warm one does not find back from a
-//! bad state.
+//! Close to a fleet's capacity, hits and load reinforce each other: hits free capacity, and free
+//! capacity lets requests go where their prefixes are cached. Depending on the seed, a system may
+//! settle in a good or a bad state, and a mean over five seeds hides which. So every workload runs
+//! under many seeds from two starts: cold, with the full load at once on empty caches, and warm,
+//! with a load that rises while caches fill. A system with a cold share far above its warm one does
+//! not recover from a bad state.
 
 use anyhow::Context as _;
 use meridian_wire::config::Span;
@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     })
 }
 
-/// The workload from one of the starts.
+/// The workload with one of the starts.
 fn started(workload: &Workload, start: &str, rise: Span) -> Workload {
     let mut workload = workload.clone();
     let warm = start == STARTS[1];
@@ -62,7 +62,7 @@ fn started(workload: &Workload, start: &str, rise: Span) -> Workload {
     workload
 }
 
-/// Groups of cells, the cold start's with the warm start's.
+/// Groups of cells, each cold start paired with its warm start.
 fn pairs(grid: &Grid<'_>) -> Vec<[Vec<usize>; 2]> {
     let groups = grid.groups();
     let workload = |group: &[usize]| grid.cells[group[0]].workload;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::experiment::spec::{Spec, read};
 
-    // The cold start has its whole load at once, the warm one rises; nothing else differs.
+    // The cold start has its full load at once, the warm one rises; nothing else differs.
     #[test]
     fn starts_differ_in_nothing_else() {
         let entry = crate::experiment::find("meridian-saturation").expect("it is in the registry");

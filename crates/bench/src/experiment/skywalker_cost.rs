@@ -1,8 +1,8 @@
-//! SkyWalker's Figure 3: what provisioning for the sum of the regions saves over provisioning each
-//! for its own peak, and what an autoscaler on demand would cost.
+//! SkyWalker's Figure 3: the saving from provisioning for the sum of the regions instead of each
+//! region's own peak, and the cost of on-demand autoscaling.
 //!
-//! The paper's figure is arithmetic on the load by the hour. Beside it stands a simulated day, in
-//! which replicas are whole, requests last, and an autoscaler wants a replica before it has it.
+//! The paper's figure is arithmetic on the load by the hour. It is compared with a simulated day,
+//! in which replicas are indivisible, requests take time, and an autoscaler waits for new replicas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use super::{Context, Findings, build, params, results, runner};
 /// USD an hour of eight H100s (section 2.1): on demand, and reserved for three years.
 const ON_DEMAND: f64 = 98.32;
 const RESERVED: f64 = 37.56;
-/// What owning them saves over reserving them.
+/// The saving of owning over reserving them.
 const ON_PREMISES_SAVES: f64 = 0.463;
 
-/// Minutes of a real day from wanting a replica to having it.
+/// Minutes of a real day from ordering a replica to having it.
 const DELAYS_MIN: [u64; 3] = [0, 5, 15];
-/// Rates at which a replica's capacity is looked for, hundredths of a request a second.
+/// Rates tried in the search for a replica's capacity, hundredths of a request a second.
 const RATES: [u32; 16] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 35, 40];
 
 /// The experiment.
@@ -162,11 +162,11 @@ fn load_figure(day: &Day) -> anyhow::Result<Figure> {
     Ok(Figure::new(&["load"], title, svg))
 }
 
-/// Replicas that serve one region when a replica's capacity is measured. One by itself would be
-/// judged by the few longest prompts that happen to come to it.
+/// Replicas that serve one region when a replica's capacity is measured. A single one would be
+/// judged by the few longest prompts that happen to reach it.
 const TOGETHER_IN_TRIAL: u32 = 4;
 
-/// What the simulated day needs to know of a replica.
+/// A replica's figures for the simulated day.
 struct Fleet {
     day: Day,
     hardware: Hardware,
@@ -192,7 +192,7 @@ struct Variant {
     price: f64,
 }
 
-/// What came of it, by seed.
+/// The results, by seed.
 struct Outcome {
     name: String,
     price: f64,
@@ -225,7 +225,7 @@ impl Fleet {
             scenario.replicas = vec![hardware; TOGETHER_IN_TRIAL as usize];
             let each = f64::from(RATES[i]) / 100.0;
             scenario.loads = vec![fleet.steady(each * f64::from(TOGETHER_IN_TRIAL))];
-            // A conversation lasts minutes, so a steady state takes some of them to come.
+            // A conversation lasts minutes, so a steady state takes time.
             scenario.measure.warmup = Duration::from_secs_f64(window / 4.0);
             scenario.measure.window = Duration::from_secs_f64(window);
             let report = (context.simulate)(scenario)?;
@@ -265,9 +265,9 @@ impl Fleet {
         (0..profile.regions.len()).map(load).collect()
     }
 
-    /// Replicas that a share of the mean load needs, whole.
+    /// Replicas needed for a share of the mean load, rounded up.
     fn needed(&self, share: f64) -> u32 {
-        // The rate was set from a whole number of replicas; it must not come back as one more.
+        // The rate was set from a whole number of replicas; rounding must not add one.
         (share * self.mean_rps / self.capacity - 1e-9).ceil() as u32
     }
 
@@ -387,7 +387,7 @@ impl Fleet {
         table
     }
 
-    /// What reserved replicas for the peak of all together cost an hour.
+    /// The hourly cost of reserved replicas for the combined peak.
     fn unit(&self, outcomes: &[Outcome]) -> f64 {
         let together = outcomes.get(1).and_then(|o| stats::mean(&o.replicas));
         together.map_or(f64::NAN, |m| m.mean * RESERVED)

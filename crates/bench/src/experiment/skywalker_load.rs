@@ -1,5 +1,5 @@
-//! SkyWalker's workload by itself: the regions' days (Figure 2), who resembles whom (Figure 5) and
-//! how long requests are (Figure 4a). Nothing is simulated.
+//! SkyWalker's workload itself: the regions' days (Figure 2), prefix similarity (Figure 5) and the
+//! lengths of requests (Figure 4a), without a simulation.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn columns(csv: &'static str) -> Vec<Vec<f64>> {
 /// A curve over the hours of a day, by its values in each seed.
 struct Day {
     name: String,
-    /// By seed, then by hour; one seed where nothing is drawn.
+    /// By seed, then by hour; one seed if nothing is random.
     seeds: Vec<Vec<f64>>,
     /// The model behind it, by hour.
     profile: Option<Vec<f64>>,
@@ -179,19 +179,19 @@ fn day_row(day: &Day) -> serde_json::Value {
     results::bare("workload", &day.name, &given)
 }
 
-/// What is published of a workload: how many times more alike requests of one user are, and how
-/// alike those of different regions.
+/// Published figures of a workload: how many times more similar requests of one user are, and the
+/// similarity across regions.
 const PUBLISHED_SIMILARITY: [(&str, f64, Option<f64>); 2] =
     [("arena", 2.47, None), ("wildchat", 7.60, Some(0.025))];
 
-/// A workload with what was found of it, by seed.
+/// A workload with its results, by seed.
 struct Likeness {
     name: String,
     generator: Arc<dyn Generator>,
     seeds: Vec<Similarity>,
 }
 
-/// The likeness of each of the file's workloads.
+/// The similarity of each of the file's workloads.
 fn similarity_of(context: &Context<'_>) -> anyhow::Result<Vec<Likeness>> {
     let conversations = context.knob("conversations")? as u64;
     let seeds = context.seeds as usize;
@@ -316,7 +316,8 @@ fn similarity_row(likeness: &Likeness) -> serde_json::Value {
     results::bare("workload", &likeness.name, &given)
 }
 
-/// First prompts, replies and whole prompts as made, then first prompts and replies as measured.
+/// First prompts, replies and whole prompts as generated, then first prompts and replies as
+/// measured.
 fn lengths(generator: &dyn Generator, programs: u64) -> Vec<(String, Dist)> {
     let (mut first, mut replies, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for ordinal in 0..programs * u64::from(REGIONS) {

@@ -1,11 +1,11 @@
-//! An experiment as it is written down: `experiments/NAME.yaml`.
+//! The file format of an experiment: `experiments/NAME.yaml`.
 //!
-//! Strict, with units in the values, like the gateway's configuration: an unknown key is an error,
-//! a length of time has its unit. Regions, fleets, workloads and systems stand in the file itself
-//! or are named from the catalogue (`experiments/common.yaml`), so that two experiments that name
-//! the same workload run the same one.
+//! It is strict, with units in the values, like the gateway's configuration: an unknown key is an
+//! error, and a duration has its unit. Regions, fleets, workloads and systems are defined in the
+//! file or referenced by name from the catalogue (`experiments/common.yaml`), so two experiments
+//! that reference the same workload run the same one.
 //!
-//! Nothing is resolved here: [`super::plan`] looks names up and says what is wrong.
+//! Nothing is resolved here: [`super::plan`] resolves names and reports errors.
 
 mod compare;
 mod fleets;
@@ -28,42 +28,42 @@ pub use trace::Trace;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What it is about, in one line.
+    /// Its subject, in one line.
     pub title: String,
-    /// What it reproduces: paper, figure, section.
+    /// The result it reproduces: paper, figure, section.
     pub reproduces: String,
     /// Take regions, fleets and workloads from `experiments/comparison.yaml`.
     #[serde(default)]
     pub comparison: bool,
-    /// Where clients and replicas stand; absent in an experiment without a simulation.
+    /// The regions of clients and replicas; absent in an experiment without a simulation.
     pub regions: Option<Ref<Regions>>,
     /// The replicas.
     #[serde(default)]
     pub fleets: Vec<Ref<Fleet>>,
-    /// What clients send.
+    /// The workloads.
     #[serde(default)]
     pub workloads: Vec<Ref<Workload>>,
-    /// What is compared.
+    /// The systems to compare.
     #[serde(default)]
     pub systems: Vec<Ref<System>>,
-    /// Which part of a run counts.
+    /// The measured part of a run.
     #[serde(default)]
     pub measure: Measure,
     /// Seeds to run unless the command says otherwise.
     #[serde(default = "five")]
     pub seeds: u32,
-    /// The first of them. Results of seeds that nothing was tuned on say more.
+    /// The first seed. Results of seeds not used for tuning are more meaningful.
     #[serde(default = "one_u64")]
     pub first_seed: u64,
     /// The small variant, for smoke tests.
     #[serde(default)]
     pub quick: Smaller,
-    /// The scale at which it runs on real processes, where it can.
+    /// The scale on real processes, if supported.
     pub live: Option<Smaller>,
     /// Metrics that the tables show.
     #[serde(default)]
     pub show: Vec<String>,
-    /// Published figures to stand beside ours.
+    /// Published figures to compare with.
     #[serde(default)]
     pub published: Vec<Published>,
     /// Plots.
@@ -72,19 +72,19 @@ pub struct Spec {
     /// Parameters of policies that are swept.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
-    /// Why ours is behind where it is.
+    /// Causes for results behind others.
     #[serde(default)]
     pub exceptions: Vec<Exception>,
     /// Clusters under flow policies.
     pub flow: Option<FlowSweep>,
     /// Planned fleets under HeroServe's systems.
     pub fleet: Option<Fleets>,
-    /// Collectives alone, on such fleets.
+    /// Collectives only, on such fleets.
     pub exchanges: Option<Exchanges>,
-    /// Numbers that the code of an experiment of its own kind reads.
+    /// Numbers for the custom code of an experiment.
     #[serde(default)]
     pub knobs: BTreeMap<String, f64>,
-    /// What a reader must know; where ours differs from the paper, why.
+    /// Notes for the reader, including why ours differs from the paper.
     #[serde(default)]
     pub notes: String,
 }
@@ -138,20 +138,20 @@ pub struct Group {
     /// Tensor parallel degree.
     #[serde(default = "one")]
     pub tp: u32,
-    /// How many in each region.
+    /// Number in each region.
     pub count: Vec<u32>,
-    /// KV tokens, where not the profile's.
+    /// KV tokens, if different from the profile's.
     pub kv_tokens: Option<u32>,
-    /// Most tokens computed in a step, where not the engine's default.
+    /// Most tokens computed in a step, if different from the engine's default.
     pub max_num_batched_tokens: Option<u32>,
-    /// Most sequences in a batch, where not the engine's default.
+    /// Most sequences in a batch, if different from the engine's default.
     pub max_num_seqs: Option<u32>,
     /// Coefficient of variation of a step's time.
     #[serde(default)]
     pub jitter: f64,
 }
 
-/// What clients send.
+/// A workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -159,34 +159,34 @@ pub struct Workload {
     pub name: String,
     /// Its loads, each in one or more regions.
     pub loads: Vec<Load>,
-    /// Fleets that it runs on; all of the experiment's when empty.
+    /// Fleets that it runs on; all of the experiment's if empty.
     #[serde(default)]
     pub fleets: Vec<String>,
-    /// The part of its runs that counts, where not the experiment's.
+    /// The measured part of its runs, if different from the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Measure>,
-    /// Whether parameters are chosen by it or judged by it. No part of what is run.
+    /// Whether it is used for tuning or for judging. It does not affect the run.
     #[serde(skip_serializing)]
     pub half: Option<Half>,
 }
 
-/// Clients of one kind: a closed loop (`clients`), an open one (`rate`), or a recorded one (`trace`).
+/// A load: a closed loop (`clients`), an open one (`rate`), or a recorded one (`trace`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Who makes their programs: a generator's name, or a map with `name` and its knobs.
+    /// The generator of their programs: a name, or a map with `name` and its knobs.
     pub generator: Option<Policy>,
     /// Recorded requests in place of a generator's, each at its own time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
     /// Clients in each region, each with one program at a time.
     pub clients: Option<Vec<u32>>,
-    /// Requests a second in each region, whatever becomes of earlier ones.
+    /// Requests a second in each region, regardless of earlier ones.
     pub rate: Option<Vec<f64>>,
     /// Clients of a closed loop start within this time.
     #[serde(default = "ramp")]
     pub ramp: Span,
-    /// An open loop reaches its rate within this time, in a straight line.
+    /// An open loop reaches its rate linearly within this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rise: Option<Span>,
     /// Programs that each client runs; without a number, until the window ends.
@@ -211,8 +211,8 @@ pub struct System {
     /// Pace of probes.
     #[serde(default)]
     pub probe: Probe,
-    /// The held queue. Nothing is rejected for its length by default: the published systems hold
-    /// requests without a bound.
+    /// The held queue. By default nothing is rejected for its length: the published systems queue
+    /// requests without a limit.
     #[serde(default = "unbounded")]
     pub held: Held,
     /// Pace of digests between peers.
@@ -228,19 +228,19 @@ pub enum Topology {
     TwoLayer,
     /// One gateway for all, in the region named; `first` is the first of the list.
     Central(String),
-    /// Every region on its own.
+    /// Every region by itself.
     RegionLocal,
     /// Every gateway sees all replicas.
     Flat,
     /// Local until this share of utilisation, then the nearest.
     Waterfall(f32),
-    /// As waterfall, never off the continent.
+    /// As waterfall, but within the continent.
     Continent(f32),
     /// Clairvoyant.
     Oracle(Objective),
 }
 
-/// What an oracle is after, with its one weight; see `meridian_sim::Objective`.
+/// An oracle's objective, with its one weight; see `meridian_sim::Objective`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -267,13 +267,13 @@ impl Default for Digests {
     }
 }
 
-/// Which part of a run counts.
+/// The measured part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// What is sent before does not.
+    /// Requests sent before this do not count.
     pub warmup: Span,
-    /// What is sent within does.
+    /// Requests sent within this do.
     pub window: Span,
 }
 
@@ -283,11 +283,11 @@ impl Default for Measure {
     }
 }
 
-/// A small variant: what it leaves out, and how much smaller the rest is.
+/// A small variant: the parts that it keeps, and how much smaller the rest is.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Smaller {
-    /// The part that counts.
+    /// The measured part.
     pub measure: Measure,
     /// Clients, rates and replicas are multiplied by this; what was above 0 stays at least 1.
     pub share: f64,
@@ -314,13 +314,13 @@ impl Default for Smaller {
     }
 }
 
-/// A published figure: a value of `of`, or how it compares with `over` or `minus`.
+/// A published figure: a value of `of`, or its comparison with `over` or `minus`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it says.
+    /// Its statement.
     pub what: String,
-    /// Where: section, figure, table.
+    /// Its source: section, figure, table.
     pub source: String,
     /// The metric.
     pub metric: String,
@@ -338,7 +338,7 @@ pub struct Published {
     /// Fleets it is about; all when empty.
     #[serde(default)]
     pub fleets: Vec<String>,
-    /// The others stand on this fleet instead of the same one.
+    /// The others run on this fleet instead of the same one.
     pub on: Option<String>,
     /// The value, or the ends of a range.
     pub value: Value,

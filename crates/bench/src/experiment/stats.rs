@@ -1,9 +1,9 @@
 //! Statistics over seeds: means, bootstrap intervals, paired ratios, collapsed seeds.
 //!
 //! A seed is one draw of everything random in a run, so a metric over seeds is a small sample with
-//! an unknown distribution. The interval is the percentile bootstrap: the sample is drawn again
-//! from itself a thousand times, and the middle 95 % of the means stand for the uncertainty.
-//! Systems are compared seed by seed, since all of them see the same requests under one seed.
+//! an unknown distribution. The interval is the percentile bootstrap: the sample is resampled a
+//! thousand times, and the middle 95 % of the means give the uncertainty. Systems are compared seed
+//! by seed, since all of them see the same requests under one seed.
 
 use meridian_base::Rng;
 
@@ -40,7 +40,7 @@ pub fn mean(values: &[f64]) -> Option<Mean> {
     Some(Mean { mean, low: at(0.025), high: at(0.975) })
 }
 
-/// The mean of `a` over that of `b`, pair by pair drawn again; `None` without values.
+/// The mean of `a` over that of `b`, resampled in pairs; `None` without values.
 #[must_use]
 pub fn ratio_of_means(a: &[f64], b: &[f64]) -> Option<Mean> {
     let n = a.len().min(b.len());
@@ -67,7 +67,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The quantile at `share`, between the two nearest values; `None` without values.
+/// The quantile at `share`, interpolated between the two nearest values; `None` without values.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -84,16 +84,16 @@ pub fn sorted_quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * at.fract())
 }
 
-/// What `a` has to what `b` has, by seed; seeds where either has nothing are left out.
+/// Ratios of `a` to `b`, by seed; seeds in which either is missing or zero are left out.
 #[must_use]
 pub fn paired(a: &[Option<f64>], b: &[Option<f64>], compare: fn(f64, f64) -> f64) -> Vec<f64> {
     let both = a.iter().zip(b).filter_map(|(a, b)| Some(compare((*a)?, (*b)?)));
     both.filter(|v| v.is_finite()).collect()
 }
 
-/// Share of seeds that collapsed: near saturation the hit ratio and the load feed each other, and
-/// one policy ends in a good or in a bad state by seed. A seed counts when its value (a mean TTFT)
-/// is above twice the lower quartile of all seeds.
+/// Share of seeds that collapsed: near saturation the hit ratio and the load reinforce each other,
+/// and a policy ends in a good or a bad state depending on the seed. A seed counts as collapsed
+/// when its value (a mean TTFT) is above twice the lower quartile of all seeds.
 #[must_use]
 pub fn collapsed(values: &[f64]) -> Option<f64> {
     let good = quantile(values, 0.25)?;
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(mean(&[]), None);
     }
 
-    // The same values give the same interval: chance comes from a fixed seed.
+    // The same values give the same interval: the random numbers come from a fixed seed.
     #[test]
     fn intervals_are_the_same_every_time() {
         let values = [1.0, 5.0, 2.0, 8.0];
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(median(&[]), None);
     }
 
-    // Ratios pair equal seeds; a seed without a value, or with nothing to divide by, is left out.
+    // Ratios pair equal seeds; a seed without a value, or with a zero divisor, is left out.
     #[test]
     fn ratios_pair_seeds() {
         let a = [Some(2.0), None, Some(9.0), Some(1.0)];

@@ -1,4 +1,4 @@
-//! The way from a file to what is written down, with a stand-in for the simulator.
+//! Tests of the path from a file to the written results, with a stub in place of the simulator.
 
 use super::*;
 use meridian_base::{Duration, Time};
@@ -31,7 +31,7 @@ notes: |
   The second figure differs, since the stand-in makes it so.
 ";
 
-/// The `i`th request, answered after so many milliseconds.
+/// The `i`th request, answered after this many milliseconds.
 pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
     Record {
         sent: Time::from_millis(i * 1000),
@@ -84,8 +84,8 @@ fn outcome(options: Options) -> anyhow::Result<Outcome> {
     run(&ENTRY, options, &stand_in, &|_, _, _| ())
 }
 
-// A file becomes rows, tables, figures and verdicts, the same every time: a row a cell with the
-// published form's fields, a verdict a figure, a plot for each group.
+// A file becomes rows, tables, figures and verdicts, the same every time: a row per cell with the
+// published form's fields, a verdict per figure, a plot per group.
 #[test]
 fn a_file_becomes_findings() {
     let outcome = outcome(Options::default()).unwrap();
@@ -113,7 +113,7 @@ fn a_file_becomes_findings() {
     assert_eq!((&again.figures, &again.rows), (&found.figures, &found.rows));
 }
 
-// Closed loops have their clients where the file says, open ones their rate.
+// Closed loops have their clients in the file's regions, open ones their rate.
 #[test]
 fn scenarios_are_what_the_file_says() {
     let seen = |scenario: &Scenario| {
@@ -139,7 +139,7 @@ fn scenarios_are_what_the_file_says() {
     run(&ENTRY, Options::default(), &check, &|_, _, _| ()).unwrap();
 }
 
-// Seeds and the small variant are asked for from outside; what can't be done says so.
+// Seeds and the small variant are options; an impossible request gives an error.
 #[test]
 fn options_are_kept() {
     let seeds = |options| outcome(options).map(|o| o.seeds).map_err(|e| format!("{e:#}"));
@@ -153,7 +153,7 @@ fn options_are_kept() {
     assert!(live.contains("leave it out"), "{live}");
 }
 
-// Where the results cannot go is found out before the runs, which would be lost.
+// An invalid path for the results is found before the runs, whose results would be lost.
 #[test]
 fn no_folder() {
     let out = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/results").into());
@@ -163,8 +163,8 @@ fn no_folder() {
     assert!(error.starts_with("--out") && error.contains("Cargo.toml/results"), "{error}");
 }
 
-// What is written down: the page links every plot that is there, and the file for programs reads
-// back in the published form.
+// The written results: the page links every existing plot, and the file for programs reads back in
+// the published form.
 #[test]
 fn results_are_written_down() {
     let outcome = outcome(Options::default()).unwrap();
@@ -185,8 +185,8 @@ fn results_are_written_down() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-// The report says how to repeat the run with all that was given, which part of each run counts where
-// a workload has a window of its own, and what unit each column has.
+// The report includes the command to repeat the run with all options, the measured part of each run
+// if a workload has its own window, and the unit of each column.
 #[test]
 fn a_report_repeats() {
     let dir = std::env::temp_dir().join(format!("meridian repeats {}", std::process::id()));
@@ -209,8 +209,7 @@ fn a_report_repeats() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-// A system that is sent more than it answers is named, with its numbers: where its queues grow, and
-// where it refuses.
+// An overloaded system is named, with its numbers: if its queues grow, and if it refuses requests.
 #[test]
 fn overload_is_said() {
     let short = |scenario: Scenario| {

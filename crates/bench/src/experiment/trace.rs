@@ -1,9 +1,9 @@
-//! Recorded loads: a trace read once, and made into each region's requests for every seed.
+//! Recorded loads: a trace is read once, and turned into each region's requests for every seed.
 //!
-//! Requests come at their own times, whatever becomes of earlier ones. A session stays in the region
-//! that its hash draws for it under the seed; so does the place of an arrival within the step of the
-//! grid that it was rounded to. Replies are what later turns repeat, so that replicas hold them as
-//! the recorded engine did ([`meridian_workload::trace::ProgramOptions`]).
+//! Requests arrive at their own times, regardless of earlier ones. The session's hash and the seed
+//! determine its region, and likewise an arrival's position within the step of the grid that it was
+//! rounded to. Replies are taken from later turns, so that replicas have them cached as the
+//! recorded engine did ([`meridian_workload::trace::ProgramOptions`]).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use meridian_workload::trace::{
 use super::spec::{Measure, Place, Trace};
 use crate::trace_file;
 
-/// Most requests that a run holds.
+/// Most requests of a run.
 const MOST: usize = 1 << 22;
 /// Lines may be out of order by less than this.
 const ORDER: Duration = Duration::from_secs(600);
@@ -30,9 +30,10 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads as much of a trace as a run of `measure` sends.
+    /// Reads as much of a trace as a run of `measure` needs.
     ///
     /// # Errors
+    ///
     /// What is wrong with the load or with the trace, with the remedy.
     pub fn read(spec: &Trace, measure: Measure) -> anyhow::Result<Recorded> {
         ensure!(
@@ -99,13 +100,13 @@ impl Recorded {
         Ok(programs)
     }
 
-    /// Whether it says itself where requests came from.
+    /// Whether it records the regions of its requests.
     #[must_use]
     pub fn knows_regions(&self) -> bool {
         self.requests.iter().all(|request| request.region.is_some())
     }
 
-    /// A number that stands for the requests.
+    /// A hash of the requests.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.requests.iter().fold(0, |hash, r| {
@@ -124,7 +125,7 @@ fn excerpt(name: &str) -> anyhow::Result<Vec<TraceRequest>> {
     Ok(found.requests())
 }
 
-/// What arrives before `end`, plus what may be out of order.
+/// Requests before `end`, plus those that may be out of order.
 fn from_file(spec: &Trace, end: Time) -> anyhow::Result<Vec<TraceRequest>> {
     let format = spec.format.as_deref().map(|name| {
         let names = Format::ALL.map(Format::name).join(", ");
@@ -169,8 +170,8 @@ mod tests {
         Recorded::read(&trace, MEASURE)
     }
 
-    // A session is in one region, regions get their shares of them, and arrivals come faster by the
-    // factor asked for; the same seed gives the same requests, another one other regions.
+    // A session is in one region, regions get their shares of sessions, and arrivals are faster by
+    // the given factor; the same seed gives the same requests, another one different regions.
     #[test]
     fn sessions_stay_in_their_regions() {
         let recorded = recorded(TRACE).unwrap();
@@ -195,8 +196,8 @@ mod tests {
         assert!((one.as_secs_f64() / two.as_secs_f64() - 2.0).abs() < 1e-6);
     }
 
-    // A file of one's own, compressed: a journal that names its regions keeps them; a region that
-    // the experiment has not is told, and so is a line that says something impossible.
+    // A user's compressed file: a journal that names its regions keeps them; a region that the
+    // experiment does not have is reported, and so is an invalid line.
     #[test]
     fn files_are_read() {
         let header = "{\"meridian_journal\":1,\"block_tokens\":16}";

@@ -1,13 +1,14 @@
-//! Every policy of the field over a grid of its own parameters, and the best of each.
+//! Tunes every competing policy over a grid of its own parameters, and finds the best of each.
 //!
 //! Published defaults come from other fleets and other models; a comparison with them alone could
-//! be won by accident. Here each policy gets what suits this world: every combination of the file's
-//! values, the published defaults among them, on the tuning half of the workloads. The score is the
-//! geometric mean of the inverse of throughput, mean TTFT, P90 TTFT and mean E2E over those
-//! workloads, relative to the published defaults; the least wins. Regions' gateways that forward
-//! (`two_layer`) and gateways that see all replicas (`flat`) are tuned apart.
+//! be won by accident. Here each policy gets the parameters that suit this world, chosen from every
+//! combination of the file's values, including the published defaults, on the tuning half of the
+//! workloads. The score is the geometric mean of the inverse of throughput, mean TTFT, P90 TTFT and
+//! mean E2E over those workloads, relative to the published defaults; the least wins. Regions'
+//! gateways that forward (`two_layer`) and gateways that see all replicas (`flat`) are tuned
+//! separately.
 //!
-//! The winners are written to `tuned.yaml`, which the comparison takes from `experiments/`.
+//! The winners are written to `tuned.yaml`, which the comparison reads from `experiments/`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use super::stats::Mean;
 use super::table::Table;
 use super::{Context, Findings, build, params, results};
 
-/// Arrangements that are tuned apart.
+/// Topologies that are tuned separately.
 const TOPOLOGIES: [Topology; 2] = [Topology::TwoLayer, Topology::Flat];
 
 /// Runs the sweeps.
@@ -54,7 +55,7 @@ pub(super) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     })
 }
 
-/// All that is tried, a policy and topology after the other, its published defaults first.
+/// All candidates, by policy and topology, each with its published defaults first.
 fn candidates(spec: &Spec) -> Vec<Tuned> {
     let mut all = Vec::new();
     for sweep in &spec.sweeps {
@@ -82,7 +83,8 @@ fn candidates(spec: &Spec) -> Vec<Tuned> {
     all
 }
 
-/// Every combination of the swept values; what equals the published default is left out of each.
+/// Every combination of the swept values; values equal to the published default are omitted from
+/// each.
 fn combinations(sweep: &Sweep) -> Vec<BTreeMap<String, Scalar>> {
     let mut all = vec![BTreeMap::new()];
     for (name, values) in &sweep.params {
@@ -98,7 +100,7 @@ fn combinations(sweep: &Sweep) -> Vec<BTreeMap<String, Scalar>> {
     all
 }
 
-/// Whether a parameter's value is the published one: leaving it out resolves to the same.
+/// Whether a parameter's value is the published one: omitting it gives the same.
 fn is_default(policy: &str, name: &str, value: &Scalar) -> bool {
     let resolve = |params| Policy { name: policy.to_owned(), params }.resolve().ok();
     let with = BTreeMap::from([(name.to_owned(), value.clone())]);
@@ -156,8 +158,8 @@ fn contests(grid: &Grid<'_>, candidates: &[Tuned]) -> Vec<Contest> {
     contests.into_iter().map(rank).filter(|c| !c.ranked.is_empty()).collect()
 }
 
-/// The score of a candidate over that of the published defaults; `None` when it leaves requests
-/// unanswered somewhere.
+/// The score of a candidate relative to that of the published defaults; `None` if it leaves
+/// requests unanswered in some cell.
 fn score(grid: &Grid<'_>, candidates: &[Tuned], place: usize, first: usize) -> Option<Mean> {
     let name = |place: usize| name(place, &candidates[place]);
     let (own, other) = (name(place), name(first));
@@ -173,7 +175,7 @@ fn score(grid: &Grid<'_>, candidates: &[Tuned], place: usize, first: usize) -> O
     compare::geometric(&compare::logs(grid, &pairs, &SCORE))
 }
 
-/// What a candidate sets, in words.
+/// A candidate's settings, in words.
 fn settings(one: &Tuned) -> String {
     let mut words: Vec<String> =
         one.params.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -224,7 +226,7 @@ fn all(grid: &Grid<'_>, candidates: &[Tuned], contests: &[Contest]) -> Table {
     table
 }
 
-/// The winners as `experiments/tuned.yaml` holds them.
+/// The winners in the form of `experiments/tuned.yaml`.
 fn file(spec: &Spec, candidates: &[Tuned], contests: &[Contest]) -> String {
     let mut text = format!(
         "# {}\n# Written by `meridian experiment baseline-grid`; do not edit. A line a policy and \
@@ -269,7 +271,8 @@ mod tests {
         assert_eq!(both, 4);
     }
 
-    // The file's sweeps are fine, whole; what they chose is in the comparison, and nothing else is.
+    // The complete sweeps of the file are valid; the comparison has their results, and nothing
+    // else.
     #[test]
     fn what_was_chosen_is_among_the_candidates() {
         let mut spec = grid_spec();

@@ -1,13 +1,13 @@
-//! Ours against the field: every policy in every topology on every workload.
+//! Our default policy against the field: every policy in every topology on every workload.
 //!
-//! The file names what is compared besides: the oracle's settings. Added here, so that a new policy
-//! is in the comparison by being there, are the published defaults of every policy in every
-//! topology, from the registry, and the tuned ones (`experiments/tuned.yaml`), which are what ours
-//! must beat.
+//! The file adds only the oracle's settings. This code adds the published defaults of every policy
+//! in every topology, from the registry, so that a new policy is included automatically, and the
+//! tuned ones (`experiments/tuned.yaml`), which ours must beat.
 //!
-//! A metric of ours is first, or within 1 % of first, or behind; the tables say by how much and
-//! whom, and the file may say why. The oracle of a metric is the best of its own settings and of
-//! every system, so nobody beats it; the distance to it is what is left to gain.
+//! On each metric ours is first, or within 1 % of first, or behind; the tables show by how much and
+//! behind which system, and the file may give the cause. The oracle of a metric is the best of its
+//! own settings and of every system, so no system beats it; the distance to it is the possible
+//! gain.
 
 mod field;
 mod marks;

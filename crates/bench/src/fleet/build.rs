@@ -1,4 +1,5 @@
-//! A placement as a simulation: instances in parts, ways of a system, and the ports on which they meet.
+//! Turns a placement into a simulation: instances in parts, the ways of a system, and the shared
+//! ports.
 
 use anyhow::{Context as _, anyhow};
 use meridian_base::Time;
@@ -24,7 +25,8 @@ impl<'a> Deployed<'a> {
     /// Lays a system out.
     ///
     /// # Errors
-    /// When an instance can't run where it stands, or KV has no way.
+    ///
+    /// When an instance can't run at its place, or KV has no path.
     pub fn new(
         task: &Task<'a>,
         system: System,
@@ -58,7 +60,7 @@ impl<'a> Deployed<'a> {
             decode: instances(&placed.decode),
             ports: ports.rates(),
             handoff: handoffs.iter().map(row).collect(),
-            // The paper sends KV when a prompt is computed, not while it is.
+            // The paper sends KV after a prompt is computed, not during it.
             layers: if mode == Mode::Paper { 1 } else { task.subject.shape.layers },
             ..Setup::default()
         };
@@ -66,7 +68,7 @@ impl<'a> Deployed<'a> {
         Ok(Deployed { topology, system, mode, setup, table, links })
     }
 
-    /// Whether another runs alike: the same instances, and nobody has a choice.
+    /// Whether another has the same run: the same instances, and no choice of ways.
     #[must_use]
     pub fn same(&self, other: &Deployed<'_>) -> bool {
         let chooses = |one: &Deployed<'_>| one.table.groups.iter().any(|g| g.choices.len() > 1);
@@ -76,7 +78,7 @@ impl<'a> Deployed<'a> {
         !chooses(self) && !chooses(other) && parts(self) == parts(other)
     }
 
-    /// Runs it, until `until`; with it, how often each algorithm was chosen.
+    /// Runs it until `until`; also returns how often each algorithm was chosen.
     #[must_use]
     pub fn run(&self, requests: Vec<Request>, until: Time) -> (Report, [u64; 4]) {
         let setup = Setup { requests, until, ..self.setup.clone() };
@@ -87,7 +89,7 @@ impl<'a> Deployed<'a> {
     }
 }
 
-/// How a token's KV gets from each prefill to each decode.
+/// The way of a token's KV from each prefill to each decode instance.
 fn handoffs(
     task: &Task<'_>,
     placed: &Placed,
@@ -96,7 +98,8 @@ fn handoffs(
     let mean = task.prompt.mean;
     let mut one = |from: &Instance, to: &Instance| -> anyhow::Result<Raw> {
         let sent = transfer(task, from, to).context("KV has no way; join the servers")?;
-        // Twice: one prompt's KV may still be under way when the next one's is, and they share.
+        // Added twice: one prompt's KV may still be in transfer when the next one's starts, and
+        // then they share.
         senders.add(&sent.loads);
         senders.add(&sent.loads);
         let mut loads = Loads::default();

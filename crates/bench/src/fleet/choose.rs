@@ -1,4 +1,4 @@
-//! Who chooses a way for each step's all-reduces, system by system.
+//! The choosers of a way for each step's all-reduces, by system.
 
 use meridian_base::{Duration, PortId, Time};
 use meridian_plan::online::{Balance, Pick, Printed, Settings};
@@ -15,15 +15,15 @@ pub struct Chooser {
     rule: Rule,
     table: PolicyTable,
     links: Vec<LinkId>,
-    /// Until when each group is taken to be at it.
+    /// Until when each group is considered busy.
     busy: Vec<Time>,
     picked: [u64; 4],
 }
 
 enum Rule {
-    /// The fastest alone.
+    /// The fastest without contention.
     Fastest,
-    /// The first, or the second while another group is at it.
+    /// The first, or the second while another group is busy.
     Atp,
     Printed(Printed),
     Balance(Balance),
@@ -85,7 +85,7 @@ impl Choose for Chooser {
         let way = self.pick(now, group, bytes, count);
         let choices = &self.table.groups[group].choices;
         let choice = &choices[way.min(choices.len() - 1)];
-        // A group inside a server asks no switch.
+        // A group inside a server uses no switch.
         if choices.len() > 1 {
             self.busy[group] = now + Duration::from_secs_f64(count * choice.seconds(bytes));
         }

@@ -1,4 +1,4 @@
-//! Groups of a system that do nothing but all-reduces.
+//! Groups of a system that only do all-reduces.
 
 use meridian_base::Time;
 use meridian_plan::{GpuId, PolicyTable, Topology};
@@ -32,7 +32,7 @@ impl<'a> Exchange<'a> {
         Exchange { topology, system, mode, table, ports }
     }
 
-    /// Bytes a second that all groups reduce together, each message of `bytes`.
+    /// Bytes a second that all groups reduce together, in messages of `bytes`.
     #[must_use]
     pub fn rate(&self, bytes: f64, seconds: f64) -> f64 {
         let ways: Vec<Vec<Way>> =

@@ -8,9 +8,10 @@ use meridian_sim::fleet::Request;
 /// Prompt and reply, in tokens.
 pub type Pair = (u32, u32);
 
-/// The pairs of `chat` or `summaries`, cut to a context.
+/// The pairs of `chat` or `summaries`, truncated to a context.
 ///
 /// # Errors
+///
 /// When the name is neither.
 pub fn pairs(name: &str, context: u32) -> anyhow::Result<Vec<Pair>> {
     let text = match name {
@@ -25,7 +26,7 @@ pub fn pairs(name: &str, context: u32) -> anyhow::Result<Vec<Pair>> {
     text.lines().skip(1).map(pair).collect()
 }
 
-/// A reply keeps a token of context for its prompt at least; the prompt gets what is left.
+/// A reply leaves at least one token of context for its prompt; the prompt gets the rest.
 fn cut(prompt: u32, reply: u32, context: u32) -> Pair {
     let reply = reply.clamp(1, context - 1);
     (prompt.clamp(1, context - reply), reply)
@@ -44,8 +45,8 @@ pub fn statistics(pairs: &[Pair]) -> (Lengths, Lengths) {
     (of(|pair| pair.0), of(|pair| pair.1))
 }
 
-/// Requests at `rate` a second for `window` seconds. Under one seed the same requests come in the same
-/// order at every rate, only sooner or later.
+/// Requests at `rate` a second for `window` seconds. The same seed gives the same requests in the
+/// same order at every rate, only sooner or later.
 #[must_use]
 pub fn requests(pairs: &[Pair], rate: f64, window: f64, seed: u64) -> Vec<Request> {
     let (mut gaps, mut draws) = (Rng::new(seed).fork(1), Rng::new(seed).fork(2));
@@ -65,7 +66,7 @@ pub fn requests(pairs: &[Pair], rate: f64, window: f64, seed: u64) -> Vec<Reques
 mod tests {
     use super::*;
 
-    // The files have the published means; cutting keeps within the context; a rate is kept.
+    // The files have the published means; truncation keeps within the context; the rate is kept.
     #[test]
     fn lengths_are_those_of_the_traces() {
         let (prompt, reply) = statistics(&pairs("chat", 1 << 20).unwrap());

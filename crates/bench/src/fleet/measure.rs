@@ -1,4 +1,4 @@
-//! What a system serves: attainment at a rate, and the largest rate that attains.
+//! Measures a system: attainment at a rate, and the largest rate that meets the objectives.
 
 use meridian_base::Time;
 use meridian_plan::Slo;
@@ -7,34 +7,35 @@ use meridian_sim::fleet::{Record, Spent};
 use super::build::Deployed;
 use super::lengths::{Pair, requests};
 
-/// Who asks, and for how long.
+/// The load, and its duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// Lengths.
     pub pairs: &'a [Pair],
     /// Objectives.
     pub slo: Slo,
-    /// Seconds of arrivals; the first half is not counted, in which queues and batches fill: a reply of a
-    /// thousand tokens may wait minutes for its batch and still keep the mean of its tokens.
+    /// Seconds of arrivals. The first half, in which queues and batches fill, does not count: a
+    /// reply of a thousand tokens may wait minutes for its batch and still keep the mean of its
+    /// tokens.
     pub window: f64,
     /// Seeds: 1 to this.
     pub seeds: u32,
 }
 
-/// What a rate is like; means over seeds.
+/// The results at a rate; means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     /// Share of requests that met both objectives.
     pub attainment: f64,
-    /// Mean TTFT in seconds, of requests that had a first token; not a number where none had.
+    /// Mean TTFT in seconds, of requests that had a first token; NaN if there were none.
     pub ttft: f64,
-    /// Mean TPOT in seconds, of requests that ended; not a number where none did.
+    /// Mean TPOT in seconds, of requests that ended; NaN if there were none.
     pub tpot: f64,
     /// Mean tokens of KV held.
     pub kv_tokens: f64,
-    /// Share of the prefill instances' steps that collectives take.
+    /// Share of collectives in the prefill instances' steps.
     pub prefill_joining: f64,
-    /// Share of the decode instances' steps.
+    /// Share of collectives in the decode instances' steps.
     pub decode_joining: f64,
     /// How often each algorithm was chosen.
     pub picked: [u64; 4],
@@ -74,7 +75,7 @@ pub fn score(deployed: &Deployed<'_>, asked: &Asked<'_>, rate: f64) -> Score {
 fn once(deployed: &Deployed<'_>, asked: &Asked<'_>, rate: f64, seed: u64) -> Score {
     let requests = requests(asked.pairs, rate, asked.window, seed);
     let longest = asked.pairs.iter().map(|pair| pair.1).max().unwrap_or(1);
-    // What is in time is over by then, and what is not was late anyway.
+    // Requests in time have ended by then, and the others were late anyway.
     let slowest = asked.slo.ttft + asked.slo.tpot * f64::from(longest);
     let until = Time::from_nanos(((asked.window + slowest) * 1e9) as u64);
     let first = Time::from_nanos((WARMUP * asked.window * 1e9) as u64);
@@ -83,7 +84,7 @@ fn once(deployed: &Deployed<'_>, asked: &Asked<'_>, rate: f64, seed: u64) -> Sco
     let counted = &report.records[skipped..];
     let mean = |get: fn(&Record) -> Option<f64>| {
         let all: Vec<f64> = counted.iter().filter_map(get).collect();
-        // Where nothing was measured, this is no number.
+        // Without measurements this is NaN.
         all.iter().sum::<f64>() / all.len() as f64
     };
     let good = |record: &&Record| {
@@ -102,8 +103,8 @@ fn once(deployed: &Deployed<'_>, asked: &Asked<'_>, rate: f64, seed: u64) -> Sco
     }
 }
 
-/// The largest rate at which the objective's share of requests is in time, to some 2 %; from a guess
-/// on.
+/// The largest rate at which the objective's share of requests is in time, to some 2 %, starting
+/// from a guess.
 #[must_use]
 pub fn sustained(deployed: &Deployed<'_>, asked: &Asked<'_>, guess: f64) -> f64 {
     let good = |rate: f64| score(deployed, asked, rate).attainment >= asked.slo.attainment;

@@ -1,7 +1,7 @@
 //! HeroServe's systems on a simulated fleet: a placement by the planner or its rivals, ways of the
-//! all-reduces, somebody who chooses among them, and a load, turned by [`meridian_sim::fleet`].
+//! all-reduces, a chooser among them, and a load, run by [`meridian_sim::fleet`].
 //!
-//! Simulated is one unit of a topology: units repeat and have no traffic between them.
+//! One unit of a topology is simulated: units repeat and have no traffic between them.
 
 mod build;
 mod choose;

@@ -1,11 +1,11 @@
-//! Placements: where each system puts its instances.
+//! Placements of each system's instances.
 //!
 //! - `planned` is the planner's own, `paper` the split of Algorithm 1 repeated over the GPUs.
 //! - `distserve` searches as DistServe does: tensor parallel inside a server, pipelines across, the
-//!   split of each phase and the number of instances that serve most, blind to the network. The
-//!   baselines with in-network aggregation are built on it and stand where it does.
-//! - `across` puts eight ranks half on one server and half on the next: nobody's own placement, but the
-//!   same for all systems and the one in which only the collective counts.
+//!   split of each phase and the number of instances that serve most, ignoring the network. The
+//!   baselines with in-network aggregation are built on it and use its placement.
+//! - `across` puts eight ranks half on one server and half on the next: not the placement of any
+//!   system, but the same for all, so that only the collective matters.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use super::system::{Mode, System};
 /// A placement: instances with their share of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
-    /// Those that compute prompts.
+    /// The prefill instances.
     pub prefill: Vec<(Instance, f64)>,
-    /// Those that write replies.
+    /// The decode instances.
     pub decode: Vec<(Instance, f64)>,
 }
 
-/// How GPUs are dealt out.
+/// The kind of placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
@@ -35,9 +35,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The placement of a system. `shared` keeps what several systems have in common.
+    /// The placement of a system. `shared` caches results common to several systems.
     ///
     /// # Errors
+    ///
     /// When nothing serves the task.
     pub fn place(
         self,
@@ -61,7 +62,7 @@ impl Layout {
 }
 
 impl Placed {
-    /// What it can serve, links between instances aside.
+    /// Its goodput, ignoring links between instances.
     #[must_use]
     pub fn rate(&self) -> f64 {
         let sum = |all: &[(Instance, f64)]| all.iter().map(|(_, rate)| rate).sum::<f64>();
@@ -103,7 +104,7 @@ pub(super) fn planned(task: &Task<'_>) -> anyhow::Result<Placed> {
     Ok(placed)
 }
 
-/// Algorithm 1's splits, as often as they fit.
+/// Algorithm 1's splits, repeated as often as they fit.
 fn printed(task: &Task<'_>) -> anyhow::Result<Placed> {
     let (best, _) = paper(task)?;
     let of = |phase| {
@@ -129,7 +130,8 @@ pub(super) fn distserve(task: &Task<'_>) -> anyhow::Result<Placed> {
 /// Half of eight ranks on each of two servers.
 ///
 /// # Errors
-/// When nothing serves the task so.
+///
+/// When this placement cannot serve the task.
 pub(super) fn across(task: &Task<'_>) -> anyhow::Result<Placed> {
     const TP: u32 = 8;
     let splits = splits(task, |tp| tp == TP);
@@ -156,7 +158,7 @@ fn interleaved(topology: &Topology, part: u32) -> Vec<GpuId> {
     order
 }
 
-/// What decides an instance's rate where servers of a kind are alike: phase, split, and kinds.
+/// The key of an instance's rate if servers of a kind are equal: phase, split, and kinds.
 type Key = (Phase, Parallel, Vec<&'static str>);
 
 /// Fills GPUs with instances in a given order.
@@ -171,7 +173,7 @@ impl<'a> Filling<'a> {
         Filling { task, order, rates: BTreeMap::new() }
     }
 
-    /// The splits, numbers and order of phases that serve most.
+    /// The best splits, numbers and order of phases.
     fn best(&mut self, prefill: &[Parallel], decode: &[Parallel]) -> anyhow::Result<Placed> {
         let mut best = Placed::default();
         for p in prefill {
@@ -195,14 +197,14 @@ impl<'a> Filling<'a> {
         Ok(best)
     }
 
-    /// What all GPUs could serve, were each of the kind that is best for its phase.
+    /// An upper bound on the goodput: all GPUs of the best kind for each phase.
     fn bound(&mut self, prefill: Parallel, decode: Parallel) -> f64 {
         let (p, d) = (self.fastest(Phase::Prefill, prefill), self.fastest(Phase::Decode, decode));
         let gpus = |split: Parallel, rate: f64| f64::from(split.gpus()) / rate;
         self.order.len() as f64 / (gpus(prefill, p) + gpus(decode, d))
     }
 
-    /// The best rate of an instance that begins where a server does.
+    /// The best rate of an instance that starts at a server boundary.
     fn fastest(&mut self, phase: Phase, split: Parallel) -> f64 {
         let mut most = 0.0_f64;
         let mut at = 0;
@@ -233,7 +235,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// The next instance; one that fits into a server is not cut by its end.
+    /// The next instance; one that fits into a server does not cross its boundary.
     fn next(&mut self, phase: Phase, split: Parallel, at: &mut usize) -> Option<(Instance, f64)> {
         let size = split.gpus() as usize;
         let whole = self.task.topology.home(*self.order.get(*at)?).gpus as usize;

@@ -1,6 +1,7 @@
-//! Ports of the simulation: the cards and uplinks on which more than one sender meets.
+//! Ports of the simulation: the cards and uplinks shared by several senders.
 //!
-//! NVLink and PCIe are a GPU's own, and what they take is in a transfer's time alone.
+//! NVLink and PCIe belong to one GPU, and their time is part of a transfer's time without
+//! contention.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ impl<'a> Senders<'a> {
         Senders { topology, counts: BTreeMap::new() }
     }
 
-    /// One more sender on these links.
+    /// Adds a sender on these links.
     pub(super) fn add(&mut self, loads: &Loads) {
         for (link, _) in loads.iter() {
             if matches!(self.topology.link(link), LinkName::Card(..) | LinkName::Uplink(..)) {
@@ -34,7 +35,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// A group with the ways of a system, which is one sender whichever way it takes.
+    /// A group with the ways of a system, which counts as one sender whichever way it uses.
     pub(super) fn group(
         &mut self,
         system: System,
@@ -49,7 +50,7 @@ impl<'a> Senders<'a> {
         table.groups.push(GroupPolicy { members: members.to_vec(), choices, rows: Vec::new() });
     }
 
-    /// The links where more than one sends.
+    /// The links with more than one sender.
     pub(super) fn ports(&self, system: System) -> Ports<'a> {
         let shared = self.counts.iter().filter(|(_, count)| **count > 1);
         Ports { topology: self.topology, system, links: shared.map(|(link, _)| *link).collect() }
@@ -81,7 +82,7 @@ impl Ports<'_> {
         Way { latency: *latency, per_byte: *per_byte, loads }
     }
 
-    /// A group's ways. ATP's second one has the parameter server in it.
+    /// A group's ways. ATP's second one includes the parameter server.
     pub(super) fn ways(&self, group: &GroupPolicy) -> Vec<Way> {
         let way = |one: &Choice| self.way(&(one.latency, one.per_byte, one.loads.clone()));
         let mut ways: Vec<Way> = group.choices.iter().map(way).collect();

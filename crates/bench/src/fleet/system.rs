@@ -1,4 +1,4 @@
-//! What is compared, and the ways that each has for an all-reduce.
+//! The systems compared, and the ways that each has for an all-reduce.
 //!
 //! | system | the paper's mode | corrected |
 //! | --- | --- | --- |
@@ -7,9 +7,9 @@
 //! | `ds-switchml` | switch over cards (8) | the same, cut-through |
 //! | `heroserve` | ring or switch over NVLink and cards, by equations 16 to 18 | ring, tree, relayed or in-network, by min-max link load |
 //!
-//! ATP is asynchronous: a packet that finds no aggregator slot goes to a parameter server. How many do
-//! is not published for inference; half while another group's all-reduce is under way is our reading.
-//! The server's cards are a port that all groups share.
+//! ATP is asynchronous: a packet that finds no aggregator slot goes to a parameter server. Their
+//! number is not published for inference; we assume half while another group's all-reduce is in
+//! progress. The server's cards are a port that all groups share.
 
 use meridian_plan::collective::{self, Algorithm, Choice};
 use meridian_plan::{
@@ -17,7 +17,7 @@ use meridian_plan::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Whose model of the network.
+/// The network model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -81,8 +81,8 @@ pub(super) fn parameter_server(topology: &Topology) -> f64 {
     cards.iter().map(|card| card.rate).sum::<f64>().max(1.0)
 }
 
-/// ATP's way while others use the switch: what misses goes to the parameter server from each member,
-/// and back to it.
+/// ATP's way while other groups use the switch: packets without a slot go to the parameter server
+/// from each member, and back to it.
 fn fallback(topology: &Topology, members: &[GpuId], switch: Choice) -> Choice {
     let server = MISSED * members.len() as f64 / parameter_server(topology);
     Choice { per_byte: switch.per_byte.max(server), ..switch }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use meridian_plan::{TOPOLOGIES, TopologySpec};
 
-    // Each system has its own ways where a group spans servers, and all have the one ring inside.
+    // Each system has its own ways if a group spans servers, and all use the same ring inside one.
     #[test]
     fn systems_differ_between_servers_alone() {
         let topology = TopologySpec::read(TOPOLOGIES[0].1).unwrap().build().unwrap();

@@ -62,7 +62,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Submits flows until so many are live.
+    /// Submits flows until this many are live.
     pub(super) fn fill(&mut self, flows: u32) -> anyhow::Result<()> {
         for _ in 0..flows {
             let flow = self.flow().context("rows for all flows")?;
@@ -73,7 +73,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The end of a random flow, and one that takes a row.
+    /// The end of a random flow, and a new one that takes a row.
     pub(super) fn turnover(&mut self) -> (Input, Flow) {
         let nth = self.rng.below(self.live.len());
         let old = self.live.swap_remove(nth);
@@ -137,7 +137,7 @@ impl Cluster {
         }
     }
 
-    /// A batch departs with its requests; another comes in its row.
+    /// A batch departs with its requests; another arrives in its row.
     pub(super) fn next_batch(&mut self) -> (Input, Input) {
         let id = self.rng.below(self.batches as usize) as u32;
         for nth in 0..REQUESTS {

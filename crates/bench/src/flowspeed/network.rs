@@ -1,5 +1,5 @@
-//! What an event of the flow-level network costs on the cluster that MFS simulates: a flow ends,
-//! another begins, and the rates settle.
+//! Measures an event of the flow-level network on the cluster that MFS simulates: a flow ends,
+//! another starts, and the rates settle.
 
 use anyhow::Context;
 use meridian_base::{Duration, FlowId, Rng, Time};
@@ -8,12 +8,12 @@ use meridian_fabric::{Cluster, Demand, Gpu, Network, Priority, Topology};
 use super::{Options, processor};
 use crate::decision::{Row, row};
 
-/// Ends of each run at the most, and its processor time: one change of flows that all share alike
-/// reaches most of the network.
+/// Most ends of each run, and its CPU time: one change among flows with equal shares reaches most
+/// of the network.
 const EVENTS: u32 = 5_000;
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Events a second of the processor, for flows that share alike and for flows in strict order.
+/// Events per second of CPU time, for flows with equal shares and for flows in strict order.
 pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let topology = Topology::new(Cluster::mfs())?;
     let mut found = vec![];

@@ -1,5 +1,5 @@
-//! What an event of a simulated cluster costs, at the scale that MFS simulates: 32 prefill replicas of 32
-//! GPUs beside as many for decode, and all that is between a request and its first token.
+//! Measures an event of a simulated cluster at the scale of MFS: 32 prefill replicas of 32 GPUs and
+//! as many for decode, with everything between a request and its first token.
 
 use anyhow::Context;
 use meridian_sim::cluster;
@@ -10,7 +10,7 @@ use crate::decision::{Row, row};
 
 const CLUSTER: &str = include_str!("../../../../experiments/clusters/mixtral-8x22b.yaml");
 
-/// Events and flows a second of the processor.
+/// Events and flows per second of CPU time.
 pub(super) fn rows(options: &Options) -> anyhow::Result<Vec<Row>> {
     let mut file = File::read(CLUSTER)?;
     (file.servers, file.requests) = (256, 1024);

@@ -1,9 +1,9 @@
-//! Distance between two network namespaces: packets from one kernel's TCP to another's, each held
-//! back for the time it would be on its way.
+//! Emulates distance between two network namespaces by delaying each packet between their TCP
+//! stacks.
 //!
-//! Both ends are TUN devices. Nothing of TCP ends here, as it does at the emulated WAN's relay: the
-//! two kernels shake hands, acknowledge and slow-start over the delay themselves. A TUN device that
-//! was not told otherwise has no offloads, so packets are small and their checksums whole.
+//! Both ends are TUN devices. Unlike at the emulated WAN's relay, TCP does not terminate here: the
+//! two kernels handshake, acknowledge and slow-start over the delay themselves. A TUN device has no
+//! offloads by default, so packets are small and have complete checksums.
 
 use std::io::Write as _;
 use std::sync::{Arc, mpsc};
@@ -15,19 +15,20 @@ use tokio_tun::Tun;
 
 /// Ethernet's.
 const MTU: u16 = 1500;
-/// Most packets on their way; what comes beyond is dropped, as a router's queue would.
+/// Most packets in flight; more are dropped, as in a router's queue.
 const QUEUE: usize = 1 << 16;
 /// How late a sleep ends. Packets of one burst are due within microseconds of each other, and each
-/// would pay it.
+/// would pay this delay.
 const GRAIN: Duration = Duration::from_micros(100);
-/// Between two looks at a device that is not up.
+/// Interval between checks of a device that is not up.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Makes two devices of these names, says so, and carries packets between them until the process
-/// ends.
+/// Creates two devices with these names, prints them, and forwards packets between them until the
+/// process ends.
 ///
 /// # Errors
-/// When the devices cannot be made.
+///
+/// When the devices cannot be created.
 pub fn run(names: [&str; 2], delay: Duration) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -47,30 +48,30 @@ fn device(name: &str) -> anyhow::Result<Arc<Tun>> {
     devices.into_iter().next().map(Arc::new).context("the kernel made no network device")
 }
 
-/// One direction, for as long as the process lives.
+/// One direction, until the process ends.
 async fn carry(from: &Tun, to: &Arc<Tun>, delay: Duration) {
     let (send, come) = mpsc::sync_channel(QUEUE);
     let to = to.clone();
-    // A thread of its own: timers of the runtime are as coarse as a millisecond.
+    // A separate thread: the runtime's timers have a granularity of a millisecond.
     thread::spawn(move || deliver(&come, &to));
     let mut packet = vec![0; usize::from(MTU)];
     loop {
         match from.recv(&mut packet).await {
-            // A full queue drops.
+            // A full queue drops packets.
             Ok(size) => drop(send.try_send((Instant::now() + delay, packet[..size].to_vec()))),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
-/// Hands packets over when they are due.
+/// Delivers packets when they are due.
 fn deliver(come: &mpsc::Receiver<(Instant, Vec<u8>)>, to: &Tun) {
     while let Ok((due, packet)) = come.recv() {
         let early = due.saturating_duration_since(Instant::now());
         if early > GRAIN {
             thread::sleep(early.saturating_sub(GRAIN));
         }
-        // What the other end does not take is lost on the way.
+        // A packet that the other end does not accept is lost.
         let _ = to.try_send(&packet);
     }
 }

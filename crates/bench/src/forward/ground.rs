@@ -1,4 +1,4 @@
-//! Two network namespaces with a delay between them. They go away with the value.
+//! Two network namespaces with a delay between them. Dropping the value removes them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use meridian_lab::{Fleet, Process};
 pub(super) const HERE: &str = "10.213.77.1";
 pub(super) const THERE: &str = "10.213.77.2";
 
-/// What long connections want of the kernel (docs/regions.md), and congestion control that is the same
-/// on every machine.
+/// Kernel settings for long connections (docs/regions.md), and the same congestion control on every
+/// machine.
 const SETTINGS: [&str; 4] = [
     "net.ipv4.tcp_congestion_control=cubic",
     "net.ipv4.tcp_slow_start_after_idle=0",
@@ -19,11 +19,11 @@ const SETTINGS: [&str; 4] = [
     "net.ipv4.tcp_rmem=4096 131072 16777216",
 ];
 
-/// Packets that a device holds for the bridge: a burst of 1 MB is more than the usual 500, and what
-/// does not fit is lost.
+/// Packets that a device buffers for the bridge: a burst of 1 MB exceeds the default 500, and the
+/// rest would be lost.
 const QUEUE: &str = "20000";
 
-/// Two namespaces that exist.
+/// Two existing namespaces.
 pub(super) struct Spaces {
     /// The names of the namespaces.
     pub(super) names: [String; 2],
@@ -31,9 +31,10 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Makes them.
+    /// Creates them.
     ///
     /// # Errors
+    ///
     /// When the kernel or the user's rights do not allow it.
     pub(super) fn make() -> anyhow::Result<Spaces> {
         let id = std::process::id();
@@ -76,7 +77,7 @@ impl Spaces {
 impl Drop for Spaces {
     fn drop(&mut self) {
         for name in &self.names {
-            // One that was never made is not there to be removed.
+            // A namespace that was never created cannot be removed.
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }

@@ -1,4 +1,4 @@
-//! Flows of a file under several policies, side by side: when each ends, and who had a port meanwhile.
+//! Compares policies on the flows of a file: when each flow ends, and the flows at a port.
 
 use anyhow::{Context, bail};
 use meridian_base::{Duration, PortId, Time};
@@ -23,7 +23,7 @@ pub fn run(file: &File, compare: &Compare) -> anyhow::Result<Compared> {
     let all: Vec<Given> = all.collect::<anyhow::Result<_>>()?;
     let port = match &compare.port {
         Some(name) => port(file, name)?,
-        // The busiest under the first policy.
+        // The busiest port under the first policy.
         None => busiest(&all[0], &cluster::given(&all[0])?),
     };
     let watch = Watch {
@@ -46,7 +46,7 @@ fn port(file: &File, name: &str) -> anyhow::Result<usize> {
     }
 }
 
-/// The port that carries most for its rate.
+/// The busiest port relative to its rate.
 fn busiest(given: &Given, report: &GivenReport) -> usize {
     let share = |port: &usize| report.carried[*port] / given.rates[*port];
     let ports = 0..given.rates.len();
@@ -119,14 +119,14 @@ fn ends(file: &File, compare: &Compare, reports: &[GivenReport]) -> Table {
     table
 }
 
-/// When a flow must be over: its request's deadline less what follows the flow.
+/// When a flow is due: its request's deadline less the time that follows the flow.
 fn due(file: &File, flow: &Flow) -> Option<Duration> {
     let of = |one: &&Flow| request(one) == request(flow);
     let deadline = file.flows.iter().filter(of).find_map(|one| one.deadline)?;
     Some(deadline.0.saturating_sub(flow.then.0))
 }
 
-/// Requests with a deadline that are in time, and all of them.
+/// Requests with a deadline that are in time, and the total.
 fn met(file: &File, report: &GivenReport) -> (usize, usize) {
     let mut requests = std::collections::BTreeMap::new();
     for (nth, flow) in file.flows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Single flows as they are written down: YAML, strict, with units in its values.
+//! The file format of single flows: YAML, strict, with units in its values.
 
 use std::collections::BTreeMap;
 
@@ -27,35 +27,35 @@ pub struct File {
 pub struct Flow {
     /// Its name, in tables and timelines.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub stage: Stage,
     /// Its bytes.
     pub size: Option<Volume>,
     /// The ports that it crosses, the sender's first.
     #[serde(default)]
     pub ports: Vec<String>,
-    /// When its request's first token is due, from the start. Without one: best effort.
+    /// When its request's first token is due, from the start. Best effort if absent.
     pub deadline: Option<Span>,
     /// The layer that needs it (reuse, collective) or made it (handoff).
     #[serde(default)]
     pub layer: u16,
-    /// When it can begin: from the start, or from the end of what it comes after.
+    /// When it can start: from the start of the run, or from the end of the flows in `after`.
     #[serde(default = "at_once")]
     pub release: Span,
-    /// Flows that must be over before.
+    /// Flows that must end first.
     #[serde(default)]
     pub after: Vec<String>,
-    /// What follows it and is no flow, as computing does: with it the flow must end by the deadline.
-    /// Policies are not told.
+    /// The time of work that follows it, such as computation: the flow must end this long before
+    /// the deadline. Policies do not know it.
     #[serde(default = "at_once")]
     pub then: Span,
-    /// The request that it is part of, with one deadline for all; its own without a name.
+    /// The request that it is part of, with one deadline for all; by default a separate one.
     pub request: Option<String>,
-    /// The batch that the request is computed in; its own without a name.
+    /// The batch that the request is computed in; by default a separate one.
     pub batch: Option<String>,
 }
 
-/// What a flow is for.
+/// The purpose of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -81,7 +81,7 @@ impl File {
     }
 }
 
-/// Whether a text means to be a file of flows and not a cluster, be it right or wrong.
+/// Whether a text is intended as a file of flows and not as a cluster, valid or not.
 #[must_use]
 pub fn is_flows(yaml: &str) -> bool {
     yaml.lines().any(|line| line.starts_with("flows:"))
@@ -91,7 +91,7 @@ pub fn is_flows(yaml: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume(pub u64);
 
-/// The units that a size is written in, the longer before those that they end in.
+/// The units of a size, each before its own suffixes.
 const UNITS: [(&str, f64); 7] = [
     ("GiB", 1_073_741_824.0),
     ("MiB", 1_048_576.0),

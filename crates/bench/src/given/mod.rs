@@ -1,9 +1,8 @@
-//! Single flows from a file: ports, what crosses them, and what each flow policy makes of it.
+//! Single flows from a file: ports and flows, and the results of each flow policy.
 //!
-//! [`mod@file`] is the flows as they are written down, [`plan`] makes them into what the simulator
-//! runs, and [`compare`] runs them under several policies. For worked examples, such as the paper's,
-//! and for a transfer that one wants to understand; a cluster with its models is
-//! [`cluster`](crate::cluster).
+//! [`mod@file`] is the file format, [`plan`] turns it into a simulation, and [`compare`] runs it
+//! under several policies. Use it for worked examples, such as the paper's, and to understand a
+//! single transfer; for a cluster with models see [`cluster`](crate::cluster).
 
 pub mod compare;
 pub mod file;

@@ -1,4 +1,4 @@
-//! A file of flows as what the simulator runs, or what is wrong with it.
+//! Turns a file of flows into a simulation, or reports its errors.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,16 @@ use meridian_sim::cluster::{Given, GivenFlow, GivenRequest};
 use super::file::{File, Flow, Stage};
 use crate::cluster::plan::config;
 
-/// Bounds of a file: a run is a worked example and not a data centre.
+/// Limits of a file, which is for worked examples and not for a data centre.
 const FLOWS: usize = 10_000;
 const PORTS: usize = 4096;
 const LAYERS: u16 = 4096;
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What `policy` is to run of a file.
+/// The simulation of `policy` for a file.
 ///
 /// # Errors
+///
 /// What is wrong with the file, with the field, its value and the remedy.
 pub fn given(file: &File, policy: &str, seed: u64) -> anyhow::Result<Given> {
     ensure!(!file.flows.is_empty(), "flows is empty: name at least one");
@@ -161,7 +162,7 @@ impl From<Stage> for flow::Stage {
     }
 }
 
-/// When each flow can begin at the earliest; flows that wait for each other never can.
+/// The earliest start of each flow; flows that wait for each other have none.
 fn order(file: &File, flows: &[GivenFlow]) -> anyhow::Result<Vec<Duration>> {
     let mut begins: Vec<Option<Duration>> = vec![None; flows.len()];
     let mut left: Vec<usize> = (0..flows.len()).collect();
@@ -181,13 +182,13 @@ fn order(file: &File, flows: &[GivenFlow]) -> anyhow::Result<Vec<Duration>> {
     Ok(begins.into_iter().map(|begin| begin.expect("every flow was reached")).collect())
 }
 
-/// A cycle among flows that wait, told by its names.
+/// A cycle among waiting flows, reported by their names.
 fn cycle(file: &File, flows: &[GivenFlow], from: usize, left: &[usize]) -> anyhow::Error {
     let waits = |nth: usize| {
         let found = flows[nth].after.iter().find(|other| left.contains(&(**other as usize)));
         *found.expect("who waits for ever waits for one that does") as usize
     };
-    // After as many steps as there are flows one stands in the cycle.
+    // After as many steps as there are flows the search is inside the cycle.
     let first = left.iter().fold(from, |at, _| waits(at));
     let (mut names, mut at) = (vec![file.flows[first].name.as_str()], waits(first));
     while at != first {
@@ -229,7 +230,8 @@ fn layers(file: &File, flows: &[GivenFlow], nth: usize, numbers: &Numbers) -> an
     Ok(())
 }
 
-/// A run ends: once the last flow can begin, one at a time at its slowest port takes no longer than this.
+/// The run is bounded: once the last flow can start, it takes no longer than all flows one at a
+/// time at their slowest ports.
 fn bounded(file: &File, flows: &[GivenFlow], begins: &[Duration]) -> anyhow::Result<()> {
     let rates: Vec<f64> = file.ports.values().map(|rate| rate.0).collect();
     let alone = |one: &GivenFlow| {

@@ -22,7 +22,7 @@ fn ends(yaml: &str, policies: &[&str]) -> Vec<Vec<u64>> {
     found.rows.iter().map(of).collect()
 }
 
-// The paper's Table 1 from a file, over the network and the machine of the simulator: who ends when
+// The paper's Table 1 from a file, over the simulator's network and machine: the end of each flow
 // under each policy, in units of 100 ms. Only defer-and-promote has all three in time.
 #[test]
 fn table_1_runs_from_its_file() {
@@ -35,8 +35,8 @@ fn table_1_runs_from_its_file() {
     assert_eq!(last[4..], ["1 of 3", "2 of 3", "2 of 3", "3 of 3", "2 of 3"]);
 }
 
-// Figures 6 and 7 from their files: the collective ends after its own length under defer-and-promote,
-// and with the smaller KV flow's beside it under the others.
+// Figures 6 and 7 from their files: under defer-and-promote the collective ends after its own
+// length, under the others it also takes the time of the smaller KV flow.
 #[test]
 fn figures_6_and_7_run_from_their_files() {
     let policies = ["fair", "sjf", "edf", "mfs"];
@@ -45,8 +45,8 @@ fn figures_6_and_7_run_from_their_files() {
     assert_eq!(first(FIGURE_7), [400, 400, 400, 300]);
 }
 
-// The timeline is of the whole run, by the flows' own names, and on a link that is never idle somebody
-// has the port throughout.
+// The timeline covers the whole run, by the flows' own names, and on a link that is never idle
+// there is always a flow.
 #[test]
 fn a_timeline_names_the_flows() {
     let file = File::read(TABLE_1).unwrap();
@@ -60,8 +60,8 @@ fn a_timeline_names_the_flows() {
     assert_eq!(shares, ["22.2 %", "44.4 %", "33.3 %"]);
 }
 
-// A flow begins when those before it are over, after its release: layer 1's collective follows layer
-// 0's and 30 ms of computing, and reuse for layer 1 stands by its distance until then.
+// A flow starts when those before it have ended, after its release: layer 1's collective follows
+// layer 0's and 30 ms of computation, and reuse for layer 1 is placed by its distance until then.
 #[test]
 fn flows_come_after_others() {
     let yaml = "
@@ -81,7 +81,7 @@ fn refused(from: &str, to: &str) -> String {
     format!("{:#}", error.expect_err(to))
 }
 
-// Everything wrong with a file is told with the flow, the field, its value and the remedy.
+// Every error in a file is reported with the flow, the field, its value and the remedy.
 #[test]
 fn a_bad_file_names_what_is_wrong() {
     let c = "{name: C, stage: handoff, size: 300MB, ports: [link], deadline: 700ms}";
@@ -124,8 +124,8 @@ fn a_bad_file_names_what_is_wrong() {
     }
 }
 
-// Flows that wait for each other are named in their cycle, whoever else waits for them; layers of a
-// batch that would run backwards are refused, those of two batches are not.
+// Flows that wait for each other are reported as their cycle, without others that wait for them.
+// Layers of one batch that would run backwards are refused, those of two batches are not.
 #[test]
 fn a_cycle_is_named() {
     let flow = |name: &str, layer: u16, after: &str| {
@@ -146,7 +146,7 @@ fn a_cycle_is_named() {
     run(&chunks).unwrap();
 }
 
-// Flows that begin late and end soon are no long run, however many there are.
+// Many flows that start late and end soon do not make a long run.
 #[test]
 fn releases_side_by_side_do_not_add_up() {
     let flow = |nth: u32| {

@@ -1,14 +1,14 @@
-//! Bodies of requests: a prompt as JSON, written by hand because it is on the hot path.
+//! Bodies of requests: a prompt as JSON, written by hand because this is on the hot path.
 
 use bytes::Bytes;
 use meridian_workload::{Piece, Role, Walk, write_text};
 
 use super::Options;
 
-/// A reply as it stands in the next prompt: a JSON string, quotes and escapes included.
+/// A reply as it appears in the next prompt: a JSON string, including quotes and escapes.
 pub(super) type Reply = String;
 
-/// Turns an answer's text into what later prompts repeat.
+/// Converts an answer's text for use in later prompts.
 pub(super) fn as_reply(text: &str) -> Reply {
     serde_json::to_string(text).expect("a string is always JSON")
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use meridian_workload::{Generator, ProgramKey, Sessions};
 
-    // The body is JSON that says what the program says, and a reply returns in it unharmed.
+    // The body is JSON with the program's contents, and a reply returns in it unchanged.
     #[test]
     fn a_reply_returns_unharmed() {
         let key = ProgramKey { seed: 1, region: 0, client: 0, ordinal: 0 };

@@ -1,4 +1,4 @@
-//! The run: starts programs, walks them, and stops.
+//! Runs a load: starts programs, walks them, and stops.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,11 +21,10 @@ use super::outcome::{End, ErrorKind, Seen};
 use super::report::Report;
 use super::state::Load;
 
-/// Pause of a closed-loop client after a program that went wrong: a dead endpoint must not be
-/// asked as fast as the machine can.
+/// Pause of a closed-loop client after a failed program: it must not hammer a dead endpoint.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs the load until its bounds are reached or `stop` resolves, waits for what is in flight, and
+/// Runs the load until its limits are reached or `stop` resolves, waits for requests in flight, and
 /// reports.
 pub async fn run(
     options: Options,
@@ -91,7 +90,7 @@ async fn limit(after: Option<Duration>) {
     }
 }
 
-/// The model asked for, or the first one that the endpoint serves.
+/// The requested model, or the first one that the endpoint serves.
 async fn model(http: &Http, options: &Options) -> anyhow::Result<String> {
     if let Some(model) = &options.model {
         return Ok(model.clone());
@@ -162,7 +161,7 @@ async fn open(load: Arc<Load>, per_second: f64) {
     while on.join_next().await.is_some() {}
 }
 
-/// Walks one program to its end; says whether the endpoint did well by it.
+/// Walks one program to its end; returns whether the endpoint served it.
 async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
     let mut walk = Walk::<Reply>::new(load.generator.program(key));
     load.tally().counts.programs += 1;
@@ -210,12 +209,12 @@ async fn walk(load: &Arc<Load>, key: ProgramKey, due: Option<Instant>) -> bool {
 struct Asked<'a> {
     key: ProgramKey,
     node: usize,
-    /// Which endpoints it goes to.
+    /// The endpoints it goes to.
     order: usize,
     session: &'a HeaderValue,
 }
 
-/// Sends one request and records its end: the reply if there is a whole one.
+/// Sends one request and records its end; returns the reply if it is complete.
 async fn request(
     load: &Load,
     asked: Asked<'_>,
@@ -240,8 +239,8 @@ async fn request(
     }
 }
 
-/// Asks the endpoints one after the other until one begins to answer, as clients do that are given
-/// several addresses.
+/// Tries the endpoints one after the other until one starts to answer, like clients with several
+/// addresses.
 async fn somewhere(
     load: &Load,
     Asked { order, session, .. }: Asked<'_>,

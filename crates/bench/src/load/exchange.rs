@@ -1,4 +1,4 @@
-//! One request and its answer, timed.
+//! Sends one request and times its answer.
 
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ async fn read_stream(mut body: Incoming, from: Instant, seen: &mut Seen) -> Resu
     end.unwrap_or(Err(ErrorKind::BrokenStream))
 }
 
-/// Reads one event; Some when it settles how the request ended.
+/// Reads one event; `Some` when it determines the request's end.
 fn read_event(payload: &[u8], seen: &mut Seen) -> Option<Result<(), ErrorKind>> {
     if payload == b"[DONE]" {
         return Some(Ok(()));
@@ -88,7 +88,7 @@ async fn read_whole(body: Incoming, seen: &mut Seen) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-/// Takes what counts out of an answer or a piece of one.
+/// Extracts the counted parts of an answer or of a chunk.
 fn take(answer: Answer, seen: &mut Seen) {
     if let Some(usage) = answer.usage {
         seen.usage = Some(Usage {
@@ -157,7 +157,7 @@ mod tests {
         (end, seen)
     }
 
-    // The opening event with a role and no text is no token; a thought and a tool call are.
+    // The opening event with a role and no text is not a token; reasoning text and a tool call are.
     #[test]
     fn what_counts_as_a_token() {
         let (end, seen) = events(&[
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(seen.tokens(), 3);
     }
 
-    // Usage wins over the pieces counted, and an engine that says nothing of its cache leaves the
-    // cached tokens unknown rather than 0.
+    // Usage takes precedence over the counted pieces, and if an engine does not report its cache
+    // the cached tokens are unknown and not 0.
     #[test]
     fn usage_wins() {
         let usage = r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}"#;
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(events(&[usage]).1.usage.and_then(|u| u.cached), Some(4));
     }
 
-    // How a stream ends is settled by its first event that says so.
+    // The first event that determines a stream's end counts.
     #[test]
     fn ends() {
         let failed = Some(Err(ErrorKind::ErrorEvent));

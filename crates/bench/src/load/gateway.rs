@@ -1,9 +1,9 @@
-//! The client's counts against the gateway's own.
+//! Compares the client's counts with the gateway's own.
 //!
-//! The gateway counts every request once, by how it ended; so does the client. Without clients
-//! that hang up the two agree to the last request. One that hangs up may do so before the gateway
-//! has seen the request or after it has sent the last byte, so each of those widens what may be
-//! expected by one. Other traffic through the same gateway makes the two disagree.
+//! Both gateway and client count every request once, by its outcome. Without clients that
+//! disconnect the counts agree exactly. A client may disconnect before the gateway has seen the
+//! request or after it has sent the last byte, so each such request widens the expected range by
+//! one. Other traffic through the same gateway makes the two disagree.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::{ErrorKind, Options};
 /// One line of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRow {
-    /// What is counted.
+    /// The counted quantity.
     pub name: String,
-    /// Least that the client's counts allow.
+    /// The minimum that the client's counts allow.
     pub least: u64,
-    /// Most that they allow.
+    /// The maximum that they allow.
     pub most: u64,
     /// The gateway's count, over this run.
     pub gateway: u64,
@@ -61,7 +61,7 @@ pub(super) struct Status {
     in_flight: u64,
 }
 
-/// Asks the gateway for its counts.
+/// Fetches the gateway's counts.
 pub(super) async fn status(http: &Http, admin: &str) -> anyhow::Result<Status> {
     #[derive(Deserialize)]
     struct Page {
@@ -72,7 +72,7 @@ pub(super) async fn status(http: &Http, admin: &str) -> anyhow::Result<Status> {
     Ok(serde_json::from_value::<Page>(page)?.requests)
 }
 
-/// Asks again and again until nothing is in flight and the counts agree, for a bounded time.
+/// Polls until nothing is in flight and the counts agree, up to a timeout.
 pub(super) async fn check(
     http: &Http,
     options: &Options,

@@ -1,4 +1,4 @@
-//! What a run shows while it is on.
+//! Progress of a run.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ pub struct Live {
     pub sent: u64,
     /// Whole answers.
     pub ok: u64,
-    /// Requests that ended badly.
+    /// Failed requests.
     pub errors: u64,
-    /// Requests whose client hung up on purpose.
+    /// Requests whose client disconnected on purpose.
     pub aborted: u64,
-    /// Requests on their way.
+    /// Requests in flight.
     pub in_flight: u64,
     /// Whole answers a second since the last tick.
     pub rps: f64,
@@ -42,7 +42,7 @@ pub struct Quick {
     pub p50: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
-    /// How many were measured.
+    /// Number of measurements.
     pub count: u64,
 }
 
@@ -52,7 +52,7 @@ impl Quick {
     }
 }
 
-/// Is told how a run is getting on.
+/// Receives the progress of a run.
 pub trait Progress: Send {
     /// Called every [`Options::tick`](super::Options::tick), and once at the end.
     fn tick(&mut self, live: &Live);
@@ -64,7 +64,7 @@ impl<F: FnMut(&Live) + Send> Progress for F {
     }
 }
 
-/// Makes the lines, keeping what the last one said.
+/// Creates the lines, remembering the last one.
 #[derive(Default)]
 pub(super) struct Ticker {
     t_s: f64,

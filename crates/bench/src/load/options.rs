@@ -1,4 +1,4 @@
-//! What to send, where, how fast and for how long.
+//! Options of a load: contents, target, rate and duration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub enum Arrivals {
         /// Programs a second.
         per_second: f64,
     },
-    /// A Poisson process of programs, at the rate that makes this many requests.
+    /// A Poisson process of programs, at the rate that gives this many requests.
     Requests {
         /// Requests a second.
         per_second: f64,
@@ -67,7 +67,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Every workload there is.
+    /// Every workload.
     pub const NAMES: [&'static str; 5] = ["sessions", "tree2", "tree4", "chat", "mixed"];
 
     /// The generator of the named workload.
@@ -118,35 +118,35 @@ pub struct Options {
     pub url: String,
     /// Endpoints that share the sessions with it, each session at one of them.
     pub also: Vec<String>,
-    /// Where a request goes, in this order, when no byte of an answer came from there.
+    /// Fallback endpoints, in this order, for a request that got no byte of an answer.
     pub elsewhere: Vec<String>,
-    /// Gateways with their places, instead of `url` and `elsewhere`: each client asks the nearest,
-    /// then the next nearest.
+    /// Gateways with their locations, instead of `url` and `elsewhere`: each client uses the
+    /// nearest, then the next nearest.
     pub sites: Vec<Site>,
-    /// Where clients stand, in turn.
+    /// Locations of clients, in turn.
     pub places: Vec<Place>,
-    /// The model to ask for; None asks for the first of `/v1/models`.
+    /// The model to request; `None` for the first of `/v1/models`.
     pub model: Option<String>,
-    /// Sent as a bearer token; of several each session has one.
+    /// Sent as a bearer token; with several each session uses one.
     #[serde(skip)]
     pub api_keys: Vec<String>,
-    /// What stands in the report's `system` field.
+    /// The report's `system` field.
     pub system: String,
-    /// What is sent.
+    /// The workload.
     pub workload: Workload,
-    /// When it is sent.
+    /// The arrivals.
     pub arrivals: Arrivals,
     /// Clients of a closed loop start within this time, evenly spread.
     pub ramp: Duration,
-    /// The number of the first client: loads beside each other have clients of their own.
+    /// The number of the first client: concurrent loads have separate clients.
     pub first_client: u32,
     /// The day of a closed loop's clients; without one all are always awake.
     pub day: Option<Day>,
-    /// The region that the clients stand for.
+    /// The clients' region.
     pub region: u32,
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Stop starting requests after this long, warm-up included.
+    /// Stop starting requests after this long, including the warm-up.
     pub duration: Option<Duration>,
     /// Stop after this many programs.
     pub programs: Option<u64>,
@@ -154,17 +154,17 @@ pub struct Options {
     pub requests: Option<u64>,
     /// Requests started in the first part of the run are sent, counted, and not measured.
     pub warmup: Duration,
-    /// Ask for server-sent events.
+    /// Request server-sent events.
     pub stream: bool,
-    /// Ask for the usage of a streamed answer.
+    /// Request the usage of a streamed answer.
     pub include_usage: bool,
-    /// Ask the engine to generate `max_tokens` whatever it says (an extension of vLLM's API).
+    /// Request that the engine always generates `max_tokens` (an extension of vLLM's API).
     pub ignore_eos: bool,
-    /// Header that carries the program's session key; None sends none.
+    /// Header with the program's session key; `None` sends none.
     pub session_header: Option<String>,
-    /// Share of requests whose client hangs up in the middle.
+    /// Share of requests whose client disconnects in the middle.
     pub abort_share: f64,
-    /// A client that hangs up does so within this time, uniformly.
+    /// A disconnecting client does so within this time, uniformly.
     pub abort_within: Duration,
     /// Longest whole request.
     pub timeout: Duration,
@@ -172,17 +172,17 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Longest wait for the requests in flight after the end.
     pub drain: Duration,
-    /// Most programs at a time in an open loop; arrivals beyond are shed, counted and shown.
+    /// Most concurrent programs in an open loop; arrivals beyond are shed, counted and shown.
     pub max_programs: usize,
     /// TTFT that a request must meet to count as goodput.
     pub slo_ttft: Option<Duration>,
-    /// A line for each request that has ended goes here.
+    /// Path for a line per finished request.
     pub records: Option<PathBuf>,
-    /// Admin address of the gateway whose counts must agree.
+    /// Admin address of a gateway whose counts must agree.
     pub check_gateway: Option<String>,
     /// How long the gateway may take to record the last end before its counts are judged.
     pub settle: Duration,
-    /// Time between two calls of the progress.
+    /// Interval between progress reports.
     pub tick: Duration,
 }
 
@@ -228,7 +228,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Says what is wrong with the options, if anything is.
+    /// Checks the options.
     pub fn validate(&self) -> anyhow::Result<()> {
         ensure!(!self.url.is_empty(), "url is empty: give the endpoint, as http://host:port");
         ensure!(
@@ -274,8 +274,8 @@ impl Options {
         Ok(())
     }
 
-    /// The addresses that clients ask, in order: a list for each place, or for each endpoint where
-    /// nobody stands anywhere.
+    /// The addresses that clients use, in order: a list for each location, or for each endpoint if
+    /// clients have none.
     pub(super) fn orders(&self) -> Vec<Vec<&str>> {
         if self.sites.is_empty() {
             let order = |first| [first].into_iter().chain(&self.elsewhere).map(String::as_str);
@@ -288,8 +288,8 @@ impl Options {
         self.places.iter().map(order).collect()
     }
 
-    /// Programs that client `client` of `clients` runs: a fixed share, so that who answers sooner
-    /// does not change who asks what.
+    /// Number of programs for client `client` of `clients`: a fixed share, so that the speed of
+    /// answers does not affect which client sends which program.
     pub(super) fn share_of(&self, client: u32, clients: u32) -> u64 {
         let Some(all) = self.programs else { return u64::MAX };
         let (client, clients) = (u64::from(client), u64::from(clients));

@@ -1,16 +1,16 @@
-//! How one request ended.
+//! The outcome of a request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a request brought no whole answer, by what the client saw.
+/// Why a request got no complete answer, as seen by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// No connection.
     Connect,
-    /// Not over in time.
+    /// Not finished in time.
     Timeout,
     /// A status that is neither 2xx nor one of those below.
     #[serde(rename = "http_4xx")]
@@ -24,11 +24,11 @@ pub enum ErrorKind {
     /// Any other server error.
     #[serde(rename = "http_5xx")]
     Http5xx,
-    /// The connection ended before the answer did.
+    /// The connection broke before the end of the answer.
     BrokenStream,
     /// An error event within a stream.
     ErrorEvent,
-    /// A body that is no answer of this API.
+    /// A body that is not an answer of this API.
     BadJson,
     /// Cut off by the end of the run.
     Cancelled,
@@ -66,7 +66,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of an unwanted status.
+    /// The kind of an error status.
     pub(super) fn of_status(status: u16) -> ErrorKind {
         match status {
             429 => ErrorKind::Http429,
@@ -80,34 +80,34 @@ impl ErrorKind {
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A whole answer.
+    /// A complete answer.
     Ok,
-    /// The client hung up on purpose.
+    /// The client disconnected on purpose.
     Aborted,
     /// Anything else.
     Error(ErrorKind),
 }
 
-/// Tokens by the engine's own count.
+/// Tokens as the engine counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) prompt: u64,
     pub(super) completion: u64,
-    /// None where the engine does not say.
+    /// `None` if the engine does not report them.
     pub(super) cached: Option<u64>,
 }
 
-/// What the client saw of one request, filled in as it goes.
+/// The client's view of one request, filled in during the exchange.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The head of an answer came.
+    /// Whether the answer's headers arrived.
     pub(super) answered: bool,
     pub(super) replica: Option<http::HeaderValue>,
-    /// A peer of the gateway that was asked gave it.
+    /// Whether a peer of the addressed gateway served it.
     pub(super) forwarded: bool,
     /// From the start to the first token.
     pub(super) ttft: Option<Duration>,
-    /// Events that carried a piece of the answer.
+    /// Events with a piece of the answer.
     pub(super) pieces: u64,
     pub(super) usage: Option<Usage>,
     /// The answer's text.
@@ -115,7 +115,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Tokens of the reply: the engine's count, or the pieces that came.
+    /// Tokens of the reply: the engine's count, or the number of pieces received.
     pub(super) fn tokens(&self) -> u64 {
         self.usage.map_or(self.pieces, |u| u.completion)
     }

@@ -1,5 +1,5 @@
-//! Where clients and gateways stand: a client asks the nearest gateway, and the next nearest when
-//! no byte of an answer came (GORGO, section 3.1).
+//! Locations of clients and gateways: a client uses the nearest gateway, and the next nearest if no
+//! byte of an answer arrived (GORGO, section 3.1).
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Mean radius of the earth, km.
 const RADIUS: f64 = 6371.0;
 
-/// A place on the earth, in degrees.
+/// A location on the earth, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// North of the equator.
@@ -18,7 +18,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Along the surface, km.
+    /// Distance along the surface, km.
     #[must_use]
     pub fn distance_km(self, other: Place) -> f64 {
         let half = |a: f64, b: f64| libm::sin((b - a).to_radians() / 2.0);
@@ -44,10 +44,10 @@ impl FromStr for Place {
     }
 }
 
-/// A gateway and where it stands.
+/// A gateway and its location.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// Where.
+    /// Its location.
     pub place: Place,
     /// Its address, without `/v1`.
     pub url: String,
@@ -65,8 +65,7 @@ impl FromStr for Site {
     }
 }
 
-/// The gateways by their distance from `place`, the nearest first; of equally near ones that which
-/// was named first.
+/// The gateways by their distance from `place`, nearest first; ties keep their order.
 #[must_use]
 pub fn nearest_first(sites: &[Site], place: Place) -> Vec<&Site> {
     let mut sorted: Vec<&Site> = sites.iter().collect();
@@ -83,7 +82,7 @@ mod tests {
         text.parse().expect("is a place")
     }
 
-    // Known distances within a percent; over the date line, too.
+    // Known distances within a percent, including over the date line.
     #[test]
     fn distances() {
         let (frankfurt, tokyo, ashburn) =
@@ -101,7 +100,7 @@ mod tests {
         }
     }
 
-    // Nearest first, and what is no place or gateway is told with its form.
+    // Nearest first; an invalid location or gateway is reported with the expected form.
     #[test]
     fn order() {
         let sites = ["39.04,-77.49=http://us", "50.11,8.68=http://eu", "35.68,139.69=http://asia"]

@@ -1,4 +1,4 @@
-//! A line for each request that has ended: what a client saw of it, without a word of text.
+//! A line for each finished request: the client's view of it, without any text.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -17,19 +17,19 @@ use super::outcome::{End, Seen};
 pub struct Record {
     /// When it was sent (in an open loop: due), in ms since the start of the load.
     pub sent_ms: f64,
-    /// From there to its first token; none where it had none.
+    /// From there to its first token; `None` if it had none.
     pub ttft_ms: Option<f64>,
     /// From there to its end.
     pub e2e_ms: f64,
-    /// Why there was no whole answer.
+    /// Why there was no complete answer.
     pub error: Option<ErrorKind>,
-    /// The client hung up on purpose.
+    /// Whether the client disconnected on purpose.
     pub aborted: bool,
-    /// The gateway sent it on to a peer.
+    /// Whether the gateway forwarded it to a peer.
     pub forwarded: bool,
     /// Prompt tokens, by the engine.
     pub prompt_tokens: u64,
-    /// Cached ones among them; none where the engine does not say.
+    /// Cached ones among them; `None` if the engine does not report them.
     pub cached_tokens: Option<u64>,
     /// Tokens of the reply.
     pub reply_tokens: u64,
@@ -54,10 +54,11 @@ impl Record {
         }
     }
 
-    /// Reads what a load has written.
+    /// Reads the records of a load.
     ///
     /// # Errors
-    /// When there is no such file, or a line of it is no record.
+    ///
+    /// When there is no such file, or a line is invalid.
     pub fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
@@ -68,7 +69,7 @@ impl Record {
     }
 }
 
-/// Where they are written.
+/// The file of records.
 pub(super) struct Records(Mutex<BufWriter<File>>);
 
 impl Records {
@@ -78,7 +79,7 @@ impl Records {
         Ok(Records(Mutex::new(BufWriter::new(file))))
     }
 
-    /// A disk that is full loses lines, and shows in the number of them; the load goes on.
+    /// A full disk loses lines, which shows in their number; the load continues.
     pub(super) fn write(&self, record: &Record) {
         let line = serde_json::to_string(record).expect("numbers are always JSON");
         let mut file = self.0.lock().expect("no thread panics while it writes");

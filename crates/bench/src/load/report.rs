@@ -1,4 +1,4 @@
-//! The report of a run, in the form of every experiment's results, with what only a live run has.
+//! The report of a run, in the form of all experiments' results, plus the fields of live runs.
 
 use std::collections::BTreeMap;
 
@@ -17,48 +17,48 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-/// What the client counted over the whole run, warm-up included.
-/// `sent == ok + aborted + errors`, once the run is over.
+/// The client's counts over the whole run, including the warm-up. `sent == ok + aborted + errors`,
+/// once the run has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests started.
     pub sent: u64,
-    /// Whole answers.
+    /// Complete answers.
     pub ok: u64,
-    /// Requests whose client hung up on purpose.
+    /// Requests whose client disconnected on purpose.
     pub aborted: u64,
     /// All others.
     pub errors: u64,
-    /// Of those, without a piece of an answer.
+    /// Of those, without any piece of an answer.
     #[serde(default)]
     pub bare: u64,
-    /// Attempts without a byte of an answer, after which the request went elsewhere.
+    /// Attempts without a byte of an answer, after which the request was retried elsewhere.
     #[serde(default)]
     pub moved: u64,
     /// Programs started.
     pub programs: u64,
-    /// Requests never sent because one above them in their program brought no answer.
+    /// Requests never sent because an earlier one in their program failed.
     pub lost_below: u64,
-    /// Programs that an open loop did not start because too many were on.
+    /// Programs that an open loop did not start because the limit was reached.
     pub shed: u64,
     /// Tokens of the replies.
     pub output_tokens: u64,
     /// Tokens of the prompts, by the engines' count.
     pub prompt_tokens: u64,
-    /// Of those, tokens of prompts whose engine said how many were cached.
+    /// Of those, tokens of prompts whose engine reported cached tokens.
     pub known_prompt_tokens: u64,
     /// Cached tokens.
     pub cached_tokens: u64,
 }
 
 impl Counts {
-    /// Requests that have ended, one way or another.
+    /// Requests that have ended, with any outcome.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.ok + self.aborted + self.errors
     }
 
-    /// Cached share of the prompt tokens; None where no engine said.
+    /// Cached share of the prompt tokens; `None` if no engine reported it.
     #[must_use]
     pub fn cached_share(&self) -> Option<f64> {
         let known = self.known_prompt_tokens;
@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// What came from one replica, by the response header.
+/// Counts of one replica, by the response header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaCounts {
     /// Answers of any kind.
@@ -108,7 +108,7 @@ pub struct Row {
     pub cct_ms: Option<f64>,
     pub earliness_ms: Option<f64>,
     pub usd_per_hour: Option<f64>,
-    /// Requests without an end: 0, or the generator is wrong.
+    /// Requests without an end: 0 unless the generator has a bug.
     pub lost: Option<u64>,
     pub violations: Option<u64>,
 }
@@ -134,13 +134,13 @@ pub struct Report {
     pub window_s: f64,
     /// Counts of the whole run.
     pub counts: Counts,
-    /// Errors by kind; every kind is named.
+    /// Errors by kind, with every kind listed.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// What came from each replica.
+    /// Counts by replica.
     pub replicas: BTreeMap<String, ReplicaCounts>,
     /// How late the generator itself started programs; null in a closed loop.
     pub lateness_ms: Option<Quantiles>,
-    /// Comparison with the gateway's counts, where one was asked for.
+    /// Comparison with the gateway's counts, if requested.
     pub gateway: Option<Check>,
 }
 
@@ -151,7 +151,7 @@ impl Report {
         self.errors.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Whether every request that the client did not abort got a whole answer.
+    /// Whether every request that the client did not abort got a complete answer.
     #[must_use]
     pub fn all_well(&self) -> bool {
         self.counts.errors == 0

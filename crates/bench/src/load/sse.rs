@@ -1,6 +1,6 @@
 //! Server-sent events, as far as this API uses them: one `data:` line an event.
 //!
-//! A frame that holds whole lines is read in place; only what is left over at its end is copied.
+//! A frame with whole lines is read in place; only the remainder at its end is copied.
 
 /// Longest line kept.
 const MAX_LINE: usize = 4 << 20;
@@ -11,13 +11,13 @@ pub(crate) struct Lines {
     rest: Vec<u8>,
 }
 
-/// A line longer than a sane event.
+/// A line longer than any reasonable event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl Lines {
-    /// Calls `each` with the payload of every `data:` line that `frame` completes. `each` says
-    /// whether to go on.
+    /// Calls `each` with the payload of every `data:` line that `frame` completes. `each` returns
+    /// whether to continue.
     pub(crate) fn push(
         &mut self,
         mut frame: &[u8],
@@ -67,7 +67,7 @@ mod tests {
     }
 
     // However a stream is cut into frames, its events are the same; comments, event names and
-    // carriage returns leave nothing behind.
+    // carriage returns are ignored.
     #[test]
     fn cuts_leave_no_trace() {
         let text = b": hi\nevent: x\ndata: {\"a\":1}\r\n\r\ndata:[DONE]\n\n";

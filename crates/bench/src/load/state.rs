@@ -1,4 +1,4 @@
-//! What all clients of a run share: the options, the connections, the counts.
+//! State shared by all clients of a run: options, connections, counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,26 +19,26 @@ use super::report::{Report, Row};
 use super::tally::{Begun, Tally};
 use crate::commit;
 
-/// The paths from a node that decide whether and when its client hangs up.
+/// The random paths that decide whether and when a node's client disconnects.
 const ABORTS: u64 = 1 << 40;
-/// What spreads sessions over endpoints.
+/// Salt for spreading sessions over endpoints.
 const SPREAD: u64 = 0x434C_4945;
 
-/// The addresses of the chat completions, as clients ask them, by place.
+/// The addresses of the chat completions in the order that clients use them, by location.
 fn endpoints(options: &Options) -> anyhow::Result<Vec<Vec<Uri>>> {
     let all = options.orders();
     let join = |url: &&str| client::join(url, "/v1/chat/completions");
     all.iter().map(|order| order.iter().map(join).collect()).collect()
 }
 
-/// What all clients of a run share.
+/// State shared by all clients of a run.
 pub(super) struct Load {
     pub(super) options: Options,
     pub(super) http: Http,
-    /// Where a request goes, and where next, by its client's place.
+    /// The endpoint of a request and its fallbacks, by its client's location.
     pub(super) orders: Vec<Vec<Uri>>,
     headers: HeaderMap,
-    /// What `Authorization` may say.
+    /// Values for `Authorization`.
     keys: Vec<HeaderValue>,
     session_header: Option<HeaderName>,
     /// The model's name as JSON.
@@ -87,9 +87,9 @@ impl Load {
         self.tally.lock().expect("no thread panics while it counts")
     }
 
-    /// Which of the orders a program's requests go by. Programs of an open loop come from one place
-    /// after the other; endpoints that share the sessions get them by chance, as the simulator's
-    /// gateways do.
+    /// The order of endpoints for a program's requests. Programs of an open loop come from the
+    /// locations in turn; endpoints that share the sessions get them at random, like the
+    /// simulator's gateways.
     pub(super) fn order(&self, key: ProgramKey, session: u64) -> usize {
         let turn = match self.options.arrivals {
             _ if !self.options.also.is_empty() => mix(session, SPREAD),
@@ -104,7 +104,7 @@ impl Load {
         ProgramKey { seed, region, client: first_client + client, ordinal }
     }
 
-    /// Leave to send one more request.
+    /// Permission to send one more request.
     pub(super) fn ticket(&self) -> bool {
         let Some(most) = self.options.requests else { return true };
         let granted = self.tickets.fetch_add(1, Relaxed) < most;
@@ -114,7 +114,7 @@ impl Load {
         granted
     }
 
-    /// Starts no more requests; ends the window of throughput. Always true.
+    /// Stops starting requests and ends the window of throughput. Always true.
     pub(super) fn stop(&self) -> bool {
         self.stopped.store(true, Relaxed);
         let mut end = self.window_end.lock().expect("no thread panics while it looks");
@@ -125,7 +125,7 @@ impl Load {
         true
     }
 
-    /// A client thinks before it asks; false when the run ended meanwhile.
+    /// Waits for a client's think time; false if the run ended meanwhile.
     pub(super) async fn thinks(&self, think: Duration) -> bool {
         if think.is_zero() {
             return true;
@@ -146,7 +146,7 @@ impl Load {
         Begun { from, warm }
     }
 
-    /// A request has ended.
+    /// Records the end of a request.
     pub(super) fn end(&self, begun: Begun, end: End, seen: &Seen) {
         self.tally().end(begun, end, seen, self.options.slo_ttft);
         if let Some(records) = &self.records {
@@ -154,7 +154,7 @@ impl Load {
         }
     }
 
-    /// When the client of this request hangs up, if it does: drawn from the request's own path.
+    /// When the client of this request disconnects, if it does: drawn from the request's own path.
     pub(super) fn hangs_up(&self, key: ProgramKey, node: usize) -> Option<Duration> {
         let mut rng = key.rng(ABORTS + node as u64);
         (rng.unit() < self.options.abort_share)

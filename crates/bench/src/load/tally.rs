@@ -1,5 +1,4 @@
-//! Counts and histograms of a run. All counts are of the whole run; what is timed leaves the
-//! warm-up out.
+//! Counts and histograms of a run. Counts cover the whole run; timings exclude the warm-up.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,10 +8,10 @@ use hdrhistogram::Histogram;
 use super::outcome::{End, ErrorKind, Seen};
 use super::report::{Counts, Quantiles, ReplicaCounts};
 
-/// Most replicas told apart; the others share one row.
+/// Most replicas with separate counts; the others share one row.
 const MAX_REPLICAS: usize = 4096;
 
-/// Durations in microseconds, up to an hour, in three digits.
+/// Durations in microseconds, up to an hour, with three digits.
 pub(super) struct Times(Histogram<u64>);
 
 impl Times {
@@ -48,7 +47,7 @@ impl Times {
     }
 }
 
-/// When a request started, and what it is counted for.
+/// When a request started, and how it counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     /// The start that TTFT and E2E count from.
@@ -68,17 +67,17 @@ pub(super) struct Tally {
     pub(super) lateness: Times,
     /// TTFT since the last progress.
     pub(super) recent_ttft: Times,
-    /// Whole answers and their tokens while the run was on, warm-up left out.
+    /// Complete answers and their tokens during the run, without the warm-up.
     pub(super) window: Window,
 }
 
-/// What was completed between the end of the warm-up and the last start.
+/// Requests completed between the end of the warm-up and the last start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub(super) ok: u64,
     pub(super) good: u64,
     pub(super) tokens: u64,
-    /// Measured whole answers, and those within the objective, whenever they came.
+    /// Measured complete answers, and those within the objective, whenever they arrived.
     pub(super) measured: u64,
     pub(super) met: u64,
     /// Set when no more requests start: later answers do not count as throughput.
@@ -100,7 +99,7 @@ impl Tally {
         }
     }
 
-    /// Requests on their way.
+    /// Requests in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.counts.sent - self.counts.ended()
     }
@@ -146,7 +145,7 @@ impl Tally {
                 self.tpot.record(e2e.saturating_sub(ttft) / u32::try_from(n - 1).unwrap_or(1));
             }
         }
-        // An answer that did not stream has its first token when it has the last.
+        // An answer that did not stream has its first token together with its last.
         let met = slo.is_none_or(|slo| seen.ttft.unwrap_or(e2e) <= slo);
         self.window.measured += 1;
         self.window.met += u64::from(met);

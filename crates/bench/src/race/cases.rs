@@ -1,4 +1,4 @@
-//! What the systems are raced on.
+//! The cases of the race.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) struct Case {
     pub(super) connections: u32,
 }
 
-/// All of them. One connection shows what a gateway adds, many show what it costs.
+/// All cases. One connection shows a gateway's added latency, many show its CPU cost.
 pub(super) const CASES: [Case; 5] = [
     Case { name: "plain_c1", title: "plain c=1", body: "plain.json", connections: 1 },
     Case { name: "plain_c32", title: "plain c=32", body: "plain.json", connections: 32 },

@@ -1,7 +1,7 @@
-//! The systems in the race: where they come from and how they start.
+//! The systems in the race: their sources and how they start.
 //!
-//! The Python packages get an environment each: sglang-router installs a script named `smg` of
-//! its own, and in a shared environment one peer would be raced twice under two names.
+//! Each Python package gets a separate environment: sglang-router installs its own script named
+//! `smg`, and in a shared environment one peer would be raced twice under two names.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,21 +20,21 @@ const SGLANG_ROUTER: &str = include_str!("../../peers/sglang-router.sh");
 const SMG: &str = include_str!("../../peers/smg.sh");
 const VLLM_ROUTER: &str = include_str!("../../peers/vllm-router.sh");
 
-/// Every system, in the order of the table. `before` is an earlier build of Meridian, which runs when
+/// All systems, in the order of the table. `before` is an earlier build of Meridian, which runs if
 /// its binary is given.
 const NAMES: [&str; 7] =
     ["direct", "nginx", "sglang-router", "smg", "vllm-router", "before", "meridian"];
 
-/// How long a system may take to answer for the first time.
+/// Timeout for a system's first answer.
 const START: Duration = Duration::from_secs(60);
 
-/// A system that answers.
+/// A system that is ready.
 pub(super) struct System {
     pub(super) name: &'static str,
     pub(super) version: String,
     /// host:port
     pub(super) address: String,
-    /// None for the mock itself.
+    /// `None` for the mock itself.
     process: Option<Process>,
 }
 
@@ -44,12 +44,12 @@ impl System {
         self.process.as_ref().map_or(Duration::ZERO, Process::cpu)
     }
 
-    /// Their memory, now and at its peak.
+    /// Their current and peak memory.
     pub(super) fn memory(&self) -> Option<(u64, u64)> {
         self.process.as_ref().map(Process::memory)
     }
 
-    /// Fails when the system has ended by itself.
+    /// Fails if the system has exited.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().and_then(Process::ended) {
             Some(how) => bail!("{} ended during the race: {how}", self.name),
@@ -57,7 +57,7 @@ impl System {
         }
     }
 
-    /// Refuses a system that does not pass whole answers through: its speed would mean nothing.
+    /// Refuses a system that does not return complete answers: its speed would mean nothing.
     pub(super) fn check(&self, dir: &Path) -> anyhow::Result<()> {
         for (body, tokens) in [("plain.json", 1), ("sse.json", mock::TOKENS), ("64k.json", 8)] {
             let answer = post(&self.address, &std::fs::read(dir.join(body))?)
@@ -71,7 +71,7 @@ impl System {
     }
 }
 
-/// The binaries of Meridian that take part.
+/// The binaries of Meridian in the race.
 #[derive(Clone, Copy)]
 pub(super) struct Binaries<'a> {
     /// The build under test.
@@ -163,7 +163,7 @@ fn gateway(name: &str, meridian: &Path, replica: &str, dir: &Path) -> anyhow::Re
     Ok((version(&program, "--version")?, address, process))
 }
 
-/// A router from the Python package index, in an environment of its own, at its pinned version.
+/// A router from the Python package index, in a separate environment, at its pinned version.
 fn python(
     name: &str,
     pinned: &str,
@@ -214,7 +214,7 @@ fn must(program: &str, args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first line that a program says of its version, on either output.
+/// The first line of a program's version output, from stdout or stderr.
 fn version(program: &str, flag: &str) -> anyhow::Result<String> {
     let out = Command::new(program).arg(flag).output();
     let out = out.with_context(|| format!("cannot start {program}"))?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A running program with whatever it started; ended when dropped.
+/// A running program with its descendants; killed when dropped.
 pub(super) struct Process {
     child: Child,
     log: PathBuf,
@@ -29,7 +29,7 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until `ready` finds what it looks for in the program's output.
+    /// Waits until `ready` finds its result in the program's output.
     pub(super) fn wait<T>(
         &mut self,
         limit: Duration,
@@ -63,13 +63,13 @@ impl Process {
         Some(format!("{status}; its output ({}) ends: {}", self.log.display(), self.tail()))
     }
 
-    /// CPU time that the program and its children have used.
+    /// CPU time used by the program and its children.
     pub(super) fn cpu(&self) -> Duration {
         let ticks: u64 = self.tree().iter().filter_map(|pid| Stat::read(*pid)).map(|s| s.cpu).sum();
         Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
-    /// Resident memory now and at its peak, in bytes, over the program and its children.
+    /// Current and peak resident memory in bytes, of the program and its children.
     pub(super) fn memory(&self) -> (u64, u64) {
         let field = |status: &str, name: &str| -> u64 {
             let line = status.lines().find_map(|l| l.strip_prefix(name));
@@ -106,7 +106,7 @@ impl Drop for Process {
         let tree = self.tree();
         let signal = |pid: u32, signal| {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            // A program that is gone already needs no signal.
+            // A program that has exited needs no signal.
             pid.map(|pid| kill_process(pid, signal).ok());
         };
         signal(self.child.id(), Signal::TERM);
@@ -126,10 +126,10 @@ impl Drop for Process {
     }
 }
 
-/// The fields of `/proc/PID/stat` that are of use here.
+/// The fields of `/proc/PID/stat` used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
-    /// Dead, and waiting for its parent to notice.
+    /// Whether it is dead and waits to be reaped by its parent.
     zombie: bool,
     parent: u32,
     /// Clock ticks in user and system mode.
@@ -145,7 +145,7 @@ impl Stat {
         Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields count from behind the name, which may hold spaces and brackets itself.
+    /// Fields are counted after the name, which may itself contain spaces and brackets.
     fn parse(stat: &str) -> Option<Stat> {
         let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
         let number = |i: usize| fields.get(i)?.parse::<u64>().ok();

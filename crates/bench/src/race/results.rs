@@ -42,7 +42,8 @@ impl Spread {
     }
 }
 
-/// Most that a figure may be of an earlier build's, which covers what rounds differ by.
+/// The largest allowed ratio to an earlier build's figure, which covers the variation between
+/// rounds.
 const NO_SLOWER: f64 = 1.05;
 
 /// What is measured in a case.
@@ -76,7 +77,7 @@ impl Race {
         Spread::of(self.of(system, case).iter().map(field).collect())
     }
 
-    /// The spread, over rounds, of `value` of what two systems had in the same round.
+    /// The spread, over rounds, of a ratio of two systems within the same round.
     fn paired(
         &self,
         case: &'static str,
@@ -88,8 +89,9 @@ impl Race {
         Spread::of(rounds.map(|((a, b), c)| value([a, b, c])).collect())
     }
 
-    /// What Meridian adds to the latency of a stream, to what `peer` adds. The peer's is a median:
-    /// in a single round it may be as small as the noise, and a ratio to it anything.
+    /// The latency that Meridian adds to a stream, relative to the latency that `peer` adds. The
+    /// peer's is a median: in a single round it may be as small as the noise, which makes the ratio
+    /// meaningless.
     fn added(&self, peer: &'static str) -> Option<Spread> {
         let added = |s: [&Sample; 3]| s[0].p50_us - s[1].p50_us;
         let mine = self.paired("sse_c1", ["meridian", "direct", "direct"], added)?;
@@ -98,7 +100,7 @@ impl Race {
         Some(Spread { median, min, max })
     }
 
-    /// The targets: what is compared, what came out, what it should be, whether it is.
+    /// The targets: the comparison, the result, the limit, and whether it is met.
     fn targets(&self) -> Vec<(String, Spread, f64, bool)> {
         let mut out = Vec::new();
         let mut at_most = |name: &str, value: Option<Spread>, target: f64| {
@@ -165,7 +167,7 @@ impl Race {
         format!("{}\n\n{}", tables.join("\n\n"), self.render_targets())
     }
 
-    /// Rows of text: a header and a row a system, so far with their names only.
+    /// Rows of text: a header and a row for each system, with only their names so far.
     fn table(&self, title: &str) -> Vec<Vec<String>> {
         let names = self.systems.iter().map(|(name, _)| vec![(*name).to_owned()]);
         std::iter::once(vec![title.to_owned()]).chain(names).collect()

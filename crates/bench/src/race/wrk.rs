@@ -10,14 +10,14 @@ use super::cases::Case;
 
 const SCRIPT: &str = include_str!("../../peers/wrk.lua");
 
-/// What one run of wrk says.
+/// The results of one run of wrk.
 #[derive(Debug, PartialEq)]
 pub(super) struct Load {
     pub(super) requests: u64,
     pub(super) seconds: f64,
     /// Failed connects, reads and writes, unwanted statuses and timeouts.
     pub(super) errors: u64,
-    /// Median of the whole answer.
+    /// Median time of the complete answer.
     pub(super) p50_us: f64,
 }
 

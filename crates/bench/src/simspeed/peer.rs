@@ -1,8 +1,8 @@
-//! Vidur on a trace: set up, run, and timed by its own process.
+//! Installs and runs Vidur on a trace, timed by its own process.
 //!
-//! Both simulate the same requests on as many replicas with the same step times, each request going
-//! to the replica with the fewest outstanding. Prompts share nothing and there is KV for all, since
-//! the published Vidur does neither cache prefixes nor survive its own preemptions.
+//! Both simulate the same requests on the same number of replicas with the same step times; each
+//! request goes to the replica with the fewest outstanding. Prompts share nothing and there is KV
+//! for all, since the published Vidur neither caches prefixes nor survives its own preemptions.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,13 +22,13 @@ use super::world;
 const VERSIONS: &str = include_str!("../../../../versions.env");
 const SCRIPT: &str = include_str!("../../peers/vidur_trace.py");
 const REPLICAS: usize = 12;
-/// Requests a second: what twelve L4 carry of these chats.
+/// Requests a second that twelve L4 can serve of these chats.
 const RATE: f64 = 3.0;
-/// More than the trace ever needs at a time, here by far, in Vidur with some room to spare. Several
-/// times more would measure how fast memory is cleared.
+/// More than the trace ever needs at a time, here by far, in Vidur by a little. Several times more
+/// would measure how fast memory is cleared.
 const KV_BLOCKS: u32 = 50_000;
 
-/// One request: when, tokens of prompt and of reply.
+/// One request: arrival, tokens of prompt and of reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     at: Duration,
@@ -121,7 +121,7 @@ fn settings_json() -> anyhow::Result<Value> {
     }))
 }
 
-/// The interpreter of an environment with the pinned packages, made when it is not there.
+/// The interpreter of an environment with the pinned packages, which is created if missing.
 fn installed(home: &std::path::Path) -> anyhow::Result<PathBuf> {
     let pins = VERSIONS.lines().find_map(|line| line.strip_prefix("VIDUR_PIP="));
     let pins = pins.context("versions.env names no VIDUR_PIP")?.trim_matches('"');
@@ -133,12 +133,12 @@ fn installed(home: &std::path::Path) -> anyhow::Result<PathBuf> {
     said(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home))?;
     let options = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"];
     said(Command::new(&python).args(options).args(pins.split(' ')))?;
-    // Written last: an installation that was interrupted has no stamp and is made again.
+    // Written last: an interrupted installation has no stamp and is repeated.
     std::fs::write(&stamp, pins)?;
     Ok(python)
 }
 
-/// Runs a program to its end and gives its output.
+/// Runs a program to its end and returns its output.
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let what = format!("{:?}", command.get_program());
     let out = command.output().with_context(|| format!("cannot start {what}"))?;

@@ -18,9 +18,10 @@ pub(super) const WORKLOADS: [(&str, [&str; 3]); 4] = [
     ("tot", ["tree2"; 3]),
     ("mixed-tree", ["tree4", "tree2", "tree2"]),
 ];
-/// Policies by name: the first central, as a cloud's load balancer; the others a gateway a region.
+/// Policies by name: the first is central, like a cloud's load balancer; the others have a gateway
+/// per region.
 pub const SYSTEMS: [&str; 3] = ["least_outstanding", "skywalker", "meridian"];
-/// Of the run that finds the rate.
+/// The measured part of the run that finds the rate.
 pub(super) const SHORT: Measure =
     Measure { warmup: Duration::ZERO, window: Duration::from_secs(600) };
 /// Replicas of each region.
@@ -79,7 +80,7 @@ fn regions() -> Vec<Region> {
     places.map(|name| Region { name: name.to_owned(), continent: name.to_owned() }).to_vec()
 }
 
-/// A policy with its published defaults, that holds requests for as long as it takes.
+/// A policy with its published defaults that queues requests without a time limit.
 pub(super) fn system(name: &str, topology: Topology) -> anyhow::Result<System> {
     let policy = policy::find(name).with_context(|| format!("no policy {name}"))?;
     Ok(System {

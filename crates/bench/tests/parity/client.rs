@@ -1,5 +1,5 @@
-//! A client of text completions. Their prompt is one string, so that its blocks are those of the
-//! program's segments, without a chat's roles in between.
+//! A client of text completions. A prompt is one string, so its blocks are those of the program's
+//! segments, without a chat's roles in between.
 
 use std::net::SocketAddr;
 
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// An answer that is whole.
+/// A complete answer.
 pub(crate) struct Answer {
-    /// In the region that answered.
+    /// The replica's number in the region that answered.
     pub(crate) replica: u32,
-    /// The region of the peer that answered; none where the gateway's own region did.
+    /// The region of the peer that answered; `None` if the gateway's own region did.
     pub(crate) peer: Option<String>,
-    /// Why it was this replica.
+    /// The reason for this replica.
     pub(crate) reason: String,
     /// In percent.
     pub(crate) matched: u32,
     pub(crate) prompt: u32,
     pub(crate) cached: u32,
     pub(crate) text: String,
-    /// When the first token was here.
+    /// When the first token arrived.
     pub(crate) first: Instant,
 }
 

@@ -1,4 +1,5 @@
-//! Two gateways that are peers: certificates of one authority, and the distance between them.
+//! Two gateways that are peers, with certificates of one authority, and the emulated distance
+//! between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,11 +21,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::work::{BEAT, PUSH, REGIONS, RTT};
 
-/// A fleet's authority, with a folder for files that goes with the test.
+/// A fleet's authority, with a folder for files that is removed with the test.
 pub(crate) struct Fleet {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
-    /// A loopback address of its own, so that ports are known in advance and free.
+    /// A separate loopback address, so that ports are known in advance and free.
     host: Ipv4Addr,
 }
 
@@ -93,8 +94,8 @@ impl Drop for Fleet {
     }
 }
 
-/// An address that leads to `target`, half a round trip away. It has no bound on bytes under way, as
-/// the simulator's network has none.
+/// An address that leads to `target`, half a round trip away. Its bytes in flight are unbounded, as
+/// in the simulator's network.
 async fn line(target: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -18,7 +18,7 @@ use crate::client;
 use crate::fleet::Fleet;
 use crate::work::{self, Decision, Load, Paced, REGIONS, REPLICAS, Source};
 
-/// What a gateway decided, and all that it gave as a reason.
+/// A gateway's decisions, and all their reasons.
 pub(crate) struct Live {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) reasons: BTreeSet<String>,
@@ -75,8 +75,8 @@ fn start_clients(clients: &mut JoinSet<()>, source: &Source, region: &Region) {
     }
 }
 
-/// Runs `work` on a thread whose clock moves on when nothing is left to do. What is on its way over
-/// loopback is left to do: a datagram sent after it is waited for first.
+/// Runs `work` on a thread whose clock advances when it is idle. Data in flight over loopback is
+/// pending work: a datagram sent after it is awaited first.
 fn paused<F: Future>(work: F) -> F::Output {
     let loopback = UdpSocket::bind("127.0.0.1:0").unwrap();
     loopback.connect(loopback.local_addr().unwrap()).unwrap();
@@ -95,14 +95,14 @@ struct Region {
     seen: Arc<Seen>,
 }
 
-/// What all clients saw.
+/// The records of all clients.
 struct Seen {
     start: Instant,
     decisions: Mutex<Vec<Decision>>,
     reasons: Mutex<BTreeSet<String>>,
 }
 
-/// Starts a region's engines and the gateway before them; no time passes.
+/// Starts a region's engines and their gateway, without advancing the time.
 async fn gateway(policy: &str, load: &Load, region: usize, fleet: &Fleet) -> SocketAddr {
     let mut config = work::config(policy);
     if load.sources.len() > 1 {

@@ -1,21 +1,20 @@
-//! The gateway with its sockets and the simulator decide alike.
+//! The gateway with its sockets and the simulator make identical decisions.
 //!
 //! One load runs twice. Live: the gateway's own `serve` in front of three served engines, over
 //! loopback, with clients that send text. Simulated: `meridian_sim::run_twin`, where the same
 //! programs are hashes. Each request must be sent at the same millisecond, be dispatched to the
-//! same replica with the same prefix match, find as much cached there, and show its first token
-//! and its end at the same millisecond.
+//! same replica with the same prefix match, find the same number of cached tokens there, and have
+//! its first token and its end at the same millisecond.
 //!
-//! Time is paused, so it passes only when nobody has anything left to do. Its ticks are
-//! milliseconds, and two events within one tick have no order that both sides could agree on; so
-//! the engines are a hundred times slower than real ones and the probes as much rarer, which
-//! changes no proportion and makes such meetings rare.
+//! Time is paused, so it advances only when every task is idle. Its ticks are milliseconds, and the
+//! order of two events within one tick is undefined. So the engines are a hundred times slower than
+//! real ones and the probes as much rarer, which keeps all proportions and makes such ties rare.
 //!
-//! Two regions run the same way: two gateways that follow each other over mutual TLS, on a line that
-//! takes its time, beside two regions of the simulator. A digest is published when something changed,
-//! and the simulator's twin publishes at the same milliseconds as the gateway's own task
-//! (`peers/bulletin.rs`), so both sides know as much of the peer at each decision. All decisions must
-//! be equal, those about forwards and those of the peer included.
+//! Two regions run the same way: two gateways that follow each other over mutual TLS, on a delayed
+//! line, compared with two regions of the simulator. A digest is published after a change, and the
+//! simulator's twin publishes at the same milliseconds as the gateway's own task
+//! (`peers/bulletin.rs`), so both sides have the same state of the peer at each decision. All
+//! decisions must be equal, including those about forwards and those of the peer.
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
@@ -32,8 +31,8 @@ use live::Live;
 use meridian_workload::{Chat, Sessions};
 use work::{Decision, Load, REPLICAS, Source};
 
-/// Runs a load on both sides and compares them decision by decision. Returns what the live gateway
-/// gave as reasons.
+/// Runs a load on both sides and compares them decision by decision. Returns the live gateway's
+/// reasons.
 fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
     let Live { decisions: live, reasons } = live::run(policy, load);
     let simulated = twin::run(policy, load);
@@ -51,21 +50,21 @@ fn agree(policy: &str, load: &Load) -> BTreeSet<String> {
     reasons
 }
 
-/// Sessions in a closed loop: 24 clients think, ask, and ask on, three replicas queue.
+/// Sessions in a closed loop: 24 clients think, send and continue, and three replicas queue.
 fn sessions() -> Load {
     let generator = Arc::new(Sessions { turns: 4, max_tokens: 32, ..Sessions::default() });
-    // Little enough KV to evict.
+    // Few enough KV blocks that some are evicted.
     Load { kv_blocks: 1200, sources: vec![Source::Closed { clients: 24, programs: 2, generator }] }
 }
 
-/// Chats that arrive by themselves, behind a system prompt that ends in the middle of a block.
+/// Chats of an open loop, after a system prompt that ends in the middle of a block.
 fn chats() -> Load {
     let generator = Arc::new(Chat { system_bytes: 1000, max_prompt_tokens: 1500, max_tokens: 64 });
     let source = Source::Open { programs: 80, per_second: 0.025, generator };
     Load { kv_blocks: 1200, sources: vec![source] }
 }
 
-/// Prompts of any length where KV is short, so that a long one waits until room is promised to it.
+/// Prompts of any length with little KV, so that a long one waits until capacity is promised to it.
 fn crowd() -> Load {
     let generator = Arc::new(Chat { system_bytes: 0, max_prompt_tokens: 4000, max_tokens: 64 });
     let source = Source::Open { programs: 80, per_second: 0.05, generator };
@@ -80,17 +79,17 @@ fn uneven() -> Load {
     Load { kv_blocks: 1200, sources: vec![clients(36), clients(6)] }
 }
 
-/// Each policy under each load is a test of its own, so that they run side by side.
+/// Each policy under each load is a separate test, so that they run in parallel.
 macro_rules! policies {
     ($($policy:ident)*) => {
         $(mod $policy {
-            // Closed loop: a decision that differs changes all that follow.
+            // Closed loop: a decision that differs changes all later ones.
             #[test]
             fn sessions() {
                 super::agree(stringify!($policy), &super::sessions());
             }
 
-            // Open loop: arrivals that no answer moves.
+            // Open loop: arrivals do not depend on answers.
             #[test]
             fn chats() {
                 super::agree(stringify!($policy), &super::chats());
@@ -101,8 +100,8 @@ macro_rules! policies {
 
 policies! { meridian skywalker prefix_aware least_outstanding round_robin gorgo }
 
-// Two regions that forward to each other over a slow line: which requests leave their region, when,
-// and where they run is the same on both sides.
+// Two regions that forward to each other over a slow line: the same requests leave their region, at
+// the same times, and run on the same replicas on both sides.
 #[test]
 fn two_regions_with_meridian() {
     agree("meridian", &uneven());
@@ -113,14 +112,14 @@ fn two_regions_with_skywalker() {
     agree("skywalker", &uneven());
 }
 
-// Held requests are released, and promised room, at the same moments too.
+// Held requests are released, and promised capacity, at the same moments too.
 #[test]
 fn promises_are_alike() {
     let reasons = agree("meridian", &crowd());
     assert!(reasons.contains("promised"), "{reasons:?}");
 }
 
-// The comparison can fail: another policy's decisions are not these.
+// The comparison can fail: another policy's decisions differ.
 #[test]
 fn policies_differ() {
     let decisions = |policy| -> Vec<Decision> { twin::run(policy, &sessions()) };

@@ -1,4 +1,4 @@
-//! What both sides run: programs, engines, configuration; and what they say of each request.
+//! The work of both sides (programs, engines, configuration), and their records of each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use meridian_workload::{Generator, Poisson, Program, ProgramKey, open_loop};
 
 /// In each region.
 pub(crate) const REPLICAS: u32 = 3;
-/// The regions by their place; a load of one region runs in the first.
+/// The regions by index; a load of one region runs in the first.
 pub(crate) const REGIONS: [&str; 2] = ["us", "eu"];
 /// Between them, as slow as the engines.
 pub(crate) const RTT: Duration = Duration::from_millis(800);
-/// Between two digests while something changes, and while nothing does.
+/// Interval between digests while something changes, and while nothing does.
 pub(crate) const PUSH: Duration = Duration::from_millis(1);
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 pub(crate) const SEED: u64 = 11;
 const SECRET: &str = "the fleet's secret";
-/// How many times slower than real the engines are, and how many times rarer the probes.
+/// Factor by which the engines are slower than real ones, and the probes rarer.
 const SLOW: u32 = 100;
-/// Nobody sends before this: every replica has been heard of by then.
+/// No request is sent before this: every replica has reported by then.
 const BEGIN: Duration = Duration::from_secs(400);
 
-/// Who sends what to whom.
+/// A load on all regions.
 pub(crate) struct Load {
-    /// Of 16 tokens, in each replica.
+    /// KV blocks of 16 tokens in each replica.
     pub(crate) kv_blocks: u32,
-    /// Of each region that there is.
+    /// The source of each region.
     pub(crate) sources: Vec<Source>,
 }
 
-/// Who sends what.
+/// The source of a region's requests.
 pub(crate) enum Source {
     Closed { clients: u32, programs: u64, generator: Arc<dyn Generator> },
     Open { programs: usize, per_second: f64, generator: Arc<dyn Generator> },
@@ -43,7 +43,7 @@ pub(crate) enum Source {
 pub(crate) struct Decision {
     pub(crate) sent_ms: u128,
     pub(crate) session: u64,
-    /// The replica by its place in all regions.
+    /// The replica's index over all regions.
     pub(crate) replica: u32,
     pub(crate) forwarded: bool,
     /// Share of the prompt that the gateway expected to be cached, in percent.
@@ -99,8 +99,8 @@ pub(crate) fn config(policy: &str) -> Gateway {
     Gateway::read(&text).unwrap()
 }
 
-/// Programs whose clients think before each request, whole milliseconds that are alike for no two,
-/// and whose session is what the gateway makes of the header.
+/// Programs whose clients think before each request, for distinct whole milliseconds, and whose
+/// session is the gateway's hash of the header.
 pub(crate) struct Paced(pub(crate) Arc<dyn Generator>);
 
 impl Generator for Paced {
@@ -137,7 +137,7 @@ pub(crate) fn arrivals(
     open_loop(paced, times, SEED, region).take(programs).collect()
 }
 
-/// The clients of a closed loop are numbered as the simulator numbers them, a load for each region.
+/// The clients of a closed loop are numbered as in the simulator, one load per region.
 pub(crate) fn key(region: u32, client: u32, ordinal: u64) -> ProgramKey {
     ProgramKey { seed: SEED, region, client: region << 16 | client, ordinal }
 }

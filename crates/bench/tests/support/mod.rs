@@ -1,4 +1,4 @@
-//! An endpoint in this process that does what a script says, request by request.
+//! An in-process endpoint that follows a script, request by request.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,10 +14,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
-/// What the endpoint does with one request.
+/// The endpoint's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// A whole answer of three tokens, streamed if that was asked for.
+    /// A complete answer of three tokens, streamed if requested.
     Answer,
     /// This status, with a JSON error.
     Status(u16),
@@ -27,13 +27,13 @@ pub(crate) enum Act {
     EndEarly,
     /// One token, then an error event and a proper end.
     ErrorEvent,
-    /// Something that is no answer.
+    /// A body that is not an answer.
     Nonsense,
     /// Headers, then nothing for ever.
     Silence,
 }
 
-/// The endpoint: its address, its script, and what it saw.
+/// The endpoint: its address, its script, and its records.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) url: String,
@@ -45,7 +45,7 @@ struct State {
     otherwise: Act,
     bodies: Vec<Value>,
     sessions: Vec<String>,
-    /// Whole answers that `/admin/status` will leave out.
+    /// Complete answers that `/admin/status` will omit.
     to_lose: u64,
     answered: u64,
     done: u64,
@@ -87,7 +87,7 @@ impl Endpoint {
         self.state.lock().unwrap().sessions.clone()
     }
 
-    /// Leaves the next `n` answers out of the counts that the admin page shows.
+    /// Omits the next `n` answers from the counts on the admin page.
     pub(crate) fn lose(&self, n: u64) {
         self.state.lock().unwrap().to_lose = n;
     }

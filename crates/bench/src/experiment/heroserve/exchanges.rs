@@ -1,4 +1,4 @@
-//! Figure 9: bytes that are all-reduced a second, by groups that do nothing else.
+//! Figure 9: bytes all-reduced a second, by groups that only do all-reduces.
 
 use anyhow::{Context as _, ensure};
 use meridian_plan::{GpuId, Topology};
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// Groups, server after server, until no room is left or there are as many as there may be.
+/// Groups, server after server, until the servers are full or the limit is reached.
 fn groups(topology: &Topology, spread: &Spread) -> anyhow::Result<Vec<Vec<GpuId>>> {
     let fits = spread.servers > 0 && RANKS.is_multiple_of(spread.servers);
     ensure!(fits, "exchanges.groups: {} servers for {RANKS} ranks; use a divisor", spread.servers);

@@ -1,5 +1,5 @@
-//! Figures 7, 8 and 10: what each system serves within the objectives, what requests see at one rate,
-//! and the KV that is held meanwhile.
+//! Figures 7, 8 and 10: the goodput of each system within the objectives, the latencies at one
+//! rate, and the KV memory used.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 use crate::fleet::{Asked, Deployed, Mode, Score, System, lengths, score, sustained};
 
-/// The share that shall meet the objectives.
+/// The share that must meet the objectives.
 const ATTAINMENT: f64 = 0.9;
 
 /// A system's figures in a case.
@@ -25,7 +25,7 @@ struct Found {
     mode: Mode,
     system: System,
     placement: String,
-    /// Requests a second for each GPU; 0 where the case has a rate of its own.
+    /// Requests a second for each GPU; 0 if the case has a fixed rate.
     sustained: f64,
     /// At the case's rate.
     score: Score,
@@ -144,7 +144,7 @@ fn table(case: &FleetCase, all: &[Found]) -> Table {
     table
 }
 
-/// Milliseconds, where there are any.
+/// Milliseconds, if there is a value.
 fn millis(seconds: f64) -> String {
     if seconds.is_finite() { format!("{:.1}", 1e3 * seconds) } else { "-".to_owned() }
 }
@@ -215,7 +215,7 @@ fn value(metric: FleetMetric, one: &Found) -> f64 {
         FleetMetric::Rate | FleetMetric::Throughput => one.sustained,
         FleetMetric::Ttft => one.score.ttft,
         FleetMetric::Tpot => one.score.tpot,
-        // Who is late holds little, since its requests have not begun.
+        // A late system holds little KV, since its requests have not started.
         FleetMetric::Kv if one.score.attainment < ATTAINMENT => f64::NAN,
         FleetMetric::Kv => one.kv,
     }

@@ -1,4 +1,4 @@
-//! Figure 2: to collect 1 MB at a switch over the cards alone, and with NVLink in front.
+//! Figure 2: collecting 1 MB at a switch over cards only, and with NVLink first.
 
 use anyhow::Context as _;
 use meridian_plan::{
@@ -11,7 +11,7 @@ use crate::experiment::claim::Claim;
 use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 
-/// Three GPUs, two of them in one server; each card goes to a switch of its own, and above is one.
+/// Three GPUs, two of them in one server; each card has its own switch, with one switch above.
 const TOPOLOGY: &str = "version: 1
 name: figure-2
 units:
@@ -21,7 +21,7 @@ units:
   - {count: 1, name: right, gpu: a100, gpus: 1, cards: 2, card_rate: 100Gb/s}
 core: {switches: 1}
 ";
-/// Published microseconds: over the cards alone, with NVLink.
+/// Published microseconds: over cards only, with NVLink.
 const PUBLISHED: (f64, f64) = (160.0, 90.0);
 
 /// Runs it.
@@ -67,11 +67,12 @@ fn store_and_forward(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f6
     let members: Vec<GpuId> = topology.all_gpus().collect();
     let alone = printed_homogeneous(topology, &members).context("the switches add")?;
     let first = printed_heterogeneous(topology, &members).context("NVLink relays")?;
-    // An all-reduce collects and distributes alike.
+    // An all-reduce collects and distributes in the same way.
     Ok((alone.per_byte * bytes / 2.0 * 1e6, first.per_byte * bytes / 2.0 * 1e6))
 }
 
-/// Microseconds of the same ways where switches cut through: the slowest link, and each hop's latency.
+/// Microseconds of the same paths if switches cut through: the slowest link, plus each hop's
+/// latency.
 fn cut_through(topology: &Topology, bytes: f64) -> anyhow::Result<(f64, f64)> {
     let cards =
         |server: u32, nth: u32| move |name: LinkName| name == LinkName::Card(server, nth, Way::Out);

@@ -1,7 +1,8 @@
-//! HeroServe's figures, each in the paper's mode and in the corrected one.
+//! HeroServe's figures, each in the paper's mode and in the corrected mode.
 //!
-//! The paper's mode takes the paper's formulas for what an all-reduce costs, its Algorithm 1 for where
-//! instances stand and its equations 16 to 18 for the choice; what meets on a link meets in both.
+//! The paper's mode uses the paper's formulas for the cost of an all-reduce, its Algorithm 1 for
+//! the placement and its equations 16 to 18 for the online choice. Contention on links is simulated
+//! in both.
 
 mod exchanges;
 mod fleets;
@@ -16,7 +17,7 @@ pub(super) use fleets::run as fleets;
 pub(super) use hops::run as hops;
 pub(super) use share::run as share;
 
-/// One unit of a topology that comes along, with another kind of GPU where one is named.
+/// One unit of a built-in topology, with a different kind of GPU if one is named.
 fn unit(name: &str, gpu: Option<&str>) -> anyhow::Result<Topology> {
     let found = TOPOLOGIES.iter().find(|(known, _)| *known == name);
     let (_, yaml) = found.with_context(|| {

@@ -1,4 +1,4 @@
-//! Figure 1: what share of a prefill its all-reduces take when every rank is on a server of its own.
+//! Figure 1: the share of all-reduces in a prefill if every rank is on a separate server.
 
 use anyhow::anyhow;
 use meridian_plan::{
@@ -12,7 +12,7 @@ use crate::experiment::table::Table;
 use crate::experiment::{Context, Findings, params, results};
 use crate::fleet::Mode;
 
-/// GPU and the published share that it is above.
+/// GPU, and the published lower bound of the share.
 const PUBLISHED: [(&str, f64); 2] = [("l40s", 0.65), ("a100", 0.75)];
 
 /// Runs it.
@@ -54,7 +54,7 @@ pub(crate) fn run(context: &Context<'_>) -> anyhow::Result<Findings> {
     Ok(found)
 }
 
-/// Seconds of computing and of all-reduces.
+/// Seconds of computation and of all-reduces.
 fn prefill(
     gpu: &str,
     mode: Mode,

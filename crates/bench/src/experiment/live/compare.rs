@@ -1,4 +1,4 @@
-//! Live beside simulated: both columns, and whether the systems stand in the same order.
+//! Compares live with simulated results: both columns, and whether the systems have the same order.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::experiment::metric::{self, Metric};
 use crate::experiment::stats;
 use crate::experiment::table::Table;
 
-/// What both columns are shown of.
+/// Metrics shown in both columns.
 const SHOWN: [&str; 8] = [
     "requests",
     "throughput_rps",
@@ -19,7 +19,7 @@ const SHOWN: [&str; 8] = [
     "prefix_hit_ratio",
     "forwarded_ratio",
 ];
-/// Figures by which systems are ordered, and whether more is better.
+/// Metrics by which systems are ordered, and whether more is better.
 const ORDERED: [(&str, bool); 6] = [
     ("throughput_rps", true),
     ("ttft_ms.mean", false),
@@ -28,9 +28,9 @@ const ORDERED: [(&str, bool); 6] = [
     ("e2e_ms.p50", false),
     ("prefix_hit_ratio", true),
 ];
-/// How far from 1 live over simulated may be.
+/// How far the ratio of live to simulated may be from 1.
 const WITHIN: f64 = 0.1;
-/// Systems nearer to each other than this share are level.
+/// Systems that differ by less than this share are level.
 const LEVEL: f64 = 0.05;
 
 /// A table of both columns for each workload and fleet, and one of orders.
@@ -77,7 +77,7 @@ fn both(live: &Grid<'_>, simulated: &Grid<'_>, group: &[usize]) -> Table {
     table
 }
 
-/// A system and a figure of it under each seed.
+/// A system and its values of a metric for each seed.
 struct Standing {
     name: String,
     by_seed: Vec<f64>,
@@ -88,8 +88,8 @@ impl Standing {
         self.by_seed.iter().sum::<f64>() / self.by_seed.len() as f64
     }
 
-    /// Whether a figure of this one is clearly above or below the other's: by more than 5 %, and
-    /// over several seeds so that the 95 % interval of the ratio leaves 1 out.
+    /// Whether this one is clearly above or below the other: by more than 5 %, and with several
+    /// seeds so that the 95 % interval of the ratio excludes 1.
     fn against(&self, other: &Self) -> Ordering {
         let Some(ratio) = stats::ratio_of_means(&self.by_seed, &other.by_seed) else {
             return Ordering::Equal;
@@ -150,7 +150,8 @@ fn in_order(systems: &[Standing], more: bool) -> String {
     text
 }
 
-/// No two systems stand one way live and the other way simulated, clearly on both sides.
+/// Whether no two systems have one order live and the opposite order simulated, clearly on both
+/// sides.
 fn is_same_order(live: &[Standing], simulated: &[Standing]) -> bool {
     let pairs = (0..live.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     let turned = |(i, j): (usize, usize)| {
@@ -172,7 +173,7 @@ mod tests {
         ["a", "b", "c"].into_iter().zip(values).map(one).collect()
     }
 
-    // Best first, whichever way is better; those within 5 % of each other stand level.
+    // Best first, whichever direction is better; those within 5 % of each other are level.
     #[test]
     fn orders_are_written_best_first() {
         let values = systems([[10.0], [10.1], [20.0]]);
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(in_order(&values, true), "c, b = a");
     }
 
-    // Two systems that change places break the order only where both sides tell them apart.
+    // Two systems that swap places break the order only if both sides separate them.
     #[test]
     fn only_clear_differences_break_an_order() {
         let live = systems([[10.0], [12.0], [20.0]]);
@@ -189,7 +190,8 @@ mod tests {
         assert!(is_same_order(&live, &systems([[2.0], [1.99], [3.0]])));
     }
 
-    // Seeds tell apart what differs the same way under each of them, and not what takes turns.
+    // Seeds separate systems that differ in the same way under each of them, and not those that
+    // alternate.
     #[test]
     fn seeds_that_take_turns_are_level() {
         let steady = systems([[10.0, 40.0, 20.0], [11.0, 46.0, 23.0], [90.0, 90.0, 90.0]]);

@@ -1,5 +1,5 @@
-//! Plays cells on real processes, one after the other, and keeps what clients saw in the simulator's
-//! own terms.
+//! Runs cells on real processes, one after the other, and converts the clients' records to the
+//! simulator's terms.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::experiment::runner::{Observed, Progress};
 use crate::experiment::table::Table;
 use crate::load::{ErrorKind, Record};
 
-/// Seeds of a cell that play side by side: a fleet of a dozen processes takes some twentieth of two
-/// cores, and each knows its own alone.
+/// Seeds of a cell that run concurrently: a fleet of a dozen processes uses some twentieth of two
+/// cores, and the fleets are separate.
 const TOGETHER: usize = 5;
 
-/// Plays each cell under each seed; beside what was seen stands how busy the machine was.
+/// Runs each cell under each seed; each result includes how busy the machine was.
 ///
 /// # Errors
-/// When a process does not do as it should.
+///
+/// When a process misbehaves.
 pub(super) fn all(
     plan: &Plan,
     cells: &[Cell],
@@ -54,7 +55,7 @@ pub(super) fn all(
     Ok((observed, machine))
 }
 
-/// Plays a cell under each of `seeds` at once; what came out has its name beside it.
+/// Runs a cell under all `seeds` at once; each result has its name.
 async fn together(
     plan: &Plan,
     cell: Cell,
@@ -84,7 +85,7 @@ async fn one(stage: &Stage) -> anyhow::Result<(Report, Busy)> {
     Ok((report, played.busy))
 }
 
-/// What clients recorded, as the simulator reports it.
+/// The clients' records, in the form of the simulator's report.
 fn report(stage: &Stage, played: &Played) -> anyhow::Result<Report> {
     let mut report = Report {
         window: stage.window,

@@ -1,4 +1,4 @@
-//! From a plan to processes: one cell under one seed.
+//! Turns a plan into processes: one cell with one seed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use meridian_wire::config::{Policy, Scalar};
 use crate::experiment::plan::{Cell, Plan};
 use crate::experiment::spec::{Fleet, Load, Measure, System, Topology};
 
-/// Longer than any reply takes: what was sent within the window is brought to its end.
+/// Longer than any reply takes: requests sent within the window run to their end.
 const DRAIN: &str = "500s";
 
 /// The processes of `cell` under `seed`.
@@ -68,7 +68,7 @@ fn engines(fleet: &Fleet) -> Vec<(usize, EngineSpec)> {
     engines
 }
 
-/// Gateways with whom they know, as the simulator introduces them.
+/// Gateways with their replicas and peers, as the simulator introduces them.
 fn gateways(plan: &Plan, system: &System, engines: &[usize]) -> anyhow::Result<Vec<Post>> {
     let all = plan.regions.regions.len();
     let (places, sees_all, forwards) = match &system.topology {
@@ -90,7 +90,7 @@ fn gateways(plan: &Plan, system: &System, engines: &[usize]) -> anyhow::Result<V
     let regions: Vec<usize> = posts.collect();
     let post = |(at, region): (usize, &usize)| {
         let sees = |engine: &usize| sees_all || engines[*engine] == *region;
-        // Gateways of a region pair off with those of another.
+        // Gateways of a region pair up with those of another.
         let meets =
             |peer: &usize| forwards && regions[*peer] != *region && peer % each == at % each;
         Post {
@@ -124,7 +124,7 @@ fn gateway_spec(system: &System) -> anyhow::Result<GatewaySpec> {
     })
 }
 
-/// The clients of a load in each region that has some. `before` loads have clients already.
+/// The clients of a load in each region that has some. `before` loads already have clients.
 fn crowds(
     load: &Load,
     plan: &Plan,
@@ -138,7 +138,7 @@ fn crowds(
     let some = clients.iter().enumerate().filter(|(_, count)| **count > 0);
     let crowd = |(nth, (region, count)): (usize, (usize, &u32))| -> anyhow::Result<StageLoad> {
         let mut args = generator_args(generator)?;
-        // As the simulator numbers them: loads of one region have clients of their own.
+        // Numbered as in the simulator: each load of a region has separate clients.
         let first = ((before + nth) as u32) << 16;
         for (flag, value) in [
             ("--clients", count.to_string()),

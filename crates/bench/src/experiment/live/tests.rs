@@ -1,4 +1,4 @@
-//! What a live run is given, without running it.
+//! Tests of a live run's setup, without running it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn small(name: &str, quick: bool) -> Plan {
     plan(&spec, quick).expect("the scale is a good one")
 }
 
-// Every experiment that runs live names its scale, and each of its cells can be staged.
+// Every experiment that runs live has a scale, and each of its cells can be staged.
 #[test]
 fn every_live_experiment_can_be_staged() {
     let live: Vec<_> = ALL.iter().filter(|entry| entry.live.is_some()).collect();
@@ -28,9 +28,9 @@ fn every_live_experiment_can_be_staged() {
     }
 }
 
-// Gateways know whom the simulator's know: a central one all replicas and no peer, two layers their
-// own region's and the gateway of each other one. Clients go to the nearest, with the numbers that
-// they have in the simulator.
+// Gateways know the same replicas and peers as in the simulator: a central one has all replicas and
+// no peer, with two layers each has its own region's and the gateways of the others. Clients go to
+// the nearest gateway, with the same numbers as in the simulator.
 #[test]
 fn who_knows_whom() {
     let plan = small("skywalker-fig8", false);
@@ -59,7 +59,7 @@ fn who_knows_whom() {
     assert!(two.window > Duration::ZERO);
 }
 
-// A topology that no process has is refused by name.
+// A topology that only the simulator supports is refused by name.
 #[test]
 fn what_is_not_arranged_is_refused() {
     let mut plan = small("skywalker-fig8", false);

@@ -66,7 +66,7 @@ fn known_values() {
     }
 }
 
-// A forwarded request is compared with the last one of its region that was served at home.
+// A forwarded request is compared with the last one of its region that was served locally.
 #[test]
 fn forwarded_requests_are_compared_with_their_neighbours() {
     let forwarded = |sent, ttft| Record { forwarded: true, ..record(sent, ttft) };
@@ -77,8 +77,8 @@ fn forwarded_requests_are_compared_with_their_neighbours() {
     assert_eq!(value(&report, "forwarded_worse_ratio"), Some(0.5));
 }
 
-// The spread is between replicas' means or peaks over time; a replica that never had anything
-// leaves nothing to divide by.
+// The spread is between replicas' means or peaks over time; with a replica whose value is always
+// zero there is no ratio.
 #[test]
 fn spreads_are_between_replicas() {
     let sample = |s: u64, replica, outstanding, kv_used| Sample {
@@ -101,7 +101,7 @@ fn spreads_are_between_replicas() {
     assert_eq!(value(&idle, "outstanding_spread"), None);
 }
 
-// The names are unique, and those of results.json are all there.
+// The names are unique, and include all those of results.json.
 #[test]
 fn names() {
     let mut names: Vec<_> = all().map(|m| m.name).collect();

@@ -1,4 +1,4 @@
-//! What keeps a plan from being run: each problem with its field, value and remedy.
+//! Checks a plan: each problem has its field, value and remedy.
 
 use meridian_engine::Profile;
 use meridian_wire::config::AdmissionMode;
@@ -7,11 +7,11 @@ use super::{Feed, Plan};
 use crate::experiment::metric;
 use crate::experiment::spec::{Fleet, Kind, Load, Regions, Spec, System, Topology, Workload};
 
-/// Distributions and states that plots show, beside the metrics.
+/// Distributions and states that plots can show, in addition to the metrics.
 const DISTRIBUTIONS: [&str; 3] = ["ttft_ms", "e2e_ms", "tpot_ms"];
 const STATES: [&str; 3] = ["kv_used", "outstanding", "running"];
 
-/// What is wrong with the parts of a plan.
+/// Problems with the parts of a plan.
 pub(super) fn plan(plan: &Plan) -> Vec<String> {
     let n = plan.regions.regions.len();
     let mut found = regions(&plan.regions);
@@ -137,7 +137,7 @@ fn load(field: &str, load: &Load, feed: &Feed, regions: usize) -> Vec<String> {
     found
 }
 
-/// What is wrong with numbers of which none is below 0 and one is above.
+/// Problems with shares, which must not be negative and not all 0.
 fn shares(field: &str, given: &[f64], what: &str) -> Option<String> {
     match given.iter().find(|r| !(**r >= 0.0 && r.is_finite())) {
         Some(bad) => Some(format!("{field}: {bad} is no {what}; use 0 or more")),
@@ -178,7 +178,7 @@ fn system(system: &System, plan: &Plan) -> Vec<String> {
     found
 }
 
-/// What is wrong with how results are shown.
+/// Problems with the presentation of results.
 pub(super) fn spec(spec: &Spec, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     if spec.seeds == 0 {

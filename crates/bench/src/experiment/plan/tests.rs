@@ -24,17 +24,17 @@ fn error(yaml: &str) -> String {
     }
 }
 
-// What is wrong is named with its field, its value and what to do; each line changes one thing of
-// an experiment that is fine.
+// Each problem is reported with its field, its value and the remedy; each line changes one part of
+// a valid experiment.
 #[test]
 fn errors_name_field_value_and_remedy() {
     assert_eq!(error(GOOD), "fine");
     let cases: &[(&str, &str, &str)] = &[
-        // A key that nobody reads, on each level.
+        // An unknown key, on each level.
         ("title: t", "title: t\ncolour: red", "unknown field `colour`"),
         ("count: [2]", "count: [2], size: 3", "unknown field `size`"),
         ("topology: region_local", "topology: region_local, speed: 3", "unknown field `speed`"),
-        // Names that nobody knows.
+        // Unknown names.
         ("regions: one", "regions: mars", "regions: `mars` is not in the catalogue; use one of "),
         ("round_robin", "wound_robin", "(s).policy: `wound_robin` is unknown; use one of "),
         (
@@ -51,7 +51,7 @@ fn errors_name_field_value_and_remedy() {
             "title: t\nshow: [speed]",
             "show: `speed` is unknown; use one of throughput_rps",
         ),
-        // Lists that do not go together.
+        // Inconsistent lists.
         ("count: [2]", "count: [2, 2]", "count: 2 numbers for 1 regions; give one for each"),
         ("clients: [3]", "clients: [3, 4]", "clients: 2 numbers for 1 regions; give one for each"),
         (
@@ -60,7 +60,7 @@ fn errors_name_field_value_and_remedy() {
              rtt_ms: [[1, 2], [2]]}",
             "regions.rtt_ms: rows of 2, 1 for 2 regions; give 2 rows of 2",
         ),
-        // Nothing where something must be.
+        // Missing required values.
         ("clients: [3]", "clients: [0]", "clients: 0 in every region; use at least one client"),
         ("clients: [3]", "rate: [0]", "rate: 0 in every region; use a rate above 0"),
         ("clients: [3]", "clients: [3], rate: [3]", "give either clients or rate"),
@@ -71,7 +71,8 @@ fn errors_name_field_value_and_remedy() {
         ("title: t", "title: t\nmeasure: {warmup: 5, window: 9s}", "write it with a unit"),
         ("region_local", "{waterfall: 80}", "topology: 80 is no share; use 0 to 1"),
         ("topology:", "admission: {outstanding: 0}, topology:", "admission.outstanding: 0 would"),
-        // Traces: none or two of what is needed, shares that do not fit, more time than there is.
+        // Traces: none or two of the required values, shares that do not fit, a window longer than
+        // the trace.
         (LOAD, "trace: {name: mars}", "loads[0].trace.name: `mars` is no excerpt; use one of moo"),
         (LOAD, "trace: {}", "loads[0].trace.give either the name of an excerpt or a file"),
         (LOAD, "trace: {file: /nowhere}", "loads[0].trace.file: /nowhere: No such file"),
@@ -81,7 +82,7 @@ fn errors_name_field_value_and_remedy() {
         (LOAD, "trace: {name: azure, share: [1, 1]}", "share: 2 numbers for 1 regions; give one"),
         (LOAD, "trace: {name: azure, share: [0]}", "share: 0 in every region; use a share above"),
         (LOAD, "trace: {name: azure, speed: 9}", "ends after 1200 s, and the run needs 3240 s of"),
-        // Figures about what is not there.
+        // Figures that refer to missing items.
         (
             "title: t",
             "title: t\npublished: [{what: x, source: y, metric: lost, of: [z], value: 1}]",
@@ -94,19 +95,20 @@ fn errors_name_field_value_and_remedy() {
     }
 }
 
-// Everything that is wrong is said at once.
+// All problems are reported at once.
 #[test]
 fn errors_come_together() {
     let yaml = GOOD.replace("clients: [3]", "clients: [0]").replace("count: [2]", "count: [0]");
     assert_eq!(error(&yaml).lines().count(), 2);
 }
 
-// The files that this program carries are fine, whole and small, and hold what they claim about.
+// The built-in files are valid, complete and small, and contain the items that their claims refer
+// to.
 #[test]
 fn every_experiment_is_fine() {
     let cells = |entry: &Entry, quick| {
         let spec: Spec = read(entry.name, entry.yaml).expect(entry.name);
-        // Without a simulation, or with systems that its code adds and checks.
+        // Without a simulation, or with systems that their code adds and checks.
         if spec.regions.is_none() || entry.name == "meridian-saturation" {
             return 0;
         }
@@ -117,7 +119,7 @@ fn every_experiment_is_fine() {
     }
 }
 
-// The small variant keeps what it names, makes the rest smaller and nothing empty.
+// The small variant keeps what it names, makes the rest smaller and leaves nothing empty.
 #[test]
 fn quick_is_smaller() {
     let quick = "quick: {share: 0.1, measure: {warmup: 1s, window: 2s}}";

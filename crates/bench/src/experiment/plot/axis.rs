@@ -34,7 +34,7 @@ impl Axis {
         Axis { low, high: if high > low { high } else { low + 1.0 }, log: false, ticks: true }
     }
 
-    /// So many places for names, which stand in the middle of each: 0.5, 1.5, ...
+    /// Slots for names, which are in the middle of each: 0.5, 1.5, ...
     pub(super) fn names(count: usize) -> Axis {
         Axis { low: 0.0, high: (count as f64).max(1.0), log: false, ticks: false }
     }
@@ -98,7 +98,8 @@ impl Ranged for Axis {
 
 impl ValueFormatter<f64> for Axis {
     fn format(value: &f64) -> String {
-        // Shortest text that reads as the number; ticks are round, but sums of them may not be.
+        // The shortest text that represents the number; ticks are round, but sums of them may not
+        // be.
         let rounded = (value * 1e6).round() / 1e6;
         format!("{rounded}")
     }

@@ -1,4 +1,4 @@
-//! A row a system: bars with intervals, and boxes as in SkyWalker's figures.
+//! Plots with a row for each system: bars with intervals, and boxes as in SkyWalker's figures.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -1,4 +1,4 @@
-//! A line a system: distributions, dependence on a number, and states over time.
+//! Plots with a line for each system: distributions, dependence on a number, and states over time.
 
 use plotters::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A square of colours: how alike everybody is to everybody.
+//! Heatmaps: pairwise similarity as a square of colours.
 
 use plotters::prelude::*;
 

@@ -23,7 +23,7 @@ fn every_kind() -> Vec<String> {
         lines("lines", ["replicas", "requests/s"], &line, false),
         timeline("timeline", "KV used", &line),
         heatmap("heatmap", "shared", &[vec![0.0, 0.5], vec![1.0, 0.25]]),
-        // Nothing to show is no reason to fail.
+        // Empty data is not an error.
         bars("empty", "requests/s", &[]),
         boxes("empty", "ms", &[], true),
         cdf("empty", "ms", &[], true),
@@ -54,7 +54,7 @@ fn tags(svg: &str) -> usize {
     count
 }
 
-// Every kind is well-formed SVG, with something in it, also when there is nothing to show.
+// Every kind is well-formed SVG with some contents, even for empty data.
 #[test]
 fn every_kind_is_well_formed() {
     for svg in every_kind() {
@@ -70,7 +70,7 @@ fn plots_are_the_same_every_time() {
     assert_eq!(every_kind(), every_kind());
 }
 
-// Names of files hold nothing that a shell or a URL would trip over.
+// File names contain no character that a shell or a URL would misinterpret.
 #[test]
 fn file_names_are_plain() {
     let figure = Figure::new(&["ttft_ms", "Mixed Tree", "3/2/3"], String::new(), String::new());

@@ -1,5 +1,5 @@
-//! What only comparisons of policies say: which half of the workloads serves for tuning, what is
-//! swept of a policy, and why ours is behind where it is.
+//! Settings of policy comparisons only: the half of the workloads used for tuning, a policy's swept
+//! parameters, and causes for results behind others.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digests, System, Topology, unbounded};
 
-/// What a workload is for, so that nothing is judged on what it was tuned on.
+/// The purpose of a workload, so that no policy is judged on workloads it was tuned on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
-    /// Parameters are chosen by it.
+    /// Used to choose parameters.
     Tuning,
-    /// What was chosen is judged by it.
+    /// Used to judge the chosen parameters.
     Judging,
 }
 
@@ -35,15 +35,15 @@ impl Half {
 pub struct Sweep {
     /// The policy.
     pub policy: String,
-    /// Values of its parameters; what is not named keeps its published default.
+    /// Values of its parameters; parameters not listed keep their published defaults.
     #[serde(default)]
     pub params: BTreeMap<String, Vec<Scalar>>,
-    /// Admission modes beside the policy's own.
+    /// Admission modes in addition to the policy's own.
     #[serde(default)]
     pub admission: Vec<AdmissionMode>,
 }
 
-/// A policy as it came out of a sweep: a line of `experiments/tuned.yaml`.
+/// A policy as tuned by a sweep: a line of `experiments/tuned.yaml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuned {
@@ -54,13 +54,14 @@ pub struct Tuned {
     /// Parameters that differ from the published defaults.
     #[serde(default)]
     pub params: BTreeMap<String, Scalar>,
-    /// The admission mode, where not the policy's own.
+    /// The admission mode, if different from the policy's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionMode>,
 }
 
 impl Tuned {
-    /// It as a system of this name in `topology`, which holds what it can't place without a bound.
+    /// The tuned policy as a system of this name in `topology`, which queues requests without a
+    /// limit.
     #[must_use]
     pub fn system(&self, name: String, topology: Topology) -> System {
         System {
@@ -76,7 +77,7 @@ impl Tuned {
     }
 }
 
-/// Why ours is behind somewhere. The first that fits a place stands for it.
+/// The cause of a result behind others. The first that matches applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exception {
@@ -91,7 +92,7 @@ pub struct Exception {
     /// Metrics it is about; all when empty.
     #[serde(default)]
     pub metrics: Vec<String>,
-    /// Topologies it is about, `everybody` among them; all when empty.
+    /// Topologies it is about, including `everybody`; all if empty.
     #[serde(default)]
     pub topologies: Vec<String>,
     /// Policies it is about that are ahead of ours; all when empty.

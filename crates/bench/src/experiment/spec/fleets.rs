@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Layout, System};
 
-/// What is served where, a case each.
+/// The cases and figures of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fleets {
     /// The cases.
     pub cases: Vec<FleetCase>,
-    /// How long requests come.
+    /// Duration of the arrivals.
     pub window: Span,
-    /// How long in the small variant.
+    /// Duration in the small variant.
     pub quick_window: Span,
     /// Published figures.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct Fleets {
 pub struct FleetCase {
     /// Its name in tables.
     pub name: String,
-    /// A topology that comes along; its first unit counts.
+    /// A built-in topology, of which the first unit is used.
     pub topology: String,
     /// Another kind of GPU in all of its servers.
     pub gpu: Option<String>,
@@ -38,10 +38,10 @@ pub struct FleetCase {
     pub ttft: Span,
     /// Objective of the TPOT.
     pub tpot: Span,
-    /// Where instances stand.
+    /// The placement of instances.
     pub placement: Layout,
-    /// Requests a second for each GPU at which latencies and memory are compared; what DistServe
-    /// sustains without one.
+    /// Requests a second for each GPU at which latencies and memory are compared; by default the
+    /// rate that DistServe sustains.
     pub rate: Option<f64>,
 }
 
@@ -53,17 +53,17 @@ pub struct FleetClaim {
     pub what: String,
     /// Where.
     pub source: String,
-    /// What is compared.
+    /// The metric compared.
     pub metric: FleetMetric,
-    /// Over whom: each of these.
+    /// The systems compared with, each separately.
     pub over: Vec<System>,
-    /// The cases that it speaks of.
+    /// Its cases.
     pub cases: Vec<String>,
     /// The published ratio, from and to.
     pub published: Vec<f64>,
 }
 
-/// What of two systems is compared.
+/// The metric compared between two systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetMetric {
@@ -79,19 +79,19 @@ pub enum FleetMetric {
     Throughput,
 }
 
-/// Groups that do nothing but all-reduces.
+/// Groups that only do all-reduces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchanges {
-    /// Topologies that come along; the first unit of each counts.
+    /// Built-in topologies, of each of which the first unit is used.
     pub topologies: Vec<String>,
-    /// Which groups there are on each.
+    /// The groups on each.
     pub groups: Vec<Spread>,
     /// Sizes of a message in megabytes.
     pub sizes: Vec<f64>,
-    /// How long.
+    /// Duration.
     pub window: Span,
-    /// How long in the small variant.
+    /// Duration in the small variant.
     pub quick_window: Span,
     /// Published figures; a case is `topology, groups`.
     #[serde(default)]
@@ -106,6 +106,6 @@ pub struct Spread {
     pub name: String,
     /// Servers of a group, with equally many ranks on each.
     pub servers: usize,
-    /// Groups at most; as many as there is room for without a number.
+    /// Most groups; by default as many as fit.
     pub most: Option<usize>,
 }

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::file::{File, Flow, Served};
 
-/// Which clusters, rates and policies.
+/// The clusters, rates and policies of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSweep {
-    /// Servers and network, and the settings of every run; its models stand in the cases.
+    /// Servers and network, and the settings of every run; the cases have the models.
     pub cluster: File,
-    /// What is served, a case each.
+    /// The cases.
     pub cases: Vec<Case>,
-    /// What is compared.
+    /// The systems compared.
     pub systems: Vec<FlowSystem>,
     /// Published figures.
     #[serde(default)]
@@ -21,32 +21,32 @@ pub struct FlowSweep {
     pub quick_requests: usize,
 }
 
-/// A model, or several, with the rates that it is asked at.
+/// One or several models, with their rates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// Its name in tables.
     pub name: String,
-    /// What is served.
+    /// The models.
     pub models: Vec<Served>,
-    /// Requests a second for each GPU that computes prompts.
+    /// Requests a second for each prefill GPU.
     pub rates: Vec<f64>,
-    /// A network of its own, in place of the sweep's.
+    /// A network that replaces the sweep's.
     pub network: Option<crate::cluster::file::Network>,
 }
 
-/// A policy, with what differs from its settings.
+/// A policy, with changed settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSystem {
-    /// Its name in tables; a policy's, where no policy is given.
+    /// Its name in tables; also the policy's, if no policy is given.
     pub name: String,
     /// The policy.
     pub policy: Option<String>,
     /// Its settings.
     #[serde(default)]
     pub flow: Flow,
-    /// KV and collectives have a network each.
+    /// Whether KV and collectives have separate networks.
     #[serde(default)]
     pub apart: bool,
 }
@@ -67,21 +67,21 @@ pub struct FlowClaim {
     pub what: String,
     /// Where.
     pub source: String,
-    /// What is compared.
+    /// The metric compared.
     pub metric: Compared,
-    /// Whose figure.
+    /// The system.
     pub of: String,
-    /// Over whose: the best of these.
+    /// The systems compared with: the best of these counts.
     pub over: Vec<String>,
-    /// The cases that it speaks of; all without names.
+    /// Its cases; all by default.
     #[serde(default)]
     pub cases: Vec<String>,
-    /// The published ratio, from and to. Empty for a comparison that the paper has not.
+    /// The published ratio, from and to. Empty for a comparison that is not in the paper.
     #[serde(default)]
     pub published: Vec<f64>,
 }
 
-/// What of two systems is compared.
+/// The metric compared between two systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compared {

@@ -1,4 +1,4 @@
-//! Names that stand for what the catalogue holds.
+//! References by name to entries of the catalogue.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use serde::de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer};
 
-/// Something given in place, or by its name in the catalogue.
+/// A value given in place, or by its name in the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ref<T> {
     /// By name.
@@ -37,10 +37,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ref<T> {
 }
 
 impl<T: Clone> Ref<T> {
-    /// What it stands for.
+    /// The referenced value.
     ///
     /// # Errors
-    /// When the catalogue has no such name; `field` is where it was asked for.
+    ///
+    /// When the catalogue has no such name; `field` is where it was requested.
     pub fn resolve(&self, catalogue: &[T], name: fn(&T) -> &str, field: &str) -> anyhow::Result<T> {
         match self {
             Ref::Own(own) => Ok(own.clone()),
@@ -59,9 +60,10 @@ impl<T: Clone> Ref<T> {
     }
 }
 
-/// Reads a file that somebody wrote, as strictly.
+/// Reads a user's file with the same strictness.
 ///
 /// # Errors
+///
 /// Like [`read`], and when there is no such file.
 pub fn read_file<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
     let shown = || format!("--file {}", file.display());

@@ -1,4 +1,4 @@
-//! A recorded load, as an experiment's file writes it.
+//! A recorded load in an experiment's file.
 
 use std::path::PathBuf;
 
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// An excerpt that comes with the program.
+    /// A built-in excerpt.
     pub name: Option<String>,
-    /// A trace or journal of one's own; gzip where it ends in .gz.
+    /// A user's trace or journal; gzip if its name ends in .gz.
     pub file: Option<PathBuf>,
-    /// The file's format, where its first line does not tell.
+    /// The file's format, if its first line does not show it.
     pub format: Option<String>,
-    /// Tokens of a block, where not the format's own.
+    /// Tokens of a block, if different from the format's own.
     pub block_tokens: Option<u32>,
-    /// How many times as fast as it was recorded.
+    /// Speed-up over the recording.
     #[serde(default = "as_recorded")]
     pub speed: f64,
-    /// Each region's share of the sessions; without, the regions that were recorded.
+    /// Each region's share of the sessions; by default the recorded regions.
     pub share: Option<Vec<f64>>,
-    /// The grid that arrivals were rounded to, to be spread over its steps.
+    /// The grid that arrivals were rounded to, over whose steps they are spread.
     pub spread: Option<Span>,
-    /// Leaves out what arrived before this.
+    /// Drops requests that arrived before this.
     pub after: Option<Span>,
     /// The most requests to send.
     pub requests: Option<u64>,
     /// A request that shares more leading blocks than this with an earlier one is a later turn of
-    /// its session, where the trace has no sessions.
+    /// its session, if the trace has no sessions.
     pub sessions_beyond: Option<usize>,
 }
 

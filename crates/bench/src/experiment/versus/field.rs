@@ -1,4 +1,4 @@
-//! Who is compared: every policy as published and as tuned, in every topology.
+//! The competitors: every policy as published and as tuned, in every topology.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ pub(super) fn all() -> Vec<Ref<System>> {
     systems.into_iter().map(Ref::Own).collect()
 }
 
-/// The topology whose tuned parameters serve in this one: where a gateway sees all replicas, or
-/// where it sees its region's.
+/// The topology whose tuned parameters apply to this one: depending on whether a gateway sees all
+/// replicas, or those of its region.
 fn stand_in(topology: &Topology) -> Topology {
     match topology {
         Topology::Flat | Topology::Central(_) => Topology::Flat,

@@ -1,4 +1,4 @@
-//! How ours stands: a mark for each metric of each workload and fleet, among one topology or all.
+//! The rank of ours: a mark for each metric of each workload and fleet, within one topology or all.
 
 use crate::experiment::build;
 use crate::experiment::compare::{self, METRICS};
@@ -6,36 +6,36 @@ use crate::experiment::grid::Grid;
 use crate::experiment::spec::Topology;
 use crate::experiment::stats::Mean;
 
-/// A difference this small is none.
+/// A difference this small counts as none.
 pub(super) const SAME: f64 = 0.01;
 /// Our default.
 pub(super) const OURS: &str = "meridian";
 
-/// How ours stands on one metric of one workload and fleet, among one topology or among all.
+/// The rank of ours on one metric of one workload and fleet, within one topology or all.
 pub(super) struct Mark {
     pub(super) workload: String,
     pub(super) fleet: String,
     pub(super) metric: &'static str,
-    /// `None`: ours in its own topology among everybody.
+    /// `None`: ours in its own topology against systems in any topology.
     pub(super) topology: Option<&'static str>,
-    /// Ours over the best of the field, so that below 1 is better; for rates the inverse.
+    /// Ours over the best of the field, so that below 1 is better; inverted for rates.
     pub(super) ratio: Mean,
     /// The best of the field.
     pub(super) rival: String,
     /// Its policy.
     pub(super) policy: &'static str,
-    /// The metric on which that one is furthest behind ours, and by what factor; `None` where it is
+    /// The metric on which that one is furthest behind ours, and by what factor; `None` if it is
     /// not behind on any.
     pub(super) pays: Option<(&'static str, f64)>,
 }
 
 impl Mark {
-    /// Nobody is ahead by more than 1 %.
+    /// No system is ahead by more than 1 %.
     pub(super) fn holds(&self) -> bool {
         self.ratio.mean <= 1.0 + SAME
     }
 
-    /// The seeds leave no doubt that somebody is ahead by more than 1 %.
+    /// Over the seeds, a system is significantly ahead by more than 1 %.
     pub(super) fn surely_behind(&self) -> bool {
         self.ratio.low > 1.0 + SAME
     }
@@ -57,15 +57,14 @@ pub(super) fn is_ours(grid: &Grid<'_>, cell: usize) -> bool {
     grid.plan.systems[grid.cells[cell].system].1.name == OURS && !is_oracle(grid, cell)
 }
 
-/// Those of a group whom ours must beat.
+/// The systems of a group that ours must beat.
 pub(super) fn field(grid: &Grid<'_>, group: &[usize]) -> Vec<usize> {
     let competes =
         |c: &usize| compare::answers(grid, *c) && !is_oracle(grid, *c) && !is_ours(grid, *c);
     group.iter().copied().filter(competes).collect()
 }
 
-/// Ours on every metric: in each topology against the field of it, and at its best place against
-/// everybody.
+/// Ours on every metric: in each topology against its field, and at its best against all systems.
 pub(super) fn of_group(grid: &Grid<'_>, group: &[usize]) -> Vec<Mark> {
     let field = field(grid, group);
     let mut marks = Vec::new();
@@ -112,7 +111,7 @@ fn pays(grid: &Grid<'_>, own: usize, who: usize) -> Option<(&'static str, f64)> 
     most.filter(|(_, times)| *times > 1.0 + SAME)
 }
 
-/// By cell, whether it is worth a row: ours, the oracles, and whoever is best on some metric in
+/// By cell, whether it gets a row: ours, the oracles, and any system that is best on some metric in
 /// some topology.
 pub(super) fn leading(grid: &Grid<'_>) -> Vec<bool> {
     let mut leading = vec![false; grid.cells.len()];

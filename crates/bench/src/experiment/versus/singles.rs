@@ -1,5 +1,5 @@
-//! Ours against one system at a time. The best of the field is another one for each metric and
-//! workload; whoever has to choose, chooses one.
+//! Ours against one system at a time. The best of the field differs by metric and workload, but an
+//! operator has to choose a single system.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::experiment::table::Table;
 /// Rows that are shown.
 const SHOWN: usize = 10;
 
-/// Ours over one system, on every metric of every workload that both answer.
+/// Ours relative to one system, on every metric of every workload that both answer.
 #[derive(Default)]
 struct Single {
     ratios: Vec<f64>,
@@ -30,8 +30,8 @@ impl Single {
     }
 }
 
-/// Ours in its own topology against each system, those first that come nearest. Who leaves requests
-/// unanswered somewhere is not among them.
+/// Ours in its own topology against each system, the closest first. Excludes systems that leave
+/// requests unanswered in some cell.
 pub(super) fn table(grid: &Grid<'_>) -> Table {
     let mut all: BTreeMap<usize, Single> = BTreeMap::new();
     let groups = grid.groups();

@@ -1,4 +1,4 @@
-//! What the comparison shows.
+//! The tables of the comparison.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,13 @@ use crate::experiment::spec::{Exception, Spec, Topology};
 use crate::experiment::table::Table;
 use crate::experiment::{build, claim, metric};
 
-/// The cause of what no exception in the file speaks of.
+/// The cause of a result that no exception in the file covers.
 const UNKNOWN: &str = "not explained";
 
-/// Exceptions speak of what is there.
+/// Checks that exceptions refer to existing items.
 ///
 /// # Errors
+///
 /// Names that the plan lacks.
 pub(super) fn check(spec: &Spec, plan: &Plan) -> anyhow::Result<()> {
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.0.name.as_str()).collect();
@@ -52,7 +53,7 @@ pub(super) fn check(spec: &Spec, plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often ours is first, near it, or behind, among each topology and among all.
+/// How often ours is first, near it, or behind, within each topology and within all.
 pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
     let mut table = Table::new(
         "Ours against the best of the field, by metric, workload and fleet",
@@ -83,7 +84,8 @@ pub(super) fn summary(marks: &[Mark], seeds: u32) -> Table {
 /// A workload and a fleet.
 type Place<'a> = (&'a str, &'a str);
 
-/// Ours in its own topology over the best of everybody, a row a workload, a column a metric.
+/// Ours in its own topology over the best of all systems, one row per workload, one column per
+/// metric.
 pub(super) fn by_workload(marks: &[Mark]) -> Table {
     let mut header = vec!["workload", "fleet", "first or within 1 %"];
     header.extend(METRICS);
@@ -111,7 +113,7 @@ pub(super) fn by_workload(marks: &[Mark]) -> Table {
     table
 }
 
-/// Why, by the file.
+/// The cause, according to the file.
 fn cause<'a>(mark: &Mark, exceptions: &'a [Exception]) -> &'a str {
     let about = |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
     let fits = |e: &&Exception| {
@@ -149,7 +151,8 @@ pub(super) fn by_cause(marks: &[Mark], exceptions: &[Exception]) -> Table {
     table
 }
 
-/// Where ours is behind by more than 1 %: everybody first, then by topology, the worst first.
+/// Where ours is behind by more than 1 %: over all topologies first, then by topology, the worst
+/// first.
 pub(super) fn behind(marks: &[Mark], exceptions: &[Exception], seeds: u32) -> Table {
     let mut table = Table::new(
         "Where ours is behind by more than 1 %",

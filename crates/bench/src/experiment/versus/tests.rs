@@ -35,8 +35,8 @@ fn cell<'a>(table: &'a Table, row: &str, column: &str) -> &'a str {
     &table.rows.iter().find(|r| r[0] == row).expect(row)[at]
 }
 
-// Every policy is there in every topology, each tuned one in the topologies that its line stands
-// for, and the whole plan is fine.
+// Every policy is included in every topology, each tuned one in the topologies that its line
+// applies to, and the whole plan is valid.
 #[test]
 fn the_field_is_whole() {
     let mut spec = spec();
@@ -55,8 +55,9 @@ fn the_field_is_whole() {
     }
 }
 
-// Ours is behind Dynamo's rule in TTFT and level elsewhere, so that one pays with nothing; who leaves
-// requests unanswered is no rival, however fast; the file's causes stand beside what they are about.
+// Ours is behind Dynamo's rule in TTFT and level elsewhere, so that one is behind on no metric. A
+// system that leaves requests unanswered does not compete, however fast. The file's causes appear
+// next to the results they cover.
 #[test]
 fn marks_are_against_who_answers() {
     let mut spec = spec();
@@ -92,7 +93,7 @@ fn marks_are_against_who_answers() {
     assert_eq!(found.claims[0].verdict(), "agrees in 10 of 18");
 }
 
-// An exception about nothing that is there is an error.
+// An exception about a missing item is an error.
 #[test]
 fn exceptions_name_what_is_there() {
     let mut spec = spec();

@@ -37,7 +37,7 @@ fn agrees(report: &Report, after: Status) -> bool {
     compare(&status(100, 10), &after, report).agrees()
 }
 
-// What was there before the run does not count; without clients that hang up the counts must be
+// Counts from before the run are subtracted; without clients that disconnect the counts must be
 // equal.
 #[test]
 fn counts_are_of_this_run() {
@@ -47,7 +47,8 @@ fn counts_are_of_this_run() {
     assert!(!agrees(&report(5, 0), status(105, 11)));
 }
 
-// A client that hung up may be counted as cancelled, as done, or not at all, but only once.
+// A disconnected client's request may be counted as cancelled, as done, or not at all, but only
+// once.
 #[test]
 fn a_client_that_hung_up() {
     assert!(agrees(&report(5, 2), status(105, 12)));

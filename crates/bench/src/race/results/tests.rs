@@ -8,7 +8,7 @@ fn race(meridian: f64) -> Race {
     let names = ["direct", "nginx", "smg", "meridian"];
     let mut race = Race::new(names.into_iter().map(|n| (n, "1".to_owned())));
     for case in &CASES {
-        // Each round is slower than the last: ratios within a round do not see it.
+        // Each round is slower than the last, which does not affect ratios within a round.
         for drift in [1.0, 2.0, 3.0] {
             let mut add = |name, added: f64| {
                 let (p50, rps) = ((100.0 + added) * drift, 1e6 / (100.0 + added) / drift);
@@ -28,8 +28,8 @@ fn missed(race: &Race) -> usize {
     race.targets().iter().filter(|(_, _, _, met)| !met).count()
 }
 
-// A fast gateway meets every target but the one that asks it to be almost not there; a slow one
-// misses all that are about speed. A drift of the machine changes neither.
+// A fast gateway meets every target except the one that allows almost no overhead; a slow one
+// misses all speed targets. A drift of the machine changes neither.
 #[test]
 fn targets_follow_the_ratios() {
     let fast = race(40.0);
@@ -43,8 +43,8 @@ fn targets_follow_the_ratios() {
     assert_eq!(missed(&race(1000.0)), 6);
 }
 
-// With an earlier build in the race there are four targets more, and a build that costs a tenth more
-// than the earlier one misses those about its cost.
+// With an earlier build in the race there are four more targets, and a build that costs a tenth
+// more than the earlier one misses those about its cost.
 #[test]
 fn an_earlier_build_is_compared_with() {
     let beside = |before: f64| {
@@ -62,7 +62,7 @@ fn an_earlier_build_is_compared_with() {
     assert_eq!(beside(40.0), [false, false, false, true]);
 }
 
-// A peer that adds less than the noise is taken to add a microsecond, not a negative time.
+// A peer that adds less than the noise counts as adding a microsecond, not a negative time.
 #[test]
 fn nothing_is_faster_than_direct() {
     let mut race = race(40.0);
@@ -84,7 +84,7 @@ fn spreads() {
     assert_eq!(Spread::of(vec![4.0, 1.0]).map(|s| s.median), Some(2.5));
 }
 
-// The file has a row for every number of the table, and the table says which target is missed.
+// The file has a row for every number of the table, and the table shows which target is missed.
 #[test]
 fn the_file_and_the_table() {
     let race = race(1000.0);
