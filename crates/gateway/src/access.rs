@@ -1,11 +1,10 @@
-//! Tenants and residency rules: the sections of the configuration file that are reloaded while the
-//! gateway serves.
+//! Tenants and residency rules: the sections of the configuration file that support hot reload.
 //!
-//! Keys and rules are added and removed while requests come; the rest of the file is for the next
-//! start. A request keeps the rules that were in force when it came. The file is polled as
-//! certificates are, and a change is used once two polls have seen it, since a file that is half
-//! written may be readable and lack its last rules; SIGHUP skips that wait. For the same reason the
-//! last tenant and the last rule are removed by a restart only.
+//! Keys and rules are added and removed while requests arrive; the rest of the file needs a
+//! restart. A request keeps the rules that were in force when it arrived. The file is polled like
+//! the certificates, and a change takes effect after two polls have seen it, since a half-written
+//! file may be readable and lack its last rules. SIGHUP skips that wait. For the same reason,
+//! removing the last tenant or the last rule needs a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,14 +20,14 @@ use crate::inputs::residency::{Residency, Rules};
 use crate::inputs::tenants::Tenants;
 use crate::machine::driver::Driver;
 
-/// A configuration, the file that it was read from, and what asks for a reload.
+/// A configuration, the file it was read from, and a trigger for a reload.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// What the gateway begins with.
+    /// The configuration at the start.
     pub config: Config,
-    /// Its file, which is read again when it changes; none for a pipe.
+    /// Its file, which is polled for changes; none for a pipe.
     pub file: Option<PathBuf>,
-    /// Notified, everything that can be reloaded is, at once.
+    /// When notified, everything that can be reloaded is reloaded at once.
     pub reload: Arc<Notify>,
 }
 
@@ -42,12 +41,12 @@ impl From<Config> for Given {
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tenants: Tenants,
-    /// Answers tell clients of prefix matches and of the fleet.
+    /// Whether answers tell clients about prefix matches and the fleet.
     pub(crate) tells: bool,
     pub(crate) rules: Rules,
-    /// Callers that the admin port lets in.
+    /// Decides which callers the admin port admits.
     pub(crate) door: Door,
-    /// As they were written.
+    /// The sections as written.
     pub(crate) written: Written,
     others: Vec<String>,
 }
@@ -61,7 +60,7 @@ pub(crate) struct Written {
 }
 
 impl Access {
-    /// `kept` has what tenants have used of their limits.
+    /// `kept` has the tenants' current use of their limits.
     pub(crate) fn new(config: &Config, kept: &Kept) -> Result<Access, ConfigError> {
         let rules = Rules::new(&config.residency)?;
         Ok(Access {
@@ -78,14 +77,14 @@ impl Access {
         })
     }
 
-    /// Sections of the file that are not as they were when the gateway started, and need a restart.
+    /// Sections of the file that have changed since the gateway started, and need a restart.
     pub(crate) fn others(&self) -> &[String] {
         &self.others
     }
 
-    /// Of a file that has changed since the gateway `started`; `had` tells whether there were tenants,
-    /// rules and tokens. The admin port still listens as it did at the start, so the certificates of
-    /// the start decide with the file's tokens who may use it.
+    /// Reads a file that has changed since the gateway `started`; `had` says whether there have
+    /// been tenants, rules and tokens. The admin port still listens as at the start, so the
+    /// certificates of the start and the file's tokens control access to it.
     fn again(
         file: &Path,
         started: &Config,
@@ -106,7 +105,7 @@ impl Access {
             }
         }
         let access = Access::new(&config, kept).map_err(|e| unread(&e))?;
-        // A file that is refused gives nothing, so nothing of it has to stay.
+        // A refused file has no effect, so nothing of it has to stay.
         for (had, has) in had.iter().zip(has).filter(|(_, has)| *has) {
             had.store(has, Ordering::Relaxed);
         }
@@ -120,7 +119,7 @@ fn has(config: &Config) -> [bool; 3] {
     [!config.tenants.is_empty(), !config.residency.rules.is_empty(), !tokens.is_empty()]
 }
 
-/// The sections besides those that are reloaded in which two configurations differ.
+/// The sections that differ between two configurations, without those that can be reloaded.
 fn others(a: &Config, b: &Config) -> Vec<String> {
     let mut sections = config::changed_sections(a, b);
     sections.retain(|name| {
@@ -132,7 +131,7 @@ fn others(a: &Config, b: &Config) -> Vec<String> {
     sections
 }
 
-/// What is in force.
+/// The sections in force.
 pub(crate) struct AccessNow {
     reread: Reread<Access>,
     has_file: bool,
@@ -159,8 +158,8 @@ impl AccessNow {
         self.has_file
     }
 
-    /// Reads the file again where it changed, or `now` in any case, without waiting for a change to
-    /// settle.
+    /// Polls the file and reloads it if it changed; with `now`, in any case and without waiting for
+    /// a change to settle.
     pub(crate) fn look(&self, residency: &Residency, driver: &Driver, now: bool) -> Look {
         let look = if now { self.reread.reload() } else { self.reread.look() };
         if now || look == Look::New {

@@ -1,4 +1,4 @@
-//! The certificate that clients are shown.
+//! The TLS certificate for clients.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use meridian_tls::{FileError, Files, Look, Reread, server};
 use meridian_wire::config;
 use tokio_rustls::TlsAcceptor;
 
-/// What clients may speak.
+/// Protocols offered to clients.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The files that `tls` names.
@@ -20,7 +20,7 @@ pub(crate) fn files(tls: &config::Tls) -> Files {
     }
 }
 
-/// TLS on the clients' port.
+/// TLS on the client port.
 pub(crate) struct ClientTls(Reread<TlsAcceptor>);
 
 impl ClientTls {
@@ -38,7 +38,7 @@ impl ClientTls {
         self.0.now().as_ref().clone()
     }
 
-    /// Reads the files again where they changed, or `now` whatever was seen before.
+    /// Polls the files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> Look {
         if now { self.0.reload() } else { self.0.look() }
     }

@@ -1,9 +1,9 @@
-//! `meridian check`: what a start would make of the files that the configuration names, without
-//! listening and without serving.
+//! `meridian check`: validates the configuration and the files it names, without listening or
+//! serving.
 //!
-//! Errors come from the very functions that a start calls ([`Parts::make`]). Doubts are what a start
-//! logs and goes on with: a certificate that ran out, for one, since the gateway still serves its own
-//! clients. To an operator who asks, both are problems.
+//! Errors come from the same functions that a start calls ([`Parts::make`]). Doubts are problems
+//! that a start logs and ignores, such as an expired certificate: the gateway still serves its own
+//! clients. An operator who asks sees both as problems.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ use crate::registry::following::Following;
 use crate::registry::secured as registry;
 use crate::sources;
 
-/// What is made of the files that a configuration names.
+/// Parts made from the files that a configuration names.
 pub(crate) struct Parts {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) tls: Option<ClientTls>,
@@ -34,7 +34,7 @@ impl Parts {
     /// Reads the files.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// All problems of the files.
     pub(crate) fn make(
         config: &Config,
         seed: u64,
@@ -79,8 +79,8 @@ impl Parts {
     }
 }
 
-/// Everything in `config`, and in the files that it names, that keeps a gateway from starting or
-/// from working. Whether its addresses are free is seen at a start only.
+/// Every problem of `config` and of the files it names that keeps a gateway from starting or from
+/// working. Only a start can tell whether its addresses are free.
 #[must_use]
 pub fn check(config: &Config) -> Vec<String> {
     let mut found = config.problems();
@@ -101,7 +101,7 @@ pub fn check(config: &Config) -> Vec<String> {
     found
 }
 
-/// What is wrong with certificates that a start can use.
+/// Problems of certificates that do not prevent a start.
 pub(crate) fn doubts(config: &Config) -> Vec<String> {
     #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
     let now = SystemTime::now();
@@ -113,10 +113,10 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
     files.extend(control.map(registry::files));
     let mut found = Vec::new();
     for files in &files {
-        // What cannot be read is an error, and was found before.
+        // An unreadable file is an error, and was reported before.
         let Ok(material) = files.read() else { continue };
         found.extend(files.doubts(&material, now).iter().map(ToString::to_string));
-        // Clients and operators may trust other authorities than the fleet's.
+        // Clients and operators may trust other CAs than the fleet's.
         if ["peers", "control.tls"].contains(&files.section) {
             found.extend(files.mismatch(&material).map(|error| error.to_string()));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once, when the shutdown begins: from then on no request is accepted.
+/// Set once, when the shutdown starts: no request is accepted after that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draining(Arc<AtomicBool>);
 

@@ -1,18 +1,18 @@
-//! Errors of the gateway, with the two questions that decide what to do about one: whose fault,
-//! and is it worth another try.
+//! Errors of the gateway, with the two facts that decide how to handle one: who caused it, and
+//! whether a retry may help.
 
 use std::io;
 use std::net::SocketAddr;
 
 use meridian_routing::Outcome;
 
-/// What keeps a gateway from starting or serving.
+/// Why a gateway can't start or serve.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(#[from] meridian_wire::config::ConfigError),
-    /// An address cannot be listened on.
+    /// The gateway can't listen on an address.
     #[error(
         "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
     )]
@@ -21,7 +21,7 @@ pub enum Error {
         field: &'static str,
         /// The address.
         addr: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Too few file descriptors for the configured limits.
@@ -50,33 +50,34 @@ pub enum Error {
     /// The operating system refused something else.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Whose fault a failed attempt is.
+/// The cause of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The engine refuses: full.
+    /// The engine refuses because it is full.
     Full,
-    /// The replica's.
+    /// The replica.
     Replica,
-    /// The engine answered with a failure: the replica's or the request's.
+    /// The engine answered with an error: caused by the replica or the request.
     Engine,
-    /// The connection ended under the request: the replica's, or the request's that ended it.
+    /// The connection ended during the request: caused by the replica, or by a request that crashed
+    /// it.
     Died,
-    /// The replica's; it has nothing of the request, or nothing more to say.
+    /// The replica; it never received the request, or has nothing more to send.
     Unreached,
-    /// The peer refuses: full, or it does not serve this.
+    /// The peer refuses: it is full, or does not serve this.
     PeerFull,
-    /// The peer has no room for it now.
+    /// The peer has no free capacity for it now.
     PeerNoRoom,
-    /// The peer's, or the way's to it.
+    /// The peer, or the connection to it.
     Peer,
-    /// The connections of two engines ended under the request at the peer.
+    /// At the peer, the connections of two engines ended during the request.
     PeerDied,
 }
 
@@ -102,7 +103,7 @@ impl AttemptError {
         AttemptError::of(Source::Peer, message)
     }
 
-    /// What the machine is told of it.
+    /// The outcome to report to the routing machine.
     pub(crate) fn outcome(&self) -> Outcome {
         match self.fault {
             Source::Full | Source::PeerFull => Outcome::Full,

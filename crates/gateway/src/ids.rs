@@ -1,5 +1,5 @@
-//! Ids of requests: a counter, shown with a prefix of this process so that two gateways' logs do not
-//! mix. Ids that clients choose are remembered as hashes, so that an operator can ask by them.
+//! Request ids: a counter, shown with a prefix of this process so that the logs of two gateways
+//! stay distinct. Ids chosen by clients are remembered as hashes, so an operator can look them up.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +8,15 @@ use meridian_base::{RequestId, keyed};
 
 use crate::lock::Mutex;
 
-/// Clients' own ids remembered.
+/// Most client ids that are remembered.
 const MOST: usize = 4096;
 
 pub(crate) struct Ids {
     prefix: u32,
     next: AtomicU64,
-    /// Keys the hashes of clients' own ids.
+    /// Key for the hashes of client ids.
     seed: u64,
-    /// Clients' own ids, hashed, the newest last.
+    /// Hashes of client ids, the newest last.
     chosen: Mutex<VecDeque<(u64, RequestId)>>,
 }
 
@@ -40,7 +40,8 @@ impl Ids {
         ours.then_some(RequestId(id))
     }
 
-    /// The client knows request `id` as `shown`. An id of its own choice is remembered.
+    /// Notes that the client knows request `id` as `shown`. An id chosen by the client is
+    /// remembered.
     pub(crate) fn note(&self, shown: &[u8], id: RequestId) {
         if std::str::from_utf8(shown).ok().and_then(|text| self.parse(text)).is_some() {
             return;
@@ -53,7 +54,7 @@ impl Ids {
         chosen.push_back((hash, id));
     }
 
-    /// The newest request that its client knows as `shown`.
+    /// The newest request that a client knows as `shown`.
     pub(crate) fn find(&self, shown: &str) -> Option<RequestId> {
         self.parse(shown).or_else(|| {
             let hash = keyed(self.seed, shown.as_bytes());
@@ -67,7 +68,7 @@ impl Ids {
 mod tests {
     use super::*;
 
-    // An id shown is an id parsed; another process's is not ours.
+    // A shown id parses back; another process's id is not accepted.
     #[test]
     fn ids_round_trip() {
         let ids = Ids::new(0xABCD, 0);
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(ids.parse("req-zz"), None);
     }
 
-    // A client's own id finds its newest request, and the table stays within its bound.
+    // A client's own id finds its newest request, and the table stays within its limit.
     #[test]
     fn own_ids_are_found() {
         let ids = Ids::new(1, 7);

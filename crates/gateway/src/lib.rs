@@ -1,9 +1,9 @@
-//! The gateway: the data plane of a region, driver of the routing machine.
+//! The gateway: a region's data plane, and the driver of the routing machine.
 //!
-//! It turns sockets into events and outputs into sockets, and makes no choice of its own. Connections
-//! end in [`http`], the life of a request is in [`request`], and what it brings to the decision in
-//! [`inputs`]. One mutex guards the machine: a decision takes a few microseconds, which
-//! is less than waking a task that owns it would cost.
+//! It turns socket reads into events and outputs into socket writes, and makes no routing choice of
+//! its own. Connections end in [`http`], the life of a request is in [`request`], and the inputs of
+//! its decision are in [`inputs`]. One mutex guards the machine: a decision takes a few
+//! microseconds, less than waking a task that owns it would cost.
 
 mod access;
 mod admin;

@@ -1,11 +1,11 @@
-//! Locks whose data a panic cannot leave half changed: the process ends instead.
+//! Locks that end the process when a panic could leave their data half changed.
 //!
-//! The standard locks are poisoned by a panic, and every later `lock()` fails: a gateway whose
-//! routing machine panicked once would live on and fail every request. Its state can't be trusted
-//! either, so the process aborts at once with a last line in its log, and a supervisor starts
-//! another. All state that requests share is behind these locks, the routing machine's above all.
+//! A panic poisons the standard locks, and every later `lock()` fails: a gateway whose routing
+//! machine panicked once would keep running and fail every request. Its state can't be trusted
+//! either. So the process aborts at once with a last line in its log, and a supervisor restarts it.
+//! All state that requests share is behind these locks, above all the routing machine's.
 //!
-//! A panic outside of them ends the task it happened in: one request. Reading guards of [`RwLock`]
+//! A panic outside these locks ends only its own task: one request. Read guards of [`RwLock`]
 //! change nothing and abort nothing.
 
 use std::ops::{Deref, DerefMut};
@@ -25,10 +25,10 @@ pub(crate) struct RwLock<T>(sync::RwLock<T>);
 /// The guard of a [`Mutex`].
 pub(crate) type MutexGuard<'a, T> = Held<sync::MutexGuard<'a, T>>;
 
-/// A guard that ends the process when a panic unwinds through it.
+/// A guard that aborts the process when a panic unwinds through it.
 pub(crate) struct Held<G> {
     guard: G,
-    /// It was taken by a destructor during a panic, which is none of its own.
+    /// It was taken by a destructor during an unrelated panic.
     during_panic: bool,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn abort(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Ends the process when one of the gateway's own tasks panics: without its timer, probes or peers it
-/// would only look alive. A task that has simply finished changes nothing.
+/// Aborts the process when one of the gateway's background tasks panics: without its timer, probes
+/// or peers it would only look alive. A task that simply finishes changes nothing.
 pub(crate) async fn abort_on_panic(background: &mut JoinSet<()>) {
     while let Some(ended) = background.join_next().await {
         if ended.is_err_and(|error| error.is_panic()) {

@@ -1,6 +1,7 @@
-//! Callers that the admin port lets in: a program with a token, a party of the fleet with its
-//! certificate, or a browser that logged in. Without tokens and the fleet's certificates the port is open to the
-//! machine; the configuration is refused where it listens on more than loopback then.
+//! Access control of the admin port. It admits a program with a token, a party of the fleet with
+//! its certificate, or a browser that logged in. Without tokens and the fleet's certificates the
+//! port is open to the machine; such a configuration is refused if the port listens beyond
+//! loopback.
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap};
 use http::{Method, StatusCode};
@@ -14,7 +15,7 @@ use super::tls::Caller;
 use crate::http::refusal::Refusal;
 use crate::inputs::tenants::hashed;
 
-/// The header that a browser's changes bring.
+/// The header that a browser sends with changes.
 const CSRF: &str = "x-meridian-csrf";
 
 /// The settings of `admin_access` that are in force.
@@ -25,10 +26,10 @@ pub(crate) struct Door {
     is_closed: bool,
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Debug)]
 pub(super) enum Who {
-    /// The port is open.
+    /// Any caller: the port is open.
     Anyone,
     Token,
     Party(Party),
@@ -45,7 +46,7 @@ impl Door {
         }
     }
 
-    /// Refuses what a page of another site may have sent.
+    /// Refuses requests that a page of another site may have sent.
     pub(super) fn guard(
         &self,
         method: &Method,
@@ -56,7 +57,7 @@ impl Door {
         Ok(self.guard.check(method, headers, proven)?)
     }
 
-    /// The hash of a token that is known.
+    /// The hash of a token, if it is known.
     pub(super) fn knows(&self, token: &[u8]) -> Option<[u8; 32]> {
         let hash = hashed(token);
         let mut known = false;
@@ -66,7 +67,7 @@ impl Door {
         known.then_some(hash)
     }
 
-    /// Who asks, if they may.
+    /// Identifies the caller and checks its permission.
     pub(super) fn admit(
         &self,
         method: &Method,
@@ -121,7 +122,7 @@ impl Door {
     }
 }
 
-/// A token that is none of this port's.
+/// The refusal of an unknown token.
 pub(super) fn wrong_token() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,

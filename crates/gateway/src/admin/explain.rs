@@ -1,4 +1,4 @@
-//! Why a request went where it did: the machine's decision in the words of the admin API.
+//! Explains decisions: translates the routing machine's records into the terms of the admin API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::machine::driver::Driver;
 use crate::peers::all::Peers;
 use crate::replicas::fleet::Fleet;
 
-/// Reads the machine's decisions.
+/// Reads the routing machine's decisions.
 pub(crate) struct Explain {
     driver: Arc<Driver>,
     fleet: Arc<Fleet>,
     peers: Option<Arc<Peers>>,
     ids: Arc<Ids>,
-    /// The residency rules of requests that some rule names, the newest.
+    /// The residency rules of the newest requests that some rule names.
     rules: Mutex<BTreeMap<RequestId, Residence>>,
 }
 
-/// Requests whose rules are remembered.
+/// Number of requests whose rules are remembered.
 const MOST: usize = 4096;
 
 impl Explain {
@@ -57,7 +57,7 @@ impl Explain {
         names.map(|rule| rule.name.clone()).collect()
     }
 
-    /// The newest decision about a request, by the id its client saw.
+    /// The newest decision about a request, by the id that its client saw.
     pub(crate) fn find(&self, shown: &str) -> Option<Explanation> {
         let id = self.ids.find(shown)?;
         let inner = self.driver.lock();
@@ -71,7 +71,7 @@ impl Explain {
         inner.routing.decisions().take(most).map(|decision| self.decided(decision)).collect()
     }
 
-    /// Decides about a request without sending it: the explanation, as JSON.
+    /// Decides about a request without sending it, and returns the explanation as JSON.
     pub(crate) fn dry_run(&self, request: Request) -> Bytes {
         let shown = self.ids.show(request.id);
         let mut inner = self.driver.lock();

@@ -1,4 +1,4 @@
-//! Logging in with a browser: a page that asks for a token and gets a session for it.
+//! Browser login: a page that asks for a token and starts a session.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -12,9 +12,9 @@ use super::tls::Caller;
 use crate::http::body::Body;
 use crate::http::refusal::{Refusal, json};
 
-/// Largest log-in, bytes.
+/// Largest login body, bytes.
 const MOST_BODY: usize = 4096;
-/// What pages may load: their own script, and nothing from elsewhere.
+/// What the pages may load: only their own script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -24,12 +24,12 @@ struct LogIn {
     token: String,
 }
 
-/// Whether a path is answered here.
+/// Whether this module answers the path.
 pub(super) fn serves(path: &str) -> bool {
     ["/login", "/login.js", "/logout"].contains(&path)
 }
 
-/// Answers what a browser asks before it has a session, and its log-out.
+/// Answers the requests of a browser without a session, and its logout.
 pub(super) async fn answer(
     door: &Door,
     sessions: &Sessions,
@@ -85,7 +85,7 @@ async fn log_in(
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no_login", message));
     }
     let address = caller.address.ip();
-    // Nothing of the body is shown: it may be the token.
+    // The error shows nothing of the body: it may be the token.
     let bad = || {
         let message = "the body is no log-in; send {\"token\": \"...\"}";
         Refusal::new(StatusCode::BAD_REQUEST, "invalid_login", message)
@@ -124,7 +124,7 @@ fn set_cookie(response: &mut Response<Body>, caller: &Caller, id: &str, seconds:
     response.headers_mut().insert(header::CACHE_CONTROL, never);
 }
 
-/// `GET /admin/session`: who asks, and what a browser's changes have to bring.
+/// `GET /admin/session`: the caller, and the token that a browser's changes need.
 pub(super) fn session(who: &Who) -> Response<Body> {
     let mut response = json(StatusCode::OK, said(who));
     let never = HeaderValue::from_static("no-store");

@@ -29,28 +29,28 @@ use crate::replicas::membership::Replicas;
 /// Largest admin request, bytes.
 const MOST_BODY: usize = 64 << 10;
 
-/// Most decisions told at once.
+/// Most decisions in one response.
 const MOST_DECISIONS: usize = 1000;
-/// Decisions told without `last`.
+/// Number of decisions without `last`.
 const DECISIONS: usize = 20;
 
-/// For a request to arrive whole and be answered. Log-ins are read before it is known who sends them,
-/// so without a bound anyone could keep all connections occupied.
+/// Timeout for a request to arrive in full and be answered. A login is read before its sender is
+/// known, so without this timeout any client could occupy all connections.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the pages show and change.
+/// Everything that the pages show and change.
 pub(crate) struct Admin {
-    /// The gateway's file, as it was read at the start.
+    /// The gateway's configuration at the start.
     pub(crate) config: Config,
     pub(crate) status: StatusPage,
     pub(crate) explain: Arc<Explain>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) access: Arc<AccessNow>,
     pub(crate) policy: Arc<PolicyNow>,
-    /// Browsers that logged in.
+    /// Sessions of browsers that logged in.
     pub(crate) sessions: Sessions,
     pub(crate) metrics: Arc<Metrics>,
-    /// Connections of clients, and bytes of their requests' bodies.
+    /// Counts the clients' connections and the bytes of their request bodies.
     pub(crate) connections: Bound,
     pub(crate) bodies: Bound,
     pub(crate) draining: Draining,
@@ -79,7 +79,7 @@ async fn answered(
 ) -> Result<Response<Body>, Refusal> {
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
-    // What probes ask tells nothing and changes nothing, whatever name they know this port by.
+    // Health checks reveal nothing and change nothing, so any `Host` may ask.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
         (&Method::GET, "/ready") => return Ok(ready(&admin.draining, &admin.status.driver)),
@@ -94,7 +94,7 @@ async fn answered(
         return login::answer(&access.door, &admin.sessions, caller, request).await;
     }
     let who = access.door.admit(&method, request.headers(), caller, &admin.sessions)?;
-    // Scrapers add parameters of their own.
+    // Scrapers add their own parameters.
     if (&method, path.as_str()) == (&Method::GET, "/metrics") {
         return Ok(metrics(admin));
     }
@@ -164,7 +164,7 @@ async fn add(admin: &Admin, request: Request<Incoming>) -> Result<Response<Body>
     Ok(json(StatusCode::CREATED, to_json(&added)))
 }
 
-/// How long a change at this port lasts.
+/// How long a change through this port lasts.
 const KEPT: &str = "`replicas` of this gateway's file lists it";
 const NOT_KEPT: &str = "until this gateway restarts; to keep it, list it under `replicas` in its file, or add it to the control plane";
 const BACK: &str =

@@ -1,4 +1,4 @@
-//! Accepts connections to the admin port, over TLS where certificates are named.
+//! Accepts connections to the admin port, over TLS if certificates are configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::pages::{Admin, answer};
 use super::tls::{AdminTls, Caller};
 use crate::http::body::Body;
 
-/// For a client of the admin port to shake hands, or to send a head.
+/// Timeout for a client's TLS handshake, and for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 /// Most connections to the admin port.
 const ADMIN_CONNECTIONS: usize = 256;
 
-/// Serves the admin port until `over` is cancelled; over TLS where certificates are named.
+/// Serves the admin port until `over` is cancelled, over TLS if certificates are configured.
 pub(crate) async fn serve(
     admin: Arc<Admin>,
     tls: Option<Arc<AdminTls>>,
@@ -41,7 +41,7 @@ pub(crate) async fn serve(
         };
         let (admin, tls, over) = (admin.clone(), tls.clone(), over.clone());
         let port = stream.local_addr().map_or(0, |own| own.port());
-        // Nor may a client leave its answer where it is.
+        // Also limits how long a client may leave its answer unread.
         let _ = sockopt::set_tcp_user_timeout(&stream, HEAD.as_millis() as u32);
         tokio::spawn(async move {
             let talk = async {
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
                         let revoked = tls.revoked(&met);
                         let caller = Caller { tls: true, party: met.party, ..caller };
                         tokio::select! {
-                            // Looked at first: the list may have changed during the handshake.
+                            // Checked first: the list may have changed during the handshake.
                             biased;
                             () = revoked => {
                                 tracing::warn!(%address, "a certificate is revoked; its connection to the admin port is closed");
@@ -87,6 +87,6 @@ where
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    // An error is the end of the connection.
+    // An error ends the connection.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,8 +1,8 @@
-//! Browsers that logged in at the admin port.
+//! Browser sessions at the admin port.
 //!
-//! A browser keeps a random id in a cookie; the table has the id's hash, so neither a memory dump nor
-//! the time of a look-up gives an id away. A session ends after half a day, at a log-out, with the
-//! process, and when the token that it began with is taken out of the file.
+//! A browser keeps a random id in a cookie. The table contains the id's hash, so neither a memory
+//! dump nor the time of a lookup reveals an id. A session ends after half a day, on logout, with
+//! the process, and when the token it was started with is removed from the file.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,33 +15,33 @@ use tokio::time::Instant;
 
 use crate::inputs::tenants::hashed;
 
-/// How long a session lasts.
+/// Lifetime of a session.
 pub(super) const LASTS: Duration = Duration::from_secs(12 * 3600);
-/// Most sessions; beyond it the oldest ends.
+/// Most sessions; starting another ends the oldest.
 const MOST: usize = 256;
-/// Failed log-ins of one address within the window, and addresses that are counted.
+/// Most failed logins per address within the window, and most addresses that are counted.
 const TRIES: u32 = 5;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 const MOST_ADDRESSES: usize = 1024;
 
-/// All of them, and the failed log-ins.
+/// The sessions and the failed logins.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By the hash of the id.
+    /// Sessions by the hash of their id.
     sessions: HashMap<[u8; 32], Session>,
     failed: HashMap<IpAddr, Failed>,
 }
 
-/// One browser.
+/// One browser's session.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     /// Sent as `x-meridian-csrf` with every change.
     pub(super) csrf: String,
     pub(super) ends: Instant,
-    /// The hash of the token that it began with.
+    /// Hash of the token it was started with.
     token: [u8; 32],
 }
 
@@ -63,8 +63,8 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a session with a token that was right: its id, and the session. None where the system
-    /// gives no randomness.
+    /// Starts a session for a valid token: its id, and the session. None if the system provides no
+    /// randomness.
     pub(super) fn begin(&self, token: [u8; 32]) -> Option<(String, Session)> {
         let (id, csrf) = (random()?, random()?);
         let now = Instant::now();
@@ -79,7 +79,7 @@ impl Sessions {
         Some((id, session))
     }
 
-    /// The session of an id, if it has not ended and its token is still one of `tokens`.
+    /// The session with an id, if it has not expired and its token is still one of `tokens`.
     pub(super) fn find(&self, id: &str, tokens: &[[u8; 32]]) -> Option<Session> {
         let session = self.inner().sessions.get(&hashed(id.as_bytes()))?.clone();
         (session.ends > Instant::now() && tokens.contains(&session.token)).then_some(session)
@@ -89,9 +89,9 @@ impl Sessions {
         self.inner().sessions.remove(&hashed(id.as_bytes()));
     }
 
-    /// Lets an address try a log-in: what `check` finds, or how long the address has to wait because too
-    /// many failed. Looking at the count, checking and counting are one step, so that log-ins sent side
-    /// by side get no more tries than those sent one after another.
+    /// Runs a login attempt of an address: the result of `check`, or how long the address has to
+    /// wait after too many failures. Reading the count, checking and counting are one step, so
+    /// concurrent logins get no more attempts than sequential ones.
     pub(super) fn log_in<T>(
         &self,
         address: IpAddr,
@@ -123,15 +123,15 @@ impl Inner {
 }
 
 impl Failed {
-    /// Time until its window ends; none once it has.
+    /// Time until its window ends; none after that.
     fn left(&self, now: Instant) -> Option<Duration> {
         let left = WINDOW.checked_sub(now.saturating_duration_since(self.since));
         left.filter(|left| !left.is_zero())
     }
 }
 
-/// The addresses that are counted as one: an IPv4 address, also one written as IPv6 (`::ffff:a.b.c.d`,
-/// as a socket of both families has it), or 2^64 IPv6 addresses, since the owner of one has the others.
+/// Groups addresses that count as one: an IPv4 address, also in IPv6 form (`::ffff:a.b.c.d`, as a
+/// dual-stack socket shows it), or 2^64 IPv6 addresses, since the owner of one has the others.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
@@ -142,7 +142,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// 256 bits in hex digits.
+/// 256 random bits in hex digits.
 fn random() -> Option<String> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).ok()?;
@@ -155,7 +155,7 @@ mod tests {
 
     const TOKEN: [u8; 32] = [7; 32];
 
-    // Sessions end with time, at a log-out, and with their token; beyond the bound the oldest goes.
+    // Sessions end with time, on logout, and with their token; beyond the limit the oldest ends.
     #[tokio::test(start_paused = true)]
     async fn sessions_end() {
         let sessions = Sessions::default();
@@ -176,13 +176,13 @@ mod tests {
         assert!(later.iter().all(|(id, _)| sessions.find(id, &[TOKEN]).is_none()));
     }
 
-    /// A log-in with a wrong token.
+    /// A login with a wrong token.
     fn wrong(sessions: &Sessions, address: IpAddr) -> Result<Option<()>, Duration> {
         sessions.log_in(address, || None)
     }
 
-    // An address that failed five times waits for the rest of the minute, whatever it sends then;
-    // others don't, and the table of them is bounded.
+    // An address that failed five times waits for the rest of the minute, whatever it sends then.
+    // Others don't wait, and the table of addresses is bounded.
     #[tokio::test(start_paused = true)]
     async fn failed_log_ins_are_bounded() {
         let sessions = Sessions::default();
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(wrong(&sessions, address(1)), Ok(None));
     }
 
-    // At the very end of the window nothing is left to wait for, and no time before it is none.
+    // At the very end of the window there is no wait left, and an earlier time never underflows.
     #[tokio::test(start_paused = true)]
     async fn the_window_ends() {
         let sessions = Sessions::default();
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(wrong(&sessions, address), Ok(None));
     }
 
-    // Addresses of one IPv6 network are counted together; IPv4 addresses each by itself, also those
-    // that a socket of both families shows as IPv6.
+    // Addresses of one IPv6 network are counted together. Each IPv4 address is counted separately,
+    // including those that a dual-stack socket shows as IPv6.
     #[tokio::test(start_paused = true)]
     async fn networks_are_told_apart() {
         let address = |text: &str| text.parse::<IpAddr>().expect("is one");

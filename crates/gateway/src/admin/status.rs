@@ -1,4 +1,4 @@
-//! The status page: how the gateway, its replicas, its peers and its sources stand.
+//! The status page: the state of the gateway, its replicas, its peers and its sources.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::standing;
 use crate::sources::source::Source;
 
-/// Everything that the page shows.
+/// Everything that the page reads.
 pub(crate) struct StatusPage {
     pub(crate) region: String,
     pub(crate) driver: Arc<Driver>,
@@ -24,11 +24,12 @@ pub(crate) struct StatusPage {
 }
 
 impl StatusPage {
-    /// How everything stands now.
+    /// The current state.
     pub(crate) fn read(&self) -> Status {
         let members = self.fleet.all();
         let peers = self.peers.as_ref().map(|peers| peers.status(&self.driver));
-        // Before the machine is locked: who has replicas join locks it with a state of its own held.
+        // Read before the machine is locked: a thread that adds replicas locks the machine while it
+        // holds a source's lock.
         let discovery = self.sources.iter().map(|source| source.status()).collect();
         let control = self.registry.as_ref().map(|registry| registry.status());
         let now = self.driver.clock.now();

@@ -1,4 +1,4 @@
-//! The admin port's connections: over TLS where certificates are named, and who sends them.
+//! TLS on the admin port, and the identity of its clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// One connection, as far as the answers depend on it.
+/// Facts about one connection that its answers depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) address: SocketAddr,
-    /// The port that was dialled.
+    /// The local port.
     pub(crate) port: u16,
     pub(crate) tls: bool,
-    /// By the certificate that was shown, if any.
+    /// The party named by the client's certificate, if any.
     pub(crate) party: Option<Party>,
 }
 
 impl Caller {
-    /// The name of the session's cookie. Cookies are a host's, whatever the port: gateways of one
+    /// Name of the session cookie. A cookie belongs to a host, whatever the port: gateways on one
     /// machine must not overwrite each other's.
     pub(super) fn cookie(&self) -> String {
         format!("meridian_admin_{}", self.port)
@@ -39,7 +39,7 @@ struct Side {
     revoked: Revoked,
 }
 
-/// A connection, and the other side where it showed a certificate.
+/// A connection, and the client's identity if it showed a certificate.
 pub(crate) struct Met {
     pub(crate) stream: TlsStream<TcpStream>,
     pub(crate) party: Option<Party>,
@@ -70,12 +70,12 @@ impl AdminTls {
         Ok(AdminTls(Reread::new(paths, move || make(&files))?))
     }
 
-    /// Reads the files again where they changed, or `now` whatever was seen before.
+    /// Polls the files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> Look {
         if now { self.0.reload() } else { self.0.look() }
     }
 
-    /// Shakes hands; a certificate that was shown has to be the fleet's.
+    /// Performs the handshake. A client certificate must be the fleet's.
     pub(crate) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
         let acceptor = self.0.now().acceptor.clone();
         let refused = |error: &dyn std::fmt::Display| {
@@ -90,7 +90,7 @@ impl AdminTls {
         Some(Met { stream, party, certificate })
     }
 
-    /// Completes once the certificate that was shown is revoked.
+    /// Completes when the client's certificate is revoked.
     pub(crate) fn revoked(&self, met: &Met) -> impl Future<Output = ()> + Send + 'static {
         let certificate = met.certificate.clone();
         self.0.until(move |side| certificate.as_ref().is_some_and(|c| side.revoked.has(c)))

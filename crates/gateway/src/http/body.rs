@@ -1,3 +1,3 @@
-//! An answer of the gateway's own, in one piece.
+//! The gateway's own answers, in one piece.
 
 pub(crate) type Body = http_body_util::Full<bytes::Bytes>;

@@ -1,4 +1,5 @@
-//! Reads a request's body whole, within bounds: its size, the bytes of all bodies, and time.
+//! Reads a request's body in full, with limits on its size, on the bytes of all bodies, and on
+//! time.
 
 use std::error::Error as _;
 use std::io;
@@ -18,7 +19,7 @@ pub(crate) struct Collected {
     pub(crate) permits: Vec<Permit>,
 }
 
-/// Reads `body` whole: at most `limit` bytes, within `patience`, with permits of `bodies`.
+/// Reads `body` in full: at most `limit` bytes, within `patience`, with permits of `bodies`.
 pub(crate) async fn collect(
     headers: &HeaderMap,
     body: Incoming,
@@ -56,7 +57,7 @@ async fn read(
     if let Some(n) = announced {
         take(n as usize)?;
     }
-    // A body that comes in one piece is passed on as it came, without a copy.
+    // A body that arrives in one piece is passed on without a copy.
     let mut whole: Option<Bytes> = None;
     let mut buffer = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -81,8 +82,8 @@ async fn read(
     Ok(Collected { bytes: whole.unwrap_or_else(|| buffer.freeze()), permits })
 }
 
-/// A body that ended early, or whose chunks are none. What hyper says of it is not quoted: it may
-/// hold bytes of the request.
+/// A truncated body, or one with invalid chunks. hyper's description is not quoted: it may contain
+/// bytes of the request.
 fn unreadable(error: &hyper::Error) -> Refusal {
     let kind = error.source().and_then(|e| e.downcast_ref::<io::Error>()).map(io::Error::kind);
     let (code, message) = match kind {

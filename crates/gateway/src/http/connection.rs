@@ -20,15 +20,15 @@ use super::stalled::Streams;
 use super::{service, stalled};
 use crate::request::plane::Worker;
 
-/// How a connection is served.
+/// Settings for serving a connection.
 pub(crate) struct Serving {
     pub(crate) worker: Arc<Worker>,
     pub(crate) builder: Builder<Streams>,
-    /// Changes when the gateway shuts down, which waits until this is dropped.
+    /// Changes when the gateway shuts down; the shutdown waits until this is dropped.
     pub(crate) closing: watch::Receiver<()>,
     /// The hash of the client's address.
     pub(crate) client: u64,
-    /// When the first request has to have come.
+    /// Deadline of the first request.
     pub(crate) first_by: Instant,
 }
 
@@ -54,10 +54,10 @@ where
     });
     let http = builder.serve_connection(TokioIo::new(framing), service).into_owned();
     let patience = worker.settings.timeouts.client.0;
-    // What is not chosen is dropped here, and the socket comes back.
+    // The branch that is not chosen is dropped here, and the socket comes back.
     let end = tokio::select! {
         ended = until_unused(http, closing, &turn, patience) => {
-            // Errors here are the client's end of the line: hang-ups, timeouts, no HTTP.
+            // These errors are on the client's side: hang-ups, timeouts, invalid HTTP.
             if let Err(error) = &ended {
                 tracing::debug!(error = %error, "connection ended");
             }
@@ -69,14 +69,14 @@ where
         }
     };
     if let Ok(left) = left.try_recv() {
-        // A future of its own: what it needs is not part of every connection's task.
+        // A boxed future, so its state is not part of every connection's task.
         Box::pin(last_words(&worker, left, &end)).await;
     }
 }
 
-/// Serves a connection to its end. It is closed, and what is being served ends first, when the gateway
-/// shuts down or nothing was served on it for `patience`; a client that does not go then is cut off
-/// after as long again.
+/// Serves a connection to its end. The connection is closed after its current requests when the
+/// gateway shuts down or when it was idle for `patience`. A client that stays longer than another
+/// `patience` is cut off.
 async fn until_unused<C: GracefulConnection>(
     http: C,
     mut closing: watch::Receiver<()>,
@@ -97,8 +97,8 @@ async fn until_unused<C: GracefulConnection>(
     }
 }
 
-/// Ends when a client has not sent its first request in time. hyper bounds the head of a request,
-/// but not the bytes before it that tell HTTP/1 from HTTP/2.
+/// Completes when a client has not sent its first request in time. hyper limits the time for a
+/// request's head, but not for the bytes before it that tell HTTP/1 from HTTP/2.
 async fn silent(first_by: Instant, turn: &Turn) {
     sleep_until(first_by).await;
     if turn.spoke() {

@@ -1,9 +1,9 @@
-//! Cross-origin requests of browsers (Fetch Standard, section 3.2): pages of the origins that
-//! `cors` names may read answers, no others.
+//! Cross-origin requests of browsers (Fetch Standard, section 3.2): only pages of the origins that
+//! `cors` names may read answers.
 //!
-//! The gateway alone says which. Engines have opinions of their own (vLLM permits every origin by
-//! default, llama.cpp whichever asks), and those would open this port to every page that a browser
-//! in the network shows, so they are taken off.
+//! The gateway alone sets these headers. Engines set their own (vLLM permits every origin by
+//! default, llama.cpp whichever asks). They would open this port to every page that a browser in
+//! the network shows, so they are removed.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -11,16 +11,16 @@ use meridian_wire::config;
 
 use crate::http::refusal::Refusal;
 
-/// Methods that some path takes.
+/// Methods that at least one path accepts.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
 
-/// Headers of answers that pages may read, beyond the few that all may. The star stands for those
-/// of engines.
+/// Headers of answers that pages may read, besides the few that are always readable. The star
+/// stands for those of engines.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, x-meridian-replica, x-meridian-peer, x-meridian-region, x-meridian-residency, x-meridian-reason, x-meridian-refused, x-meridian-prefix-match, *",
 );
 
-/// What a server says about cross-origin requests.
+/// Response headers about cross-origin requests.
 static SAID: [HeaderName; 6] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -39,7 +39,7 @@ pub(crate) struct Cors {
 
 impl Cors {
     pub(crate) fn new(config: &config::Cors) -> Cors {
-        // The configuration was checked: origins are header values.
+        // The configuration was checked: origins are valid header values.
         let origins = config.origins.iter().filter_map(|o| HeaderValue::from_str(o).ok());
         let max_age = HeaderValue::from(config.max_age.0.as_secs());
         Cors { origins: origins.collect(), max_age }
@@ -49,7 +49,7 @@ impl Cors {
         self.origins.iter().any(|o| o == "*")
     }
 
-    /// What `Access-Control-Allow-Origin` says to a page of `origin`; none where it may not read.
+    /// The value of `Access-Control-Allow-Origin` for a page of `origin`; none if it may not read.
     fn allowed(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         if self.is_any() {
             return Some(HeaderValue::from_static("*"));
@@ -58,7 +58,7 @@ impl Cors {
     }
 }
 
-/// The answer to a preflight; none where the request is none.
+/// The answer to a preflight; none if the request is not a preflight.
 pub(super) fn preflight<B>(
     cors: Option<&Cors>,
     request: &Request<B>,
@@ -82,25 +82,25 @@ pub(super) fn preflight<B>(
     let said = response.headers_mut();
     said.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
     said.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.clone());
-    // A star would leave out Authorization, so what is asked for is what is allowed.
+    // A star would exclude Authorization, so the requested headers are the allowed ones.
     if let Some(asked) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         said.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
     }
     Some(Ok(response))
 }
 
-/// Takes off what an engine says about cross-origin requests.
+/// Removes an engine's headers about cross-origin requests.
 pub(super) fn strip(headers: &mut HeaderMap) {
     for name in &SAID {
         headers.remove(name);
     }
 }
 
-/// Says on the answer to a page of `origin` whether it may be read.
+/// Sets the answer's headers for a page of `origin`.
 pub(super) fn mark(cors: Option<&Cors>, origin: &HeaderValue, headers: &mut HeaderMap) {
     let Some(cors) = cors else { return };
     if !cors.is_any() {
-        // A cache must not give one origin's answer to another.
+        // A cache must not serve one origin's answer to another.
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     if let Some(allowed) = cors.allowed(origin) {

@@ -1,16 +1,16 @@
-//! A client's socket, which knows whether a request is being served.
+//! A client's socket that knows whether a request is being served.
 //!
-//! hyper answers a head that it cannot parse by itself: a status and no body, so that its sender
-//! learns nothing. Here such an answer is recognised by when it is written, never by its bytes:
-//! while no request is being served, hyper has nothing else to say in HTTP/1. It is held back, and
-//! the socket is handed on when hyper is done, for [`super::malformed`] to answer on.
+//! hyper itself answers a head that it cannot parse, with a status and no body, so the sender
+//! learns nothing. This module recognises such an answer by when it is written, never by its bytes:
+//! while no request is being served, hyper writes nothing else in HTTP/1. The answer is held back,
+//! and when hyper is done, [`super::malformed`] gets the socket and answers on it.
 //!
-//! A request's turn begins when the service is called. It ends when its answer's body is dropped
-//! and hyper flushes, which it does with an empty buffer only, so no byte of an answer is ever held
+//! A request's turn starts when the service is called. It ends when its answer's body is dropped
+//! and hyper flushes, which it does only with an empty buffer, so no byte of an answer is ever held
 //! back. HTTP/2 passes untouched. Each read and write costs a load of a flag.
 //!
-//! The same turns tell whether a connection is used at all ([`unused`]): hyper closes one that keeps
-//! silent in HTTP/1, and would keep an HTTP/2 one for ever.
+//! The same turns show whether a connection is in use ([`unused`]): hyper closes an idle HTTP/1
+//! connection, but would keep an idle HTTP/2 connection forever.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -33,25 +33,25 @@ use crate::request::incoming::CutShort;
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     state: AtomicU8,
-    /// A request has come.
+    /// A request has arrived.
     spoke: AtomicBool,
-    /// Requests came in HTTP/2.
+    /// Requests arrived in HTTP/2.
     http2: AtomicBool,
     /// Requests being served.
     open: AtomicU32,
-    /// Counts requests, beyond its range from 0 again.
+    /// Counts requests; wraps around to 0.
     begun: AtomicU32,
 }
 
 /// No request is being served.
 const IDLE: u8 = 0;
-/// One is.
+/// A request is being served.
 const SERVING: u8 = 1;
-/// Its answer is given to hyper, and perhaps not written yet.
+/// Its answer has been given to hyper, and may not be written yet.
 const ANSWERED: u8 = 2;
 
 impl Turn {
-    /// A request has come, and is served until what this returns is dropped.
+    /// Marks the arrival of a request; it is served until the returned value is dropped.
     pub(super) fn begin(self: &Arc<Turn>, version: Version) -> Served {
         self.spoke.store(true, Relaxed);
         self.state.store(SERVING, Relaxed);
@@ -70,8 +70,8 @@ impl Turn {
     }
 }
 
-/// Completes when no request was served on an HTTP/2 connection for `patience`, at most twice as long
-/// after the last one ended.
+/// Completes when an HTTP/2 connection has been idle for `patience`, at most twice as long after
+/// its last request ended.
 pub(super) async fn unused(turn: &Turn, patience: Duration) {
     loop {
         let begun = turn.begun.load(Relaxed);
@@ -93,7 +93,7 @@ impl Drop for Served {
     }
 }
 
-/// An answer whose end is the end of its turn.
+/// An answer whose end ends the turn.
 pub(super) struct Answer {
     pub(super) body: AnswerBody,
     pub(super) _served: Served,
@@ -121,29 +121,29 @@ impl http_body::Body for Answer {
     }
 }
 
-/// What is left when hyper is done with a connection.
+/// The state after hyper is done with a connection.
 pub(super) struct Left<S> {
     pub(super) io: S,
     /// hyper's own answer was held back.
     pub(super) held_back: bool,
-    /// A head has begun and not ended: its bytes may be answered.
+    /// A head has started and not ended: its bytes may be answered.
     pub(super) in_head: bool,
 }
 
-/// The socket as hyper has it.
+/// The socket as given to hyper.
 pub(super) struct Framing<S> {
-    /// There until it is handed on.
+    /// Present until it is handed on.
     io: Option<S>,
     turn: Arc<Turn>,
     back: Option<oneshot::Sender<Left<S>>>,
-    /// How much of [`PREFACE`] has come; none once it is clear that this is HTTP/1.
+    /// How much of [`PREFACE`] has arrived; none once it is clearly HTTP/1.
     preface: Option<usize>,
-    /// Bytes have come since the last answer.
+    /// Bytes have arrived since the last answer.
     heard: bool,
     held_back: bool,
 }
 
-/// The beginning of HTTP/2's preface, which is no method's.
+/// The beginning of HTTP/2's preface, which no method starts with.
 const PREFACE: &[u8] = b"PRI";
 
 impl<S: Unpin> Framing<S> {
@@ -161,7 +161,7 @@ impl<S: Unpin> Framing<S> {
         self.preface == Some(PREFACE.len())
     }
 
-    /// Looks at what has come: at most at the first three bytes of a connection.
+    /// Inspects received bytes: at most the first three of a connection.
     fn hear(&mut self, bytes: &[u8]) {
         self.heard |= !bytes.is_empty();
         for byte in bytes {
@@ -176,7 +176,7 @@ impl<S: Unpin> Framing<S> {
         }
     }
 
-    /// Whether what hyper writes now is its own.
+    /// Whether hyper's current output is its own answer.
     fn holds_back(&mut self) -> bool {
         self.held_back |= self.turn.is(IDLE) && !self.is_http2();
         self.held_back

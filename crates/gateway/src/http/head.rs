@@ -1,11 +1,12 @@
-//! Checks of a request's head that the HTTP library leaves to us, before the body is read.
+//! Checks of a request's head that the HTTP library leaves to its user, made before the body is
+//! read.
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode, Version};
 
 use crate::http::refusal::Refusal;
 
-/// Refuses a client's request by its head.
+/// Refuses a client's request because of its head.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
     let headers = request.headers();
     if request.version() == Version::HTTP_11 {
@@ -15,8 +16,8 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
     plain_content(headers)
 }
 
-/// RFC 9112 section 3.2. Two servers on a request's way that differ in which host counts can be
-/// played against each other.
+/// RFC 9112 section 3.2. Two servers on a request's path that pick different hosts can be
+/// exploited.
 fn one_host(headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let found = match (hosts.next(), hosts.next()) {
@@ -31,7 +32,7 @@ fn one_host(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-/// RFC 9112 section 6.1: a body in another transfer coding can't be read, only its chunks.
+/// RFC 9112 section 6.1: only chunked bodies can be decoded, no other transfer coding.
 fn plain_transfer(headers: &HeaderMap) -> Result<(), Refusal> {
     let chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     if headers.get_all(header::TRANSFER_ENCODING).iter().all(chunked) {
@@ -44,8 +45,8 @@ fn plain_transfer(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-/// A compressed body is refused and not inflated: a few kilobytes of it may be gigabytes, and
-/// engines take none either.
+/// A compressed body is refused, not inflated: a few kilobytes may expand to gigabytes, and engines
+/// accept none either.
 fn plain_content(headers: &HeaderMap) -> Result<(), Refusal> {
     let plain = |value: &HeaderValue| {
         let codings = value.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);

@@ -1,11 +1,11 @@
-//! Headers on the way through: all pass, but the hop's own.
+//! Headers of forwarded requests and answers: all pass except hop-by-hop headers.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use meridian_base::RequestId;
 
 use crate::ids::Ids;
 
-/// On a gateway's own refusals, whose bodies are for clients: the code.
+/// Marks the gateway's own refusals and contains their code; their bodies are for clients.
 pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-meridian-refused");
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Anthropic's header for keys.
@@ -21,11 +21,11 @@ pub(crate) const TTFT_SLO: HeaderName = HeaderName::from_static("x-slo-ttft-ms")
 pub(crate) const ORCA_ASK: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
 pub(crate) const ORCA: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 
-/// RFC 9110 section 7.6.1, and what proxies must not pass.
+/// Hop-by-hop headers of RFC 9110 section 7.6.1, and others that proxies must not pass.
 static HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
-    // No standard's, but sent by clients that think they know of a proxy.
+    // Not in any standard, but sent by clients that assume a proxy.
     HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
@@ -36,7 +36,7 @@ static HOP: [HeaderName; 9] = [
 ];
 
 fn strip_hop(headers: &mut HeaderMap) {
-    // Headers named by Connection are the hop's own too.
+    // Headers named by Connection are hop-by-hop, too.
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -49,25 +49,27 @@ fn strip_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes a client's headers fit for a replica.
+/// Prepares a client's headers for a replica.
 pub(crate) fn to_replica(headers: &mut HeaderMap, id: &HeaderValue) {
     strip_hop(headers);
     headers.remove(header::HOST);
-    // The length is set anew: a splice may change it.
+    // The length is set again later: a splice may change it.
     headers.remove(header::CONTENT_LENGTH);
     headers.remove(header::EXPECT);
-    // Answers are read on the way back, so they must come as they are.
+    // The gateway scans answers, so they must come uncompressed.
     headers.remove(header::ACCEPT_ENCODING);
-    // One, also where the client sent several: which of them an engine reads is not known.
+    // Exactly one, even if the client sent several: it is unknown which of them an engine would
+    // read.
     headers.insert(REQUEST_ID, id.clone());
 }
 
-/// Makes a replica's headers fit for a client.
+/// Prepares a replica's headers for a client.
 pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_changes: bool) {
-    // The chunks tell where the answer ends; a length beside them is wrong (RFC 9112 section 6.3).
+    // The chunks mark the end of the answer; an additional length would be wrong (RFC 9112 section
+    // 6.3).
     let length_changes = length_changes || headers.contains_key(header::TRANSFER_ENCODING);
     strip_hop(headers);
-    // What only a gateway may say.
+    // Only a gateway may send this.
     headers.remove(&REFUSED);
     headers.remove(&PEER);
     headers.remove(&REGION);
@@ -80,35 +82,35 @@ pub(crate) fn to_client(headers: &mut HeaderMap, asked_orca: bool, length_change
     }
 }
 
-/// Takes out of an answer's headers what tells of prefix matches and of the fleet. The region stays:
-/// it says where a request was served.
+/// Removes headers that reveal prefix matches or the fleet. The region stays: it says where a
+/// request was served.
 pub(crate) fn hide(headers: &mut HeaderMap) {
     for name in [&REPLICA, &PEER, &REASON, &PREFIX_MATCH, &ORCA] {
         headers.remove(name);
     }
 }
 
-/// Whether an answer is one JSON object, and so no stream of events, whatever was asked for.
+/// Whether an answer is one JSON object and not a stream of events, whatever the request asked for.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let word = kind.split(|b| *b == b';').next().unwrap_or_default();
     word.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-/// Whether a JSON answer ends with its connection: only its last brace tells a whole one from one
-/// cut short.
+/// Whether a JSON answer ends with its connection: only its last brace shows whether it is
+/// complete.
 pub(crate) fn is_until_close(headers: &HeaderMap) -> bool {
     let framed = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
     is_json(headers) && !framed.iter().any(|name| headers.contains_key(name))
 }
 
-/// The id a client sees: its own, or ours.
+/// The id that the client sees: its own, or the gateway's.
 pub(crate) fn request_id(ids: &Ids, headers: &HeaderMap, id: RequestId) -> HeaderValue {
     let ours = || HeaderValue::from_str(&ids.show(id)).expect("hex digits are a header value");
     headers.get(REQUEST_ID).cloned().unwrap_or_else(ours)
 }
 
-/// Matched over prompt tokens, two decimals.
+/// Matched tokens divided by prompt tokens, two decimals.
 pub(crate) fn prefix_match(matched: u32, prompt: u32) -> HeaderValue {
     let percent = (u64::from(matched) * 100).checked_div(u64::from(prompt)).unwrap_or(0).min(100);
     let text = format!("{}.{:02}", percent / 100, percent % 100);
@@ -119,7 +121,7 @@ pub(crate) fn prefix_match(matched: u32, prompt: u32) -> HeaderValue {
 mod tests {
     use super::*;
 
-    // The hop's own headers stay behind, also those that Connection names; the rest passes.
+    // Hop-by-hop headers are removed, including those that Connection names; the rest passes.
     #[test]
     fn hop_headers_stay() {
         let mut h = HeaderMap::new();
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn ratios_have_two_decimals() {
-        // Matched over prompt, never above one, zero for an empty prompt.
+        // Matched divided by prompt tokens, never above one, zero for an empty prompt.
         assert_eq!(prefix_match(50, 200), "0.25");
         assert_eq!(prefix_match(7, 7), "1.00");
         assert_eq!(prefix_match(9, 7), "1.00");

@@ -1,5 +1,5 @@
-//! `/health` and `/ready`, for load balancers and clients that look before they send. They need no
-//! tenant's key and say nothing but yes or no.
+//! Health checks: `/health` and `/ready`, for load balancers and for clients that check first. They
+//! need no tenant's key and reveal only yes or no.
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -10,7 +10,7 @@ use crate::http::refusal::{Refusal, text};
 use crate::machine::driver::Driver;
 use crate::metrics::Metrics;
 
-/// The answer where `path` is one of the two.
+/// The answer, if `path` is one of the two.
 pub(super) fn answer<B: From<Bytes>>(
     draining: &Draining,
     driver: &Driver,
@@ -33,7 +33,7 @@ pub(super) fn answer<B: From<Bytes>>(
     })
 }
 
-/// Whether some replica takes requests.
+/// Whether at least one replica takes requests.
 pub(crate) fn ready<B: From<Bytes>>(draining: &Draining, driver: &Driver) -> Response<B> {
     if draining.has_begun() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");

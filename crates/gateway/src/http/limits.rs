@@ -1,4 +1,4 @@
-//! Bounds that are checked or counted: file descriptors, requests, bytes of bodies, connections.
+//! Limits on file descriptors, requests, bytes of bodies and connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;
 
-/// Descriptors beside connections: listeners, probes, logs, the runtime.
+/// Descriptors for other purposes than connections: listeners, probes, logs, the runtime.
 const SPARE: u64 = 64;
 
-/// Makes sure that every connection allowed can be had: one descriptor for the client, one for
-/// its replica. Raises the soft limit as far as the hard one lets it.
+/// Ensures that there are descriptors for every allowed connection: one for the client, one for its
+/// replica. Raises the soft limit as far as the hard one allows.
 pub(crate) fn check_descriptors(connections: usize, replicas: u16) -> Result<(), Error> {
     let need = connections as u64 * 2 + u64::from(replicas) + SPARE;
     let limit = getrlimit(Resource::Nofile);
@@ -31,24 +31,24 @@ pub(crate) fn check_descriptors(connections: usize, replicas: u16) -> Result<(),
     Err(Error::Descriptors { connections, need, have, fits })
 }
 
-/// A bounded count whose permits give themselves back.
+/// A bounded count whose permits return themselves when dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     used: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// Part of a [`Bound`], given back when dropped.
+/// Part of a [`Bound`], returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     used: Arc<AtomicUsize>,
     amount: usize,
-    /// Permits that go with it.
+    /// Permits that are returned together with it.
     with: Option<Box<Permit>>,
 }
 
 impl Permit {
-    /// Both, given back together.
+    /// Combines two permits, to be returned together.
     pub(crate) fn and(mut self, other: Permit) -> Permit {
         self.with = Some(Box::new(other));
         self
@@ -60,11 +60,11 @@ impl Bound {
         Bound { used: Arc::new(AtomicUsize::new(0)), most }
     }
 
-    /// Takes `amount`, unless that would pass the bound.
+    /// Takes `amount`, unless that would exceed the limit.
     pub(crate) fn take(&self, amount: usize) -> Option<Permit> {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         let permit = Permit { used: self.used.clone(), amount, with: None };
-        // A permit that does not fit gives itself back here.
+        // A permit that does not fit returns itself here.
         (before + amount <= self.most).then_some(permit)
     }
 
@@ -87,7 +87,7 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    // The bound holds, a refused permit costs nothing, and a dropped one comes back.
+    // The limit holds, a refused permit costs nothing, and a dropped one is returned.
     #[test]
     fn permits_come_back() {
         let bound = Bound::new(10);

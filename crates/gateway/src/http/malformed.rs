@@ -1,6 +1,6 @@
-//! Answers to request heads that the HTTP library cannot parse: a status, what is wrong, the limit
-//! that was met and the remedy, as JSON like every other refusal. And how a connection is closed so
-//! that its client can still read the answer.
+//! Answers to request heads that the HTTP library cannot parse: a status, the problem, the limit
+//! and the remedy, as JSON like every other refusal. It also closes connections in a way that lets
+//! the client still read the answer.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ use super::framing::Left;
 use crate::http::refusal::Refusal;
 use crate::request::plane::{DataPlane, Settings};
 
-/// How a connection ended for hyper.
+/// How hyper's part of a connection ended.
 pub(super) enum End {
-    /// As HTTP has it, or with an error of hyper's.
+    /// In the normal course of HTTP, or with an error of hyper's.
     Http(Result<(), Box<dyn std::error::Error + Send + Sync>>),
     /// Its first request did not come within `timeouts.client`.
     Silent,
 }
 
-/// Bytes of `limits.headers` for each header field that a request may have: parsing a head reserves
-/// 64 bytes for each.
+/// Bytes of `limits.headers` per allowed header field: parsing a head reserves 64 bytes for each
+/// field.
 const PER_FIELD: usize = 256;
 
-/// Longest wait for a client to read its answer and hang up, and most bytes of its that are read
-/// meanwhile. A socket that is closed with bytes unread is reset, and the answer may be lost.
+/// Longest wait for a client to read its answer and hang up, and most bytes read from it meanwhile.
+/// Closing a socket with unread bytes resets it, and the answer may be lost.
 const LINGER: Duration = Duration::from_secs(1);
 const MOST_LINGER: usize = 1 << 20;
 
-/// How many header fields an HTTP/1 request may have.
+/// Most header fields of an HTTP/1 request.
 pub(crate) fn most_fields(head_bytes: usize) -> usize {
     (head_bytes / PER_FIELD).clamp(100, 4096)
 }
 
-/// Ends a connection: says what was wrong where the client can still be told, lets it read, and
+/// Ends a connection: reports the problem if the client can still receive it, lets it read, and
 /// closes.
 pub(super) async fn last_words<S>(plane: &DataPlane, left: Left<S>, end: &End)
 where
@@ -47,17 +47,17 @@ where
     if let Some(refusal) = refusal {
         plane.metrics.refused(&refusal);
         let answer = written(refusal.response(Endpoint::Other));
-        // It may be gone; then there is nothing to tell.
+        // The client may be gone; then there is nobody left to answer.
         let _ = timeout(LINGER, io.write_all(&answer)).await;
         let _ = timeout(LINGER, io.shutdown()).await;
     }
     let _ = timeout(LINGER, read_on(io)).await;
 }
 
-/// Reads until the client hangs up.
+/// Reads and discards until the client hangs up.
 async fn read_on(mut io: impl AsyncRead + Unpin) {
     let mut read = 0;
-    // Not on the stack: it would be part of every connection's task.
+    // On the heap, since on the stack it would be part of every connection's task.
     let mut sink = vec![0; 8192];
     while read < MOST_LINGER {
         match io.read(&mut sink).await {
@@ -67,7 +67,7 @@ async fn read_on(mut io: impl AsyncRead + Unpin) {
     }
 }
 
-/// What to say, if anything.
+/// The refusal to send, if any.
 fn refusal(settings: &Settings, end: &End) -> Option<Refusal> {
     let error = match end {
         End::Silent => return Some(Refusal::too_slow("head", settings.timeouts.client.0)),
@@ -99,7 +99,7 @@ fn too_large(bytes: usize) -> Refusal {
     )
 }
 
-/// By hyper's description, which is all that tells the cases apart.
+/// Chosen by hyper's description, which is the only thing that distinguishes the cases.
 fn malformed(description: &str) -> Refusal {
     let bad =
         |message: &'static str| Refusal::new(StatusCode::BAD_REQUEST, "malformed_request", message);

@@ -1,8 +1,9 @@
-//! HTTP as clients speak it: connections, heads, bodies, limits, CORS, health checks and refusals.
+//! The HTTP server for clients: connections, heads, bodies, limits, CORS, health checks and
+//! refusals.
 //!
-//! [`connection`] serves one connection through [`framing`]; where the HTTP library cannot parse a
-//! request, [`malformed`] writes the answer in its stead. [`service`] answers the requests that it can
-//! parse.
+//! [`connection`] serves one connection through [`framing`]. If the HTTP library cannot parse a
+//! request, [`malformed`] writes the answer instead. [`service`] answers the requests that can be
+//! parsed.
 
 pub(crate) mod body;
 pub(crate) mod collect;

@@ -1,5 +1,5 @@
-//! The body of a request to a replica or a peer: a concrete type, so that a piece costs no virtual
-//! call and no box.
+//! The body of a request to a replica or a peer. A concrete type, so a piece costs no virtual call
+//! and no box.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use meridian_wire::openai::Pieces;
 
-/// What goes to a replica: a client's bytes in slices, around what splices insert. Cheap to make
-/// again for another attempt.
+/// The body sent to a replica: slices of the client's bytes, around the splices' insertions. Cheap
+/// to make again for another attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     parts: Pieces,
@@ -26,7 +26,7 @@ impl Parts {
         Parts::new(Pieces::from_iter([bytes]))
     }
 
-    /// Bytes that are not sent yet.
+    /// Bytes not sent yet.
     pub(crate) fn left(&self) -> u64 {
         self.parts[self.next..].iter().map(|p| p.len() as u64).sum()
     }

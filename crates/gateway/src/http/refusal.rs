@@ -1,4 +1,4 @@
-//! Refusals: OpenAI's error form, a status that fits, the cause and the remedy, Retry-After where
+//! Refusals: OpenAI's error form, a matching status, the cause and the remedy, and Retry-After if
 //! waiting helps.
 
 use std::borrow::Cow;
@@ -13,7 +13,8 @@ use meridian_wire::openai::{BadRequest, Endpoint, error_body};
 
 use crate::http::headers::REFUSED;
 
-/// The code for a request under which two engines ended: a peer that gets it does not try on.
+/// The code for a request during which two engines died: a gateway that gets it from a peer does
+/// not retry.
 pub(crate) const ENGINE_DIED: &str = "engine_died";
 
 /// One refusal, ready to be sent.
@@ -25,16 +26,16 @@ pub(crate) struct Refusal {
     pub(crate) param: Option<&'static str>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) allow: Option<&'static str>,
-    /// It is over a limit of its tenant.
+    /// Set if the request exceeds a limit of its tenant.
     pub(crate) limited: Option<Box<Limited>>,
 }
 
-/// A request that is over a limit of its tenant.
+/// A request that exceeds a limit of its tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct Limited {
-    /// Which limit: a metric's label.
+    /// The limit's name, a metric label.
     pub(crate) limit: &'static str,
-    /// Headers that tell what is left of the tenant's limits.
+    /// Headers with the remainder of the tenant's limits.
     pub(crate) headers: HeaderMap,
 }
 
@@ -65,7 +66,7 @@ impl Refusal {
         Refusal { param, ..Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", bad.message) }
     }
 
-    /// RFC 9110 section 15.5.6: a refused method comes with the one that is allowed.
+    /// RFC 9110 section 15.5.6: the refusal of a method names the allowed one.
     pub(crate) fn wrong_method(allow: &'static str) -> Refusal {
         let refusal = Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -123,7 +124,7 @@ impl Refusal {
         .retry_after(Duration::from_secs(1))
     }
 
-    /// To a peer alone.
+    /// For peers only.
     pub(crate) fn cannot_continue() -> Refusal {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -132,7 +133,7 @@ impl Refusal {
         )
     }
 
-    /// To a client that is not told of the fleet.
+    /// For a client that may not see the fleet.
     pub(crate) fn no_dry_run() -> Refusal {
         Refusal::new(
             StatusCode::FORBIDDEN,
@@ -141,8 +142,8 @@ impl Refusal {
         )
     }
 
-    /// No response of this id is known as the tenant's: the same for one of another tenant and for
-    /// one that never was.
+    /// No response with this id belongs to the tenant. The answer is the same for another tenant's
+    /// response and for one that never existed.
     pub(crate) fn unknown_response() -> Refusal {
         Refusal {
             param: Some("previous_response_id"),
@@ -165,8 +166,8 @@ impl Refusal {
         }
     }
 
-    /// The machine's refusal. `last` is what the last attempt failed of; `tells`, whether the client is
-    /// told of the fleet.
+    /// The routing machine's refusal. `last` is the last attempt's failure; `tells` says whether
+    /// the client may learn about the fleet.
     pub(crate) fn of(
         why: RejectWhy,
         retry_after: Duration,
@@ -248,7 +249,7 @@ impl Refusal {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        // RFC 9110 section 12.5.3: how a body may come instead.
+        // RFC 9110 section 12.5.3: the accepted encodings of a body.
         if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             let plain = HeaderValue::from_static("identity");
             response.headers_mut().insert(header::ACCEPT_ENCODING, plain);
@@ -276,7 +277,7 @@ impl From<BadQuery> for Refusal {
     }
 }
 
-/// Why a request can't wait in the queue either.
+/// Why the queue does not accept the request either.
 fn full(why: RejectWhy) -> Cow<'static, str> {
     match why {
         RejectWhy::HeldFull { limit } => format!(
@@ -296,7 +297,7 @@ fn full(why: RejectWhy) -> Cow<'static, str> {
     }
 }
 
-/// Why a held request was not served, by what its replicas are where that is told.
+/// Why a queued request was not served. Includes the state of its replicas if that may be revealed.
 fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
     let Some(closed) = closed else {
         return format!(
@@ -324,7 +325,7 @@ fn held_too_long(limit: Duration, closed: Option<Closed>) -> String {
     format!("no replica took the request within {} ms: {of}; {remedy}", limit.as_millis())
 }
 
-/// A JSON answer of the gateway's own.
+/// A JSON answer of the gateway itself.
 pub(crate) fn json<B: From<Bytes>>(status: StatusCode, body: Bytes) -> Response<B> {
     let mut response = Response::new(B::from(body));
     *response.status_mut() = status;

@@ -1,5 +1,5 @@
-//! Answers one request of a client: preflights, health checks and readiness by the gateway itself, all
-//! others through [`crate::request`].
+//! Answers one client request. The gateway itself answers preflights, health checks and readiness;
+//! all others go through [`crate::request`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::entry;
 use crate::request::origin::Origin;
 use crate::request::plane::Worker;
 
-/// Answers one request of a client, whose address hashes to `client`.
+/// Answers one client request; `client` is the hash of the client's address.
 pub(super) async fn answer(
     worker: Arc<Worker>,
     request: Request<Incoming>,
@@ -41,7 +41,7 @@ pub(super) async fn answer(
     response
 }
 
-/// What the gateway answers itself, without a key: preflights, health and readiness.
+/// The gateway's own answers, which need no key: preflights, health and readiness.
 fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<AnswerBody>> {
     if let Some(preflight) = cors::preflight(worker.cors.as_ref(), request) {
         let preflight = preflight.map(|answer| answer.map(|()| AnswerBody::Whole(None)));
@@ -54,8 +54,8 @@ fn own(worker: &Worker, request: &Request<Incoming>) -> Option<Response<AnswerBo
     health::answer(&worker.limits.draining, &worker.driver, &worker.metrics, asked)
 }
 
-/// An answer of the gateway's own to HEAD has the length of the body that it leaves out. A
-/// replica's has none to leave out.
+/// The gateway's own answer to HEAD keeps the length of the body that it leaves out. A replica's
+/// answer has no body to leave out.
 fn leave_out_body(response: &mut Response<AnswerBody>) {
     if !matches!(response.body(), AnswerBody::Whole(_)) {
         return;

@@ -1,14 +1,14 @@
-//! HTTP/2 answers whose client takes no bytes: ended after `timeouts.idle`.
+//! Ends HTTP/2 answers whose client reads no bytes for `timeouts.idle`.
 //!
-//! A client decides by its windows how much of an answer may be sent. While they are closed hyper does
-//! not ask the answer's body for anything, so no timer in the body would ever fire, and the kernel sees a
-//! connection in good order: the answer would keep its request and its place at a replica for ever.
-//! hyper gives each stream to an executor as a task, and the executor here ends a task whose answer has
-//! waited for its client for too long; the stream is reset then.
+//! A client's flow-control windows limit how much of an answer may be sent. While they are closed,
+//! hyper does not poll the answer's body, so no timer in the body would ever fire, and the kernel
+//! sees a healthy connection: the answer would keep its request and its place at a replica forever.
+//! hyper gives each stream to an executor as a task, and this executor ends a task whose answer has
+//! waited for its client for too long; the stream is then reset.
 //!
-//! The task and the answer are polled on one thread, one within the other, so a thread-local flag tells
-//! the task what its answer did. A piece costs a store to it; a timer is made only once a client does
-//! not take a piece at once. HTTP/1 needs none of this: TCP_USER_TIMEOUT ends its connections.
+//! The task and the answer are polled on one thread, one within the other, so a thread-local flag
+//! tells the task what its answer did. A piece costs one store; a timer is made only when a client
+//! does not take a piece at once. HTTP/1 needs none of this: TCP_USER_TIMEOUT ends its connections.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -19,33 +19,33 @@ use std::time::Duration;
 use hyper::rt::Executor;
 use tokio::time::{Sleep, sleep};
 
-/// What an answer did when it was last polled.
+/// The answer's action when it was last polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
-    /// It gave its head or a piece, and was not asked for the next one: the client's turn.
+    /// It returned its head or a piece and was not polled for the next one: the client's turn.
     Gave,
-    /// It was asked for the next piece and has none yet, or has ended.
+    /// It was polled for the next piece and has none yet, or has ended.
     Asked,
 }
 
 thread_local! {
-    /// None where no answer was polled.
+    /// None if no answer was polled.
     static DID: Cell<Option<Did>> = const { Cell::new(None) };
 }
 
-/// An answer gave its head, or a piece where `gave`; else it has nothing to give.
+/// Notes that an answer returned its head, or a piece if `gave`; otherwise it has nothing to send.
 pub(super) fn note(gave: bool) {
     DID.set(Some(if gave { Did::Gave } else { Did::Asked }));
 }
 
-/// Runs the streams of HTTP/2 connections, each for as long as its client takes what it is sent.
+/// Runs the streams of HTTP/2 connections, each as long as its client reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams {
     patience: Duration,
 }
 
 impl Streams {
-    /// Streams whose clients may take nothing for `patience`.
+    /// For streams whose clients may pause reading for `patience`.
     pub(crate) fn new(patience: Duration) -> Streams {
         Streams { patience }
     }

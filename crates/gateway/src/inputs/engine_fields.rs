@@ -1,5 +1,5 @@
-//! What only engines and their routers send each other, in what a client sends: taken out and
-//! counted, or refused. Which they are stands with each engine (`meridian_wire::engines`).
+//! Handles fields and headers that only engines and their routers may send: removed and counted, or
+//! refused. The list comes from each engine's file (`meridian_wire::engines`).
 
 use std::sync::LazyLock;
 
@@ -13,16 +13,16 @@ use crate::http::headers::REQUEST_ID;
 use crate::http::refusal::Refusal;
 use crate::metrics::Metrics;
 
-/// The private headers of engines and of their routers, which say which engine prefills, encodes or
-/// has the KV, and which rank or worker serves.
+/// The private headers of engines and their routers, which select the engine for prefill, encoding
+/// or KV, or a rank or worker.
 static HEADERS: LazyLock<Vec<HeaderName>> = LazyLock::new(|| {
     private().flat_map(|words| words.headers).map(|name| HeaderName::from_static(name)).collect()
 });
 
-/// Takes the headers out and tells which they were.
+/// Removes the headers and returns their names.
 pub(crate) fn take(headers: &mut HeaderMap) -> Vec<&'static str> {
     let mut taken = Vec::new();
-    // Most requests have none, and looking at their names costs less than ten look-ups.
+    // Most requests have none, and checking their header names costs less than ten lookups.
     if headers.keys().any(|name| name.as_str().starts_with("x-") && HEADERS.contains(name)) {
         let names = HEADERS.iter().filter(|name| headers.remove(*name).is_some());
         taken.extend(names.map(HeaderName::as_str));
@@ -39,7 +39,7 @@ fn names_engines(id: &HeaderValue) -> bool {
     marks.any(|mark| memchr::memmem::find(id.as_bytes(), mark.as_bytes()).is_some())
 }
 
-/// Counts what a request brought, and refuses it where the configuration says so.
+/// Counts the private fields and headers of a request, and refuses it if so configured.
 pub(crate) fn judge(
     mode: EngineFields,
     metrics: &Metrics,
@@ -75,7 +75,8 @@ fn refusal(name: &'static str, what: &str) -> Refusal {
 mod tests {
     use super::*;
 
-    // However a client writes a header's name, and however often, it goes; near misses stay.
+    // A header is removed however its name is written, and however often it occurs; near misses
+    // stay.
     #[test]
     fn headers_go() {
         let mut headers = HeaderMap::new();

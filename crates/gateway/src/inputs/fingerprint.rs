@@ -1,5 +1,5 @@
-//! How prompts are read and answers followed, as the policy in force asks for. The policy may change
-//! while requests come; one that is under way is read as the policy of its arrival asked.
+//! How to read prompts and follow answers for the current policy. The policy may change while
+//! requests arrive; a request in flight keeps the settings of its arrival.
 
 use meridian_base::keyed;
 use meridian_routing::Insert;
@@ -10,19 +10,19 @@ use crate::lock::RwLock;
 
 #[derive(Debug)]
 pub(crate) struct ReadingNow {
-    /// Keys what clients send.
+    /// Key for hashes of client input.
     pub(crate) seed: u64,
-    /// Streams are asked for the count of tokens in each chunk.
+    /// Whether to request the token count in each chunk of a stream.
     counts: bool,
     now: RwLock<Asked>,
 }
 
-/// What a policy asks for.
+/// Settings required by a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     block_bytes: usize,
     head_bytes: usize,
-    /// Answers are followed, so that the index learns the replies.
+    /// Whether to collect replies, so that the index learns them.
     follow_replies: bool,
 }
 
@@ -43,19 +43,19 @@ impl ReadingNow {
         ReadingNow { seed, counts, now: RwLock::new(Asked::by(policy, params)) }
     }
 
-    /// Another policy decides from now on.
+    /// Switches to another policy.
     pub(crate) fn change(&self, policy: &Spec, params: &Params) {
         *self.now.write() = Asked::by(policy, params);
     }
 
-    /// For a request, of `tenant` where tenants share nothing.
+    /// The settings for a request; `tenant` is set if tenants share nothing.
     pub(crate) fn of(&self, tenant: Option<u64>) -> Reading {
         let Asked { block_bytes, head_bytes, .. } = self.asked();
         let (seed, counts) = (self.seed, self.counts);
         Reading { seed, block_bytes, head_bytes, tenant_scope: tenant, counts }
     }
 
-    /// A keyed hash of something that a client sent; 0 for nothing.
+    /// A keyed hash of client input; 0 if there is none.
     pub(crate) fn hash(&self, bytes: Option<&[u8]>) -> u64 {
         bytes.map_or(0, |bytes| keyed(self.seed, bytes))
     }

@@ -1,5 +1,5 @@
-//! What a request brings to the decision: its tenant with labels, limits and priority, its residency
-//! rules, its prompt's fingerprint, and the replica that holds its state.
+//! Inputs of a routing decision: the tenant with labels, limits and priority, the residency rules,
+//! the prompt's fingerprint, and the replica with the conversation's state.
 
 pub(crate) mod engine_fields;
 pub(crate) mod fingerprint;

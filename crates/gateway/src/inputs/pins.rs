@@ -1,8 +1,10 @@
-//! Where stateful answers live: `previous_response_id` must go back to the replica that gave it.
+//! Locations of stateful responses: `previous_response_id` must go back to the replica that
+//! produced it (sticky sessions).
 //!
-//! An answer belongs to the tenant that got it first, and no other tenant continues it: engines let a
-//! client choose an answer's id, so an answer with the id of another tenant's is not remembered. When
-//! the table is full, the oldest answer of the tenant with the most answers is forgotten.
+//! A response belongs to the tenant that received it first, and no other tenant may continue it.
+//! Engines let a client choose a response's id, so a response with the id of another tenant's is
+//! not remembered. When the table is full, the oldest response of the tenant with the most
+//! responses is forgotten.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -10,23 +12,23 @@ use meridian_base::{PeerId, ReplicaId};
 
 use crate::lock::Mutex;
 
-/// Most answers remembered.
+/// Most responses remembered.
 const MOST: usize = 65_536;
 
 #[derive(Default)]
 pub(crate) struct Pins(Mutex<Inner>);
 
-/// Where an answer lives.
+/// The location of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     At(ReplicaId),
-    /// At a peer, which knows at which of its replicas.
+    /// At a peer, which knows the replica.
     Away(PeerId),
-    /// Where it lived is gone.
+    /// Its replica or peer is gone.
     Gone,
 }
 
-/// An answer of a tenant: the keyed hashes of the tenant's name and of the answer's id.
+/// A tenant's response: keyed hashes of the tenant's name and of the response's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseKey {
     pub(crate) tenant: u64,
@@ -35,11 +37,11 @@ pub(crate) struct ResponseKey {
 
 #[derive(Default)]
 struct Inner {
-    /// By the answer's id, its tenant and where it lives.
+    /// By response id: its tenant and its location.
     homes: HashMap<u64, (u64, Home)>,
-    /// Each tenant's answers, the oldest first.
+    /// Each tenant's responses, oldest first.
     tenants: HashMap<u64, VecDeque<u64>>,
-    /// The tenants by how many answers they have.
+    /// The tenants, ordered by number of responses.
     sizes: BTreeSet<(usize, u64)>,
 }
 
@@ -65,8 +67,8 @@ impl Inner {
 }
 
 impl Pins {
-    /// The answer lives at `home`; false, and nothing is changed, where its id is that of another
-    /// tenant's answer.
+    /// Sets the location of a response. Returns false and changes nothing if another tenant's
+    /// response has this id.
     pub(crate) fn set(&self, pin: ResponseKey, home: Home) -> bool {
         let mut inner = self.0.lock();
         if let Some((tenant, known)) = inner.homes.get_mut(&pin.response) {
@@ -92,8 +94,8 @@ impl Pins {
         (tenant == pin.tenant).then_some(home)
     }
 
-    /// Nothing lives at `replica` any more. What lived there is remembered as gone, and a request
-    /// that continues it is refused with that reason.
+    /// Marks every response at `replica` as gone. A request that continues one of them is refused
+    /// with that reason.
     pub(crate) fn forget(&self, replica: ReplicaId) {
         let mut inner = self.0.lock();
         let homes = inner.homes.values_mut().map(|(_, home)| home);
@@ -112,7 +114,7 @@ mod tests {
         ResponseKey { tenant, response }
     }
 
-    // The oldest goes first, and the bound holds.
+    // The oldest entry is removed first, and the limit holds.
     #[test]
     fn bounded() {
         let pins = Pins::default();
@@ -124,8 +126,8 @@ mod tests {
         assert_eq!(pins.get(pin(0, 0)), None);
     }
 
-    // An answer stays its first tenant's, also when where it lived is gone; another tenant can neither
-    // read nor move it.
+    // A response stays its first tenant's, even after its replica is gone; another tenant can
+    // neither read nor move it.
     #[test]
     fn tenants_are_kept_apart() {
         let (pins, moved) = (Pins::default(), Home::At(ReplicaId(2)));
@@ -137,8 +139,8 @@ mod tests {
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(Home::Gone), None));
     }
 
-    // A tenant that fills the table pushes out its own answers and not those of the others, and the
-    // table stays within its bound.
+    // A tenant that fills the table pushes out its own responses, not those of others, and the
+    // table stays within its limit.
     #[test]
     fn a_tenant_pushes_out_its_own() {
         let pins = Pins::default();

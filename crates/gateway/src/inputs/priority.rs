@@ -1,4 +1,4 @@
-//! The class of a client's request: its tenant's, or a lower one that the client asks for.
+//! The priority class of a client's request: its tenant's, or a lower one that the client requests.
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
@@ -6,10 +6,11 @@ use meridian_routing::Priority;
 
 use crate::http::refusal::Refusal;
 
-/// Between gateways the same name carries the class in force.
+/// Between gateways the same header carries the class in force.
 const PRIORITY: HeaderName = HeaderName::from_static("x-meridian-priority");
 
-/// The class of a request whose tenant has `own`. The header is taken out: it is the gateway's.
+/// The class of a request whose tenant has class `own`. Removes the header, which is for the
+/// gateway only.
 pub(crate) fn lowered(headers: &mut HeaderMap, own: Priority) -> Result<Priority, Refusal> {
     let Some(asked) = headers.remove(&PRIORITY) else { return Ok(own) };
     match asked.to_str().ok().and_then(Priority::of) {

@@ -1,8 +1,9 @@
-//! How much a tenant may ask for: requests and tokens a minute.
+//! Rate limits of tenants: requests and tokens per minute.
 //!
-//! A request is charged when it arrives: one request, its estimated prompt, and the reply at the length
-//! that it may have. When it ends, the tokens are settled to what the engine counted. The limits hold
-//! for this gateway alone, and a forwarded request is charged by the gateway that its client came to.
+//! A request is charged when it arrives: one request, its estimated prompt, and the longest reply
+//! it allows. When it ends, the charge is corrected to the engine's token count. The limits apply
+//! to this gateway alone, and a forwarded request is charged by the gateway that received it from
+//! the client.
 
 mod bucket;
 mod charge;
@@ -20,12 +21,12 @@ use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
 use crate::http::refusal::{Limited, Refusal};
 
-/// Tokens of a reply that nothing bounds, until replies teach better.
+/// Assumed tokens of a reply without a limit, until actual replies are known.
 const REPLY: f32 = 256.0;
-/// Weight of one reply.
+/// Weight of one reply in the mean.
 const GAIN: f32 = 0.05;
 
-/// OpenAI's headers for a limit, what is left of it, and when all of it is there again.
+/// OpenAI's headers for a limit, its remainder, and the time until it is full again.
 static REQUESTS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit-requests"),
     HeaderName::from_static("x-ratelimit-remaining-requests"),
@@ -37,12 +38,12 @@ static TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// The limits of one tenant, and how much of them is used.
+/// A tenant's limits and their current use.
 #[derive(Debug)]
 pub(crate) struct Rates {
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// Mean tokens of replies that nothing bounds, as bits.
+    /// Mean tokens of replies without a limit, as bits.
     reply: AtomicU32,
 }
 
@@ -56,8 +57,8 @@ impl Rates {
         (!limits.is_empty()).then(|| Arc::new(rates))
     }
 
-    /// Charges a request of so many prompt tokens that asks for so many `replies`, each of at most
-    /// `reply` tokens; none where nothing bounds them.
+    /// Charges a request with `prompt` tokens and `replies` replies of at most `reply` tokens each;
+    /// `None` means no limit.
     pub(crate) fn admit(
         self: &Arc<Self>,
         prompt: u32,
@@ -74,7 +75,7 @@ impl Rates {
             return Err(self.over("requests", 1, &over));
         }
         if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(tokens)) {
-            // It was not served, so it does not count as a request either.
+            // The request is refused, so it does not count against the request limit either.
             self.requests.iter().for_each(|bucket| bucket.settle(1, 0));
             return Err(self.over("tokens", tokens, &over));
         }
@@ -82,8 +83,8 @@ impl Rates {
         Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
     }
 
-    /// What a request is charged. An unbounded reply counts at the mean, and not as more than the limit
-    /// has place for: it may well be shorter.
+    /// The tokens to charge for a request. A reply without a limit counts as the mean, but never as
+    /// more than the tenant's limit allows: it may well be shorter.
     fn tokens_of(&self, prompt: u32, reply: Option<u32>, replies: u32) -> u32 {
         let most = self.tokens.as_ref().map_or(u32::MAX, Bucket::size);
         let mean = || self.mean_reply().saturating_mul(replies).min(most.saturating_sub(prompt));
@@ -94,7 +95,7 @@ impl Rates {
         f32::from_bits(self.reply.load(Ordering::Relaxed)).ceil() as u32
     }
 
-    /// An unbounded reply had so many tokens.
+    /// Learns the length of a reply that had no limit.
     fn learn(&self, tokens: u32) {
         let mean = f32::from_bits(self.reply.load(Ordering::Relaxed));
         // Two racing updates lose one sample of many.
@@ -102,7 +103,7 @@ impl Rates {
         self.reply.store(mean.to_bits(), Ordering::Relaxed);
     }
 
-    /// An unbounded reply had so many tokens or more: one that was cut short can only raise the mean.
+    /// Learns a minimum length: a reply that was cut short can only raise the mean.
     fn learn_at_least(&self, tokens: u32) {
         if tokens > self.mean_reply() {
             self.learn(tokens);
@@ -142,7 +143,7 @@ impl Rates {
         }
     }
 
-    /// Says in an answer's headers what is left.
+    /// Writes the remaining limits into an answer's headers.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         for (names, bucket) in [(&REQUESTS, &self.requests), (&TOKENS, &self.tokens)] {
             let Some(bucket) = bucket else { continue };
@@ -156,7 +157,7 @@ impl Rates {
     }
 }
 
-/// A time as OpenAI writes it: `120ms`, `7.5s`, `1m12s`.
+/// A duration in OpenAI's form: `120ms`, `7.5s`, `1m12s`.
 fn time(time: Duration) -> String {
     let ms = time.as_nanos().div_ceil(1_000_000);
     let seconds = time.as_nanos().div_ceil(1_000_000_000);
@@ -167,13 +168,13 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// The limits in force, by tenant: one whose limits stay as they are goes on with what it has used when
-/// the configuration is read again.
+/// The limits in force, by tenant. On a reload, a tenant with unchanged limits keeps its current
+/// use.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>);
 
 impl Kept {
-    /// The limits of these tenants, in their order; what is known of others is forgotten.
+    /// The limits of these tenants, in their order; the state of other tenants is dropped.
     pub(crate) fn of(&self, tenants: &[config::Tenant]) -> Vec<Option<Arc<Rates>>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *kept);
@@ -196,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    // Times are written as OpenAI's clients know them, rounded up.
+    // Durations are written in the form that OpenAI's clients read, rounded up.
     #[test]
     fn times() {
         let written = |nanos| time(Duration::from_nanos(nanos));
@@ -215,8 +216,8 @@ mod tests {
         TenantLimits { requests_per_minute: requests, tokens_per_minute: tokens }
     }
 
-    // A request that is turned away for its tokens does not count as a request, and one that could
-    // never pass is told so and charges nothing.
+    // A request refused for its tokens does not count as a request. One that could never pass gets
+    // its own error and charges nothing.
     #[tokio::test(start_paused = true)]
     async fn a_refused_request_is_free() {
         let rates = Rates::new(&limits(Some(2), Some(100))).expect("there are limits");
@@ -229,7 +230,8 @@ mod tests {
         assert_eq!(limit_of(rates.admit(0, Some(0), 1)), "requests");
     }
 
-    // An unbounded reply is charged at the mean of those before, never as more than the limit allows.
+    // A reply without a limit is charged at the mean of earlier ones, never above the tenant's
+    // limit.
     #[tokio::test(start_paused = true)]
     async fn unbounded_replies_are_learned() {
         let rates = Rates::new(&limits(None, Some(1000))).expect("there are limits");
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(rates.tokens_of(1001, None, 1), 1001, "a prompt that is too long stays so");
     }
 
-    // Each of several replies is charged, whether something bounds them or not, and the mean is of one.
+    // Each of several replies is charged, with or without a limit, and the mean is per reply.
     #[tokio::test(start_paused = true)]
     async fn several_replies() {
         let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
@@ -250,8 +252,8 @@ mod tests {
         assert_eq!(rates.mean_reply(), 256);
     }
 
-    // What passed of a reply whose count never came is charged, and raises the mean; a short beginning
-    // of one is no reply.
+    // The part of an uncounted reply that was delivered is charged, and raises the mean; a short
+    // beginning does not count as a reply.
     #[tokio::test(start_paused = true)]
     async fn what_was_seen_is_charged() {
         let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!((left(), rates.mean_reply()), (Some(10_000 - 266 - 4010), 444));
     }
 
-    // Limits that stay keep their state when the configuration is read again; others begin full.
+    // Unchanged limits keep their state on a reload; others start full.
     #[tokio::test(start_paused = true)]
     async fn unchanged_limits_keep_their_state() {
         let tenant = |name: &str, requests| config::Tenant {

@@ -1,11 +1,13 @@
-//! Residency at a gateway: the rules of its file, what it knows of regions, and the audit of answers.
+//! Residency at a gateway: the rules of its file, its knowledge of regions, and the audit of
+//! answers.
 //!
-//! The machine applies the rules (`meridian_routing::residency`, which the simulator applies too): a
-//! request brings those that name it, and the machine is told here what the gateway's file and the
-//! registry say of regions ([`Known`]). The same rules hold at the gateway that a request is forwarded
-//! to: it applies its own and those that came with the request. A decision is checked once more
-//! before it is sent, and every answer is held against the rules afterwards, by what was known of
-//! regions when it was sent, so that a breach would be counted.
+//! The routing machine applies the rules (`meridian_routing::residency`, shared with the
+//! simulator). A request carries the rules that name it, and this module gives the machine the
+//! region data of the gateway's file and the registry ([`Known`]). The rules also hold at the
+//! gateway that receives a forwarded request: it applies its own and those that came with the
+//! request. A decision is checked once more before the request is sent. Afterwards every answer is
+//! checked against the rules, with the region data of the time of sending, so that a breach is
+//! counted.
 
 mod counts;
 mod known;
@@ -28,20 +30,20 @@ pub(crate) use counts::{Counts, Kept};
 pub(crate) use known::Known;
 pub(crate) use refusals::{held_too_long, not_permitted};
 
-/// Who can serve a request, before its rules are applied.
+/// Replicas and peers that can serve a request, before its rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Peers, a bit each.
+    /// Peers, one bit each.
     pub(crate) peers: u64,
-    /// Replicas of this gateway.
+    /// Whether replicas of this gateway can.
     pub(crate) here: bool,
-    /// The one replica that has its state.
+    /// The only replica with its state.
     pub(crate) pinned: Option<ReplicaId>,
-    /// A peer says that it serves the model.
+    /// Whether a peer reports the model.
     pub(crate) elsewhere: bool,
 }
 
-/// Who can serve a request for `model`, whose state lives at `home` if it has some.
+/// The reach of a request for `model`, whose state is at `home` if it has some.
 pub(crate) fn reach(
     residency: &Residency,
     peers: Option<&Peers>,
@@ -52,7 +54,7 @@ pub(crate) fn reach(
     let elsewhere = peers.is_some_and(|peers| peers.models.knows(model));
     match home {
         Some(Home::At(replica)) => Reach { peers: 0, here: true, pinned: Some(replica), elsewhere },
-        // No replica here can, and of the peers only the one that gave the answer.
+        // No replica here can serve it, and of the peers only the one that produced the response.
         Some(Home::Away(PeerId(peer))) => {
             let may =
                 peers.is_some_and(|peers| residency.may_be_at(peers, residence, PeerId(peer)));
@@ -79,12 +81,12 @@ impl Rules {
         Ok(Rules { rules, names_models })
     }
 
-    /// Whether some rule asks for a request's model.
+    /// Whether any rule depends on the request's model.
     pub(crate) fn names_models(&self) -> bool {
         self.names_models
     }
 
-    /// Those that name a request, and those that another gateway applied to it.
+    /// The rules that name a request, plus those that another gateway sent with it.
     pub(crate) fn residence(&self, subject: &Subject<'_>, brought: Vec<Rule>) -> Residence {
         let mut residence = Residence::of(&self.rules, subject);
         residence.add(brought);
@@ -92,14 +94,14 @@ impl Rules {
     }
 }
 
-/// What the gateway knows of regions, and what became of requests that rules name.
+/// The gateway's knowledge of regions, and the outcomes of requests that rules name.
 pub(crate) struct Residency {
     known: RwLock<Arc<Known>>,
     pub(crate) counts: Counts,
 }
 
 impl Residency {
-    /// What the gateway's file says, of which the machine is told.
+    /// Starts with the gateway's file, and informs the machine.
     pub(crate) fn new(driver: &Driver, config: &config::Gateway, rules: &Rules) -> Residency {
         let residency = Residency { known: RwLock::default(), counts: Counts::default() };
         residency.counts.begin(&rules.rules);
@@ -107,19 +109,19 @@ impl Residency {
         residency
     }
 
-    /// What the gateway's file says from now on.
+    /// Applies a reloaded file.
     pub(crate) fn given(&self, driver: &Driver, residency: &config::Residency, rules: &Rules) {
         self.counts.begin(&rules.rules);
         self.update(driver, |known| known.given(residency));
     }
 
-    /// What the registry says from now on.
+    /// Applies a new view of the registry.
     pub(crate) fn registered(&self, driver: &Driver, view: &Snapshot) {
         self.update(driver, |known| known.registered(view));
     }
 
-    /// Changes what is known and tells the machine. Under the lock, so that two changes do not reach
-    /// the machine in the wrong order.
+    /// Changes the knowledge and informs the machine, under one lock so that two changes reach the
+    /// machine in order.
     fn update(&self, driver: &Driver, change: impl FnOnce(&mut Known)) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut newer = Known::clone(&known);
@@ -130,7 +132,7 @@ impl Residency {
         }
     }
 
-    /// Whether a peer has, or may have when it is connected again, replicas that rules permit.
+    /// Whether a peer has permitted replicas, or may have them once it is connected again.
     fn may_be_at(&self, peers: &Peers, residence: &Residence, peer: PeerId) -> bool {
         let Some(link) = peers.link(peer) else { return false };
         let known = self.known();
@@ -139,16 +141,16 @@ impl Residency {
             || link.places().iter().any(|place| known.permits(residence, place))
     }
 
-    /// What is known now.
+    /// The current knowledge.
     pub(crate) fn known(&self) -> Arc<Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The rules' names, for the answer's header.
+/// The names of the rules, for the answer's header.
 pub(crate) fn names(residence: &Residence) -> Option<HeaderValue> {
     let names: Vec<&str> = residence.rules().iter().map(|rule| rule.name.as_str()).collect();
-    // Names are labels: few characters, all of them a header's.
+    // Names are labels, whose characters are all valid in a header.
     (!names.is_empty()).then(|| HeaderValue::from_str(&names.join(", ")).ok())?
 }
 

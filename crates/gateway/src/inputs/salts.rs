@@ -1,8 +1,8 @@
-//! Salts for the engines' own prefix caches, where tenants share nothing.
+//! Salts for the engines' own prefix caches, if tenants share nothing.
 //!
-//! A keyed hash of the tenant and of the salt that its client sent: no client can name the space of
-//! another tenant, and all gateways with one secret name it alike, so that a tenant finds its
-//! prefixes again whichever gateway it came to.
+//! A salt is a keyed hash of the tenant and of the client's own salt. No client can address the
+//! cache space of another tenant. All gateways with one secret compute the same salt, so a tenant
+//! finds its prefixes again at any gateway.
 
 use meridian_wire::config::{Gateway as Config, Isolation};
 use ring::hmac::{Context, HMAC_SHA256, Key};
@@ -10,11 +10,11 @@ use ring::hmac::{Context, HMAC_SHA256, Key};
 #[derive(Debug)]
 pub(crate) struct Salts(Option<Key>);
 
-/// Bytes of the hash that make a salt.
+/// Bytes of the hash in a salt.
 const BYTES: usize = 16;
 
 impl Salts {
-    /// By the fleet's secret; without one by `seed`, which no other gateway has then.
+    /// Keyed by the fleet's secret; without one by `seed`, which no other gateway shares.
     pub(crate) fn new(config: &Config, seed: u64) -> Salts {
         let seed = seed.to_le_bytes();
         let secret = config.secret.as_ref().map_or(&seed[..], |secret| secret.as_bytes());
@@ -22,12 +22,14 @@ impl Salts {
         Salts(isolates.then(|| Key::new(HMAC_SHA256, secret)))
     }
 
-    /// The salt of a tenant's request, of which the client sent `own`. None where tenants share.
+    /// The salt of a tenant's request, whose client sent the salt `own`. None if tenants share
+    /// prefixes.
     pub(crate) fn of(&self, tenant: Option<&[u8]>, own: Option<&str>) -> Option<String> {
         let mut context = Context::with_key(self.0.as_ref()?);
         context.update(b"cache_salt");
         for part in [tenant, own.map(str::as_bytes)] {
-            // The length first, so that no two pairs read alike; none is not empty.
+            // The length comes first, so that no two pairs have the same encoding; none differs
+            // from empty.
             let length = part.map_or(0, |part| part.len() as u64 + 1);
             context.update(&length.to_le_bytes());
             context.update(part.unwrap_or_default());
@@ -45,7 +47,8 @@ mod tests {
         Salts::new(&Config::read(&format!("version: 1\n{yaml}")).expect("a configuration"), 7)
     }
 
-    // One secret, one salt; another tenant, client's salt or secret, another one.
+    // The same secret yields the same salt. A different tenant, client salt or secret yields
+    // another.
     #[test]
     fn keyed() {
         let a = salts("isolation: tenant\nsecret: abcdefghijklmnop\n");

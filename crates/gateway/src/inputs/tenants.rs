@@ -1,8 +1,8 @@
-//! Who sends a request, by the key that came with it.
+//! Identifies the tenant of a request by its API key.
 //!
-//! Keys are compared as SHA-256 with all that are configured, each for as long as every other, so
-//! that the time a refusal takes says nothing of any of them. A key goes nowhere from here: not to
-//! a log, a metric, a peer or a replica.
+//! The key's SHA-256 is compared with all configured ones in constant time, so the duration of a
+//! refusal reveals nothing about them. A key never leaves this module: not to a log, a metric, a
+//! peer or a replica.
 
 use std::sync::Arc;
 
@@ -25,34 +25,34 @@ use crate::inputs::rate::{Kept, Rates};
 pub(crate) struct Tenant {
     pub(crate) name: HeaderValue,
     pub(crate) labels: Labels,
-    /// How much it may ask for.
+    /// Its rate limits.
     pub(crate) rates: Option<Arc<Rates>>,
     pub(crate) priority: Priority,
 }
 
-/// All of them.
+/// All tenants.
 #[derive(Debug, Default)]
 pub(crate) struct Tenants {
     all: Vec<Tenant>,
-    /// Each key's hash, with whose it is.
+    /// The hash of each key, with its tenant's index.
     keys: Vec<([u8; 32], usize)>,
 }
 
-/// The SHA-256 of a key, as a configuration names it: `sha256:` and hex digits.
+/// The SHA-256 of a key in the configuration's form: `sha256:` and hex digits.
 #[must_use]
 pub fn hash_key(key: &[u8]) -> String {
     config::KeyHash(Some(hashed(key))).to_string()
 }
 
-/// The system gives no randomness.
+/// The system provides no randomness.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the system gives no randomness; make a key elsewhere")]
 pub struct NoChance;
 
-/// A key that nobody can guess: 256 bits, in hex digits.
+/// A new random key: 256 bits, in hex digits.
 ///
 /// # Errors
-/// When the system gives no randomness.
+/// If the system provides no randomness.
 pub fn new_key() -> Result<String, NoChance> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoChance)?;
@@ -68,7 +68,7 @@ impl Tenants {
     pub(crate) fn new(tenants: &[config::Tenant], kept: &Kept) -> Tenants {
         let mut made = Tenants::default();
         for (tenant, rates) in tenants.iter().zip(kept.of(tenants)) {
-            // The configuration was checked: names are header values, and keys are hashes.
+            // The configuration was checked: names are valid header values, and keys are hashes.
             let Ok(name) = HeaderValue::from_str(&tenant.name) else { continue };
             let at = made.all.len();
             let (labels, priority) = (tenant.labels.clone(), tenant.priority.into());
@@ -83,7 +83,7 @@ impl Tenants {
         !self.all.is_empty()
     }
 
-    /// Whose key came with a client's request.
+    /// The tenant of a client's request.
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,
@@ -100,14 +100,14 @@ impl Tenants {
         whose.map(|at| &self.all[at]).ok_or_else(unknown)
     }
 
-    /// The labels of a tenant by its name; none of one that is not known here.
+    /// The labels of a tenant by name; none if it is unknown here.
     pub(crate) fn labels(&self, name: Option<&HeaderValue>) -> Option<&Labels> {
         let known = self.all.iter().find(|tenant| Some(&tenant.name) == name)?;
         Some(&known.labels)
     }
 }
 
-/// The key that came: one, or none.
+/// The request's key: one, or none.
 fn key(headers: &HeaderMap, endpoint: Endpoint) -> Option<&[u8]> {
     let only = |name: &HeaderName| {
         let mut values = headers.get_all(name).iter();
@@ -139,8 +139,8 @@ fn unknown() -> Refusal {
     )
 }
 
-/// Takes out what told who the client is: a replica is to learn neither a key nor a name that
-/// nobody vouches for.
+/// Removes the headers that identified the client: a replica should see neither a key nor an
+/// unverified name.
 pub(crate) fn strip(headers: &mut HeaderMap, tenant_header: Option<&HeaderName>) {
     headers.remove(AUTHORIZATION);
     headers.remove(API_KEY);
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(hash_key(b"abc"), known);
     }
 
-    // Each key is its tenant's, in either header; without one, with two, or with another, there is
-    // no tenant, and Anthropic's header is one for Anthropic's path alone.
+    // Each key identifies its tenant, in either header. Without a key, with two, or with an unknown
+    // one, there is no tenant. Anthropic's header counts only on Anthropic's path.
     #[test]
     fn keys_are_told_apart() {
         use Endpoint::{ChatCompletions as Chat, Messages};

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::machine::driver::Driver;
 
-/// Says to a test that it is the child, and what it has to do.
+/// Marks a process as the test's child, and says what it should do.
 const CHILD: &str = "MERIDIAN_TEST_PANIC";
-/// This test's name, for a process that runs nothing else.
+/// This test's name, for a process that runs only this test.
 const TEST: &str = "lock::tests::a_panic_while_held_ends_the_process";
 
 fn driver() -> Arc<Driver> {
@@ -42,7 +42,7 @@ fn request(id: u64) -> Request {
     }
 }
 
-/// What the child does: a thread panics with a lock in its hands, and the process tells if it lives.
+/// The child's part: a thread panics while it holds a lock, and the process reports if it survives.
 fn misbehave(held: &str) {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let held = held.to_owned();
@@ -92,9 +92,10 @@ fn child(held: &str) -> Output {
     Command::new(program).args(args).env(CHILD, held).output().expect("a child starts")
 }
 
-// A panic while the routing machine is locked ends the process at once, with a last line in its log
-// that says why; the same for every other lock of shared state, and for a panic in a task that the
-// gateway can't serve without. With nothing held, or while reading, it ends its thread alone. Shown by processes of their own, which are this very test.
+// A panic while the routing machine is locked ends the process at once, with the reason in the last
+// line of its log. The same holds for every other lock of shared state, and for a panic in a
+// background task. Without a lock, or with a read guard, a panic ends only its own thread. Each
+// case runs in its own process, which executes this very test.
 #[test]
 fn a_panic_while_held_ends_the_process() {
     if let Ok(held) = std::env::var(CHILD) {
@@ -119,8 +120,8 @@ fn a_panic_while_held_ends_the_process() {
     }
 }
 
-// A panic in the task of one request ends that request alone: it counts as cancelled, the machine
-// goes on, and the next request is decided as ever.
+// A panic in the task of one request ends only that request: it counts as cancelled, and the next
+// request is decided as usual.
 #[tokio::test]
 async fn a_panic_in_a_request_ends_that_request() {
     let driver = driver();

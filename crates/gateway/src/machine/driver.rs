@@ -1,9 +1,9 @@
-//! The routing machine, its clock, and those who wait for its outputs.
+//! Drives the routing machine: its lock, its clock, and delivery of its outputs.
 //!
-//! Every call locks, hands one event in, and carries the outputs out: the caller's own decision
-//! is returned, others' go to whoever waits for them, probes to the prober. Counts are kept under
-//! the same lock, so accepted requests are at any moment exactly the ended ones and those in
-//! flight.
+//! Every call locks the machine, passes in one event, and delivers the outputs: the caller's own
+//! decision is returned, other decisions go to their waiting requests, probes to the prober. Counts
+//! are kept under the same lock, so at any moment the accepted requests are exactly the ended ones
+//! plus those in flight.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::machine::outbox::Outbox;
 use crate::machine::samples::Samples;
 use crate::replicas::fleet::Fleet;
 
-/// What was decided about a request.
+/// A decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
     Dispatch { replica: ReplicaId, why: Why, matched_tokens: u32 },
@@ -27,7 +27,7 @@ pub(crate) enum Decision {
     Reject { why: RejectWhy, retry_after: Duration },
 }
 
-/// A decision, or the promise of one.
+/// A decision, or the promise of a later one.
 pub(crate) enum Verdict {
     Now(Decision),
     Later(oneshot::Receiver<Decision>),
@@ -44,14 +44,14 @@ pub(crate) struct Inner {
     pub(crate) routing: Routing,
     outbox: Option<Arc<Outbox>>,
     pub(super) waiters: HashMap<RequestId, oneshot::Sender<Decision>>,
-    /// Told which replicas are down.
+    /// Receives the replicas that are down.
     fleet: Arc<Fleet>,
     probes: mpsc::UnboundedSender<ReplicaId>,
     pub(crate) requests: admin::Requests,
     pub(crate) prefix: admin::Prefix,
     pub(crate) ttft: Samples,
     pub(crate) attempts: u64,
-    /// When the timer task will look again.
+    /// When the timer task will next call the machine.
     armed: Time,
 }
 
@@ -85,12 +85,12 @@ impl Driver {
         self.inner.lock()
     }
 
-    /// Hands an event in that is nobody's own.
+    /// Passes in an event that belongs to no request.
     pub(crate) fn tell(&self, input: Input) {
         self.tell_if(|| true, input);
     }
 
-    /// The same, if `still` holds when its turn comes.
+    /// The same, if `still` holds once the lock is taken.
     pub(crate) fn tell_if(&self, still: impl FnOnce() -> bool, input: Input) {
         let mut inner = self.lock();
         if !still() {
@@ -103,7 +103,7 @@ impl Driver {
         self.rearm(inner);
     }
 
-    /// Hands in an event of request `id` that leads to a decision about it.
+    /// Passes in an event of request `id` that leads to a decision about it.
     pub(super) fn turn(&self, inner: &mut Inner, id: RequestId, input: Input) -> Verdict {
         let now = self.clock.now();
         inner.routing.handle(now, input);
@@ -117,14 +117,14 @@ impl Driver {
         }
     }
 
-    /// A dispatched request's prompt and its expected match, for the status page.
+    /// Counts a dispatched request's prompt and its expected match, for the status page.
     pub(crate) fn matched(&self, prompt_tokens: u32, matched_tokens: u32) {
         let prefix = &mut self.lock().prefix;
         prefix.prompt_tokens += u64::from(prompt_tokens);
         prefix.matched_tokens += u64::from(matched_tokens.min(prompt_tokens));
     }
 
-    /// Wakes the timer task when the machine wants to be called before the task would look.
+    /// Wakes the timer task if the machine needs a call before its timer fires.
     pub(super) fn rearm(&self, inner: MutexGuard<'_, Inner>) {
         let sooner = inner.routing.poll_timeout().is_some_and(|t| t < inner.armed);
         drop(inner);
@@ -134,24 +134,24 @@ impl Driver {
         self.touch();
     }
 
-    /// The peers may want to know.
+    /// Wakes the task that informs peers.
     fn touch(&self) {
         if let Some(outbox) = &self.outbox {
             outbox.touch();
         }
     }
 
-    /// How the region is, for its peers.
+    /// The region's state, for its peers.
     pub(crate) fn digest(&self) -> Digest {
         self.lock().routing.digest()
     }
 
-    /// What is known of a replica's cache and speed.
+    /// A replica's assumed cache contents and speed.
     pub(crate) fn holdings(&self, id: ReplicaId) -> Holdings {
         self.lock().routing.holdings(id)
     }
 
-    /// Whether some replica takes requests.
+    /// Whether at least one replica takes requests.
     pub(crate) fn takes_requests(&self) -> bool {
         let now = self.clock.now();
         let inner = self.lock();
@@ -163,7 +163,7 @@ impl Driver {
         })
     }
 
-    /// Calls the machine when it wants to be called, for ever.
+    /// Calls the machine at the times it asks for; never returns.
     pub(crate) async fn keep_time(&self) {
         loop {
             let next = {
@@ -186,7 +186,7 @@ impl Driver {
 }
 
 impl Inner {
-    /// Carries the machine's outputs to whom they concern; the decision about `own` is returned.
+    /// Delivers the machine's outputs; returns the decision about `own`.
     pub(super) fn carry_out(&mut self, own: Option<RequestId>) -> Option<Decision> {
         let mut mine = None;
         while let Some(output) = self.routing.poll() {
@@ -232,7 +232,7 @@ impl Inner {
             if own == Some(id) {
                 mine = Some(decision);
             } else if let Some(waiter) = self.waiters.remove(&id) {
-                // Its client may just have gone; then its ticket tells the machine.
+                // The client may have just left; its ticket then informs the machine.
                 let _ = waiter.send(decision);
             }
         }

@@ -1,5 +1,4 @@
-//! The routing machine as this gateway drives it: one lock around it, a clock, and the outputs
-//! carried to those that wait for them.
+//! The routing machine in this gateway: one lock around it, a clock, and delivery of its outputs.
 
 pub(crate) mod clock;
 pub(crate) mod driver;

@@ -1,7 +1,7 @@
-//! What the machine leaves for the tasks that talk to peers: that something changed, and how many
-//! held requests to ask each peer for.
+//! The machine's messages to the peer tasks: that something changed, and how many queued requests
+//! to ask each peer for.
 //!
-//! It is written under the machine's lock and read outside of it, so nothing here waits.
+//! It is written under the machine's lock and read outside of it, so nothing here blocks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct Outbox {
     peers: Vec<Steal>,
 }
 
-/// Held requests to ask one peer for.
+/// Number of queued requests to ask one peer for.
 #[derive(Debug, Default)]
 struct Steal {
     count: AtomicU32,
@@ -22,12 +22,12 @@ struct Steal {
 }
 
 impl Outbox {
-    /// For so many peers.
+    /// An outbox for `peers` peers.
     pub(crate) fn new(peers: usize) -> Outbox {
         Outbox { changed: Notify::new(), peers: (0..peers).map(|_| Steal::default()).collect() }
     }
 
-    /// Something may have changed that peers want to know of.
+    /// Notes that something relevant to peers may have changed.
     pub(crate) fn touch(&self) {
         self.changed.notify_one();
     }
@@ -37,7 +37,7 @@ impl Outbox {
         self.changed.notified().await;
     }
 
-    /// A peer is to be asked for held requests.
+    /// Notes that a peer should be asked for queued requests.
     pub(crate) fn steal(&self, from: PeerId, count: u32) {
         if let Some(steal) = self.peers.get(from.index()) {
             steal.count.store(count, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Outbox {
         }
     }
 
-    /// Waits until a peer is to be asked for held requests, and for how many.
+    /// Waits until a peer should be asked for queued requests; returns how many.
     pub(crate) async fn to_steal(&self, from: PeerId) -> u32 {
         let Some(steal) = self.peers.get(from.index()) else { return std::future::pending().await };
         loop {

@@ -1,4 +1,4 @@
-//! The policy in force: the one of the gateway's file, or another that the registry asks for.
+//! The policy in force: that of the gateway's file, or one set in the registry.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ pub(crate) struct PolicyNow {
     config: Config,
     driver: Arc<Driver>,
     reading: Arc<ReadingNow>,
-    /// Where there are peers.
+    /// Present if there are peers.
     handover: Option<Arc<Handover>>,
-    /// The policy in force, where it is not the file's.
+    /// The policy in force, if it is not the file's.
     other: Mutex<Option<Policy>>,
 }
 
@@ -36,10 +36,10 @@ impl PolicyNow {
         self.other.lock().as_ref().unwrap_or(&self.config.policy).clone()
     }
 
-    /// Decides by the `wanted` policy from now on, by the file's where none is wanted.
+    /// Switches to the `wanted` policy, or to the file's if `None`.
     ///
     /// # Errors
-    /// When this gateway does not know the policy, or one of its parameters.
+    /// If this gateway does not know the policy, or one of its parameters.
     pub(crate) fn change(&self, wanted: Option<&Policy>) -> Result<(), ConfigError> {
         let own = &self.config.policy;
         let wanted = wanted.unwrap_or(own);

@@ -1,4 +1,4 @@
-//! Tokens per byte of prompt, by model: a quarter at first, then what engines count.
+//! Tokens per byte of prompt, by model: a quarter at first, then learned from engines' counts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use meridian_base::ModelId;
 
 pub(crate) struct Ratios(Vec<AtomicU32>);
 
-/// Models with a ratio of their own; further ones share.
+/// Models with their own ratio; further ones share one.
 const RATIOS: usize = 256;
 /// Weight of one answer.
 const GAIN: f32 = 0.05;
@@ -20,7 +20,7 @@ impl Ratios {
         f32::from_bits(self.slot(model).load(Ordering::Relaxed))
     }
 
-    /// An engine counted `tokens` in a prompt of `bytes`.
+    /// Learns that an engine counted `tokens` in a prompt of `bytes`.
     pub(crate) fn learn(&self, model: ModelId, bytes: u64, tokens: u32) {
         if bytes < 64 || tokens == 0 {
             return;
@@ -40,7 +40,7 @@ impl Ratios {
 mod tests {
     use super::*;
 
-    // The ratio moves towards what engines count, and nonsense does not move it far.
+    // The ratio approaches the engines' counts, and an absurd count does not move it far.
     #[test]
     fn ratios_learn() {
         let ratios = Ratios::new();

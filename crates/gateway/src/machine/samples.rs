@@ -1,4 +1,4 @@
-//! The newest samples of a figure, for the quantiles of the status page.
+//! The newest samples of a value, for the quantiles on the status page.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub(crate) struct Samples {
     count: u64,
 }
 
-/// Samples that are remembered.
+/// Number of samples kept.
 const WINDOW: usize = 4096;
 
 impl Samples {

@@ -1,4 +1,4 @@
-//! A request in flight: it enters the machine with a ticket, and leaves it with the ticket's end.
+//! A request in flight: a ticket enters it into the machine, and the ticket's end removes it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use meridian_routing::{Input, Outcome, RejectWhy, Request, Usage};
 
 use crate::machine::driver::{Driver, Inner, Verdict};
 
-/// How a request ended, in the words of the status page.
+/// How a request ended, in the terms of the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
@@ -17,17 +17,18 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// What became of an attempt, beyond its outcome.
+/// Facts about an ended attempt besides its outcome.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) usage: Option<Usage>,
     pub(crate) extended: Option<Vec<u64>>,
-    /// Of a forward: the peer's own id of the replica that served it.
+    /// For a forward: the peer's own id of the replica that served it.
     pub(crate) served: Option<ReplicaId>,
 }
 
-/// A request in flight. Dropped without an end, it counts as cancelled by its client: that is the
-/// only way a handler stops early, be it by a hang-up, a timeout or a panic, so nothing leaks.
+/// A request in flight. If it is dropped without an end, it counts as cancelled by its client. That
+/// is the only way a handler stops early, be it by a hang-up, a timeout or a panic, so nothing
+/// leaks.
 pub(crate) struct Ticket {
     driver: Arc<Driver>,
     pub(crate) id: RequestId,
@@ -35,8 +36,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The answer began; with its TTFT where it streams, since a whole answer's first byte says
-    /// nothing of its first token.
+    /// Reports that the answer started; with its TTFT if it is a stream, since the first byte of a
+    /// non-streamed answer says nothing about its first token.
     pub(crate) fn first_token(&self, ttft: Option<Duration>) {
         let mut inner = self.driver.lock();
         if let Some(ttft) = ttft {
@@ -48,13 +49,13 @@ impl Ticket {
         self.driver.rearm(inner);
     }
 
-    /// An attempt failed before a byte went out: the machine decides again.
+    /// Reports an attempt that failed before a byte was sent: the machine decides again.
     pub(crate) fn again(&self, outcome: Outcome) -> Verdict {
         self.retry(outcome, None)
     }
 
-    /// An answer broke off: the machine decides who goes on with it. Its prompt has these blocks
-    /// now.
+    /// Reports an answer that broke off: the machine decides which replica resumes it. `blocks` are
+    /// those of the extended prompt.
     pub(crate) fn go_on(&self, blocks: Vec<u64>) -> Verdict {
         self.retry(Outcome::ReplicaError, Some(blocks))
     }
@@ -68,7 +69,7 @@ impl Ticket {
         verdict
     }
 
-    /// The request is over after an attempt.
+    /// Ends the request after an attempt.
     pub(crate) fn finish(mut self, outcome: Outcome, told: Told) {
         let end = match outcome {
             Outcome::Done => End::Done,
@@ -81,8 +82,8 @@ impl Ticket {
         self.close(end, Some(input), usage);
     }
 
-    /// Nobody went on with a broken answer: for its client it has failed. `outcome` is that of the
-    /// attempt; none where the machine is done with it.
+    /// Ends a request whose broken answer was not resumed: for its client it has failed. `outcome`
+    /// is that of the attempt; none if the machine already dropped the request.
     pub(crate) fn broke_off(mut self, outcome: Option<Outcome>) {
         let id = self.id;
         let input = outcome.map(|outcome| Input::Finished {
@@ -96,7 +97,7 @@ impl Ticket {
         self.close(End::Failed, input, None);
     }
 
-    /// The machine refused it: it is over there already.
+    /// Ends a request that the machine refused and already dropped.
     pub(crate) fn rejected(mut self, why: RejectWhy) {
         let end = match why {
             RejectWhy::RetriesExhausted { .. } | RejectWhy::EngineDied { .. } => End::Failed,
@@ -124,7 +125,7 @@ impl Ticket {
 }
 
 impl Driver {
-    /// A request enters. The ticket ends it, whatever happens to its holder.
+    /// Enters a request. The ticket removes it again, whatever happens to its owner.
     pub(crate) fn arrive(self: &Arc<Self>, request: Request) -> (Ticket, Verdict) {
         let id = request.id;
         let mut inner = self.lock();

@@ -1,8 +1,9 @@
-//! One limit of so many units a minute: GCRA, the leaky bucket that needs one number (`governor`).
+//! One limit per minute: GCRA, the leaky bucket that needs a single number (`governor`).
 //!
-//! That number is the time at which everything taken so far has been earned back. `governor` only ever
-//! moves it forward, so it is kept here, where it can be moved back as well when a request took less
-//! than it was charged, and further ahead when it took more. While a bucket owes, nothing is taken.
+//! That number is the time at which everything taken so far has been earned back. `governor` only
+//! ever moves it forward. It is kept here, where it can also move back if a request took less than
+//! it was charged, and further ahead if it took more. While a bucket is in debt, nothing can be
+//! taken.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use governor::state::{NotKeyed, StateStore};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// The furthest that a limit can be behind: a tenant of an engine that counts nonsense gets in again.
+/// Largest debt, so that a tenant of an engine with wrong counts gets in again.
 const MOST_BEHIND: u64 = 10 * 60 * 1_000_000_000;
 
-/// More than is left.
+/// The request exceeds the remaining units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Over {
     pub(super) size: u32,
@@ -32,13 +33,13 @@ pub(super) struct Bucket {
     limiter: RateLimiter<NotKeyed, Earned, Ticks, NoOpMiddleware<Nanos>>,
     earned: Earned,
     ticks: Ticks,
-    /// The units of a minute, which may all be taken at once.
+    /// Units per minute, which may all be taken at once.
     size: u32,
-    /// Nanoseconds in which one is earned.
+    /// Nanoseconds to earn one unit.
     each: u64,
 }
 
-/// Since a bucket was made. Tokio's clock, which tests pause.
+/// Time since the bucket was made. Tokio's clock, which tests pause.
 #[derive(Clone, Copy, Debug)]
 struct Ticks(Instant);
 
@@ -56,7 +57,7 @@ struct Earned(Arc<AtomicU64>);
 
 impl Earned {
     fn change(&self, change: impl Fn(u64) -> u64) {
-        // It fails only where the change says so, and this one does not.
+        // Fails only if the closure returns `None`, which this one never does.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| Some(change(at)));
     }
 }
@@ -103,7 +104,7 @@ impl Bucket {
         self.size
     }
 
-    /// Takes `n` units, all or nothing; at most `size` can ever be taken at once.
+    /// Takes `n` units, all or nothing; at most `size` at once.
     pub(super) fn take(&self, n: u32) -> Result<(), Over> {
         let Some(units) = NonZeroU32::new(n) else { return Ok(()) };
         let wait = match self.limiter.check_n(units) {
@@ -114,7 +115,7 @@ impl Bucket {
         Err(Over { size: self.size, remaining: self.left().0, wait })
     }
 
-    /// Of `taken` units only `used` were needed, or more.
+    /// Corrects a charge of `taken` units to the `used` units, fewer or more.
     pub(super) fn settle(&self, taken: u32, used: u32) {
         let now = self.ticks.now().as_u64();
         let worth = self.each.saturating_mul(u64::from(taken.abs_diff(used)));
@@ -124,7 +125,7 @@ impl Bucket {
         });
     }
 
-    /// Units left, and the time until all of them are there again.
+    /// Units left, and the time until the bucket is full again.
     pub(super) fn left(&self) -> (u32, Duration) {
         let behind =
             self.earned.0.load(Ordering::Relaxed).saturating_sub(self.ticks.now().as_u64());
@@ -142,8 +143,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    // A minute's units may be taken at once, then each as it is earned; what is refused costs nothing
-    // and says how long to wait.
+    // A minute's units may be taken at once, then each as it is earned. A refused request costs
+    // nothing and gets the time to wait.
     #[tokio::test(start_paused = true)]
     async fn earned_back_in_a_minute() {
         let bucket = Bucket::new(60);
@@ -157,8 +158,8 @@ mod tests {
         assert_eq!(bucket.left(), (60, Duration::ZERO), "never more than a minute's");
     }
 
-    // What was charged and not used is there again at once, and what was used beyond the charge is
-    // owed: nothing is taken until it is earned.
+    // Unused units of a charge are available again at once. Units used beyond the charge are owed:
+    // nothing can be taken until they are earned.
     #[tokio::test(start_paused = true)]
     async fn settled_both_ways() {
         let bucket = Bucket::new(60);
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(bucket.take(1), Ok(()));
     }
 
-    // Given back late, it makes no more than a minute's units.
+    // A late correction yields no more than a minute's units.
     #[tokio::test(start_paused = true)]
     async fn nothing_is_gained() {
         let bucket = Bucket::new(60);
@@ -184,8 +185,8 @@ mod tests {
         assert!(bucket.take(1).is_err());
     }
 
-    // A count of nonsense shuts the tenant out for ten minutes and not for ever, and the largest limit
-    // has units that can be told apart.
+    // An absurd count shuts the tenant out for ten minutes, not forever, and the largest limit
+    // still has distinguishable units.
     #[tokio::test(start_paused = true)]
     async fn extremes() {
         let bucket = Bucket::new(60);

@@ -1,4 +1,4 @@
-//! What one request was charged.
+//! The charge of one request.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use meridian_routing::Usage;
 
 use super::Rates;
 
-/// The tokens that a request was charged when it arrived; settled when this is dropped. Where the
-/// engine's count does not come, because its client hung up or the engine does not count, the charge
-/// stands, and more is charged where more was seen.
+/// The tokens that a request was charged on arrival, corrected when this is dropped. Without the
+/// engine's count, because the client hung up or the engine does not count, the charge stays, and
+/// it grows if more tokens were delivered.
 #[derive(Debug)]
 pub(crate) struct Charge {
     rates: Arc<Rates>,
-    /// The prompt's part.
+    /// The prompt's share.
     prompt: u32,
     taken: u32,
-    /// Pieces of the reply that passed.
+    /// Delivered pieces of the reply.
     seen: u32,
-    /// As the engine counted.
+    /// The engine's count.
     used: Option<u32>,
-    /// Replies that nothing bounds.
+    /// Number of replies without a limit.
     unbounded: u32,
 }
 
@@ -29,7 +29,7 @@ impl Charge {
         Charge { rates, prompt, taken, seen: 0, used: None, unbounded }
     }
 
-    /// The engine counted.
+    /// Sets the engine's count.
     pub(crate) fn counted(&mut self, usage: Usage) {
         self.used = Some(usage.prompt_tokens.saturating_add(usage.completion_tokens));
         if let Some(each) = usage.completion_tokens.checked_div(self.unbounded) {
@@ -37,22 +37,22 @@ impl Charge {
         }
     }
 
-    /// So many pieces of the reply passed, mostly a token each.
+    /// Adds delivered pieces of the reply, mostly one token each.
     pub(crate) fn seen(&mut self, pieces: u32) {
         self.seen = self.seen.saturating_add(pieces);
     }
 
-    /// No engine worked on it: it was refused.
+    /// Cancels the charge: the request was refused before an engine worked on it.
     pub(crate) fn nothing(&mut self) {
         self.used = Some(0);
     }
 
-    /// Says in an answer's headers what is left.
+    /// Writes the remaining limits into an answer's headers.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         self.rates.write(headers);
     }
 
-    /// Of an answer whose count did not come: what was seen of it is the least that it had.
+    /// The minimum for an answer without a count: the delivered pieces.
     fn uncounted(&self) -> u32 {
         if let Some(each) = self.seen.checked_div(self.unbounded) {
             self.rates.learn_at_least(each);

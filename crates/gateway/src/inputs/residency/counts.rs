@@ -1,4 +1,4 @@
-//! What became of requests that a rule names.
+//! Counts the outcomes of requests that a rule names.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -6,32 +6,32 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use meridian_routing::residency::{Residence, Rule};
 use meridian_wire::admin;
 
-/// What became of one.
+/// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Answered by a replica of this gateway.
     Served,
-    /// Answered by a peer.
+    /// Forwarded and answered by a peer.
     Sent,
-    /// Refused: nobody may serve it.
+    /// Refused: no permitted replica could serve it.
     Refused,
 }
 
 #[derive(Debug, Default)]
 struct Row([AtomicU64; 3]);
 
-/// By rule.
+/// Counts by rule.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Of every rule that was ever in the file.
+    /// Rows of every rule that was ever in the file.
     rows: RwLock<Vec<(String, Row)>>,
-    /// Of rules that only other gateways know.
+    /// Rules that only other gateways know.
     others: Row,
     breaches: AtomicU64,
 }
 
 impl Counts {
-    /// These are counted by name from now on.
+    /// Adds rows for the rules of the file.
     pub(super) fn begin(&self, rules: &[Arc<Rule>]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         for rule in rules {
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// A rule was not kept.
+    /// Counts a breach of a rule.
     pub(crate) fn breach(&self) {
         self.breaches.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! What a gateway knows of regions: their labels, and where replicas of the fleet may stand.
+//! A gateway's knowledge of regions: their labels, and the places where replicas of the fleet may
+//! be.
 //!
-//! It comes from the configuration and the registry, and says nothing of who is connected: a rule
-//! that permits a place which is listed here has its requests wait, whatever is lost at the moment.
+//! It comes from the configuration and the registry, and does not depend on current connections: a
+//! request whose rule permits a listed place waits for it, even if it is unreachable at the moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,22 +12,22 @@ use meridian_routing::residency::{Atlas, Labels, Place, Residence, Rule, Term};
 use meridian_wire::config::{self, Gateway as Config};
 use meridian_wire::registry::Snapshot;
 
-/// What is known at one time.
+/// The knowledge at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The labels that count, by region.
+    /// The effective labels, by region.
     labels: BTreeMap<String, Labels>,
-    /// By the gateway's own file, and by the registry.
+    /// Labels of the gateway's own file, and of the registry.
     own: BTreeMap<String, Labels>,
     told: BTreeMap<String, Labels>,
-    /// The gateway's own region, and those of the peers that it forwards to.
+    /// The gateway's own region, and the regions of peers it forwards to.
     listed: BTreeSet<Place>,
-    /// Where the registry has replicas, gateways or regions.
+    /// Places where the registry has replicas, gateways or regions.
     registered: BTreeSet<Place>,
 }
 
 impl Known {
-    /// What a configuration says of places.
+    /// The places in a configuration.
     pub(super) fn of(config: &Config) -> Known {
         let peers = config.peers.iter().flat_map(|peers| {
             let may = |peer: &&config::Peer| match config.topology.name.as_str() {
@@ -42,13 +43,13 @@ impl Known {
         known
     }
 
-    /// The gateway's file was read.
+    /// Applies the gateway's file.
     pub(super) fn given(&mut self, residency: &config::Residency) {
         self.own.clone_from(&residency.labels);
         self.merge();
     }
 
-    /// The registry's view changed.
+    /// Applies the registry's view.
     pub(super) fn registered(&mut self, view: &Snapshot) {
         let regions = view.regions.iter();
         self.told = regions.map(|(name, region)| (name.clone(), region.labels.clone())).collect();
@@ -63,13 +64,13 @@ impl Known {
         self.merge();
     }
 
-    /// A region that stands in the file has the file's labels alone.
+    /// If a region has labels in the file, only those count.
     fn merge(&mut self) {
         self.labels = self.told.clone();
         self.labels.extend(self.own.clone());
     }
 
-    /// What the machine is told.
+    /// The form for the routing machine.
     pub(super) fn atlas(&self) -> Atlas {
         let places = self.listed.union(&self.registered).cloned().collect();
         Atlas { labels: self.labels.clone(), places }
@@ -85,8 +86,8 @@ impl Known {
         self.permits(residence, &Place::region(region))
     }
 
-    /// Whether a peer's answer tells that it was given where it may be. A place that only a
-    /// replica's own labels permit is the peer's to judge: it says which rules it applied.
+    /// Whether a peer's answer says that it was given at a permitted place. If only a replica's own
+    /// labels permit the place, the peer is the judge: its answer lists the rules it applied.
     pub(crate) fn was_kept(
         &self,
         residence: &Residence,

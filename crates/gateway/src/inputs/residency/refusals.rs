@@ -1,4 +1,4 @@
-//! What clients are told when rules leave a request nowhere to go, now or at all.
+//! Refusals for requests whose rules leave no place to serve them, now or ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn not_permitted(residence: &Residence) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, RejectWhy::NotPermitted.word(), text)
 }
 
-/// A permitted place is known, and none had room in time: worth another try.
+/// A permitted place is known, but none had free capacity in time: a retry may help.
 pub(crate) fn held_too_long(
     residence: &Residence,
     limit: Duration,

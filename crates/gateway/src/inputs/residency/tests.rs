@@ -1,11 +1,11 @@
-//! What the file and the registry say of regions, and the audit of answers.
+//! Region data from the file and the registry, and the audit of answers.
 
 use meridian_routing::residency::{Labels, Place};
 use meridian_wire::config::Gateway as Config;
 
 use super::*;
 
-/// What a file says, and which rules name acme's requests.
+/// The knowledge from a file, and the rules that name acme's requests.
 fn residency(yaml: &str) -> (Known, Residence) {
     let text = format!("version: 1\nregion: us\ntenants: [{{name: acme}}]\nresidency:\n{yaml}");
     let config = Config::read(&text).expect("is valid");
@@ -19,7 +19,7 @@ fn residency(yaml: &str) -> (Known, Residence) {
 const EU_ONLY: &str =
     "  rules: [{name: eu-only, tenants: [acme], run_in: [eu, jurisdiction=eu]}]\n";
 
-// What the registry says of a region counts from then on, unless the file speaks of it. Its regions,
+// The registry's labels of a region count unless the file has some for it. The registry's regions,
 // and the places of its replicas with their labels, are known places; removed ones are not.
 #[test]
 fn places_and_labels() {
@@ -47,8 +47,8 @@ fn places_and_labels() {
     assert!(known.permits_region(&Residence::default(), "mars"));
 }
 
-// A peer's word on where it served is held against the rules; a place that a label permits is
-// believed only of a peer that says it applied them.
+// The place that a peer reports is checked against the rules. A place that only a label permits is
+// accepted only from a peer that says it applied the rules.
 #[test]
 fn answers_are_audited() {
     let (known, kept) = residency(EU_ONLY);
@@ -64,7 +64,7 @@ fn answers_are_audited() {
     assert_eq!(names(&kept).expect("there is a rule"), "eu-only");
 }
 
-// Both refusals name the rules and their places; the one that passes says when to try again.
+// Both refusals name the rules and their places; the temporary one says when to retry.
 #[test]
 fn refusals_name_the_rules() {
     let (_, kept) = residency(EU_ONLY);
