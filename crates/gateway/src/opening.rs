@@ -1,7 +1,7 @@
-//! When the doors open: a gateway that learns of its replicas from others has none when it starts,
-//! and what came at once would be refused although the fleet could serve it. So the first clients
-//! wait in the listener's queue until somebody is known who serves something, a replica or a peer,
-//! and for a bounded time. A gateway whose own file names replicas opens at once.
+//! Delays accepting the first clients. A gateway that learns of its replicas from other processes
+//! has none when it starts, and would refuse requests that the fleet could serve. The first clients
+//! therefore wait in the listener's queue, for a limited time, until a replica or a peer is known.
+//! A gateway whose own file lists replicas accepts at once.
 
 use std::time::Duration;
 
@@ -10,13 +10,12 @@ use tokio::time::{sleep, timeout};
 use crate::peers::all::Peers;
 use crate::replicas::fleet::Fleet;
 
-/// The longest that the doors stay closed: a control plane that is gone may stay so, and a refusal
-/// is better than no answer.
+/// Longest delay: a lost control plane may stay lost, and a refusal is better than no answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until there is a replica or a peer to send requests to.
+/// Waits until there is a replica or a peer that can take requests.
 pub(crate) async fn somewhere_to_go(fleet: &Fleet, peers: Option<&Peers>) {
     let known = async {
         while !is_known(fleet, peers) {

@@ -1,11 +1,11 @@
-//! Reload while the gateway serves: the sections `tenants`, `residency` and `admin_access` of its file, all
+//! Hot reload: the sections `tenants`, `residency` and `admin_access` of the gateway's file, all
 //! certificates and the files of `discovery`.
 //!
-//! There are two triggers. A poll every 2 seconds compares the files and logs what changed. SIGHUP
-//! reads all of them at once, also those whose change the poll would wait to settle, and logs every
-//! part: changed, unchanged, in need of a restart, or wrong. What is wrong leaves the state in force
-//! as it is, and no request or connection ends for a reload. Files are read on a thread of their own: a
-//! file system that does not answer holds up reloads and nothing else.
+//! There are two triggers. A poll every 2 seconds compares the files and logs changes. SIGHUP reads
+//! all of them at once, including those whose change the poll would wait to settle, and logs every
+//! part: changed, unchanged, in need of a restart, or invalid. Invalid files leave the current
+//! state in force, and no request or connection ends because of a reload. A separate thread reads
+//! the files: a file system that does not answer delays only reloads.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::sources::source::Source;
 /// Everything that can be reloaded.
 pub(crate) struct Reloaded {
     pub(crate) access: Arc<AccessNow>,
-    /// Told of new rules and labels.
+    /// Receives new rules and labels.
     pub(crate) residency: Arc<Residency>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) client_tls: Option<Arc<ClientTls>>,
@@ -45,7 +45,7 @@ impl Reloaded {
     }
 }
 
-/// One part of what can be reloaded, and what became of it.
+/// One part that can be reloaded, and the result.
 struct Part {
     name: String,
     look: Look,
@@ -57,10 +57,10 @@ impl Part {
     }
 }
 
-/// Polls the files, and reloads at once when `asked`, for ever. Signals that come while a reload
-/// runs are one further reload.
+/// Polls the files, and reloads at once when `asked`; never returns. Signals during a reload cause
+/// one further reload.
 pub(crate) async fn keep(all: Reloaded, asked: Arc<Notify>) {
-    // The file was read before the gateway was built, and may have changed meanwhile.
+    // The file was read before the gateway was built, and may have changed since.
     let all = Arc::new(all);
     if all.access.has_file() {
         problems(&apart(&all, |all| vec![all.access(true)]).await);
@@ -103,7 +103,7 @@ async fn apart(
     read.unwrap_or_else(|error| vec![Part::new("files", Look::Bad(Unread(error.to_string())))])
 }
 
-/// Reads everything but the sources of replicas, which have tasks of their own.
+/// Reloads everything but the sources of replicas, which have their own tasks.
 fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if all.access.has_file() {
@@ -124,7 +124,7 @@ fn parts(all: &Reloaded, now: bool) -> Vec<Part> {
     parts
 }
 
-/// What came of a reload that was asked for.
+/// Logs the result of a requested reload.
 fn summary(has_file: bool, parts: &[Part]) {
     let names = |wanted: fn(&Look) -> bool| {
         let names: Vec<&str> =
@@ -147,7 +147,7 @@ fn problems(parts: &[Part]) {
     }
 }
 
-/// Sections that a reload leaves as they are.
+/// Logs sections whose changes need a restart.
 fn restarts(sections: &[String]) {
     if !sections.is_empty() {
         let sections = sections.join(", ");

@@ -47,7 +47,7 @@ where
     if let Some(refusal) = refusal {
         plane.metrics.refused(&refusal);
         let answer = written(refusal.response(Endpoint::Other));
-        // The client may be gone; then there is nobody left to answer.
+        // The client may be gone; then the error does not matter.
         let _ = timeout(LINGER, io.write_all(&answer)).await;
         let _ = timeout(LINGER, io.shutdown()).await;
     }

@@ -1,4 +1,4 @@
-//! Labels of metrics, each of few values, and the kinds of metrics that a scrape sets.
+//! Labels of metrics, each with few values, and the kinds of metrics that a scrape sets.
 
 use std::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ pub(super) struct Kind {
     pub(super) kind: &'static str,
 }
 
-/// Counts are kept with the machine; a scrape copies them.
+/// The machine keeps the counts; a scrape copies them.
 pub(super) fn set(counter: &Counter, value: u64) {
     counter.inner().store(value, Ordering::Relaxed);
 }

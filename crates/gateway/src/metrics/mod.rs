@@ -1,6 +1,6 @@
-//! Prometheus metrics. Every label has few values by construction: reasons and outcomes are words
-//! of fixed lists, replicas are bounded by `limits.replicas` and peers by the configuration; nothing
-//! a client sends is a label.
+//! Prometheus metrics. Every label has few values by construction: reasons and outcomes come from
+//! fixed lists, replicas are limited by `limits.replicas` and peers by the configuration. No client
+//! input becomes a label.
 
 mod labels;
 mod page;
@@ -132,12 +132,12 @@ impl Metrics {
         self.retries.get_or_create(&Reason { reason }).inc();
     }
 
-    /// A stream broke where it might be gone on with.
+    /// Counts a broken stream that might be resumed.
     pub(crate) fn resumed(&self, outcome: &'static str) {
         self.resumes.get_or_create(&EndedAs { outcome }).inc();
     }
 
-    /// A client sent what only engines send each other; `field` is one of a short list.
+    /// Counts a private engine field sent by a client; `field` is one of a short list.
     pub(crate) fn engine_field(&self, field: &'static str) {
         self.engine_fields.get_or_create(&FieldLabel { field }).inc();
     }
@@ -161,7 +161,8 @@ impl Metrics {
         }
     }
 
-    /// The page for a scraper, with the connections of clients and the bytes of bodies in memory.
+    /// The page for a scraper, with the number of client connections and the bytes of bodies in
+    /// memory.
     pub(crate) fn page(&self, status: &Status, connections: usize, body_bytes: usize) -> String {
         self.page.copy(status);
         self.peers.copy(status);
@@ -181,12 +182,12 @@ mod tests {
 
     use super::*;
 
-    // The page and its documentation name the same metrics.
+    // The page and its documentation list the same metrics.
     #[test]
     fn documented() {
         let mut page = String::new();
         let metrics = Metrics::new();
-        // A family without a member is not on the page.
+        // A family without members does not appear on the page.
         metrics.page.copy(&Status { replicas: vec![Default::default()], ..Status::default() });
         let peer = Peer { digest_age_ms: Some(1.0), ..Peer::default() };
         metrics.peers.copy(&Status { peers: vec![peer], ..Status::default() });

@@ -22,7 +22,7 @@ struct ReplicaInfo {
     region: String,
 }
 
-/// What is copied from the status page at each scrape.
+/// Metrics copied from the status page at each scrape.
 #[derive(Default)]
 pub(super) struct Page {
     requests: Family<EndedAs, Counter>,
@@ -151,7 +151,7 @@ impl Page {
             &self.trust,
             &self.ms_per_token,
         ];
-        // Replicas that left shall not linger.
+        // Removes the series of replicas that left.
         gauges.iter().for_each(|f| f.clear());
         [&self.dispatched, &self.failed].iter().for_each(|f| f.clear());
         self.info.clear();

@@ -1,5 +1,5 @@
-//! What is told of peers. A peer's label is `region/name` from the configuration, so there are as
-//! many as are configured, and one for those that are not.
+//! Metrics of peers. A peer's label is `region/name` from the configuration, so there are as many
+//! as configured peers, plus one for all others.
 
 use meridian_wire::admin::{Forwards, Peer, Status};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -26,7 +26,7 @@ struct PeerBytes {
     of: &'static str,
 }
 
-/// One direction.
+/// Metrics of one direction.
 #[derive(Default)]
 struct Direction {
     ended: Family<PeerEnd, Counter>,

@@ -1,4 +1,4 @@
-//! What is told of residency. A rule's label is its name in the configuration, and `others`.
+//! Metrics of residency. A rule's label is its name in the configuration, or `others`.
 
 use meridian_wire::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;

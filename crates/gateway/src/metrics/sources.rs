@@ -1,5 +1,5 @@
-//! What is told of the places where replicas are found. A source's label is its kind and name from
-//! the configuration, so there are as many as are configured.
+//! Metrics of service discovery. A source's label is its kind and name from the configuration, so
+//! there are as many as configured sources.
 
 use meridian_wire::admin::Status;
 use prometheus_client::encoding::EncodeLabelSet;

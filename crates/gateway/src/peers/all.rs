@@ -1,4 +1,5 @@
-//! All peers of this gateway: those that it follows, and what it has for those that follow it.
+//! All peers of this gateway: those that it follows, and the state shared with those that follow
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use crate::machine::driver::Driver;
 use crate::machine::outbox::Outbox;
 use crate::replicas::handover::Handover;
 
-/// What the gateway has for its peers; made once.
+/// The state for all peers; made once.
 pub(crate) struct Peers {
     pub(crate) config: config::Peers,
     pub(super) hello: Hello,
     pub(super) tls: Tls,
-    /// What the machine leaves for these tasks.
+    /// Messages from the machine to these tasks.
     pub(crate) outbox: Arc<Outbox>,
     pub(super) bulletin: Bulletin,
     pub(super) links: Vec<Arc<Link>>,
@@ -34,14 +35,14 @@ pub(crate) struct Peers {
     /// Gateways that may connect.
     pub(super) listed: Listed,
     pub(super) refusals: Refusals,
-    /// What gateways send on that this one does not follow.
+    /// Counts forwards from gateways that this one does not follow.
     others: Arc<Tally>,
-    /// Requests that peers sent on and that have not ended.
+    /// Forwarded requests of peers that have not ended.
     pub(super) inbound: TaskTracker,
 }
 
 impl Peers {
-    /// Reads the certificates; none where the configuration names no peers.
+    /// Reads the certificates; none if the configuration has no peers.
     pub(crate) fn load(
         config: &Config,
         seed: u64,
@@ -73,22 +74,22 @@ impl Peers {
         }))
     }
 
-    /// This gateway's name, as its certificate says it.
+    /// This gateway's name, from its certificate.
     pub(crate) fn own_name(&self) -> &str {
         self.tls.identity.gateway()
     }
 
-    /// The registry names these gateways, by region and name: they may connect.
+    /// Allows the gateways in the registry, by region and name, to connect.
     pub(crate) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
         self.listed.register(gateways);
     }
 
-    /// Reads the certificates' files again where they changed, or `now` in any case.
+    /// Polls the certificate files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> meridian_tls::Look {
         self.tls.look(now)
     }
 
-    /// The peers that may serve a model, a bit each.
+    /// The peers that may serve a model, one bit each.
     pub(crate) fn serving(&self, model: ModelId) -> u64 {
         let others = u64::MAX.checked_shl(self.links.len() as u32).unwrap_or(0);
         self.models.serving(model) & !others
@@ -103,14 +104,14 @@ impl Peers {
         self.link(id).map_or_else(|| id.to_string(), |link| link.identity.to_string())
     }
 
-    /// Where requests are counted that a gateway sends on to here.
+    /// The counts of requests that a gateway forwards to this one.
     pub(super) fn taken(&self, from: &Identity) -> &Arc<Tally> {
         let link = self.links.iter().find(|link| link.identity == *from);
         link.map_or(&self.others, |link| &link.taken)
     }
 
-    /// How each stands, for the status page. Those that are not followed are one row, once one of
-    /// them has sent something.
+    /// The state of each, for the status page. Gateways that are not followed share one row, once
+    /// one of them has sent something.
     pub(crate) fn status(&self, driver: &Driver) -> Vec<admin::Peer> {
         let mut rows: Vec<_> =
             self.links.iter().map(|link| link.status(driver, &self.models)).collect();
@@ -124,7 +125,7 @@ impl Peers {
         rows
     }
 
-    /// Waits until everything that peers sent on has ended, within bounds.
+    /// Waits for the end of all requests that peers forwarded, for at most `patience`.
     pub(crate) async fn drain(&self, patience: Duration) {
         self.inbound.close();
         if tokio::time::timeout(patience, self.inbound.wait()).await.is_err() {

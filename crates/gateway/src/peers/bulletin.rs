@@ -1,8 +1,8 @@
-//! The digest that all followers get, taken from the machine once for all of them.
+//! The digest that all followers get, read from the machine once for all of them.
 //!
-//! Each event of the machine touches the outbox; the task looks when it was touched, at most once in
-//! `push`, and at least once in `beat`. A digest that says the same as the last is only published
-//! when the beat is due: followers judge a region by the age of its last news.
+//! Each event of the machine marks the outbox. The task reads the state after such a mark, at most
+//! once per `push`, and at least once per `beat`. An unchanged digest is only published when the
+//! beat is due: followers judge a region by the age of its last news.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +28,10 @@ impl Default for Bulletin {
 }
 
 impl Bulletin {
-    /// The newest digest, and every later one.
+    /// A stream of the newest digest and all later ones.
     pub(super) fn follow(&self, driver: &Driver) -> watch::Receiver<Arc<Page>> {
         let digest = driver.digest();
-        // The others have news when they are due.
+        // The other followers get news when they are due.
         self.page.send_if_modified(|page| {
             *page = Arc::new(page.next(digest));
             false
@@ -39,7 +39,8 @@ impl Bulletin {
         self.page.subscribe()
     }
 
-    /// Publishes digests as long as a peer follows. A gateway that drains has room for nothing.
+    /// Publishes digests as long as there are followers. A draining gateway reports no free
+    /// capacity.
     pub(super) async fn publish(
         &self,
         outbox: &Outbox,

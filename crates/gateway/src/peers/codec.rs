@@ -1,4 +1,4 @@
-//! The messages of the peer protocol as tonic reads and writes them.
+//! Encodes and decodes the messages of the peer protocol for tonic.
 
 use std::marker::PhantomData;
 
@@ -31,7 +31,7 @@ impl Message for Tell {
     }
 }
 
-/// Writes one kind and reads the other.
+/// Encodes one type and decodes the other.
 pub(super) struct Messages<Out, In>(PhantomData<(Out, In)>);
 
 impl<Out, In> Default for Messages<Out, In> {

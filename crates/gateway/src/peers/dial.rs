@@ -1,4 +1,4 @@
-//! Dialling a peer: TCP and TLS, and that it is the gateway that was meant.
+//! Dials a peer: TCP and TLS, and a check that it is the expected gateway.
 
 use std::io;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio_rustls::client::TlsStream;
 
 use super::tls::Tls;
 
-/// The first pause after a lost connection, and the longest.
+/// The first pause after a lost connection, and the longest one.
 pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long a peer may take for each step of getting to know each other.
+/// Timeout for each step of the connection setup.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a peer was not reached.
+/// Why a peer could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error("{0} cannot be reached: {1}")]
@@ -28,7 +28,7 @@ pub(super) enum DialError {
     Other(Identity),
 }
 
-/// A connection to a peer, and the certificate that it showed.
+/// A connection to a peer, and the peer's certificate.
 pub(super) struct Dialled {
     pub(super) stream: TlsStream<TcpStream>,
     pub(super) certificate: CertificateDer<'static>,

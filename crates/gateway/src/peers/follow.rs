@@ -1,7 +1,7 @@
-//! Being followed: a peer opened a stream, and is told how this region is.
+//! The side of a stream that is followed: a peer opened it and receives this region's state.
 //!
-//! Heartbeats go back at once, before anything else that is waiting. News are made when there is
-//! room to send them, from the newest digest, so a slow peer gets fewer and not later ones.
+//! Heartbeats are returned at once, before any other waiting message. News are made from the newest
+//! digest when there is capacity to send them, so a slow peer gets fewer news, not later ones.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,15 +21,15 @@ use super::dial::PATIENCE;
 use super::region::Region;
 use crate::http::limits::Permit;
 
-/// Messages on their way to a follower; beyond them it waits.
+/// Most messages in transit to a follower; further ones wait.
 const QUEUE: usize = 4;
 
-/// The stream's other end is this gateway's, whose certificate was checked.
+/// A stream from a gateway whose certificate was checked.
 pub(super) struct Follow {
     pub(super) region: Region,
     pub(super) peers: Arc<Peers>,
     pub(super) from: Identity,
-    /// The one stream that its connection may have.
+    /// The permit for the connection's only stream.
     pub(super) permit: Option<Permit>,
 }
 
@@ -53,7 +53,7 @@ impl StreamingService<Ask> for Follow {
     }
 }
 
-/// Exchanges hellos; the stream goes on in a task of its own.
+/// Exchanges hellos; the stream continues in its own task.
 async fn begin(
     region: Region,
     peers: Arc<Peers>,
@@ -96,20 +96,20 @@ async fn hello(asks: &mut Streaming<Ask>) -> Result<Hello, Status> {
     }
 }
 
-/// The connection took the stream's other half with it.
+/// The connection closed the other half of the stream.
 fn gone<T>(_: T) -> Status {
     Status::cancelled("the connection is gone")
 }
 
 struct Follower {
     telling: Telling,
-    /// Its row, where this gateway follows it too.
+    /// Its row, if this gateway follows it too.
     id: Option<PeerId>,
     send: mpsc::Sender<Told>,
 }
 
 impl Follower {
-    /// Tells until the peer is gone.
+    /// Sends the state until the peer is gone.
     async fn tell(
         mut self,
         region: &Region,
@@ -145,7 +145,8 @@ impl Follower {
                 },
                 room = self.send.reserve(), if is_new => {
                     let room = room.map_err(gone)?;
-                    // Before any figures: who does not serve a model is not to get requests for it.
+                    // Sent before any numbers: a replica that does not serve a model must not get
+                    // requests for it.
                     let models = region.fleet.version();
                     if told_models.replace(models) != Some(models) {
                         room.send(Ok(Tell::Models(region.fleet.served(MOST_MODELS))));

@@ -1,4 +1,4 @@
-//! Sending a request on to a peer: the client's own bytes, and beside them what this gateway says.
+//! Forwards a request to a peer: the client's own bytes, plus this gateway's headers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::link::Link;
 use crate::error::AttemptError;
 use crate::http::parts::Parts;
 
-/// What goes to the peer.
+/// A request to forward.
 pub(crate) struct Outgoing<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
@@ -21,10 +21,10 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: Parts,
     pub(crate) tenant: Option<HeaderValue>,
     pub(crate) key: u64,
-    /// Until the first byte is due here; none without an objective.
+    /// Time left until the first byte is due here; none without an objective.
     pub(crate) left: Option<Duration>,
     pub(crate) model: Option<HeaderValue>,
-    /// It goes on with a chat that broke off.
+    /// It resumes a chat that broke off.
     pub(crate) continues: bool,
     pub(crate) priority: Priority,
     pub(crate) residence: &'a Residence,
@@ -40,7 +40,7 @@ impl Link {
             hops: 1,
             tenant: out.tenant,
             key: out.key,
-            // The answer has to come back as well.
+            // The answer needs the way back, too.
             budget: out.left.map(|left| left.saturating_sub(self.rtt())),
             model: out.model,
             continues: out.continues,

@@ -1,9 +1,9 @@
-//! Taking in what a peer sends on.
+//! Receives requests that a peer forwards.
 //!
-//! It goes through the same hands as a client's request, once its marks are off: read whole,
-//! decided about, sent to a replica, relayed as it comes. What differs is what comes back beside
-//! the answer (the usage, in trailers) and that a broken answer is a reset and no event: the
-//! gateway that the client came to writes the event.
+//! After its marks are removed, a forwarded request takes the same path as a client's: read in
+//! full, decided, sent to a replica, relayed as it streams. Two things differ. The usage is
+//! returned in trailers. A broken answer is a reset, without an event: the gateway that the client
+//! is connected to writes the event.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use super::traffic::{Leg, LegEnd};
 use crate::http::headers::REFUSED;
 use crate::http::refusal::Refusal;
 
-/// What a peer sent on: what it says of the request, and who it is.
+/// A forwarded request's marks, and its sender.
 pub(crate) struct Forwarded {
     pub(crate) marks: Box<Marks>,
     pub(crate) report: Arc<Report>,
     pub(crate) from: Identity,
 }
 
-/// Answers what peers send on.
+/// The handler of forwarded requests.
 pub(crate) trait Forwards: Clone + Send + Sync + 'static {
-    /// Of the answers.
+    /// Body type of the answers.
     type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + From<Bytes> + Send + Unpin;
 
     /// Answers one request.
@@ -69,7 +69,7 @@ pub(super) async fn take<F: Forwards>(
     };
     let refused = response.headers().contains_key(&REFUSED);
     let end = match response.status() {
-        // Its replicas failed.
+        // The peer's replicas failed.
         StatusCode::BAD_GATEWAY if refused => LegEnd::Failed,
         _ if refused => LegEnd::Refused,
         status if status.is_success() => LegEnd::Done,
@@ -87,11 +87,11 @@ pub(super) async fn take<F: Forwards>(
 /// An answer on its way to the peer.
 pub(crate) struct Answering<B> {
     body: B,
-    /// And how it ends when its body does.
+    /// How the leg ends when the body does.
     leg: Option<(Leg, LegEnd)>,
     report: Arc<Report>,
     over: bool,
-    /// Keeps the gateway from going down.
+    /// Delays the gateway's shutdown.
     _token: TaskTrackerToken,
 }
 
@@ -135,7 +135,7 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Answering<B> 
         })
     }
 
-    /// Only once everything is out: the trailers come last.
+    /// Only at the very end: the trailers come last.
     fn is_end_stream(&self) -> bool {
         self.over
     }

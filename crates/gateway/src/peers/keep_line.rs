@@ -1,11 +1,12 @@
-//! Keeps the connection over which requests go to a peer: dialled before the first of them, and warm.
+//! Keeps the connection for requests to a peer open: dialled before the first request, and warmed
+//! up.
 //!
-//! It is not the one over which the peer tells of itself. A megabyte in front of a heartbeat would
-//! look like a longer way, and would make every digest old. A request of a megabyte crosses an
-//! ocean at once only when three windows are open: HTTP/2's, which the peer's port and this side
-//! set wide; the kernel's buffers, which grow by themselves; and TCP's congestion window, which
-//! begins at some 15 KB and doubles each round trip. So a new connection first carries bytes that
-//! mean nothing (`peers.warm`). The kernel closes the window again on an idle connection unless
+//! Requests and the peer's news use separate connections. A megabyte ahead of a heartbeat would
+//! look like a longer round trip, and would make every digest old. A request of a megabyte crosses
+//! an ocean without delay only if three windows are open: HTTP/2's, which the peer's port and this
+//! side set large; the kernel's buffers, which grow automatically; and TCP's congestion window,
+//! which starts at some 15 KB and doubles each round trip. So a new connection first carries
+//! padding (`peers.warm`). The kernel closes the window again on an idle connection unless
 //! `net.ipv4.tcp_slow_start_after_idle` is 0 (docs/regions.md).
 
 use std::sync::Arc;
@@ -27,16 +28,16 @@ use super::link::Link;
 use super::whole::whole;
 use crate::http::parts::Parts;
 
-/// Bytes of one answer that may be under way before its client takes them.
+/// Most unread bytes of one answer in transit.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// The same of all answers together: as many as there can be, so that a client that stops reading
-/// does not hold up the others.
+/// The same for all answers together: enough for all streams, so a client that stops reading does
+/// not block the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
-/// Bytes of one request that are taken from its body before the network took them.
+/// Bytes of one request that are buffered ahead of the network.
 const SEND_BUFFER: usize = 4 << 20;
-/// Bytes that are sent ahead first: about what a new connection's window lets out.
+/// Bytes of the first padding: about a new connection's window.
 const WARM_FIRST: usize = 16 << 10;
-/// Requests that were given up and whose last frames may still come.
+/// Most cancelled requests whose last frames may still arrive.
 const RESETS: usize = 1024;
 
 /// Why there is no connection.
@@ -54,10 +55,10 @@ enum Broken {
     Refused(String),
 }
 
-/// Characters that are kept of a refusal.
+/// Characters kept of a refusal.
 const MOST_SAID: usize = 400;
 
-/// Keeps the connection up, for ever.
+/// Keeps the connection open; never returns.
 pub(super) async fn keep(peers: Arc<Peers>, link: Arc<Link>, seed: u64) {
     let mut rng = Rng::new(seed);
     let (first, most) = PAUSES;
@@ -128,9 +129,9 @@ impl Drop for Down<'_> {
     }
 }
 
-/// Sends bytes that mean nothing, each time about as many as the window has room for, so that a
-/// request that comes meanwhile waits behind few of them. An older peer says that it does not know
-/// the path, and has taken what came until then.
+/// Sends padding, each time about as much as the window allows, so a request that arrives meanwhile
+/// waits behind little of it. An older peer answers that it does not know the path, and has read
+/// the bytes up to then.
 async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Result<(), Broken> {
     let zeros = Bytes::from(vec![0; bytes]);
     let (mut sent, mut step) = (0, WARM_FIRST);
@@ -139,7 +140,7 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Resu
         let body = Parts::whole(zeros.slice(sent..end));
         let request = Request::post(link.uri(WARM)).body(body);
         let request = request.expect("the parts of a URI are fixed");
-        // What breaks the connection is its own error.
+        // A broken connection reports its own error.
         let Ok(answer) = sender.send_request(request).await else { return Ok(()) };
         if answer.status() == StatusCode::FORBIDDEN {
             return Err(refused(answer).await);
@@ -153,7 +154,7 @@ async fn warm(mut sender: SendRequest<Parts>, link: &Link, bytes: usize) -> Resu
     Ok(())
 }
 
-/// The peer does not let this gateway in, and says why.
+/// The peer rejects this gateway, and says why.
 async fn refused(answer: Response<Incoming>) -> Broken {
     let body = Limited::new(answer.into_body(), 16 << 10).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The connection over which requests go to a peer, where there is one. `keep_line.rs` keeps it up.
+//! The connection for requests to a peer, if there is one. `keep_line.rs` keeps it open.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::whole::whole;
 use crate::http::parts::Parts;
 use crate::lock::{Mutex, MutexGuard};
 
-/// The connection, where there is one.
+/// The connection, if there is one.
 #[derive(Debug)]
 pub(super) struct Line(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     sender: Option<SendRequest<Parts>>,
-    /// Since when it is as it is.
+    /// Time of the last change of state.
     since: Instant,
 }
 
@@ -28,7 +28,7 @@ impl Default for Line {
     }
 }
 
-/// Why a request did not get an answer's head.
+/// Why a request got no answer head.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
     #[error("there is no connection to the peer")]
@@ -46,7 +46,7 @@ impl Line {
         self.state().sender.as_ref().is_some_and(|s| !s.is_closed())
     }
 
-    /// For how long there has been none.
+    /// How long there has been no connection.
     pub(super) fn down_for(&self) -> Duration {
         let state = self.state();
         if state.sender.is_some() { Duration::ZERO } else { state.since.elapsed() }
@@ -56,7 +56,7 @@ impl Line {
         *self.state() = State { sender, since: Instant::now() };
     }
 
-    /// Sends a request and waits for the head of its answer. Dropped before that, the request is
+    /// Sends a request and waits for the head of its answer. If dropped before that, the request is
     /// reset at the peer.
     pub(super) async fn send(
         &self,

@@ -1,9 +1,9 @@
-//! A peer that is followed: how it stands, and what leads to it.
+//! A followed peer: its state and its connections.
 //!
-//! The peer stays in the machine for a while without a stream, its digest growing old; when it was
-//! not heard of for that long, or no request could go there for that long, it leaves, and joins
-//! again with its first answer. `session.rs` keeps the stream up on which it tells of itself,
-//! `keep_line.rs` the connection over which requests go.
+//! A peer that loses its stream stays in the machine for a while, with an ageing digest. If it was
+//! silent for `gone`, or if no request could be sent there for that long, it leaves, and joins
+//! again with its first answer. `session.rs` keeps the stream with its news open, `keep_line.rs`
+//! the connection for requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use super::traffic::Tally;
 use crate::lock::{Mutex, MutexGuard};
 use crate::machine::driver::Driver;
 
-/// One peer that is followed.
+/// One followed peer.
 pub(crate) struct Link {
     pub(crate) id: PeerId,
     pub(super) identity: Identity,
@@ -36,32 +36,33 @@ pub(crate) struct Link {
     near: bool,
     pub(super) name_hash: u64,
     state: Mutex<State>,
-    /// Over which requests go there.
+    /// The connection for requests.
     pub(super) line: Line,
-    /// Requests that went there, and that came from there.
+    /// Counts of requests forwarded there, and from there.
     pub(crate) sent: Arc<Tally>,
     pub(super) taken: Arc<Tally>,
     /// Microseconds of the newest round trip.
     rtt: AtomicU64,
-    /// The peer dialled here, so it lives: who waits to dial it again need not wait.
+    /// Notified when the peer dials this gateway: it is alive, so a pause before dialling it can
+    /// end.
     pub(super) lives: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) is_up: bool,
-    /// In the machine.
+    /// Whether it is in the machine.
     pub(super) is_joined: bool,
     pub(super) prefixes: bool,
-    /// Digests handed to the machine, over all streams.
+    /// Digests passed to the machine, over all streams.
     pub(super) digests: u64,
     pub(super) heard: Option<Instant>,
-    /// Where its usable replicas stand, as it last told.
+    /// Places of its usable replicas, from its last report.
     pub(super) places: Vec<Arc<Place>>,
-    /// When the newest digest came.
+    /// Arrival of the newest digest.
     pub(super) digested: Option<Instant>,
     pub(super) problem: Option<String>,
-    /// Cancelled when the peer is gone: what waits for it goes elsewhere.
+    /// Cancelled when the peer is gone; requests that wait for it are retried elsewhere.
     lost: CancellationToken,
 }
 
@@ -98,7 +99,7 @@ impl Link {
         self.state.lock()
     }
 
-    /// Where its usable replicas stand, as it last told.
+    /// Places of its usable replicas, from its last report.
     pub(crate) fn places(&self) -> Vec<Arc<Place>> {
         self.state().places.clone()
     }
@@ -108,8 +109,8 @@ impl Link {
         self.identity.region()
     }
 
-    /// Waits before it is dialled again, or until it dials here. Many gateways that lost one peer do
-    /// not come back at the same moment.
+    /// Pauses before the peer is dialled again, or until it dials this gateway. The pause is
+    /// random, so many gateways that lost one peer do not return at the same moment.
     pub(super) async fn rest(&self, pause: Duration, rng: &mut Rng) {
         tokio::select! {
             () = sleep(pause.mul_f64(0.5 + rng.unit())) => {}
@@ -117,7 +118,7 @@ impl Link {
         }
     }
 
-    /// A path at this peer. HTTP/2 wants the authority too, and TLS has settled whose it is.
+    /// A URI of this peer. HTTP/2 requires the authority, which TLS has already verified.
     pub(super) fn uri(&self, path: &str) -> String {
         format!("https://{}{path}", self.identity.dns_name())
     }
@@ -127,7 +128,7 @@ impl Link {
         Duration::from_micros(self.rtt.load(Ordering::Relaxed))
     }
 
-    /// Ends when the peer is gone.
+    /// A token that is cancelled when the peer is gone.
     pub(crate) fn lost(&self) -> CancellationToken {
         self.state().lost.clone()
     }
@@ -168,7 +169,7 @@ impl Link {
         }
     }
 
-    /// It was heard of: it is in the machine from now on, once requests can go there.
+    /// The peer sent something: it joins the machine once requests can be sent to it.
     pub(super) fn heard(&self, driver: &Driver, rtt: Duration) {
         self.rtt.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut state = self.state();
@@ -180,8 +181,8 @@ impl Link {
         }
     }
 
-    /// Takes it out of the machine if it was not heard of for `gone`, or if requests could not go
-    /// there for as long; else says when to look again.
+    /// Removes the peer from the machine if it was silent for `gone`, or if no request could be
+    /// sent for that long; otherwise returns when to check again.
     fn leave_if_gone(&self, driver: &Driver, gone: Duration) -> Duration {
         let mut state = self.state();
         let silent = state.heard.map_or(Duration::ZERO, |at| at.elapsed());
@@ -197,7 +198,7 @@ impl Link {
     }
 }
 
-/// Takes the peer out of the machine when it was not heard of for `gone`, for ever.
+/// Removes the peer from the machine whenever it was silent for `gone`; never returns.
 pub(super) async fn watch(driver: Arc<Driver>, link: Arc<Link>, gone: Duration) {
     loop {
         let again = link.leave_if_gone(&driver, gone);

@@ -1,10 +1,10 @@
-//! Which gateways may use the peer port: those of `peers.gateways` and `peers.accept`, and those that
-//! the control plane's registry has named.
+//! Gateways that may use the peer port: those of `peers.gateways` and `peers.accept`, and those
+//! that the control plane's registry has named.
 //!
-//! A certificate of the fleet says who a gateway is. It does not say that this region wants its
-//! requests, whose tenants are believed. A gateway that the registry named stays listed until a
-//! restart: its lease may end because the way to the control plane broke, and the peers should not
-//! part for that. A stolen key is a matter of revocation lists.
+//! A certificate of the fleet proves a gateway's identity. It does not prove that this region wants
+//! its requests, whose tenants are trusted. A gateway named by the registry stays listed until a
+//! restart: its lease may end because the connection to the control plane broke, and the peers
+//! should not disconnect for that. For stolen keys there are revocation lists.
 
 use std::collections::BTreeSet;
 use std::sync::RwLockReadGuard;
@@ -14,15 +14,15 @@ use meridian_wire::peer::Identity;
 
 use crate::lock::RwLock;
 
-/// Most gateways that are remembered beside those of the newest view.
+/// Most gateways remembered in addition to those of the newest view.
 const MOST: usize = 4096;
 
-/// The gateways that are listed.
+/// The listed gateways.
 pub(super) struct Listed {
     fleet: String,
     followed: Vec<(String, String)>,
     accepted: Vec<config::Accept>,
-    /// By the registry: region and name.
+    /// From the registry: region and name.
     registered: RwLock<BTreeSet<(String, String)>>,
 }
 
@@ -46,7 +46,7 @@ impl Listed {
                 || self.registered().contains(&(region.to_owned(), name.to_owned())))
     }
 
-    /// The registry names these, by region and name.
+    /// Adds the gateways that the registry names, by region and name.
     pub(super) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
         let newest: BTreeSet<_> = gateways.collect();
         let mut known = self.registered.write();
@@ -79,8 +79,8 @@ mod tests {
         Identity::new("prod", region, name).unwrap()
     }
 
-    // By the file: the followed one under its name and region, one that is accepted by name, any of
-    // an accepted region; no gateway of another fleet.
+    // From the file: a followed gateway under its name and region, a gateway accepted by name, any
+    // gateway of an accepted region; none of another fleet.
     #[test]
     fn by_the_file() {
         let listed = listed(
@@ -95,7 +95,8 @@ mod tests {
         assert!(!listed.has(&Identity::new("test", "asia", "a").unwrap()));
     }
 
-    // By the registry: those that it named, also after their lease has ended, and a bounded number.
+    // From the registry: all gateways it has named, even after their lease has ended, up to a
+    // limit.
     #[test]
     fn by_the_registry() {
         let listed = listed("gateways: []");

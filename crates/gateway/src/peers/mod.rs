@@ -1,15 +1,15 @@
 //! Gateways of other regions: they follow this one, and it follows them.
 //!
-//! There is a stream for each direction of interest. Whoever wants to know of a region dials its
-//! gateway (`link.rs`, `session.rs`) and is told of it (`follow.rs`), so that news of a peer come
-//! over the same path that requests would take there: where that is broken, the peer is silent and
-//! gets none. Both ends show a certificate of the fleet (`tls.rs`), on one port (`port.rs`), and the
-//! digest that all followers get is taken from the machine once (`bulletin.rs`).
+//! There is one stream per direction. A gateway that wants another region's state dials that
+//! region's gateway (`link.rs`, `session.rs`) and receives it (`follow.rs`). A peer's news
+//! therefore take the same path as requests to it: if the path is broken, the peer is silent and
+//! gets no requests. Both sides show a certificate of the fleet (`tls.rs`), on one port
+//! (`port.rs`), and the digest for all followers is read from the machine once (`bulletin.rs`).
 //!
-//! Requests go over a connection of their own (`line.rs`, kept up by `keep_line.rs`; `forward.rs`) and come in on the same port
-//! (`inbound.rs`), where they are answered as any other.
+//! Requests use a separate connection (`line.rs`, kept open by `keep_line.rs`; `forward.rs`) and
+//! arrive on the same port (`inbound.rs`), where they are answered like any other.
 //!
-//! Deliberately not here: which request goes where. That is the machine's choice.
+//! Deliberately not here: the choice of where a request goes. The routing machine makes it.
 
 pub(crate) mod all;
 mod bulletin;
@@ -43,8 +43,8 @@ use self::inbound::Forwards;
 use self::port::Port;
 use self::region::Region;
 
-/// Everything that goes on with peers, until the gateway is over. `forwards` answers what peers send
-/// on, with at most so many bytes of headers.
+/// Starts all peer tasks, which run until the gateway ends. `forwards` handles forwarded requests,
+/// with at most `header_bytes` of headers.
 pub(crate) fn start<F: Forwards>(
     peers: &Arc<Peers>,
     region: &Region,

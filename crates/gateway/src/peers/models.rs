@@ -1,8 +1,8 @@
-//! Which peers serve which models, as far as they tell.
+//! Models served by each peer, as far as peers report them.
 //!
-//! A request is only sent on to those that serve its model. A peer that has not told, or never
-//! tells because it is older, may serve any: it refuses what it does not serve, and the request
-//! goes on elsewhere.
+//! A request is forwarded only to peers that serve its model. A peer that has not reported its
+//! models yet, or never does because it is older, may serve any: it refuses requests for others,
+//! and these are retried elsewhere.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -18,28 +18,28 @@ pub(crate) struct Models(RwLock<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The peers that told, a bit each.
+    /// The peers that reported their models, one bit each.
     told: u64,
-    /// By model, the peers that told of it.
+    /// By model, the peers that reported it.
     serve: HashMap<ModelId, u64>,
-    /// What each told, and the same as a model list.
+    /// Each peer's report, and the same as a model list.
     pages: HashMap<PeerId, (Vec<String>, Bytes)>,
 }
 
 impl Models {
-    /// The peers that may serve a model, a bit each.
+    /// The peers that may serve a model, one bit each.
     pub(crate) fn serving(&self, model: ModelId) -> u64 {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !inner.told | inner.serve.get(&model).copied().unwrap_or(0)
     }
 
-    /// Whether some peer told of a model.
+    /// Whether any peer reported a model.
     pub(crate) fn knows(&self, model: ModelId) -> bool {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         inner.serve.contains_key(&model)
     }
 
-    /// A peer told what it serves, all of it.
+    /// Sets all models of a peer, as reported.
     pub(crate) fn tell(&self, peer: PeerId, names: Vec<String>, fleet: &Fleet) {
         let bit = 1_u64 << peer.0;
         let ids: Vec<ModelId> = names.iter().filter_map(|name| fleet.intern(name)).collect();
@@ -53,7 +53,7 @@ impl Models {
         inner.pages.insert(peer, (names, page));
     }
 
-    /// What a peer told.
+    /// The models that a peer reported.
     pub(crate) fn of(&self, peer: PeerId) -> Option<Vec<String>> {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
         inner.pages.get(&peer).map(|(names, _)| names.clone())
@@ -70,7 +70,8 @@ impl Models {
 mod tests {
     use super::*;
 
-    // Who has not told may serve anything; who told serves what it told last, and nothing else.
+    // A peer without a report may serve any model. With one, it serves the models of its last
+    // report only.
     #[test]
     fn masks() {
         let (models, fleet) = (Models::default(), Fleet::default());

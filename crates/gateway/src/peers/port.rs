@@ -1,8 +1,8 @@
-//! The port for peers: TLS both ways, then HTTP/2.
+//! The port for peers: mutual TLS, then HTTP/2.
 //!
-//! Who is there is known before a byte of HTTP is read, and stays known for the whole connection.
-//! The windows are large enough that a prompt of a megabyte goes out without waiting for the other
-//! side of an ocean.
+//! The peer's identity is known before any HTTP is read, and applies to the whole connection. The
+//! windows are large enough to send a prompt of a megabyte without waiting for the other side of an
+//! ocean.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,21 +30,21 @@ use super::region::Region;
 use super::{inbound, refused};
 use crate::http::limits::{Bound, Permit};
 
-/// Most connections, those that have not yet shown who they are included.
+/// Most connections, including unidentified ones.
 pub(crate) const CONNECTIONS: u16 = 512;
-/// Bytes of a request that may be under way before they are read.
+/// Most unread bytes of a request in transit.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The same of all requests of a connection.
+/// The same for all requests of a connection.
 const CONNECTION_WINDOW: u32 = 64 << 20;
-/// Requests of a connection at once.
+/// Most concurrent requests of a connection.
 const STREAMS: u32 = 1024;
-/// Requests that may be given up before they are looked at. Against strangers it would have to be
-/// few; here it only has to be enough for a gateway many of whose clients leave at once.
+/// Most cancelled requests that are not handled yet. Against untrusted clients this limit would
+/// have to be small; here it must suffice for a gateway many of whose clients leave at once.
 const RESETS: usize = STREAMS as usize;
-/// Most bytes that are taken to warm a connection.
+/// Most bytes of padding accepted to warm a connection.
 const MOST_WARM: usize = 16 << 20;
 
-/// The port, and what answers there.
+/// The port and its handlers.
 #[derive(Clone)]
 pub(super) struct Port<F> {
     pub(super) peers: Arc<Peers>,
@@ -54,7 +54,7 @@ pub(super) struct Port<F> {
     pub(super) header_bytes: usize,
 }
 
-/// Accepts peers for ever.
+/// Accepts peers; never returns.
 pub(super) async fn serve<F: Forwards>(port: Port<F>, listener: TcpListener) {
     let connections = Bound::new(usize::from(CONNECTIONS));
     loop {
@@ -96,7 +96,7 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
         }
         let revoked = peers.tls.revoked(certificate);
         tokio::select! {
-            // Looked at first: the list may have changed during the handshake.
+            // Checked first: the list may have changed during the handshake.
             biased;
             () = revoked => {
                 tracing::warn!(peer = %from, "a peer's certificate is revoked; its connection is closed");
@@ -111,7 +111,7 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, permit: Permit) {
     drop(permit);
 }
 
-/// Who the other side's certificate says it is, and the certificate.
+/// The identity in the other side's certificate, and the certificate.
 fn certified(
     stream: &TlsStream<TcpStream>,
 ) -> Result<(Identity, CertificateDer<'static>), NameError> {
@@ -154,7 +154,7 @@ async fn talk<F: Forwards>(port: Port<F>, stream: TlsStream<TcpStream>, from: Id
     }
 }
 
-/// Takes the bytes that a peer sends ahead, and forgets them.
+/// Reads and discards a peer's padding.
 async fn warmed(body: Incoming) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     let mut left = Limited::new(body, MOST_WARM);

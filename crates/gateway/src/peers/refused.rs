@@ -1,5 +1,5 @@
-//! Refusing connections at the peer port: the log is told now and then, and a gateway that is not
-//! listed is told the remedy.
+//! Refuses connections at the peer port. It logs refusals at a limited rate, and answers a gateway
+//! that is not listed with the remedy.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,12 +24,12 @@ use super::dial::PATIENCE;
 use crate::http::refusal::Refusal;
 use crate::lock::Mutex;
 
-/// Between two lines in the log about one gateway, and about all strangers together.
+/// Interval between two log lines about one gateway, and about all unidentified clients together.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Gateways that have lines of their own; further ones count as strangers.
+/// Gateways with log lines of their own; further ones count as unidentified.
 const MOST: usize = 64;
 
-/// When the log was last told, by who was refused; the empty name stands for strangers.
+/// Time of the last log line, by name; the empty name stands for unidentified clients.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<BTreeMap<String, Told>>);
 
@@ -39,7 +39,7 @@ struct Told {
 }
 
 impl Refusals {
-    /// Whether the log is to be told of a refusal, and of how many before that it was not.
+    /// Whether to log a refusal now, and how many earlier ones were not logged.
     fn due(&self, who: &str) -> Option<u64> {
         let now = Instant::now();
         let mut told = self.0.lock();
@@ -61,7 +61,7 @@ impl Refusals {
         }
     }
 
-    /// Something without a gateway's certificate.
+    /// A client without a gateway's certificate.
     pub(super) fn stranger(&self, address: &str, error: &dyn std::fmt::Display) {
         if let Some(unlogged) = self.due("") {
             tracing::warn!(%address, %error, unlogged, "a stranger was refused at the peer port");
@@ -80,7 +80,8 @@ impl Refusals {
     }
 }
 
-/// Answers the first request of a gateway that is not listed with the reason, and hangs up.
+/// Answers the first request of a gateway that is not listed with the reason, and closes the
+/// connection.
 pub(super) async fn unlisted(
     refusals: &Refusals,
     stream: TlsStream<TcpStream>,
@@ -116,7 +117,7 @@ pub(super) async fn unlisted(
             () = answered.notified() => {}
         }
         serving.as_mut().graceful_shutdown();
-        // What breaks now broke on the other side.
+        // Errors from here on are the other side's.
         let _ = serving.await;
     };
     let _ = timeout(PATIENCE, refusing).await;
@@ -126,8 +127,8 @@ pub(super) async fn unlisted(
 mod tests {
     use super::*;
 
-    // One line a minute for each gateway and one for all strangers, with the number of those left
-    // out; a crowd of names stays within the bound.
+    // One line per minute for each gateway and one for all unidentified clients, with the number of
+    // omitted ones; many different names stay within the limit.
     #[tokio::test(start_paused = true)]
     async fn the_log_is_told_now_and_then() {
         let refusals = Refusals::default();

@@ -1,4 +1,4 @@
-//! This region, as the tasks of its peers see it.
+//! This region, as its peer tasks see it.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::replicas::fleet::Fleet;
 pub(crate) struct Region {
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
-    /// A gateway that drains has room for nothing.
+    /// A draining gateway reports no free capacity.
     pub(crate) draining: Draining,
     /// Ends every connection and stream.
     pub(crate) over: CancellationToken,
-    /// Spreads the pauses of many gateways.
+    /// Randomizes the pauses of different gateways.
     pub(crate) seed: u64,
 }

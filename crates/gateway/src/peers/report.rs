@@ -1,16 +1,16 @@
-//! What is said of an answer to a peer, beside it: the usage, for its trailers.
+//! The report on an answer to a peer: the usage, for its trailers.
 
 use std::sync::OnceLock;
 
 use meridian_wire::openai::Usage;
 
-/// What is said of an answer beside it.
+/// The report on one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Report(OnceLock<Usage>);
 
 impl Report {
     pub(crate) fn set(&self, usage: Usage) {
-        // An answer has one end.
+        // An answer ends only once.
         let _ = self.0.set(usage);
     }
 

@@ -1,9 +1,9 @@
-//! The stream on which a peer tells of itself, kept up.
+//! Keeps the stream with a peer's news open.
 //!
-//! A lost stream is opened anew after a pause that doubles until a digest of the peer was taken: one
-//! that answers and tells nothing that can be used is no better than one that does not answer.
-//! Heartbeats measure the round trip as
-//! long as it lives; the shortest since the last digest goes to the machine with it.
+//! A lost stream is reopened after a pause, which doubles until a digest of the peer was received:
+//! a peer that answers without usable news is no better than one that does not answer. Heartbeats
+//! measure the round trip while the stream is open. The shortest since the last digest is passed to
+//! the machine with the next one.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -55,7 +55,7 @@ enum Broken {
     Revoked,
 }
 
-/// Keeps the stream up, for ever.
+/// Keeps the stream open; never returns.
 pub(super) async fn keep(region: Region, peers: Arc<Peers>, link: Arc<Link>) {
     let mut rng = Rng::new(link.name_hash ^ region.seed);
     let (first, most) = PAUSES;
@@ -82,9 +82,9 @@ struct Session<'a> {
     hearing: Hearing,
     /// The shortest round trip since the last digest.
     rtt: Option<Duration>,
-    /// Replicas that it is to be asked about.
+    /// Replicas that it will be asked about.
     unasked: VecDeque<Authority>,
-    /// A digest of it was taken.
+    /// Whether one of its digests was received.
     took: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
                 () = &mut silent => return Err(Broken::Silent("it is silent")),
                 () = &mut connection.revoked => return Err(Broken::Revoked),
             };
-            // A queue that is full holds heartbeats already: the peer is slow, or gone.
+            // A full queue already contains heartbeats: the peer is slow, or gone.
             let _ = asks.try_send(ask);
         }
     }
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
             .handshake(TokioIo::new(stream))
             .await?;
         let task = tokio::spawn(async move {
-            // Its error is that of the stream, which tells it.
+            // The stream reports the same error.
             let _ = connection.await;
         });
         Ok((Channel(sender), Connection { task, revoked: Box::pin(revoked) }))
@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Takes in what the peer knows of a replica that is here.
+    /// Takes over a peer's knowledge about one of this gateway's replicas.
     fn inherit(&self, replica: &str, holdings: Holdings) {
         let Some(member) = self.region.fleet.at(replica) else { return };
         tracing::debug!(
@@ -225,7 +225,7 @@ impl<'a> Session<'a> {
         self.took = true;
         let sent = {
             let mut state = self.link.state();
-            // Before the first echo it is not known how far away the peer is.
+            // Before the first echo, the distance to the peer is unknown.
             if !state.is_joined {
                 return Ok(());
             }
@@ -243,9 +243,9 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Where a peer's replicas stand before it tells, and of one of an older version that never does:
-/// in its region. One that does not apply the rules of a forwarded request gets none that a rule
-/// names.
+/// The assumed places of a peer's replicas until it reports them, which an older peer never does:
+/// in its region. A peer that does not apply the rules of a forwarded request gets no request that
+/// a rule names.
 fn assumed(agreed: &Agreement, region: &str) -> Vec<Arc<Place>> {
     match agreed.minor {
         RULES_SINCE..PLACES_SINCE => vec![Arc::new(Place::region(region))],
@@ -267,7 +267,7 @@ impl Drop for Connection {
     }
 }
 
-/// The connection as tonic sends on it.
+/// The connection in the form that tonic uses.
 struct Channel(http2::SendRequest<Body>);
 
 type Answer = Result<http::Response<Incoming>, hyper::Error>;

@@ -1,10 +1,10 @@
-//! TLS between peers: the authorities that this gateway trusts, and how it says who it is.
+//! TLS between peers: the trusted CAs, and this gateway's identity.
 //!
-//! Both sides show a certificate of the fleet's authority. The one who dials also holds the other
-//! to a name: it expects the DNS name that is made of the peer's fleet, region and name, so TLS's
-//! own check refuses every other gateway, whatever address it was reached at.
+//! Both sides show a certificate of the fleet's CA. The client also checks the server's name: it
+//! expects the DNS name made of the peer's fleet, region and name. TLS's own check therefore
+//! refuses every other gateway, whatever address it has.
 //!
-//! The files are read again while they serve; who this gateway is stays what it was at the start.
+//! The files are reloaded while the gateway serves; its identity stays that of the start.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use meridian_wire::peer::{Identity, IdentityError};
 use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// What keeps a gateway from meeting peers.
+/// Why a gateway can't connect to peers.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that cannot be used.
@@ -25,30 +25,30 @@ pub enum TlsError {
         "peers.certificate: is of region `{certified}`, and region is `{region}`; give the gateway a certificate of its own region"
     )]
     Region {
-        /// By the certificate.
+        /// The region in the certificate.
         certified: String,
-        /// By the configuration.
+        /// The region in the configuration.
         region: String,
     },
-    /// The certificate was exchanged for that of another gateway.
+    /// The certificate was replaced by another gateway's.
     #[error(
         "peers.certificate: is of {certified} now, and this gateway is {own}; restart it to make it another one"
     )]
     Exchanged {
-        /// By the certificate.
+        /// The name in the certificate.
         certified: String,
-        /// As it started.
+        /// The name at the start.
         own: String,
     },
-    /// A peer that is this gateway.
+    /// A configured peer is this gateway itself.
     #[error("peers.gateways: {0} is this gateway itself; remove it")]
     Itself(Identity),
-    /// A name that is none.
+    /// An invalid name.
     #[error("peers.gateways: {0}")]
     Name(#[from] IdentityError),
 }
 
-/// HTTP/2 alone is spoken between peers.
+/// Peers use HTTP/2 only.
 const PROTOCOLS: &[&[u8]] = &[b"h2"];
 
 pub(crate) struct Tls {
@@ -56,7 +56,7 @@ pub(crate) struct Tls {
     both: Reread<Both>,
 }
 
-/// Both sides of TLS.
+/// The client and the server side of TLS.
 struct Both {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
@@ -64,7 +64,7 @@ struct Both {
 }
 
 impl Tls {
-    /// Reads the files and makes both sides of TLS from them.
+    /// Reads the files and builds both sides of TLS.
     pub(crate) fn load(peers: &config::Peers, region: &str) -> Result<Tls, TlsError> {
         let files = files(peers);
         let (identity, _) = both(&files)?;
@@ -93,7 +93,7 @@ impl Tls {
         self.both.now().connector.clone()
     }
 
-    /// Completes once a certificate is revoked.
+    /// Completes when a certificate is revoked.
     pub(super) fn revoked(
         &self,
         certificate: CertificateDer<'static>,
@@ -101,7 +101,7 @@ impl Tls {
         self.both.until(move |both| both.revoked.has(&certificate))
     }
 
-    /// Reads the files again where they changed, or `now` in any case.
+    /// Polls the files and reloads them if they changed; with `now`, in any case.
     pub(crate) fn look(&self, now: bool) -> Look {
         if now { self.both.reload() } else { self.both.look() }
     }

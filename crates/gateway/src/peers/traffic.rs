@@ -1,14 +1,14 @@
-//! Counts of what went to a peer and what came from it, one of each direction for every peer.
+//! Counts requests forwarded to a peer and from a peer, one tally per direction and peer.
 //!
-//! An attempt is a [`Leg`] from its beginning to its end. Whoever holds it when its client goes
-//! away drops it, and that is the end too, so no attempt is counted twice or not at all.
+//! A [`Leg`] is an attempt from its beginning to its end. If its client leaves, the leg is dropped,
+//! which also ends it, so every attempt is counted exactly once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use meridian_wire::admin::Forwards;
 
-/// One direction.
+/// The counts of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     begun: AtomicU64,
@@ -28,16 +28,17 @@ pub(crate) enum LegEnd {
 }
 
 impl Tally {
-    /// An attempt begins, with so many bytes of body.
+    /// Starts an attempt with a body of `request_bytes`.
     pub(crate) fn begin(self: &Arc<Self>, request_bytes: u64) -> Leg {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.request_bytes.fetch_add(request_bytes, Ordering::Relaxed);
         Leg { tally: self.clone(), open: true }
     }
 
-    /// The counts. While attempts begin and end, they are of nearly the same moment.
+    /// Reads the counts. While attempts start and end, they are of nearly the same moment.
     pub(crate) fn read(&self) -> Forwards {
-        // Ends first: what ends in between was begun before, so nothing is below zero.
+        // Ends are read first: an attempt that ends in between has started before, so no difference
+        // is negative.
         let [done, client_error, refused, failed, cancelled] =
             [0, 1, 2, 3, 4].map(|at: usize| self.ends[at].load(Ordering::Acquire));
         let begun = self.begun.load(Ordering::Acquire);
@@ -55,7 +56,7 @@ impl Tally {
     }
 }
 
-/// One attempt under way.
+/// One attempt in flight.
 #[derive(Debug)]
 pub(crate) struct Leg {
     tally: Arc<Tally>,
@@ -63,7 +64,7 @@ pub(crate) struct Leg {
 }
 
 impl Leg {
-    /// Bytes of the answer passed.
+    /// Adds bytes of the answer.
     pub(crate) fn answered(&self, bytes: usize) {
         self.tally.answer_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -89,7 +90,7 @@ impl Drop for Leg {
 mod tests {
     use super::*;
 
-    // Every attempt is in exactly one place, and one that is dropped was cancelled.
+    // Every attempt has exactly one outcome, and a dropped one was cancelled.
     #[test]
     fn each_ends_once() {
         let tally = Arc::new(Tally::default());

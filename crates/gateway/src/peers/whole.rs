@@ -1,9 +1,9 @@
-//! An error in one line, with what caused it.
+//! Formats an error with its causes in one line.
 
-/// Characters that are kept of an error: the other side may have written it.
+/// Characters kept of an error: the other side may have written it.
 const MOST_PROBLEM: usize = 400;
 
-/// An error with what caused it, as far as that says more.
+/// The error and its causes, without repetitions.
 pub(super) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,11 +1,11 @@
-//! Makes the replicas here those that the view asks for.
+//! Applies a view of the registry to the replicas of this gateway.
 //!
-//! Where the registry has a record of a replica, it decides, whether this gateway's own file names
-//! the replica or not; a replica that it has no record of is left alone, but for a region that drains,
-//! which takes nothing new anywhere. One that others are to
-//! serve drains first: it takes nothing new and leaves when what this gateway sent there has ended.
-//! A record that is no longer there lets its replica go in the same way, except where the control
-//! plane came back with another store: a lost file shall not empty a fleet.
+//! The registry decides about every replica of which it has a record, whether or not the gateway's
+//! own file lists it. Replicas without a record are left alone, unless their region drains, which
+//! takes no new requests anywhere. A replica that other gateways should serve drains first: it
+//! takes no new requests and leaves when this gateway's requests there have ended. A replica whose
+//! record was removed leaves in the same way, unless the control plane came back with another
+//! store: a lost file must not empty a fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use crate::peers::all::Peers;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
 
-/// Between two looks at replicas that are to leave.
+/// Polling interval for replicas that should leave.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What a view changes at this gateway.
+/// The parts of this gateway that a view changes.
 pub(crate) struct Applied {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) policy: Arc<PolicyNow>,
     pub(crate) residency: Arc<Residency>,
-    /// Told of regions' labels.
+    /// Receives the regions' labels.
     pub(crate) driver: Arc<Driver>,
-    /// Told which gateways may connect.
+    /// Receives the gateways that may connect.
     pub(crate) peers: Option<Arc<Peers>>,
 }
 
-/// Follows the view, for ever.
+/// Follows the view; never returns.
 pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     let mut view = following.view.subscribe();
     loop {
@@ -48,7 +48,7 @@ pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
             if let Some(newest) = newest {
                 apply(&applied, &following, &newest, &mut state);
             }
-            // Others may be found meanwhile, which drain as well.
+            // More replicas may join meanwhile, which also have to drain.
             let drains = !state.drained.is_empty();
             drains || state.ours.values().any(|ours| ours.standing == Standing::Leaves)
         };
@@ -59,7 +59,7 @@ pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     }
 }
 
-/// One step towards what the view asks for.
+/// Takes one step towards the state in the view.
 fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) {
     applied.residency.registered(&applied.driver, view);
     if let Some(peers) = &applied.peers {
@@ -71,7 +71,7 @@ fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut 
     wants.problems.extend(decide(&applied.policy, &following.region, view));
     let members = replicas.all();
     let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
-    // One that somebody took out by hand is not here any more.
+    // Forgets replicas that were removed by hand.
     state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
     let away: Vec<_> =
         state.ours.keys().filter(|a| !wants.here.contains_key(*a)).cloned().collect();
@@ -107,7 +107,7 @@ fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut 
     tell(state, wants);
 }
 
-/// Drains with their region the replicas that the registry has no record of, and brings them back.
+/// Drains replicas without a record when their region drains, and resumes them afterwards.
 fn drain_others(replicas: &Replicas, region: &str, view: &Snapshot, state: &mut State) {
     let region = view.regions.get(region);
     if region.is_none_or(|region| region.wanted == Wanted::Up) {
@@ -117,7 +117,7 @@ fn drain_others(replicas: &Replicas, region: &str, view: &Snapshot, state: &mut 
         return;
     }
     let decided = |member: &Member| state.ours.contains_key(member.authority.as_str());
-    // By name: one that joined under the id of one that left has not been told to drain.
+    // By name: a replica that joined under the id of one that left is not draining yet.
     let others = replicas.all().into_iter().filter(|member| !decided(member));
     let others: BTreeMap<_, _> = others.map(|member| (member.name, member)).collect();
     for (_, member) in others.iter().filter(|(name, _)| !state.drained.contains_key(*name)) {
@@ -126,7 +126,7 @@ fn drain_others(replicas: &Replicas, region: &str, view: &Snapshot, state: &mut 
     state.drained = others;
 }
 
-/// Tells what can't be done, each thing once.
+/// Logs problems, each one once.
 fn tell(state: &mut State, wants: Wants) {
     for problem in wants.problems.difference(&state.problems) {
         tracing::warn!(problem, "what the registry asks for can't be done");
@@ -134,7 +134,7 @@ fn tell(state: &mut State, wants: Wants) {
     state.problems = wants.problems;
 }
 
-/// Lets a replica go; what comes back is still here.
+/// Lets a replica leave; returns it if it is still here.
 fn let_go(replicas: &Replicas, mut ours: Ours, how: Away) -> Option<Ours> {
     let id = ours.member.id;
     if how == Away::Removed {
@@ -155,7 +155,7 @@ fn let_go(replicas: &Replicas, mut ours: Ours, how: Away) -> Option<Ours> {
     None
 }
 
-/// Brings a replica to where it is to be.
+/// Brings a replica to its desired state.
 fn take(
     replicas: &Replicas,
     want: Want,
@@ -164,7 +164,7 @@ fn take(
     store: &str,
 ) -> Result<Ours, String> {
     let standing = known.map_or(Standing::Serves, |ours| ours.standing);
-    // One that is described otherwise joins anew.
+    // A replica with a changed description leaves and joins again.
     let fits = |member: &Member| member.spec == want.spec && member.known_rtt == want.rtt;
     let (member, was) = match there {
         Some(member) if fits(&member) => (member, standing),
@@ -191,11 +191,11 @@ fn take(
     Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
 }
 
-/// Decides by the policy that the view asks for, by the file's where it asks for none. A policy that
-/// can't be used is returned as a problem.
+/// Switches to the view's policy, or to the file's if the view has none. Returns a problem if the
+/// policy can't be used.
 fn decide(policy: &PolicyNow, region: &str, view: &Snapshot) -> Option<String> {
     let wanted = view.regions.get(region).and_then(|region| region.policy.as_ref());
-    // One of a later version, perhaps.
+    // Possibly a policy of a later version.
     let error = policy.change(wanted).err()?;
     Some(format!("{error}; {} decides on", policy.now().name))
 }

@@ -1,5 +1,5 @@
-//! One question to the control plane, each on a connection of its own: they are few, and a kept
-//! connection to a process that was restarted would turn up as an error of the next question.
+//! Sends single requests to the control plane, each on its own connection: they are rare, and a
+//! kept connection to a restarted process would make the next request fail.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::secured::Secured;
 
 /// Largest answer, bytes: the registry of a hundred thousand replicas.
 const MOST: usize = 64 << 20;
-/// Characters that are kept of a refusal.
+/// Characters kept of a refusal.
 const MOST_SAID: usize = 400;
 
-/// Why the control plane did not do it.
+/// Why a request to the control plane failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
     #[error("it cannot be reached: {0}")]
@@ -41,7 +41,7 @@ pub(super) enum Lost {
     Refused { status: u16, code: String, message: String },
 }
 
-/// The head of an answer, and the rest as it comes.
+/// The head of an answer, and the rest as it streams.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Incoming,
@@ -57,15 +57,15 @@ impl Drop for Connection {
     }
 }
 
-/// The control plane, as a server that is asked.
+/// Address and certificates of the control plane.
 pub(super) struct ControlPlane {
     pub(super) config: config::Registry,
-    /// Over https.
+    /// Set for https.
     pub(super) tls: Option<Secured>,
 }
 
 impl ControlPlane {
-    /// Asks, and waits for the head of the answer.
+    /// Sends a request and waits for the head of the answer.
     pub(super) async fn open(
         &self,
         method: Method,
@@ -77,7 +77,7 @@ impl ControlPlane {
         asked.map_err(|_| Lost::Late(limit))?
     }
 
-    /// Asks, and reads the answer as what it is.
+    /// Sends a request and parses the answer.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -131,7 +131,7 @@ where
     let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let task = tokio::spawn(async move {
         tokio::select! {
-            // Its error is that of the question, which tells it.
+            // The request itself reports the error.
             _ = connection => {}
             () = revoked => {}
         }
@@ -139,7 +139,7 @@ where
     Ok((sender, Connection(task)))
 }
 
-/// The body of an answer, where it is no refusal.
+/// The body of an answer, unless it is a refusal.
 pub(super) async fn whole(status: u16, body: Incoming) -> Result<Bytes, Lost> {
     let bytes = Limited::new(body, MOST).collect().await;
     let bytes = bytes.map_err(|error| Lost::Form(error.to_string()))?.to_bytes();

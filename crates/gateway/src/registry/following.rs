@@ -1,4 +1,4 @@
-//! The control plane as this gateway follows it: the newest view, and what stands in the way.
+//! This gateway's state with respect to the control plane: the newest view, and current problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,50 +20,50 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::replicas::fleet::Member;
 use crate::replicas::name::ReplicaName;
 
-/// The first pause after a failure; the longest is the time between two renewals.
+/// The first pause after a failure; the longest is the interval between two renewals.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The control plane as this gateway follows it.
+/// This gateway's state with respect to the control plane.
 pub(crate) struct Following {
     pub(super) control: ControlPlane,
     pub(super) region: String,
     pub(super) name: String,
-    /// Where the view is kept, if it is.
+    /// The file for the view, if configured.
     pub(super) file: Option<ViewFile>,
     /// The newest view; none before the first.
     pub(super) view: channel::Sender<Option<Arc<Snapshot>>>,
     state: Mutex<State>,
-    /// This gateway says goodbye and renews no more.
+    /// Cancelled when this gateway deregisters and stops renewing its lease.
     pub(super) leaving: CancellationToken,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The watch is up.
+    /// Whether the watch is connected.
     watches: bool,
-    /// What keeps the lease from being held, or the watch from being up.
+    /// Why the lease is not held, or the watch is not connected.
     trouble: BTreeMap<Task, String>,
-    /// When the control plane last said that the view holds.
+    /// When the control plane last confirmed the view.
     told: Option<Instant>,
-    /// What the file held at the start, until a view is in force.
+    /// The file's contents at the start, until a view is in force.
     found: Option<Kept>,
-    /// That one is in force.
+    /// The file's view, if it is in force.
     begun: Option<Begun>,
-    /// Why the view is not in the file.
+    /// Why the view could not be saved.
     pub(super) unkept: Option<String>,
     lost: Option<Instant>,
     losses: u64,
-    /// As it was granted.
+    /// The lease as granted.
     pub(super) lease: Option<String>,
     /// The registry's replicas that are here, by host and port.
     pub(super) ours: BTreeMap<String, Ours>,
-    /// Replicas that drain with the region though the registry has no record of them.
+    /// Replicas without a record that drain with their region.
     pub(super) drained: BTreeMap<ReplicaName, Arc<Member>>,
-    /// What of the view can't be done.
+    /// Parts of the view that can't be applied.
     pub(super) problems: BTreeSet<String>,
 }
 
-/// Whoever asks the control plane.
+/// The tasks that send requests to the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     Lease,
@@ -71,11 +71,11 @@ pub(super) enum Task {
 }
 
 impl Following {
-    /// None where the configuration names no control plane.
-    /// `own_name` is the one of the certificate for peers, where there is one.
+    /// None if the configuration has no control plane. `own_name` is the name in the peer
+    /// certificate, if there is one.
     ///
     /// # Errors
-    /// When its certificates can't be used, or its view can't be kept.
+    /// If its certificates can't be used, or the view can't be saved.
     pub(crate) fn new(
         config: &config::Gateway,
         own_name: Option<&str>,
@@ -100,8 +100,8 @@ impl Following {
         Ok(Some(following))
     }
 
-    /// Reads the certificates' files again where they changed, or `now` in any case; none without
-    /// certificates.
+    /// Polls the certificate files and reloads them if they changed; with `now`, in any case. None
+    /// without certificates.
     pub(crate) fn look(&self, now: bool) -> Option<Look> {
         self.control.tls.as_ref().map(|tls| tls.look(now))
     }
@@ -121,7 +121,7 @@ impl Following {
         self.view.borrow().as_ref().map_or(0, |view| view.revision)
     }
 
-    /// The control plane did not do what a task asked of it.
+    /// Notes that a task's request to the control plane failed.
     pub(super) fn failed(&self, task: Task, why: &Lost) {
         let why = why.to_string();
         if task == Task::Watch {
@@ -146,7 +146,7 @@ impl Following {
         }
     }
 
-    /// It did.
+    /// Notes that a task's request succeeded.
     pub(super) fn did(&self, task: Task) {
         let mut state = self.state();
         if task == Task::Watch {
@@ -164,7 +164,7 @@ impl Following {
         }
     }
 
-    /// How it stands, for the status page.
+    /// The state for the status page.
     pub(crate) fn status(&self) -> admin::Control {
         let view = self.view.borrow().clone();
         let state = self.state();
@@ -194,7 +194,7 @@ impl Following {
         }
     }
 
-    /// Reads the file once, before anything is asked of the control plane.
+    /// Reads the file once, before any request to the control plane.
     fn recall(&self) {
         let Some(file) = &self.file else { return };
         let mut state = self.state();
@@ -207,8 +207,8 @@ impl Following {
         }
     }
 
-    /// The control plane does not answer: the view of the file counts, where there is one and no
-    /// other came.
+    /// The control plane does not answer: use the file's view, if there is one and none has
+    /// arrived.
     pub(super) fn begin_with_kept(&self) {
         let mut state = self.state();
         let Some(kept) = state.found.take() else { return };
@@ -229,8 +229,8 @@ impl Following {
         }
     }
 
-    /// The control plane told this view, and whether anything in it changed. The one before it comes
-    /// back.
+    /// Takes a view from the control plane; `changed` says whether anything in it changed. Returns
+    /// the previous one.
     pub(super) fn hear(&self, view: &Arc<Snapshot>, changed: bool) -> Option<Arc<Snapshot>> {
         let mut state = self.state();
         state.told = Some(Instant::now());
@@ -247,14 +247,14 @@ impl Following {
         before
     }
 
-    /// The view that the control plane told, and when it last said that it holds.
+    /// The control plane's view, and when it was last confirmed.
     pub(super) fn heard(&self) -> Option<(Arc<Snapshot>, Instant)> {
         let state = self.state();
         let told = state.told.filter(|_| state.begun.is_none())?;
         Some((self.view.borrow().clone()?, told))
     }
 
-    /// Pauses after failures: longer each time, and not the same for all gateways.
+    /// Pauses after failures: longer each time, and different for each gateway.
     pub(super) fn pauses(&self, salt: u64) -> Pauses {
         let rng = Rng::new(keyed(salt, self.name.as_bytes()));
         Pauses { rng, next: PAUSE, most: self.control.config.lease.0 / 3 }

@@ -1,11 +1,11 @@
-//! Keeps the newest view of the registry in a file, and begins with that file while the control plane
-//! does not answer.
+//! Saves the newest view of the registry in a file, and starts from that file while the control
+//! plane does not answer.
 //!
-//! The view that was found there counts only where the control plane can't be reached, or says
-//! nothing for a while, and until it answers: then everything is read from it anew. A file that is
-//! nothing to go by is told and left aside; the next view replaces it. It is written by a task of its
-//! own, a second after a change at the soonest, so that a burst of changes becomes one file; where
-//! nothing changes it is written now and then, since it says when its view held.
+//! The saved view is used only if the control plane can't be reached or stays silent for a while,
+//! and only until it answers: then the whole registry is read again. An unusable file is reported
+//! and ignored; the next view replaces it. A separate task writes the file, at the earliest a
+//! second after a change, so a burst of changes is one write. Without changes the file is still
+//! rewritten from time to time, since it contains the time at which its view was current.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use tokio::time::{Instant, sleep, timeout};
 use super::following::Following;
 use super::view_file::{ViewFile, unix_seconds};
 
-/// For the control plane's first answer; the doors stay closed for longer (`opening.rs`).
+/// Wait for the control plane's first answer; clients are held back for longer (`opening.rs`).
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two writes at least.
+/// Shortest interval between two writes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two writes while nothing changes, and before one that failed is tried again.
+/// Interval between two writes without changes, and before a failed one is retried.
 const REFRESH: Duration = Duration::from_secs(30);
 
-/// Begins with the file where the control plane is silent, and keeps the file up to date, for ever.
+/// Loads the file if the control plane is silent, and keeps the file up to date; never returns.
 pub(super) async fn keep(following: Arc<Following>) {
     let Some(file) = &following.file else { return };
     let mut view = following.view.subscribe();
@@ -43,7 +43,7 @@ pub(super) async fn keep(following: Arc<Following>) {
     }
 }
 
-/// Writes the file where nobody waits for it; whether that went well.
+/// Writes the file on a thread that blocks no request; returns whether it succeeded.
 async fn put(
     following: &Arc<Following>,
     file: &ViewFile,

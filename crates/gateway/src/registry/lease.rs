@@ -1,8 +1,8 @@
-//! The lease: the control plane takes this gateway for alive while it is renewed.
+//! The lease: the control plane considers this gateway alive while it is renewed.
 //!
-//! It is renewed with two thirds of its time left. Each renewal carries how the replicas are as
-//! this gateway sees them, which is what lists and autoscalers show. A lease that is gone, after a
-//! break that was too long, is asked for anew at once.
+//! It is renewed with two thirds of its time left. Each renewal reports the replicas as this
+//! gateway sees them, which is what lists and autoscalers show. If the lease is lost after a long
+//! interruption, a new one is requested at once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,20 +20,20 @@ use crate::peers::all::Peers;
 use crate::replicas::fleet::Member;
 use crate::replicas::standing;
 
-/// Where this gateway is reached.
+/// The addresses of this gateway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) clients: SocketAddr,
     pub(crate) peers: Option<SocketAddr>,
 }
 
-/// What the control plane is told with each renewal.
+/// Everything that a renewal reports.
 pub(crate) struct Reported {
     pub(crate) driver: Arc<Driver>,
     pub(crate) peers: Option<Arc<Peers>>,
 }
 
-/// Keeps the lease, until the gateway goes.
+/// Keeps the lease until the gateway shuts down.
 pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, reported: Reported) {
     let mut pauses = following.pauses(1);
     let third = following.control.config.lease.0 / 3;
@@ -65,7 +65,7 @@ pub(super) async fn keep(following: Arc<Following>, addresses: Addresses, report
     }
 }
 
-/// The lease ran out, or another gateway has the name.
+/// Whether the lease ran out, or another gateway has the name.
 fn is_over(why: &Lost) -> bool {
     matches!(why, Lost::Refused { code, .. } if code == "no_lease")
 }
@@ -91,7 +91,7 @@ async fn renew(
     Ok(())
 }
 
-/// Says that this gateway goes.
+/// Deregisters this gateway.
 pub(super) async fn give_back(
     following: &Following,
     lease: &str,
@@ -157,7 +157,7 @@ fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
     Renew { lease, held, replicas, rtt_ms }
 }
 
-/// How long a question may take that is not about the lease.
+/// Timeout of requests that do not concern the lease.
 pub(super) fn patience(following: &Following) -> Duration {
     following.control.config.lease.0.max(Duration::from_secs(5))
 }

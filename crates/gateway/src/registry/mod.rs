@@ -1,15 +1,18 @@
-//! Following the control plane: this gateway says that it lives, and has the replicas that follow
-//! from who else does.
+//! Follows the control plane: this gateway reports that it is alive, and serves the replicas that
+//! it is assigned.
 //!
-//! Four tasks: one keeps the lease (`lease.rs`), one keeps the view of the registry up to date
-//! (`watch.rs`), one makes the replicas here those that the view assigns to this gateway
-//! (`apply.rs`, by the pure `wanted.rs`), one keeps the view in a file (`kept.rs`). Nothing waits for
-//! any of them. A gateway starts with its own file, and without the control plane with the view that
-//! it kept; one that has lost the control plane goes on with its last view and says so, once in
-//! the log and all the time in its status and metrics.
+//! There are four tasks:
+//! - one keeps the lease (`lease.rs`),
+//! - one keeps the view of the registry up to date (`watch.rs`),
+//! - one applies the view to this gateway's replicas (`apply.rs`, based on the pure `wanted.rs`),
+//! - one saves the view in a file (`kept.rs`).
 //!
-//! Deliberately not here: noticing by itself that another gateway is gone. Leases do that, so that
-//! all sides agree on it.
+//! No request waits for them. A gateway starts with its own file and, without the control plane,
+//! with the saved view. A gateway that loses the control plane keeps its last view and reports
+//! that: once in the log, and permanently in its status and metrics.
+//!
+//! Deliberately not here: detecting that another gateway is gone. Leases do that, so all sides
+//! agree.
 
 mod apply;
 mod ask;
@@ -31,10 +34,10 @@ pub(crate) use self::apply::Applied;
 use self::following::Following;
 pub(crate) use self::lease::{Addresses, Reported};
 
-/// For the control plane to hear that this gateway goes.
+/// Timeout for deregistering with the control plane.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Everything that goes on with the control plane, until the gateway is over.
+/// Starts all tasks for the control plane, which run until the gateway ends.
 pub(crate) fn start(
     following: &Arc<Following>,
     addresses: Addresses,
@@ -48,10 +51,10 @@ pub(crate) fn start(
     tasks.spawn(kept::keep(following.clone()));
 }
 
-/// Says that this gateway goes, so that its replicas are adopted while it drains, not a lease later.
+/// Deregisters this gateway, so its replicas are adopted while it drains, not a lease later.
 pub(crate) async fn leave(following: &Following) {
     following.leaving.cancel();
     let Some(lease) = following.state().lease.take() else { return };
-    // Where it is not heard, the lease runs out.
+    // If this fails, the lease runs out.
     let _ = tokio::time::timeout(GOODBYE, lease::give_back(following, &lease, GOODBYE)).await;
 }

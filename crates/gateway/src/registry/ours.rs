@@ -1,17 +1,17 @@
-//! A replica of this gateway that the registry decides about.
+//! A replica of this gateway about which the registry decides.
 
 use std::sync::Arc;
 
 use crate::replicas::fleet::Member;
 
-/// A replica here that the registry decides about.
+/// A replica here about which the registry decides.
 pub(super) struct Ours {
     /// Its name in the registry.
     pub(super) name: String,
     pub(super) member: Arc<Member>,
-    /// Whose it is, where it is another region's.
+    /// Its owner region, if that is another one.
     pub(super) adopted: Option<String>,
-    /// The store whose record it is.
+    /// The store that contains its record.
     pub(super) store: String,
     pub(super) standing: Standing,
 }
@@ -19,7 +19,7 @@ pub(super) struct Ours {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Serves,
-    /// Stays, and takes nothing new.
+    /// Stays, and takes no new requests.
     Drains,
     /// Drains, then leaves.
     Leaves,

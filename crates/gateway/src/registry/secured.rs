@@ -1,4 +1,4 @@
-//! Asking the control plane over TLS, as the gateway that the own certificate names.
+//! Connects to the control plane over TLS, as the gateway named in this process's certificate.
 
 use std::io;
 use std::sync::Arc;
@@ -17,14 +17,15 @@ pub(super) struct Secured(Reread<Side>);
 
 struct Side {
     connector: TlsConnector,
-    /// The name that the fleet's control planes answer to.
+    /// The DNS name of the fleet's control planes.
     name: ServerName<'static>,
     revoked: Revoked,
 }
 
 impl Secured {
-    /// Of the gateway `name` of `region`. A start with another gateway's certificate is logged, as the
-    /// control plane will refuse it; a reload of one is refused, and what was in force stays.
+    /// For the gateway `name` of `region`. A start with another gateway's certificate is logged, as
+    /// the control plane will refuse it; a reload of one is refused, and the previous one stays in
+    /// force.
     pub(super) fn load(tls: &MutualTls, region: &str, name: &str) -> Result<Secured, FileError> {
         let files = files(tls);
         let paths = files.paths().into_iter().map(ToOwned::to_owned).collect();
@@ -41,8 +42,7 @@ impl Secured {
         Ok(Secured(Reread::new(paths, make)?))
     }
 
-    /// Connects; the future that comes along completes once the control plane's certificate is
-    /// revoked.
+    /// Connects; the returned future completes once the control plane's certificate is revoked.
     pub(super) async fn connect(
         &self,
         stream: TcpStream,
@@ -71,8 +71,7 @@ pub(crate) fn files(tls: &MutualTls) -> Files {
     }
 }
 
-/// What is wrong with a certificate with which the control plane would refuse the gateway `name` of
-/// `region`.
+/// Why the control plane would refuse the gateway `name` of `region` with this certificate.
 pub(crate) fn misnamed(files: &Files, own: &Party, region: &str, name: &str) -> Option<FileError> {
     match own {
         Party::Gateway(own) if own.region() == region && own.gateway() == name => None,
@@ -98,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    // Only the certificate of this very gateway is fit to ask the control plane with.
+    // Only this gateway's own certificate is accepted.
     #[test]
     fn another_gateways_certificate_is_told() {
         let [ca, certificate, key] = ["ca.crt", "eu-1.crt", "eu-1.key"].map(Into::into);

@@ -1,5 +1,5 @@
-//! The file in which this gateway keeps its newest view of the registry, so that it can start while
-//! the control plane is away. It is replaced whole or not at all, and only its owner reads it.
+//! The file with this gateway's newest view of the registry, for a start while the control plane is
+//! down. It is replaced atomically, and only its owner can read it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,24 +11,24 @@ use meridian_tls::FileError;
 use meridian_wire::registry::Kept;
 use tokio::time::Instant;
 
-/// Largest file, bytes: that of the largest registry that is read (`ask.rs`).
+/// Largest file, bytes: that of the largest registry that is accepted (`ask.rs`).
 const MOST: u64 = 64 << 20;
 
-/// Where the view is kept.
+/// Location of the saved view.
 pub(super) struct ViewFile {
     pub(super) path: PathBuf,
     pub(super) region: String,
 }
 
-/// The view of the file, in force until the control plane answers.
+/// The file's view, in force until the control plane answers.
 pub(super) struct Begun {
-    /// How old it was.
+    /// Its age.
     age: Duration,
     since: Instant,
 }
 
 impl Begun {
-    /// A view that held at `at`, in seconds of Unix time, counts from now on.
+    /// For a view that was current at `at`, in seconds of Unix time; it is in force from now on.
     pub(super) fn with(at: u64) -> Begun {
         let age = Duration::from_secs(unix_seconds().saturating_sub(at));
         Begun { age, since: Instant::now() }
@@ -40,14 +40,15 @@ impl Begun {
 }
 
 impl ViewFile {
-    /// The file at `path`, which may not be there yet.
+    /// The file at `path`, which may not exist yet.
     ///
     /// # Errors
-    /// When none can be written there.
+    /// If no file can be written there.
     pub(super) fn new(path: &Path, region: &str) -> Result<ViewFile, FileError> {
         let file = ViewFile { path: path.to_owned(), region: region.to_owned() };
-        // What can't be written is better said now than when the control plane is gone.
-        // Under a name of its own: `meridian check` may run beside a gateway that writes its view.
+        // A write problem should be reported now, not when the control plane is down. The trial
+        // file has its own name, since `meridian check` may run next to a gateway that writes its
+        // view.
         let tried = file.beside(".try").and_then(|(new, _)| fs::remove_file(new));
         let is_file = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("something else is there")),
@@ -63,7 +64,7 @@ impl ViewFile {
         Ok(file)
     }
 
-    /// What it holds; none where it is not there.
+    /// Its contents; none if it does not exist.
     pub(super) fn read(&self) -> Result<Option<Kept>, String> {
         let told = |error: String| {
             let path = self.path.display();
@@ -85,7 +86,7 @@ impl ViewFile {
         Kept::read(&bytes, &self.region).map(Some).map_err(|error| told(error.to_string()))
     }
 
-    /// A new file beside it, that only its owner reads. A crash may have left an earlier one.
+    /// A new file next to it, readable only by its owner. A crash may have left an earlier one.
     fn beside(&self, suffix: &str) -> io::Result<(PathBuf, File)> {
         let mut new = self.path.clone().into_os_string();
         new.push(suffix);
@@ -98,7 +99,7 @@ impl ViewFile {
         Ok((new, file))
     }
 
-    /// Puts a view in the place of the one that is there, whole or not at all.
+    /// Replaces the view atomically.
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         let (new, mut file) = self.beside(".new")?;
         file.write_all(&kept.to_bytes())?;

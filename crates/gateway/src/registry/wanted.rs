@@ -1,7 +1,7 @@
-//! Which replicas this gateway is to have, by a view of the registry. Pure.
+//! Computes the replicas that this gateway should have, from a view of the registry. Pure.
 //!
-//! The assignment is the one that every gateway computes (`meridian_routing::assign`), with this
-//! gateway counted as alive whatever the view says of it: it knows that better.
+//! Every gateway computes the same assignment (`meridian_routing::assign`), and counts itself as
+//! alive whatever the view says about it: it knows better.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use meridian_wire::admin::AddReplica;
 use meridian_wire::config::authority;
 use meridian_wire::registry::{Replica, Snapshot, Wanted};
 
-/// A replica that this gateway is to have.
+/// A replica that this gateway should have.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Want {
     pub(super) name: String,
     pub(super) spec: AddReplica,
-    /// It finishes what it has and takes nothing new.
+    /// Whether it finishes its requests and takes no new ones.
     pub(super) drains: bool,
-    /// Whose it is, where it is another region's.
+    /// Its owner region, if that is another one.
     pub(super) adopted: Option<String>,
     pub(super) rtt: Duration,
 }
 
-/// A replica of the registry that this gateway is not to have.
+/// A replica in the registry that this gateway should not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Away {
-    /// Others serve it: what was sent there from here ends first.
+    /// Other gateways serve it: this gateway's requests there end first.
     Elsewhere,
-    /// It is no part of the fleet any more.
+    /// It is not part of the fleet any more.
     Removed,
 }
 
-/// What a view says of every replica that it knows, by host and port.
+/// The view's decision about every replica in it, by host and port.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Wants {
     pub(super) here: BTreeMap<String, Want>,
@@ -40,7 +40,7 @@ pub(super) struct Wants {
     pub(super) problems: BTreeSet<String>,
 }
 
-/// What the gateway `name` of `region` is to have.
+/// The decisions for the gateway `name` of `region`.
 pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
     let mut members = view.membership();
     members.gateways.insert(name.to_owned(), region.to_owned());
@@ -70,7 +70,7 @@ pub(super) fn wants(view: &Snapshot, name: &str, region: &str) -> Wants {
             None => {
                 let away = if record.is_there() { Away::Elsewhere } else { Away::Removed };
                 let known = wants.away.entry(address).or_insert(away);
-                // Removed under one name and there under another, it is there.
+                // If it is removed under one name and present under another, it is present.
                 if away == Away::Elsewhere {
                     *known = away;
                 }
@@ -93,7 +93,7 @@ fn want(
         Serving::Adopted { rtt, .. } => (Some(record.region.clone()), *rtt),
         Serving::Own(_) | Serving::Nobody => (None, None),
     };
-    // Where it stands is the record's to say.
+    // The record determines its region.
     let region = (record.region != here).then(|| record.region.clone());
     let spec = AddReplica { region, labels: record.labels.clone(), ..record.spec.clone() };
     Want {
@@ -135,8 +135,8 @@ mod tests {
         wants.here.values().map(one).collect()
     }
 
-    // A gateway has its own region's replicas; another's when that one has no gateway left, with
-    // the way there; and gives them up when it has one again.
+    // A gateway has its own region's replicas. It has another region's replicas while that region
+    // has no gateway, with their round trip, and gives them up when it has one again.
     #[test]
     fn adopts_and_hands_back() {
         let mut fleet = fleet();
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(wants(&fleet, "us-1", "us"), before);
     }
 
-    // A gateway that the view has not heard of, or hears of no more, counts itself.
+    // A gateway that the view does not contain, or no longer contains, counts itself.
     #[test]
     fn counts_itself() {
         let mut fleet = fleet();
@@ -161,8 +161,8 @@ mod tests {
         assert_eq!(here(&wants(&fleet, "eu-9", "eu")), ["a", "b", "c of us"]);
     }
 
-    // Draining is the replica's or its region's; a removed one is to go, unless its address is in
-    // the registry under another name.
+    // A replica drains if it or its region should drain. A removed one leaves, unless its address
+    // is in the registry under another name.
     #[test]
     fn drains_and_removes() {
         let mut fleet = fleet();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(wants(&fleet, "us-1", "us").away["10.0.0.1:80"], Away::Elsewhere);
     }
 
-    // What can't be done is told and keeps nothing else from being done.
+    // Problems are reported and do not stop the rest.
     #[test]
     fn problems_are_told() {
         let mut fleet = fleet();

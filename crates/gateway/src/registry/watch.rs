@@ -1,7 +1,8 @@
-//! The view of the registry, kept up to date: read whole once, then every change as it comes.
+//! Keeps the view of the registry up to date: reads it in full once, then applies every change.
 //!
-//! A broken way is taken up again after the last revision that came. Only where the control plane
-//! says that this can't be, its history being shorter or its store another one, all is read anew.
+//! A broken connection is resumed after the last revision received. The whole registry is read
+//! again only if the control plane can't resume, because its history is too short or its store is
+//! another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +19,13 @@ use super::ask::{Answer, Lost, whole};
 use super::following::{Following, Pauses, Task};
 use super::lease::patience;
 
-/// The control plane says something each second; after so much silence the way is broken.
+/// The control plane sends something every second; after this much silence the connection counts as
+/// broken.
 const SILENCE: Duration = Duration::from_secs(4);
 /// Longest event, bytes.
 const MOST_EVENT: usize = 16 << 20;
 
-/// Keeps the view up to date, for ever.
+/// Keeps the view up to date; never returns.
 pub(super) async fn keep(following: Arc<Following>) {
     let mut pauses = following.pauses(2);
     loop {
@@ -33,12 +35,12 @@ pub(super) async fn keep(following: Arc<Following>) {
     }
 }
 
-/// Follows until the way breaks.
+/// Follows until the connection breaks.
 async fn follow(
     following: &Following,
     pauses: &mut Pauses,
 ) -> Result<std::convert::Infallible, Lost> {
-    // A view that was kept in a file is not gone on from.
+    // A view from a file is not a base for updates.
     let mut view = match following.heard() {
         Some((view, _)) => view,
         None => read(following).await?,
@@ -56,7 +58,7 @@ async fn follow(
             "beat" => {
                 let beat: Beat = event.read()?;
                 if beat.store == view.store {
-                    // What came between is nothing that a gateway follows.
+                    // The revisions in between contain nothing that gateways follow.
                     if beat.revision > view.revision {
                         let revision = beat.revision;
                         view = Arc::new(Snapshot { revision, ..Snapshot::clone(&view) });
@@ -82,7 +84,7 @@ async fn follow(
     }
 }
 
-/// Reads everything.
+/// Reads the whole registry.
 async fn read(following: &Following) -> Result<Arc<Snapshot>, Lost> {
     let limit = patience(following);
     let snapshot =
@@ -150,7 +152,7 @@ async fn piece(body: &mut Incoming) -> Result<Bytes, Lost> {
     Ok(frame.into_data().unwrap_or_default())
 }
 
-/// The first whole event, which leaves the buffer.
+/// Removes the first complete event from the buffer.
 fn split(buffer: &mut Vec<u8>) -> Result<Option<Event>, Lost> {
     let Some(end) = memchr::memmem::find(buffer, b"\n\n") else { return Ok(None) };
     let rest = buffer.split_off(end + 2);
@@ -167,7 +169,7 @@ fn split(buffer: &mut Vec<u8>) -> Result<Option<Event>, Lost> {
 mod tests {
     use super::*;
 
-    // Events are split where they end, however they arrive; a comment has neither name nor data.
+    // Events are split at their ends, however they arrive; a comment has neither name nor data.
     #[test]
     fn events_are_split() {
         let mut buffer = b"event: beat\nid: 3\ndata: {}\n\n: hi\n\nevent: up".to_vec();

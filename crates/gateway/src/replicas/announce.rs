@@ -1,11 +1,11 @@
-//! Tells the machine what a replica serves and holds, and how far it is.
+//! Informs the machine of a replica's models, capacity and distance.
 
 use meridian_routing::{Input, ReplicaSpec};
 
 use crate::machine::driver::Driver;
 use crate::replicas::fleet::{Fleet, Found, Member};
 
-/// Tells the machine about a replica, as it was found.
+/// Informs the machine of a replica, as discovery found it.
 pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &Found) {
     let models = found.models.iter().filter_map(|name| fleet.intern(name)).collect();
     let spec = ReplicaSpec {
@@ -16,7 +16,7 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
         rtt: member.rtt(),
         place: member.place.clone(),
     };
-    // A discovery that was under way when the replica left tells nothing.
+    // A discovery still running when the replica left reports nothing.
     let there = || !member.gone.is_cancelled();
     driver.tell_if(there, Input::Joined { id: member.id, spec });
 }

@@ -1,7 +1,7 @@
-//! Finds out what a new replica is: its engine, its models, its capacity.
+//! Finds out the engine, the models and the capacity of a new replica.
 //!
-//! Tried until it answers: a replica that is still loading its weights joins when it is ready.
-//! Looked at again now and then, because adapters come and go.
+//! It is retried until the replica answers: one that is still loading its weights joins when it is
+//! ready. It is repeated from time to time, because adapters come and go.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -18,12 +18,12 @@ use crate::replicas::fleet::{Fleet, Found, Member};
 use crate::replicas::model_list::model_list;
 use crate::replicas::questions::Questions;
 
-/// Between two tries at a replica that does not answer yet.
+/// Interval between two attempts at a replica that does not answer yet.
 const RETRY: Duration = Duration::from_millis(250);
-/// Between two looks at one that did.
+/// Interval between two reads of a replica that answers.
 const REFRESH: Duration = Duration::from_secs(30);
 
-/// Discovers a replica again and again, until it leaves.
+/// Discovers a replica repeatedly, until it leaves.
 pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions, member: &Member) {
     loop {
         match look(questions, member).await {
@@ -54,11 +54,11 @@ pub(super) async fn watch(driver: &Driver, fleet: &Fleet, questions: &Questions,
     }
 }
 
-/// One look at a replica.
+/// Reads a replica's pages once.
 async fn look(questions: &Questions, member: &Member) -> Result<Found, AttemptError> {
     let page = page(questions, member, "/v1/models").await;
     let (page, models) = match page {
-        // A port that takes no connection tells nothing, its engine neither.
+        // A port that accepts no connection reveals nothing, including the engine.
         Err(error) if error.fault == Source::Unreached => return Err(error),
         page if !member.spec.models.is_empty() => (page.ok(), member.spec.models.clone()),
         Err(error) => return Err(error),
@@ -96,7 +96,7 @@ async fn detect(questions: &Questions, member: &Member) -> Engine {
             return engine;
         }
     }
-    // Pages that are late or broken for once do not make it another engine.
+    // Pages that are late or broken for once do not change the detected engine.
     member.engine().unwrap_or(engines::NONE)
 }
 
@@ -108,7 +108,7 @@ async fn capacity(questions: &Questions, member: &Member, engine: Engine) -> sig
     }
 }
 
-/// A page that was answered with success.
+/// The body of a page that was answered with success.
 async fn page(questions: &Questions, member: &Member, path: &str) -> Result<Bytes, AttemptError> {
     let page = questions.get(member, path, questions.limit).await?;
     let remedy = match page.status {

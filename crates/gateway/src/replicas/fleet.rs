@@ -1,7 +1,7 @@
-//! The region's replicas as the driver knows them: addresses, engines, model names.
+//! The region's replicas in the driver: addresses, engines, model names.
 //!
-//! The machine speaks of ids; this file is where they get their meaning. Readers take a shared
-//! lock for as long as it takes to clone an `Arc`.
+//! The machine uses ids; this file maps them. Readers hold a shared lock just long enough to clone
+//! an `Arc`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,44 +26,44 @@ use crate::replicas::rtt::Way;
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: ReplicaId,
-    /// What people know it by: unlike its id never another replica's while the gateway lives.
+    /// Its name for people. Unlike the id, it is never reused while the gateway runs.
     pub(crate) name: ReplicaName,
-    /// Its host and port, by which everybody knows it.
+    /// Its host and port, which identify it.
     pub(crate) authority: Authority,
-    /// Where it is reached from here.
+    /// The address to connect to from here.
     pub(crate) dial: Authority,
     pub(crate) spec: AddReplica,
-    /// Round trip to it as it is known of its region; zero where that is not known.
+    /// Configured round trip to its region; zero if unknown.
     pub(crate) known_rtt: Duration,
-    /// The way to it, as its probes find it.
+    /// The round trip to it, as measured by probes.
     pub(crate) way: Way,
     /// Whether it is alive, for the requests that wait for it.
     pub(crate) life: Life,
-    /// The region that it stands in, as a header value.
+    /// Its region as a header value.
     pub(crate) region: HeaderValue,
     /// Its place, for residency rules.
     pub(crate) place: Arc<Place>,
     /// Its name as a header value.
     pub(crate) label: HeaderValue,
-    /// What it turned out to be.
+    /// The result of discovery.
     pub(crate) found: RwLock<Found>,
     trouble: Mutex<Trouble>,
     /// Ends its discovery and probes.
     pub(crate) gone: CancellationToken,
 }
 
-/// What discovery found out.
+/// The result of discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) engine: Option<Engine>,
     pub(crate) models: Vec<String>,
     pub(crate) kv_tokens: Option<u64>,
     pub(crate) slots: Option<u32>,
-    /// Its `/v1/models`, as it answered.
+    /// The body of its `/v1/models`.
     pub(crate) page: Bytes,
 }
 
-/// Why a replica does not answer the gateway's own questions; none where it does.
+/// Why a replica does not answer the gateway's own requests; none if it does.
 #[derive(Debug, Default)]
 struct Trouble {
     discovery: Option<String>,
@@ -71,7 +71,7 @@ struct Trouble {
 }
 
 impl Member {
-    /// Notes how its newest discovery went; true when it failed as none before it.
+    /// Notes the result of its newest discovery; true for a failure that is not known yet.
     pub(crate) fn discovered(&self, failed: Option<String>) -> bool {
         let mut trouble = self.trouble.lock();
         let news = failed.is_some() && failed != trouble.discovery;
@@ -79,12 +79,12 @@ impl Member {
         news
     }
 
-    /// Notes how its newest probe went.
+    /// Notes the result of its newest probe.
     pub(crate) fn probed(&self, failed: Option<String>) {
         self.trouble.lock().probe = failed;
     }
 
-    /// What to show of it.
+    /// The problem to show.
     pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock();
         trouble.discovery.as_ref().or(trouble.probe.as_ref()).cloned()
@@ -103,19 +103,19 @@ impl Member {
         self.found.read().engine
     }
 
-    /// Its model list; none before discovery.
+    /// The body of its model list; none before discovery.
     pub(crate) fn models_page(&self) -> Option<Bytes> {
         let page = self.found.read().page.clone();
         (!page.is_empty()).then_some(page)
     }
 
-    /// Whether it divides its prefix cache by `cache_salt`. Others may refuse a field that they do
-    /// not know.
+    /// Whether it separates its prefix cache by `cache_salt`. Other engines may refuse an unknown
+    /// field.
     pub(crate) fn reads_salts(&self) -> bool {
         self.engine().is_some_and(|engine| engine.reads_cache_salt)
     }
 
-    /// Whether it answers with its load in a header when asked to.
+    /// Whether it reports its load in a response header on request.
     pub(crate) fn speaks_orca(&self) -> bool {
         self.engine().is_some_and(|engine| engine.reports_load)
     }
@@ -127,7 +127,7 @@ pub(crate) struct Fleet {
     region: String,
     inner: RwLock<Inner>,
     over: CancellationToken,
-    /// Counts changes of who is there and of what they serve.
+    /// Counts changes of the members and their models.
     version: AtomicU64,
 }
 
@@ -137,13 +137,13 @@ struct Inner {
     models: HashMap<String, ModelId>,
 }
 
-/// The place of one id.
+/// The slot of one id.
 #[derive(Debug, Default)]
 struct Slot {
     member: Option<Arc<Member>>,
-    /// Replicas that had the id.
+    /// Number of replicas that had the id.
     had: u32,
-    /// The last one is gone, and the machine may not have been told yet.
+    /// The last one is gone, and the machine may not have been informed yet.
     leaving: bool,
 }
 
@@ -153,7 +153,7 @@ impl Inner {
     }
 }
 
-/// Why a replica cannot join.
+/// Why a replica can't join.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     #[error("url: {0}")]
@@ -169,13 +169,13 @@ pub(crate) enum JoinError {
 }
 
 impl Fleet {
-    /// A region's fleet, whose replicas are all let go when `over` is cancelled.
+    /// A region's fleet, which drops all replicas when `over` is cancelled.
     pub(crate) fn new(region: &str, over: CancellationToken) -> Fleet {
         Fleet { region: region.to_owned(), over, ..Fleet::default() }
     }
 
-    /// Enters a replica under the lowest free id. It stands where its spec says, else in the
-    /// gateway's region.
+    /// Adds a replica under the lowest free id. Its region comes from its spec, else it is the
+    /// gateway's.
     pub(crate) fn join(
         &self,
         spec: AddReplica,
@@ -230,8 +230,8 @@ impl Fleet {
         Ok(member)
     }
 
-    /// Takes a replica out, unless it has left already: its id may be another's by now. Whether it was
-    /// there. The id is free once the machine has been told ([`Fleet::left`]).
+    /// Removes a replica, unless it has left already: its id may be another's by now. Returns
+    /// whether it was present. The id is free once the machine has been informed ([`Fleet::left`]).
     pub(crate) fn leave(&self, member: &Member) -> bool {
         let mut inner = self.inner.write();
         let Some(slot) = inner.slots.get_mut(member.id.index()) else { return false };
@@ -245,7 +245,7 @@ impl Fleet {
         true
     }
 
-    /// The machine has been told that it left.
+    /// The machine has been informed that it left.
     pub(crate) fn left(&self, id: ReplicaId) {
         let mut inner = self.inner.write();
         if let Some(slot) = inner.slots.get_mut(id.index()) {
@@ -257,18 +257,18 @@ impl Fleet {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Notes what a replica turned out to be.
+    /// Notes the result of a replica's discovery.
     pub(crate) fn found(&self, member: &Member, found: Found) {
         *member.found.write() = found;
         self.changed();
     }
 
-    /// Differs whenever [`Fleet::served`] may.
+    /// Changes whenever [`Fleet::served`] may.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The models that replicas serve, each once, at most so many.
+    /// The models that replicas serve, each once, at most `most`.
     pub(crate) fn served(&self, most: usize) -> Vec<String> {
         let all: BTreeSet<String> = self.all().iter().flat_map(|m| m.found().models).collect();
         all.into_iter().take(most).collect()
@@ -278,7 +278,7 @@ impl Fleet {
         self.inner.read().slots.get(id.index())?.member.clone()
     }
 
-    /// The replica of a name, or with an id in digits.
+    /// The replica with a name, or with an id in digits.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
         let digits = name.parse().ok().map(ReplicaId);
         let member = self.get(digits.or_else(|| ReplicaName::id(name))?)?;
@@ -291,7 +291,7 @@ impl Fleet {
         inner.members().find(|m| m.authority == authority).cloned()
     }
 
-    /// Whether some replica has not said yet what it serves, or none is there.
+    /// Whether any replica has not reported its models yet, or there is none.
     pub(crate) fn is_unknown(&self) -> bool {
         let all = self.all();
         all.is_empty() || all.iter().any(|m| m.engine().is_none())
@@ -309,19 +309,19 @@ impl Fleet {
         inner.models.get(&name).copied()
     }
 
-    /// The id of a model that some replica serves or served.
+    /// The id of a model that any replica serves or served.
     pub(crate) fn model(&self, name: &str) -> Option<ModelId> {
         self.inner.read().models.get(name).copied()
     }
 
-    /// The name of a model. Asked seldom: it is searched for.
+    /// The name of a model. Rarely needed, so it is found by a search.
     pub(crate) fn name(&self, id: ModelId) -> Option<String> {
         let inner = self.inner.read();
         inner.models.iter().find(|(_, model)| **model == id).map(|(name, _)| name.clone())
     }
 
-    /// Gives a model that a replica serves, here or at a peer, its id. Names come from engines,
-    /// never from requests, so they are few.
+    /// The id of a model that a replica serves, here or at a peer. Names come from engines, never
+    /// from requests, so there are few.
     pub(crate) fn intern(&self, name: &str) -> Option<ModelId> {
         let mut inner = self.inner.write();
         if let Some(id) = inner.models.get(name) {
@@ -350,7 +350,7 @@ mod tests {
         Fleet::new("eu", CancellationToken::new())
     }
 
-    // Ids are the lowest free ones; twins and a full region are refused with the remedy.
+    // Ids are the lowest free ones. Duplicates and a full region are refused with the remedy.
     #[test]
     fn join_and_leave() {
         let fleet = empty();
@@ -377,7 +377,8 @@ mod tests {
         assert!(!c.gone.is_cancelled() && fleet.leave(&c));
     }
 
-    // A region that no certificate and no digest can name is refused with field, value and remedy.
+    // A region name that no certificate and no digest can contain is refused with field, value and
+    // remedy.
     #[test]
     fn regions_are_names() {
         let fleet = empty();
@@ -391,7 +392,7 @@ mod tests {
         assert!(fleet.join(spec, Duration::ZERO, 9).is_ok());
     }
 
-    // The name of a replica that left is never another one's, nor does it find another one.
+    // The name of a replica that left is not reused and finds no other replica.
     #[test]
     fn names_are_not_given_again() {
         let fleet = empty();

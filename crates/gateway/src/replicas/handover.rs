@@ -1,12 +1,12 @@
-//! What a gateway knows of a replica, for another that is given it.
+//! Hands a gateway's knowledge about a replica over to another gateway that takes it.
 //!
-//! A gateway that was given a replica (at its start, by adoption, by getting it back) asks all its
-//! peers over the streams on which they tell of themselves. Who has the replica answers with what it
-//! is thought to hold and how fast it is; and who has let it go within the last minute too, for one
-//! that is handed back may be gone there before the other side asks. Large answers are told in
-//! parts, so that heartbeats need not wait behind them.
+//! A gateway that gets a replica (at its start, by adoption, or back from another) asks all its
+//! peers over their news streams. A peer that has the replica answers with its assumed cache
+//! contents and speed. So does one that let it go within the last minute, since a replica that is
+//! handed back may be gone there before the other side asks. Large answers are sent in parts, so
+//! heartbeats need not wait behind them.
 //!
-//! Only peers whose prefix hashes compare tell it and take it in.
+//! Only peers with comparable prefix hashes take part.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +21,19 @@ use tokio::time::Instant;
 
 use crate::lock::{Mutex, MutexGuard};
 
-/// For so long it is remembered what a replica held that has left.
+/// How long a replica's cache contents are remembered after it left.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Blocks that are remembered of all of them together: 4 MB.
+/// Most blocks remembered for all such replicas together: 4 MB.
 const MOST_REMEMBERED: usize = 1 << 19;
 
-/// Holdings of replicas that change hands.
+/// Cache contents of replicas that change gateways.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    /// The blocks in which peers were told that prompts are read here; 0 for none.
+    /// The block size announced to peers; 0 for none.
     told_block_bytes: usize,
-    /// Whether the policy in force reads prompts in those blocks.
+    /// Whether the current policy uses that block size.
     compares: AtomicBool,
-    /// What replicas held that have left.
+    /// Cache contents of replicas that have left.
     left: Mutex<VecDeque<Kept>>,
     /// By peer, the replicas that joined and that it was not asked about yet.
     joined: Vec<Joined>,
@@ -53,7 +53,7 @@ struct Kept {
 }
 
 impl Handover {
-    /// Of a gateway with so many peers, whose hello names these blocks.
+    /// For a gateway with `peers` peers, whose hello announces `told_block_bytes`.
     pub(crate) fn new(told_block_bytes: usize, peers: usize) -> Handover {
         Handover {
             told_block_bytes,
@@ -63,20 +63,20 @@ impl Handover {
         }
     }
 
-    /// Another policy decides, which reads prompts in these blocks, or in none. Prefix hashes of
-    /// other blocks than the hello said mean nothing to peers, nor theirs to this gateway: while it
-    /// decides, none are told and none are taken in.
+    /// Another policy reads prompts in blocks of this size, or in none. Prefix hashes of another
+    /// size than announced mean nothing to peers, nor theirs to this gateway, so none are exchanged
+    /// while that policy is in force.
     pub(crate) fn read_in(&self, block_bytes: Option<usize>) {
         let compares = block_bytes == Some(self.told_block_bytes);
         self.compares.store(compares, Ordering::Relaxed);
     }
 
-    /// Whether prefix hashes of this gateway and of its peers are of the same blocks.
+    /// Whether prefix hashes of this gateway and its peers use the same block size.
     pub(crate) fn compares(&self) -> bool {
         self.compares.load(Ordering::Relaxed)
     }
 
-    /// A replica joined: peers may know what it holds.
+    /// A replica joined: peers may know its cache contents.
     pub(crate) fn joined(&self, replica: &Authority) {
         for peer in &self.joined {
             let mut replicas = peer.replicas.lock();
@@ -88,7 +88,7 @@ impl Handover {
         }
     }
 
-    /// Waits until a peer is to be asked about replicas, and says which.
+    /// Waits until a peer should be asked about replicas; returns them.
     pub(crate) async fn to_ask(&self, peer: PeerId) -> Vec<Authority> {
         let Some(peer) = self.joined.get(peer.index()) else {
             return std::future::pending().await;
@@ -105,8 +105,8 @@ impl Handover {
         left
     }
 
-    /// A replica leaves, and the gateway that gets it may ask. Beyond the bound the oldest are
-    /// forgotten.
+    /// Remembers the cache contents of a leaving replica, since the gateway that gets it may ask.
+    /// Beyond the limit the oldest are forgotten.
     pub(crate) fn leaves(&self, replica: &Authority, holdings: Holdings) {
         if !self.compares() {
             return;
@@ -122,8 +122,8 @@ impl Handover {
         }
     }
 
-    /// What is known of the replica with this host and port, in messages; none where nothing is.
-    /// `here` has what the machine knows, where the replica is here.
+    /// The known cache contents of the replica with this host and port, as messages; none if
+    /// nothing is known. `here` is the machine's knowledge, if the replica is here.
     pub(crate) fn tell(&self, replica: &str, here: Option<Holdings>) -> Vec<Tell> {
         let left = || {
             let left = self.left();

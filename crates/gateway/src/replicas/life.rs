@@ -1,9 +1,10 @@
 //! Whether a replica is alive, for the requests that wait for it.
 //!
 //! The routing machine decides that a replica is down, and the driver notes it here. A request
-//! without an answer then goes elsewhere at once, and an answer that has begun is broken off after a
-//! grace ([`crate::request::silence`]). In the other direction answers leave a mark as they flow: an engine
-//! that answers requests is alive, however slow its status page is.
+//! without an answer is then retried elsewhere at once, and an answer that has started is broken
+//! off after a grace period ([`crate::request::silence`]). In the other direction, streaming
+//! answers count as a sign of life: an engine that answers requests is alive, however slow its
+//! status page is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lock::Mutex;
 
-/// The life of one replica.
+/// Whether one replica is alive.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     now: Mutex<Now>,
-    /// Grows with every piece of an answer. Two threads may count a piece as one: it still grows.
+    /// Increases with every piece of an answer. Two threads may count a piece as one: it still
+    /// increases.
     pieces: AtomicU64,
 }
 
@@ -28,14 +30,14 @@ struct Now {
 }
 
 impl Life {
-    /// The machine set the replica down.
+    /// The machine marked the replica as down.
     pub(crate) fn ends(&self) {
         let mut now = self.now.lock();
         now.since = Some(Instant::now());
         now.down.cancel();
     }
 
-    /// It is back.
+    /// The replica is back.
     pub(crate) fn begins(&self) {
         let mut now = self.now.lock();
         if now.since.take().is_some() {
@@ -43,22 +45,22 @@ impl Life {
         }
     }
 
-    /// Cancelled when the replica goes down, or cancelled already.
+    /// A token that is cancelled when the replica goes down, or already is.
     pub(crate) fn down(&self) -> CancellationToken {
         self.now.lock().down.clone()
     }
 
-    /// Since when it is down.
+    /// Since when it has been down.
     pub(crate) fn down_since(&self) -> Option<Instant> {
         self.now.lock().since
     }
 
-    /// A piece of an answer came.
+    /// A piece of an answer arrived.
     pub(crate) fn answered(&self) {
         self.pieces.store(self.pieces.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A count that grows with the pieces of answers.
+    /// A count that increases with the pieces of answers.
     pub(crate) fn pieces(&self) -> u64 {
         self.pieces.load(Ordering::Relaxed)
     }

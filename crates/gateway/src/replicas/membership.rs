@@ -1,4 +1,4 @@
-//! Replicas join and leave: the fleet, the machine and the tasks of each replica are kept in step.
+//! Replicas join and leave: keeps the fleet, the machine and the tasks of each replica in step.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::replicas::fleet::{Fleet, Found, JoinError, Member};
 use crate::replicas::handover::Handover;
 use crate::replicas::questions::Questions;
 
-/// Between two looks at a replica that drains.
+/// Polling interval for a draining replica.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The replicas of this gateway, for everything that brings some or takes some out.
+/// The replicas of this gateway, for every part that adds or removes some.
 pub(crate) struct Replicas {
     fleet: Arc<Fleet>,
     driver: Arc<Driver>,
     questions: Arc<Questions>,
     pins: Arc<Pins>,
-    /// Where there are peers.
+    /// Present if there are peers.
     handover: Option<Arc<Handover>>,
     /// `limits.replicas`.
     most: u16,
@@ -46,17 +46,17 @@ impl Replicas {
         self.fleet.all()
     }
 
-    /// The replica of a name, or with an id in digits.
+    /// The replica with a name, or with an id in digits.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Member>> {
         self.fleet.named(name)
     }
 
-    /// Takes a replica into the region. It is sent requests once it said what it serves.
+    /// Adds a replica to the region. It gets requests once it has reported its models.
     pub(crate) fn join(&self, spec: AddReplica) -> Result<Arc<Member>, JoinError> {
         self.join_from(spec, Duration::ZERO)
     }
 
-    /// The same, of a replica that is `rtt` away.
+    /// The same, for a replica that is `rtt` away.
     pub(crate) fn join_from(
         &self,
         spec: AddReplica,
@@ -86,7 +86,7 @@ impl Replicas {
         Ok(member)
     }
 
-    /// Takes a replica out at once. Its requests in flight run on until they end.
+    /// Removes a replica at once. Its requests in flight continue until they end.
     pub(crate) fn leave(&self, member: &Member) {
         if !self.fleet.leave(member) {
             return;
@@ -99,17 +99,18 @@ impl Replicas {
         self.fleet.left(member.id);
     }
 
-    /// A replica takes nothing new from now on.
+    /// Drains a replica: it takes no new requests.
     pub(crate) fn drain(&self, member: &Member) {
         self.driver.tell_if(|| !member.gone.is_cancelled(), Input::Draining(member.id));
     }
 
-    /// A replica that drained takes requests again.
+    /// Ends the draining of a replica.
     pub(crate) fn resume(&self, member: &Member) {
         self.driver.tell_if(|| !member.gone.is_cancelled(), Input::Resumed(member.id));
     }
 
-    /// Whether a request of ours is there. None is at one that has left: its id may be another's.
+    /// Whether a request of this gateway is running there. False for a replica that has left: its
+    /// id may be another's.
     pub(crate) fn is_busy(&self, member: &Member) -> bool {
         if member.gone.is_cancelled() {
             return false;
@@ -119,7 +120,7 @@ impl Replicas {
         inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
     }
 
-    /// Takes a draining replica out once nothing of ours is there.
+    /// Removes a draining replica once this gateway has no request there.
     pub(crate) async fn leave_when_done(&self, member: &Member) {
         while self.is_busy(member) {
             tokio::select! {

@@ -1,5 +1,4 @@
-//! The replicas of this gateway: which there are, what they serve, whether they answer, and the
-//! connections to them.
+//! The replicas of this gateway: membership, discovery, health checks, and connections.
 
 mod announce;
 mod discovery;

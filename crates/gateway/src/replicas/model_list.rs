@@ -1,8 +1,8 @@
-//! The body of `/v1/models` for servers that have none.
+//! The body of `/v1/models` for servers without one.
 
 use bytes::Bytes;
 
-/// Lists `models` as OpenAI does.
+/// Lists `models` in OpenAI's form.
 pub(crate) fn model_list(models: &[String]) -> Bytes {
     let data: Vec<_> =
         models.iter().map(|id| serde_json::json!({"id": id, "object": "model"})).collect();

@@ -1,11 +1,11 @@
-//! What people know a replica by: in headers, logs, metrics and at the admin port.
+//! A replica's name in headers, logs, metrics and at the admin port.
 
 use std::fmt;
 
 use meridian_base::ReplicaId;
 
-/// A replica's name: its id, and how many replicas had that id before, if any. Ids are given out
-/// again, since they number the rows of tables.
+/// A replica's name: its id, and how many replicas had that id before, if any. Ids are reused,
+/// since they number the rows of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplicaName {
     id: ReplicaId,
@@ -13,7 +13,7 @@ pub(crate) struct ReplicaName {
 }
 
 impl ReplicaName {
-    /// Of the replica with an id that so many had before.
+    /// The name of a replica with `id`, which `before` replicas had before.
     pub(crate) fn new(id: ReplicaId, before: u32) -> ReplicaName {
         ReplicaName { id, before }
     }

@@ -1,7 +1,7 @@
-//! Asks replicas how they are, when the machine wants to know.
+//! Probes (health checks) of replicas, whenever the machine wants one.
 //!
-//! One task takes the machine's wishes and starts a short task for each; a probe that does not
-//! come back in time is a miss.
+//! One task receives the machine's requests and starts a short task for each; a probe that does not
+//! return in time is a miss.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::replicas::questions::Questions;
 use crate::replicas::reports::load_of;
 use crate::replicas::upstream::late;
 
-/// Asks replicas, and tells the machine what they answer.
+/// Probes replicas, and reports the results to the machine.
 pub(crate) struct Prober {
     pub(crate) driver: Arc<Driver>,
     pub(crate) fleet: Arc<Fleet>,
@@ -28,14 +28,14 @@ pub(crate) struct Prober {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// What a probe brought.
+/// The result of a probe.
 enum Probed {
     Load(Load),
-    /// It is alive, and nothing is known of its load, because of this.
+    /// It is alive, but its load is unknown for this reason.
     Alive(AttemptError),
 }
 
-/// Carries out probes until the gateway ends.
+/// Runs probes until the gateway ends.
 pub(crate) async fn run(prober: Arc<Prober>, mut wishes: mpsc::UnboundedReceiver<ReplicaId>) {
     while let Some(id) = wishes.recv().await {
         let Some(member) = prober.fleet.get(id) else { continue };
@@ -71,8 +71,8 @@ impl Prober {
                 let refused = error.fault == Source::Unreached;
                 tracing::debug!(replica = %member.name, error = %error, "probe failed");
                 member.probed(Some(error.message));
-                // Pieces that came while it was asked are a sign of life, those from before are none.
-                // One that takes no connections gets no requests, whatever it still sends.
+                // Pieces that arrived during the probe are a sign of life, earlier ones are not. A
+                // replica that refuses connections gets no requests, whatever it still sends.
                 match member.life.pieces() != pieces && !refused {
                     true => Input::Alive { id, asked },
                     false => Input::ProbeFailed(id),
@@ -83,10 +83,10 @@ impl Prober {
     }
 }
 
-/// One probe: the engine's metrics page, or a sign of life where it has none.
+/// One probe: the engine's metrics page, or its health check if it has none.
 ///
-/// A busy engine may take its time with the metrics page: llama.cpp answers it between two batches.
-/// So when half of the time is over, or the page is of no use, it is asked for a sign of life, too.
+/// A busy engine may be slow with the metrics page: llama.cpp answers it between two batches. So
+/// after half of the time, or if the page is unusable, the health check is requested, too.
 async fn ask(questions: &Questions, member: &Member) -> Result<Probed, AttemptError> {
     let limit = questions.limit;
     let found = member.found();
@@ -118,7 +118,7 @@ async fn ask(questions: &Questions, member: &Member) -> Result<Probed, AttemptEr
     }
 }
 
-/// A sign of life.
+/// The health check.
 async fn health(
     questions: &Questions,
     member: &Member,
@@ -126,14 +126,14 @@ async fn health(
 ) -> Result<(), AttemptError> {
     let path = member.engine().unwrap_or(engines::NONE).health;
     let page = questions.get(member, path, limit).await?;
-    // A server without that page that answers is alive all the same.
+    // A server that answers without having that page is still alive.
     match page.status.is_server_error() {
         true => Err(AttemptError::replica(format!("GET {path}: {}", page.status))),
         false => Ok(()),
     }
 }
 
-/// What the engine's own page tells of its load.
+/// The load reported on the engine's own page.
 async fn load(
     questions: &Questions,
     member: &Member,

@@ -1,4 +1,4 @@
-//! The gateway's own questions to replicas: small pages, within `timeouts.probe`.
+//! The gateway's own requests to replicas: small pages, within `timeouts.probe`.
 
 use meridian_base::Duration;
 use meridian_wire::config::Gateway as Config;
@@ -7,12 +7,13 @@ use crate::error::AttemptError;
 use crate::replicas::fleet::Member;
 use crate::replicas::upstream::{Page, Upstream};
 
-/// Connections for discovery and probes, apart from those that requests use within the region.
+/// Connections for discovery and probes. Within the region they are separate from those of
+/// requests.
 pub(crate) struct Questions {
     near: Upstream,
-    /// To replicas of other regions; requests use them, too.
+    /// To replicas of other regions; shared with requests.
     far: Upstream,
-    /// The longest that an answer may take.
+    /// Timeout of an answer.
     pub(crate) limit: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine reports of its load, as the machine takes it.
+//! Converts an engine's load report for the machine.
 
 use http::HeaderMap;
 use meridian_base::Duration;
@@ -9,11 +9,11 @@ use crate::http::headers;
 use crate::machine::driver::Driver;
 use crate::replicas::fleet::Member;
 
-/// The most requests that an engine is believed to have: beyond any engine, and far from where sums
-/// of counts overflow.
+/// Most requests that an engine may report: more than any engine has, and far from an overflow of
+/// sums.
 const MOST_REQUESTS: u32 = 1 << 24;
 
-/// What the machine steers by, of what an engine told.
+/// The part of an engine's report that the machine uses.
 pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
     Load {
         pending: load.pending.map(|n| n.min(MOST_REQUESTS)),
@@ -23,10 +23,11 @@ pub(crate) fn load_of(load: &signals::Load, kv_tokens: Option<u64>) -> Load {
     }
 }
 
-/// Beside the way there and back, dispatches younger than this may still be on their way when an engine writes its header.
+/// In addition to the round trip, dispatches younger than this may not have arrived when an engine
+/// writes its header.
 const ON_THE_WAY: Duration = Duration::from_millis(5);
 
-/// A load report that came in an answer's header (ORCA): fresher than any probe, and free.
+/// A load report in an answer's header (ORCA): fresher than any probe, and free.
 pub(crate) fn piggyback(driver: &Driver, member: &Member, headers: &HeaderMap) {
     let Some(value) = headers.get(headers::ORCA) else { return };
     let Ok(load) = signals::orca(value.as_bytes()) else { return };

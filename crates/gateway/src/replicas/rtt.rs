@@ -1,24 +1,24 @@
-//! How far away a replica is, by its probes.
+//! The round trip to a replica, measured by its probes.
 //!
-//! A gateway may have replicas of other regions: one that serves all regions, or one of those that
-//! see all replicas. Policies weigh the way to them, so it is measured: the shortest of the latest
-//! probes, which had neither to connect nor to wait behind anybody. What is near is said to be at no
-//! distance at all: there the noise of a busy machine would tell replicas apart that are alike.
+//! A gateway may have replicas of other regions: one that serves all regions, or one of several
+//! that all see every replica. Policies weigh the round trip, so it is measured: the shortest of
+//! the latest probes, which neither had to connect nor waited in a queue. A short round trip counts
+//! as zero: there the noise of a busy machine would separate equal replicas.
 
 use meridian_base::Duration;
 
 use crate::lock::Mutex;
 
-/// Shorter ways are none.
+/// Shorter round trips count as zero.
 const FAR: Duration = Duration::from_millis(10);
-/// Probes of which the shortest counts; those of the window before count as well.
+/// Probes per window; the shortest of this window and the previous one counts.
 const WINDOW: u32 = 32;
-/// So many are needed at first.
+/// Probes needed before the first result.
 const FEWEST: u32 = 4;
-/// A way is told anew when it has changed by this share.
+/// Relative change after which a round trip is reported again.
 const CHANGE: f64 = 0.2;
 
-/// The way to one replica.
+/// The round trip to one replica.
 #[derive(Debug, Default)]
 pub(crate) struct Way(Mutex<Seen>);
 
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 impl Way {
-    /// Takes a probe that took so long; true when the way is another one than was told.
+    /// Adds a probe's duration; true if the round trip differs from the reported one.
     pub(crate) fn probed(&self, took: Duration) -> bool {
         let mut seen = self.0.lock();
         seen.take(took);
@@ -45,7 +45,7 @@ impl Way {
         changed
     }
 
-    /// The round trip as it was told last; zero where it is near.
+    /// The round trip as last reported; zero if it is short.
     pub(crate) fn rtt(&self) -> Duration {
         self.0.lock().told
     }
@@ -60,7 +60,7 @@ impl Seen {
         self.count += 1;
     }
 
-    /// None while too little is known.
+    /// None until there are enough probes.
     fn now(&self) -> Option<Duration> {
         let enough = self.before.is_some() || self.count >= FEWEST;
         let shortest = self.before.into_iter().chain(self.least).min().filter(|_| enough)?;
@@ -76,7 +76,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    // A far replica is as far as its shortest probe, once there were some: the first had to connect.
+    // The round trip of a far replica is that of its shortest probe, once there were several: the
+    // first had to connect.
     #[test]
     fn the_shortest_counts() {
         let way = Way::default();
@@ -87,7 +88,8 @@ mod tests {
         assert_eq!(way.rtt(), ms(92));
     }
 
-    // One in the same region is at no distance, however long a busy machine made a probe take.
+    // The round trip of a replica in the same region is zero, however long a probe took on a busy
+    // machine.
     #[test]
     fn what_is_near_is_at_no_distance() {
         let way = Way::default();
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(way.rtt(), Duration::ZERO);
     }
 
-    // A way that has become longer is so after two windows, one that has become shorter at once.
+    // A longer round trip takes effect after two windows, a shorter one at once.
     #[test]
     fn a_way_that_changes() {
         let way = Way::default();

@@ -1,8 +1,8 @@
-//! The socket of a connection to a replica, which can be looked at between two answers.
+//! The socket of a connection to a replica, which can be checked between two answers.
 //!
-//! The runtime knows only of bytes that it was told of: those that came a moment ago may lie in the
-//! kernel unseen. Where it matters that nothing has come, the kernel itself is asked, by a read that
-//! leaves the bytes where they are. It costs a system call for each reuse of a connection.
+//! The runtime knows only the bytes it was notified of: recent ones may be in the kernel unnoticed.
+//! When it matters that nothing has arrived, the kernel itself is asked, by a read that leaves the
+//! bytes in place. This costs one system call per reuse of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
-/// A look at a socket, asked for from outside of the connection that owns it.
+/// A check of a socket, requested from outside of the connection that owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// Set to ask; cleared by the next read, which looks.
+    /// Set to request a check; cleared by the next read, which performs it.
     pub(crate) wanted: AtomicBool,
-    /// Something came: bytes, the end, or an error.
+    /// Something arrived: bytes, the end, or an error.
     pub(crate) came: AtomicBool,
 }
 

@@ -1,8 +1,8 @@
-//! How a replica stands, in the words of the admin API and of the registry.
+//! A replica's state in the terms of the admin API and the registry.
 
 use meridian_routing::State;
 
-/// A replica that answers probes but has not said what it serves takes no requests yet.
+/// A replica that answers probes but has not reported its models takes no requests yet.
 pub(crate) fn word(state: State, is_found: bool) -> &'static str {
     match state {
         State::Unproven => "unproven",

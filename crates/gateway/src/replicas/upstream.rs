@@ -1,17 +1,18 @@
-//! Connections to replicas: kept for reuse, TCP_NODELAY, cancelled by being dropped.
+//! Connections to replicas: pooled, with TCP_NODELAY, and closed to cancel a request.
 //!
-//! A connection has no task of its own. Whoever reads an answer turns the connection that brings
-//! it, so a piece of an answer goes from socket to socket within one poll: nothing is woken, and
-//! pieces that arrived together leave together. Measured against a pool with a task for each
-//! connection, this halves the processor time of a streamed answer.
+//! A connection has no task of its own. The reader of an answer polls the connection that delivers
+//! it, so a piece of an answer goes from socket to socket within one poll: no task is woken, and
+//! pieces that arrived together leave together. Compared with a pool that has a task per
+//! connection, this halves the CPU time of a streamed answer.
 //!
-//! A connection that is kept has nothing more to say. One that does, an answer that was not asked
-//! for, would be taken for the next request's, so its socket is looked at before it is used again;
-//! those that were not used for a while a task closes.
+//! A pooled connection must be silent. An unsolicited answer would be taken for the next request's,
+//! so the socket is checked before it is used again. A task closes connections that were idle for a
+//! while.
 //!
-//! To open one takes a round trip. Within a region that is nothing; to a replica of another one it is
-//! as long again as the first token is on its way, so some lie ready there beside those in use, and
-//! all take turns, so that none lies unused until it is closed.
+//! Opening a connection takes a round trip. Within a region that is negligible; to another region
+//! it takes as long again as the first token travels. Some connections are therefore kept ready
+//! there, in addition to those in use, and all are used in turn so that none is idle until it is
+//! closed.
 
 mod errors;
 
@@ -44,13 +45,12 @@ use crate::replicas::socket::{Look, Wire};
 use errors::{describe, no_head};
 pub(crate) use errors::{is_cut, late};
 
-/// A connection unused for this long is closed: below the 5 s after which uvicorn (vLLM, SGLang)
-/// and cpp-httplib (llama.cpp) close theirs, so that a request seldom meets a connection that is
-/// just going away.
+/// Idle time after which a connection is closed: below the 5 s of uvicorn (vLLM, SGLang) and
+/// cpp-httplib (llama.cpp), so a request rarely meets a connection that is just being closed.
 const KEEP: Duration = Duration::from_secs(4);
-/// How often those are looked for.
+/// Interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Connections that lie ready to each replica of another region.
+/// Connections kept ready to each replica of another region.
 const READY: usize = 2;
 /// Largest status page read, bytes: vLLM's metrics with many LoRA labels stay well below.
 const MOST_PAGE: usize = 8 << 20;
@@ -58,22 +58,23 @@ const MOST_PAGE: usize = 8 << 20;
 #[derive(Clone)]
 pub(crate) struct Upstream {
     connect: Duration,
-    /// What replicas ask for.
+    /// The key that replicas expect.
     key: Option<HeaderValue>,
-    /// Where connections to other regions are opened: all threads share them, and a connection ends
-    /// with the runtime that opened it, which a thread's own may do in the middle of an answer.
+    /// The runtime for connections to other regions: all threads share them, and a connection ends
+    /// with the runtime that opened it, which for a thread's own runtime may be in the middle of an
+    /// answer.
     far: Option<Handle>,
     lines: Arc<Pool>,
 }
 
 type Pool = Mutex<HashMap<Authority, Lines>>;
 
-/// Connections to one replica that nobody uses.
+/// Idle connections to one replica.
 #[derive(Default)]
 struct Lines {
-    /// The longest unused in front.
+    /// The longest idle in front.
     idle: VecDeque<Idle>,
-    /// Under way to lie ready.
+    /// Connections being opened to keep ready.
     opening: usize,
 }
 
@@ -82,22 +83,22 @@ struct Idle {
     since: Instant,
 }
 
-/// One connection and the handle that sends on it.
+/// One connection and its sending handle.
 struct Line {
     sender: SendRequest<Parts>,
     connection: Connection<Wire, Parts>,
     look: Arc<Look>,
 }
 
-/// An answer: its head, and the rest as it comes.
+/// An answer: its head, and the rest as it streams.
 pub(crate) struct Answered {
     pub(crate) head: response::Parts,
     pub(crate) body: Flow,
 }
 
-/// An exchange that brought no head.
+/// An exchange without an answer head.
 struct Failed {
-    /// Not a byte of the request went out.
+    /// No byte of the request was sent.
     unsent: bool,
     error: AttemptError,
 }
@@ -108,7 +109,7 @@ pub(crate) struct Page {
 }
 
 impl Upstream {
-    /// On the runtime of the caller, where it also closes connections.
+    /// Uses the caller's runtime, where it also closes connections.
     pub(crate) fn new(config: &Config) -> Upstream {
         let key = config.engine_key.as_ref().map(|key| {
             // The configuration was checked.
@@ -122,8 +123,8 @@ impl Upstream {
         Upstream { connect: config.timeouts.connect.0, key, far: None, lines }
     }
 
-    /// To replicas of other regions; for all threads, on the runtime of whoever calls, which outlives
-    /// theirs.
+    /// For replicas of other regions. Shared by all threads, on the caller's runtime, which
+    /// outlives theirs.
     pub(crate) fn far(config: &Config) -> Upstream {
         Upstream { far: Some(Handle::current()), ..Upstream::new(config) }
     }
@@ -145,9 +146,9 @@ impl Upstream {
             }
             Ok(request)
         };
-        // A kept connection may be closed by the other side in this very moment. Where nothing of
-        // the request was sent, a new connection gets it; otherwise it may have been taken, and
-        // the attempt has failed.
+        // The replica may be closing a pooled connection at this very moment. If nothing of the
+        // request was sent, a new connection gets it. Otherwise the replica may have received it,
+        // and the attempt has failed.
         let kept = self.kept(replica).await;
         self.make_ready(replica);
         if let Some(line) = kept {
@@ -183,8 +184,8 @@ impl Upstream {
         }
     }
 
-    /// A kept connection that is still open: the most recently used, or where some lie ready the
-    /// least recently.
+    /// A pooled connection that is still open: the most recently used, or for replicas with ready
+    /// ones the least recently used.
     async fn kept(&self, replica: &Authority) -> Option<Line> {
         let next = |lines: &mut Lines| match self.far {
             None => lines.idle.pop_back(),
@@ -199,7 +200,7 @@ impl Upstream {
         }
     }
 
-    /// Opens what is missing of those that are to lie ready.
+    /// Opens the missing ready connections.
     fn make_ready(&self, replica: &Authority) {
         let Some(home) = &self.far else { return };
         let missing = self.of(replica, |lines| {
@@ -212,7 +213,7 @@ impl Upstream {
             home.spawn(async move {
                 let line = upstream.dial(&replica).await;
                 upstream.of(&replica, |lines| lines.opening -= 1);
-                // Why it failed the next request is told, if there is one.
+                // If this fails, the next request reports why.
                 if let Ok(line) = line {
                     upstream.keep(&replica, line);
                 }
@@ -258,7 +259,7 @@ impl Upstream {
         Ok(Line { sender, connection, look })
     }
 
-    /// Sends on a connection, turning it until the head of the answer is here.
+    /// Sends on a connection and polls it until the head of the answer has arrived.
     async fn exchange(
         &self,
         mut line: Line,
@@ -274,7 +275,7 @@ impl Upstream {
                     return Poll::Ready(response);
                 }
                 if ended || Pin::new(&mut *connection).poll(cx).is_pending() {
-                    // The turn may just have brought the answer.
+                    // This poll may just have delivered the answer.
                     return answer.as_mut().poll(cx);
                 }
                 ended = true;
@@ -289,13 +290,13 @@ impl Upstream {
         Ok(Answered { head, body: Flow { body, kept: Some(kept) } })
     }
 
-    /// Keeps a connection for the next request.
+    /// Returns a connection to the pool.
     fn keep(&self, replica: &Authority, line: Line) {
         self.of(replica, |lines| lines.idle.push_back(Idle { line, since: Instant::now() }));
     }
 }
 
-/// Closes connections that were kept too long, until the pool is gone.
+/// Closes idle connections, until the pool is gone.
 async fn sweep(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -310,8 +311,8 @@ async fn sweep(pool: Weak<Pool>) {
 }
 
 impl Line {
-    /// Whether another request can be sent: it is open, and nothing has come on it since its last
-    /// answer. A closed connection says so when it is turned.
+    /// Whether another request can be sent: the connection is open, and nothing has arrived since
+    /// its last answer. Polling reveals a closed one.
     fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
         self.look.wanted.store(true, Ordering::Relaxed);
         let open = Pin::new(&mut self.connection).poll(cx).is_pending()
@@ -321,23 +322,23 @@ impl Line {
     }
 }
 
-/// A connection, and where it goes when its answer is whole.
+/// A connection, and the pool to return it to after its answer.
 struct Kept {
     line: Line,
     upstream: Upstream,
     replica: Authority,
 }
 
-/// The rest of an answer. Dropped before its end, it closes the connection, which tells the
-/// engine that nobody waits any more; of a peer's answer it resets the stream.
+/// The rest of an answer. If dropped early, it closes the connection, which tells the engine that
+/// the client is gone; for a peer's answer it resets the stream.
 pub(crate) struct Flow {
     body: Incoming,
-    /// A peer's connection is turned by a task of its own.
+    /// None for a peer's connection, which has a task of its own.
     kept: Option<Kept>,
 }
 
 impl Flow {
-    /// A peer's answer.
+    /// The rest of a peer's answer.
     pub(crate) fn of_peer(body: Incoming) -> Flow {
         Flow { body, kept: None }
     }
@@ -362,7 +363,7 @@ impl http_body::Body for Flow {
         if frame.is_pending()
             && let Some(kept) = &mut this.kept
         {
-            // Its end, good or bad, shows in the body.
+            // The body reports its end, with or without an error.
             let _ = Pin::new(&mut kept.line.connection).poll(cx);
             frame = Pin::new(&mut this.body).poll_frame(cx);
         }
@@ -372,8 +373,8 @@ impl http_body::Body for Flow {
         frame
     }
 
-    /// Of a peer's answer the last byte may be here before the stream's end is: a client that was
-    /// told the length will not ask for more.
+    /// For a peer's answer, the last byte may arrive before the stream's end: a client that knows
+    /// the length will not poll for more.
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream() || self.body.size_hint().exact() == Some(0)
     }

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A folder of a test's own.
+/// A folder for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,8 +40,8 @@ fn kept(revision: u64) -> Kept {
     Kept { region: "eu".into(), at: 1_800_000_000, view }
 }
 
-// What was written last is read, nobody else may read it, and nothing is left beside it, not even
-// what a crash left there; where nothing was written there is nothing.
+// The last written view is read back, only the owner may read it, and no temporary file is left,
+// not even one from a crash. Without a write there is no view.
 #[test]
 fn round_trip() {
     let folder = Folder::new();
@@ -58,7 +58,7 @@ fn round_trip() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-// A file that is nothing to go by is told with the field, what is wrong and what becomes of it.
+// The report of an unusable file names the field, the problem and the consequence.
 #[test]
 fn bad_files_are_told() {
     let folder = Folder::new();
@@ -85,7 +85,7 @@ fn bad_files_are_told() {
     assert_eq!(file.read(), Ok(Some(kept(7))), "the next view replaces it");
 }
 
-// Where no file can be written, the gateway does not start, and says which field is at fault.
+// If no file can be written, the gateway does not start, and the error names the field.
 #[test]
 fn a_place_that_cannot_be_written_is_an_error() {
     let folder = Folder::new();

@@ -1,11 +1,11 @@
-//! What an error of a connection means: whether the request went out, and whether the engine may have
-//! ended with it.
+//! Classifies errors of a connection: whether the request was sent, and whether the engine may have
+//! died of it.
 
 use std::time::Duration;
 
 use crate::error::{AttemptError, Source};
 
-/// Why an exchange brought no head.
+/// Why an exchange brought no answer head.
 pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
     if error.is_parse() {
         let message =
@@ -20,7 +20,7 @@ pub(super) fn no_head(error: &hyper::Error, unsent: bool) -> AttemptError {
     AttemptError::of(fault, describe(error))
 }
 
-/// Whether the connection ended, rather than something that could not be read.
+/// Whether the connection ended, as opposed to invalid data.
 pub(crate) fn is_cut(error: &hyper::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let mut cause = std::error::Error::source(error);
@@ -33,7 +33,7 @@ pub(crate) fn is_cut(error: &hyper::Error) -> bool {
     error.is_incomplete_message() || error.is_canceled() || kind.is_some_and(|k| ended.contains(&k))
 }
 
-/// What is said of a page that did not come.
+/// The message about a page that did not arrive.
 pub(crate) fn late(limit: Duration) -> String {
     format!("no answer within {} ms (timeouts.probe)", limit.as_millis())
 }

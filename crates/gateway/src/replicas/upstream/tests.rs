@@ -4,7 +4,7 @@ use super::*;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A replica that answers everything, as long as the test runs.
+/// A replica that answers every request for the duration of the test.
 async fn replica() -> Authority {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -30,8 +30,8 @@ fn idle(upstream: &Upstream, replica: &Authority) -> usize {
     upstream.of(replica, |lines| lines.idle.len())
 }
 
-// Beside the connection that a request used, as many as were asked for lie ready for the next ones;
-// each taken is made up for. Near replicas have those alone that were used.
+// In addition to the connection that a request used, the configured number is kept ready for the
+// next ones, and each one taken is replaced. Near replicas only have used connections.
 #[tokio::test]
 async fn far_replicas_have_connections_ready() {
     let replica = replica().await;
@@ -58,8 +58,8 @@ async fn far_replicas_have_connections_ready() {
     assert_eq!(idle(&near, &replica), 1);
 }
 
-// A thread of the gateway may be through and gone while another one brings an answer over a
-// connection that the first one asked for.
+// A thread of the gateway may have ended while another thread receives an answer over a connection
+// that the first one requested.
 #[tokio::test]
 async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -67,7 +67,7 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     let go = Arc::new(tokio::sync::Notify::new());
     let told = go.clone();
     tokio::spawn(async move {
-        // Those that lie ready ask nothing.
+        // Ready connections send no request.
         while let Ok((mut stream, _)) = listener.accept().await {
             let told = told.clone();
             tokio::spawn(async move {
@@ -100,8 +100,8 @@ async fn an_answer_from_afar_outlives_the_thread_that_asked() {
     assert_eq!(body.expect("it is whole").to_bytes(), "abcd");
 }
 
-// A burst leaves as many connections as it had requests; those that are not used again are closed
-// without a further request, and nothing is remembered of the replica then.
+// A burst leaves as many connections as it had requests. Unused ones are closed without a further
+// request, and then the replica's entry is removed.
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed() {
     let replica = replica().await;
@@ -119,7 +119,7 @@ async fn idle_connections_are_closed() {
     assert!(near.lines.lock().is_empty());
 }
 
-/// Runs all at once.
+/// Runs all concurrently.
 async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut all: Vec<_> = all.map(|one| (Box::pin(one), None)).collect();
     poll_fn(|cx| {
@@ -136,8 +136,8 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     all.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-// An answer that was not asked for lies in the kernel, and the runtime has not heard of it: the
-// connection is not used again all the same. The same goes for one that has just been closed.
+// An unsolicited answer is in the kernel, and the runtime was not notified: the connection is still
+// not used again. The same holds for one that has just been closed.
 #[tokio::test]
 async fn unasked_bytes_are_seen() {
     use std::io::{Read, Write};
@@ -167,7 +167,7 @@ async fn unasked_bytes_are_seen() {
         let page = near.get(&replica, "/", SOON).await.expect("it answers");
         assert_eq!((page.body.as_ref(), idle(&near, &replica)), (&b"good"[..], 1));
         go.send(()).expect("the server waits");
-        // The thread waits, so the runtime hears of nothing.
+        // The thread blocks, so the runtime is notified of nothing.
         let _open = heard.recv().expect("it is said");
         assert!(near.kept(&replica).await.is_none(), "{unasked:?}");
         assert_eq!(idle(&near, &replica), 0, "it is closed");
