@@ -1,4 +1,4 @@
-//! Listening, accepting, and going down in order.
+//! Listens, accepts connections, and shuts down in order.
 
 mod build;
 
@@ -22,30 +22,30 @@ use crate::request::plane::Worker;
 use crate::worker::Workers;
 use crate::{admin, lock, opening, peers, registry, reload, sources};
 
-/// Where a gateway listens.
+/// The addresses of a running gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Clients connect here.
+    /// Address for clients.
     pub listen: SocketAddr,
-    /// Operators connect here.
+    /// Address for operators.
     pub admin: SocketAddr,
-    /// Peers connect here, where the configuration has some.
+    /// Address for peers, if configured.
     pub peers: Option<SocketAddr>,
-    /// Clients come over TLS.
+    /// Whether clients use TLS.
     pub tls: bool,
-    /// Operators come over TLS.
+    /// Whether operators use TLS.
     pub admin_tls: bool,
 }
 
-/// Serves until `shutdown` completes, then lets the requests in flight end. Where the configuration
-/// comes with its file, changes of `tenants` and `residency` there are used while it serves.
+/// Serves until `shutdown` completes, then waits for the requests in flight. If the configuration
+/// comes with its file, changes of `tenants` and `residency` there take effect without a restart.
 ///
-/// With `threads` above 0, that many threads serve clients, each with a runtime of its own, and
-/// the caller's runtime keeps the machine's time, probes and the admin port. With 0 everything
-/// runs on the caller's runtime, whose clock may be paused.
+/// With `threads` above 0, that many threads serve clients, each with its own runtime, and the
+/// caller's runtime runs the machine's timer, probes and the admin port. With 0 everything runs on
+/// the caller's runtime, whose clock may be paused.
 ///
 /// # Errors
-/// See [`Error`]; all of them before the first request.
+/// See [`Error`]; all of them occur before the first request.
 pub async fn serve(
     given: impl Into<Given>,
     threads: usize,
@@ -63,10 +63,10 @@ pub async fn serve(
     };
     let (wishes, wished) = mpsc::unbounded_channel();
     let gateway = Gateway::build(config, file.as_deref(), wishes)?;
-    // However this future ends, nothing that it started outlives it.
+    // However this future ends, it stops everything that it started.
     let _over = gateway.over.clone().drop_guard();
     for spec in gateway.config.replicas.clone() {
-        // The configuration was checked: no twin, no bad URL.
+        // The configuration was checked: no duplicates, no invalid URL.
         if let Err(error) = gateway.replicas.join(spec) {
             tracing::error!(error = %error, "replica left out");
         }
@@ -106,7 +106,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Starts what follows the peers, the control plane and the sources of replicas.
+/// Starts the tasks for peers, the control plane and the sources of replicas.
 fn follow(
     gateway: &Gateway,
     ready: Ready,
@@ -154,7 +154,7 @@ async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of descriptors, or a client that was gone at once.
+                    // Out of descriptors, or the client has already left.
                     tracing::warn!(error = %error, "cannot accept");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
@@ -172,7 +172,7 @@ async fn accept(
     shut(gateway);
 }
 
-/// A gateway that learns of its replicas from others waits until there is one, or a peer.
+/// Waits for a replica or a peer, if the gateway learns of them from other processes.
 async fn somewhere_to_go(gateway: &Gateway) {
     let told_by_others = gateway.registry.is_some() || gateway.peers.is_some();
     if gateway.config.replicas.is_empty() && told_by_others {

@@ -1,8 +1,7 @@
-//! Threads that serve: each with its own runtime and its own connections to replicas.
+//! Serving threads, each with its own runtime and its own connections to replicas.
 //!
-//! A request stays on the thread of its client's connection from its first byte to its last, so
-//! no piece of an answer wakes another thread. Connections are handed to the thread that has the
-//! fewest.
+//! A request stays on the thread of its client's connection from its first byte to its last, so no
+//! piece of an answer wakes another thread. A new connection goes to the thread with the fewest.
 
 use std::net::TcpStream as StdStream;
 use std::sync::Arc;
@@ -33,15 +32,15 @@ use crate::request::entry;
 use crate::request::origin::Origin;
 use crate::request::plane::{DataPlane, Worker};
 
-/// After this long without a byte either way, a client's kernel is asked whether it is there.
+/// Idle time after which TCP keepalive checks a client.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The clients' port, as all threads serve it.
+/// The client port, as all threads serve it.
 #[derive(Clone)]
 pub(crate) struct ClientPort {
     pub(crate) config: Arc<Config>,
     pub(crate) plane: Arc<DataPlane>,
-    /// Plain without.
+    /// Plain HTTP if absent.
     pub(crate) tls: Option<Arc<ClientTls>>,
     /// Ends every connection.
     pub(crate) over: CancellationToken,
@@ -60,14 +59,14 @@ impl Forwards for Arc<Worker> {
     }
 }
 
-/// Serves connections on the runtime it lives on.
+/// Serves connections on the current runtime.
 struct Desk {
     config: Arc<Config>,
     worker: Arc<Worker>,
     tls: Option<Arc<ClientTls>>,
     over: CancellationToken,
     builder: Builder<Streams>,
-    /// Tells connections that the gateway shuts down; closed once none of them is left.
+    /// Notifies connections of the gateway's shutdown; closed once none of them is left.
     closing: watch::Sender<()>,
 }
 
@@ -82,8 +81,8 @@ impl Desk {
     fn serve(&self, stream: TcpStream, permit: Permit) {
         // Without it a small event waits for the client's acknowledgement, up to 40 ms.
         let _ = stream.set_nodelay(true);
-        // A client that stops reading, or is gone without a word, is given up like a silent
-        // replica: its answer would hold a place there for ever.
+        // A client that stops reading, or vanishes silently, is given up like a silent replica: its
+        // answer would occupy a place there forever.
         let patience = self.config.timeouts.idle.0.as_millis();
         let _ = sockopt::set_tcp_user_timeout(&stream, u32::try_from(patience).unwrap_or(u32::MAX));
         let _ = sockopt::set_socket_keepalive(&stream, true);
@@ -115,7 +114,7 @@ impl Desk {
         });
     }
 
-    /// Waits for what is in flight, within bounds.
+    /// Waits for requests in flight, for a limited time.
     async fn drain(self) {
         let patience = self.config.timeouts.drain.0;
         let _ = self.closing.send(());
@@ -144,11 +143,11 @@ fn builder(config: &Config) -> Builder<Streams> {
     builder
 }
 
-/// Everybody who serves.
+/// The serving threads.
 pub(crate) enum Workers {
     /// The caller's own runtime.
     Here(Box<Here>),
-    /// Threads of their own.
+    /// Separate threads.
     Threads(Vec<Thread>),
 }
 
@@ -161,7 +160,7 @@ pub(crate) struct Thread {
 }
 
 impl Workers {
-    /// `threads` of them; 0 for none but the caller's.
+    /// Starts `threads` threads; with 0 the caller's runtime serves.
     pub(crate) fn start(port: &ClientPort, threads: usize) -> Result<Workers, Error> {
         if threads == 0 {
             return Ok(Workers::Here(Box::new(Here(Desk::new(port.clone())))));
@@ -172,7 +171,7 @@ impl Workers {
             .map(Workers::Threads)
     }
 
-    /// Takes a client on.
+    /// Serves a new client.
     pub(crate) fn serve(&self, stream: TcpStream, permit: Permit) {
         match self {
             Workers::Here(here) => here.0.serve(stream, permit),
@@ -180,7 +179,7 @@ impl Workers {
                 let least = threads.iter().min_by_key(|t| t.load.used());
                 let thread = least.expect("there is at least one thread");
                 let Some(load) = thread.load.take(1) else { return };
-                // A stream that cannot be handed over is closed by being dropped.
+                // A stream that can't be handed over is closed by dropping it.
                 if let Ok(stream) = stream.into_std() {
                     let _ = thread.hand.send((stream, permit, load));
                 }
@@ -188,7 +187,7 @@ impl Workers {
         }
     }
 
-    /// Lets what is in flight end, within bounds.
+    /// Waits for requests in flight, for a limited time.
     pub(crate) async fn drain(self) {
         match self {
             Workers::Here(here) => here.0.drain().await,
@@ -219,15 +218,15 @@ impl Thread {
     }
 }
 
-/// A timer set before all others makes the runtime write itself a wake-up, and requests set many.
-/// One that is always due sooner saves a system call a request.
+/// A timer set before all others makes the runtime wake itself, and requests set many. A timer that
+/// is always due earlier saves a system call per request.
 async fn tick() {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// One thread's life: serves what it is handed, then drains.
+/// The main function of a thread: serves the connections it receives, then drains.
 async fn work(port: ClientPort, mut handed: mpsc::UnboundedReceiver<(StdStream, Permit, Permit)>) {
     let desk = Desk::new(port);
     tokio::spawn(tick());

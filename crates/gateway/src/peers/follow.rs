@@ -145,8 +145,8 @@ impl Follower {
                 },
                 room = self.send.reserve(), if is_new => {
                     let room = room.map_err(gone)?;
-                    // Sent before any numbers: a replica that does not serve a model must not get
-                    // requests for it.
+                    // Sent before any numbers, so the follower forwards no request for a model that
+                    // is not served here.
                     let models = region.fleet.version();
                     if told_models.replace(models) != Some(models) {
                         room.send(Ok(Tell::Models(region.fleet.served(MOST_MODELS))));

@@ -1,5 +1,5 @@
-//! Admission: reads a request's body whole, fingerprints the prompt, and finds its model, its residency
-//! rules, the replica that holds its state, and its deadline.
+//! Admission: reads a request's body in full, fingerprints the prompt, and determines its model,
+//! its residency rules, the replica with its state, and its deadline.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,18 +29,18 @@ use crate::request::plane::{DataPlane, Inputs};
 use crate::request::reserved::Reserved;
 use crate::request::resume::continue_chats;
 
-/// A request that was let in.
+/// An admitted request.
 pub(crate) struct Admitted {
     pub(crate) context: RequestContext,
     pub(crate) payload: Payload,
     pub(crate) reserved: Reserved,
-    /// What the machine is asked.
+    /// The routing machine's input.
     pub(crate) question: routing::Request,
-    /// Decide and explain, and send nothing.
+    /// Decide and explain without sending anything.
     pub(crate) dry_run: bool,
 }
 
-/// Reads a request of `caller`, or says why it is refused.
+/// Admits a request of `caller`, or refuses it with a reason.
 pub(crate) async fn admit(
     plane: &DataPlane,
     access: &Access,
@@ -96,16 +96,16 @@ pub(crate) async fn admit(
     Ok(Admitted { context, payload, reserved, question, dry_run })
 }
 
-/// A request whose body is here.
+/// A request with its body.
 struct Received {
     parts: request::Parts,
     body: Bytes,
     permits: Vec<Permit>,
-    /// Headers that only engines send each other, which are taken out.
+    /// Private engine headers that were removed.
     engine_headers: Vec<&'static str>,
 }
 
-/// Reads the body whole, within the gateway's limits.
+/// Reads the body in full, within the gateway's limits.
 async fn receive(plane: &DataPlane, request: Request<Incoming>) -> Result<Received, Refusal> {
     if plane.limits.draining.has_begun() {
         return Err(Refusal::draining());
@@ -121,7 +121,7 @@ async fn receive(plane: &DataPlane, request: Request<Incoming>) -> Result<Receiv
     Ok(Received { parts, body: bytes, permits, engine_headers })
 }
 
-/// What a request asks for, and what is sent of it; both with a salt where tenants share nothing.
+/// The facts about a request and its payload; both with a salt if tenants share nothing.
 fn salted(
     salts: &Salts,
     model: ModelId,
@@ -144,7 +144,7 @@ fn call(mut parts: request::Parts, endpoint: Endpoint, shown_id: HeaderValue) ->
     Call { endpoint, path, method: parts.method, headers: parts.headers, shown_id }
 }
 
-/// What the machine is asked about a request.
+/// The routing machine's input for a request.
 fn question(
     context: &RequestContext,
     id: RequestId,
@@ -173,7 +173,8 @@ fn question(
     }
 }
 
-/// Of a request that continues a chat: every replica of its model here must be able to.
+/// For a request that continues a chat: checks that every local replica of its model can continue
+/// one.
 fn may_continue(fleet: &Fleet, model: ModelId, origin: &Origin) -> Result<(), Refusal> {
     match origin {
         Origin::Peer { marks, .. } if marks.continues && !continue_chats(fleet, model) => {
@@ -183,8 +184,8 @@ fn may_continue(fleet: &Fleet, model: ModelId, origin: &Origin) -> Result<(), Re
     }
 }
 
-/// The path and the query, as a replica gets them. A slash at the end of a path of the API stays
-/// behind: engines answer it with redirects to themselves.
+/// The path and the query for a replica. A slash at the end of an API path is removed: engines
+/// answer it with redirects to themselves.
 fn path(parts: &request::Parts, endpoint: Endpoint) -> String {
     let whole = parts.uri.path_and_query().map_or("/", |p| p.as_str());
     match parts.uri.path().strip_suffix('/') {
@@ -193,7 +194,7 @@ fn path(parts: &request::Parts, endpoint: Endpoint) -> String {
     }
 }
 
-/// Whether a request is only to be explained, which is for clients that are told of the fleet.
+/// Whether the request is a dry run. Only clients that may see the fleet can send one.
 fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
     match headers.get(headers::DRY_RUN).is_some_and(|v| v == "true" || v == "1") {
         true if !tells => Err(Refusal::no_dry_run()),
@@ -201,13 +202,13 @@ fn is_dry_run(headers: &HeaderMap, tells: bool) -> Result<bool, Refusal> {
     }
 }
 
-/// The most tokens of each of a request's replies; none where nothing bounds them.
+/// Most tokens of each reply; none without a limit.
 fn reply(endpoint: Endpoint, info: &RequestInfo) -> Option<u32> {
     if endpoint.is_generation() { info.max_tokens } else { Some(0) }
 }
 
-/// The residency rules that name a request, with those that a peer applied to it; and what that peer is
-/// told of the answer.
+/// The residency rules that name a request, including those that a peer sent with it; and the
+/// report for that peer.
 fn residence(
     plane: &DataPlane,
     access: &Access,
@@ -233,7 +234,8 @@ fn residence(
     }
 }
 
-/// The affinity key, first found: a configured header, the body's own, the tenant, the client.
+/// The affinity key, from the first available source: a configured header, the body's own, the
+/// tenant, the client.
 fn key(
     plane: &DataPlane,
     headers: &HeaderMap,
@@ -254,7 +256,8 @@ fn key(
     }
 }
 
-/// A TTFT objective in the request becomes its deadline; of a peer's request, what is left of it.
+/// A TTFT objective in the request becomes its deadline; for a forwarded request, the rest of its
+/// budget.
 fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
     let left = match origin {
         Origin::Client(_) => {
@@ -266,9 +269,9 @@ fn deadline(now: Time, headers: &HeaderMap, origin: &Origin) -> Option<Time> {
     Some(now + left)
 }
 
-/// Where the state is that a request continues. Where tenants are named, a client may continue only
-/// responses that this gateway knows as its tenant's; of a forwarded request the first gateway has seen
-/// to that.
+/// The location of the state that a request continues. If tenants are configured, a client may
+/// continue only responses that this gateway knows as its tenant's; for a forwarded request the
+/// first gateway has checked that.
 fn home(
     inputs: &Inputs,
     access: &Access,
@@ -287,8 +290,8 @@ fn home(
     }
 }
 
-/// The model's id. Paths that need not name one go to what the peer says, or to whatever the region
-/// serves.
+/// The model's id. For paths that need not name a model, it is the one that the peer names, or any
+/// that the region serves.
 fn model(
     fleet: &Fleet,
     endpoint: Endpoint,
@@ -307,7 +310,7 @@ fn model(
     match fleet.any_model() {
         Some(any) if !named => Ok(any),
         Some(_) if !fleet.is_unknown() => Err(Refusal::unknown_model()),
-        // Who has not said yet what it serves may serve it.
+        // A replica that has not reported its models yet may serve it.
         _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
     }
 }

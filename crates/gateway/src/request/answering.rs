@@ -1,5 +1,5 @@
-//! One attempt's answer until its own end: it notices the first token, the end, the usage and (where
-//! the policy learns from it) the reply, and tells the machine how the attempt ended.
+//! Follows one attempt's answer to its end: detects the first token, the end, the usage and (if the
+//! policy learns from it) the reply, and reports to the machine how the attempt ended.
 
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -20,28 +20,28 @@ use crate::request::odd::Oddity;
 use crate::request::resume::{Resume, Search, search};
 use crate::request::silence::Silence;
 
-/// An answer whose end the machine has not been told.
+/// An answer whose end has not been reported to the machine.
 pub(crate) struct Answering {
     incoming: Incoming,
     reader: Answer,
     ticket: Ticket,
     by: AnsweredBy,
     sent: Instant,
-    /// The usage that a peer tells in its trailers.
+    /// The usage in a peer's trailers.
     told: Option<Usage>,
-    /// The state to continue the stream from, should it break.
+    /// The state needed to resume the stream if it breaks.
     resume: Option<Box<Resume>>,
 }
 
 /// The next piece or the end of an answer.
 pub(crate) enum Step {
-    /// Bytes to pass on; perhaps none.
+    /// Bytes to send on; may be empty.
     Pass(Bytes),
-    /// The same, and the answer is whole.
+    /// The same, and the answer is complete.
     Whole(Bytes),
-    /// The same, and a peer's answer is whole but for its trailers.
+    /// The same, and a peer's answer is complete except for its trailers.
     AllButTrailers(Bytes),
-    /// No more bytes come.
+    /// There are no more bytes.
     End,
     /// It broke off, for this reason.
     Broken(&'static str),
@@ -84,7 +84,7 @@ impl Answering {
         }
     }
 
-    /// Looks at a piece on its way through.
+    /// Scans a piece on its way to the client.
     fn read(&mut self, piece: Bytes, delivery: &mut Delivery) -> Step {
         if let AnsweredBy::Peer { leg, .. } = &self.by {
             leg.answered(piece.len());
@@ -101,7 +101,8 @@ impl Answering {
         if feed.first_token || delivery.is_unseen() {
             delivery.first_token(&self.ticket);
         }
-        // A foreign path's answer may be more than the one object that its beginning looks like.
+        // The answer on an unknown path may consist of more than the one object that it starts
+        // with.
         let ended = feed.ended && !delivery.endpoint.passes_unread();
         let events = delivery.form == Form::Events;
         match (ended, events, &self.by) {
@@ -112,20 +113,20 @@ impl Answering {
         }
     }
 
-    /// Its client hung up, and is charged for what came.
+    /// The client hung up, and is charged for the delivered part.
     pub(crate) fn abandon(self, delivery: &mut Delivery) {
         delivery.reserved.seen(self.reader.pieces());
     }
 
-    /// What a peer says of its answer, after the last byte; of the engines none sends any.
+    /// A peer's report on its answer, after the last byte; engines send none.
     fn trailers(&mut self, trailers: &HeaderMap) {
         if let AnsweredBy::Peer { .. } = self.by {
             self.told = usage_of(trailers);
         }
     }
 
-    /// Tells the machine how the attempt ended. Returns the rest of the transfer, and bytes that were
-    /// held back until now.
+    /// Reports the end of the attempt to the machine. Returns the rest of the transfer, and bytes
+    /// that were buffered until now.
     pub(crate) fn settle(self, outcome: Outcome, delivery: &mut Delivery) -> (Incoming, Bytes) {
         let Answering { mut incoming, mut reader, ticket, by, sent, told, mut resume } = self;
         let held = resume
@@ -152,14 +153,15 @@ impl Answering {
         let extended = delivery.extended(reply.as_deref());
         delivery.over(outcome, sent);
         let served = by.end(outcome);
-        // What the whole took is not what this replica had to do, so it is not judged by it.
+        // The usage of the whole answer does not describe this replica's part, so it is not judged
+        // by it.
         let usage = usage.filter(|_| continued.is_none());
         ticket.finish(outcome, Told { usage, extended, served });
         (incoming, join(held, rest))
     }
 
-    /// Starts a search for a replica or a peer that continues the broken stream. An answer that can't be
-    /// continued comes back.
+    /// Starts a search for a replica or a peer that resumes the broken stream. Returns the answer
+    /// if it can't be resumed.
     pub(crate) fn continued(mut self, delivery: &mut Delivery) -> Result<Search, Box<Answering>> {
         let plane = &delivery.plane;
         let Some(mut resume) = self.resume.take() else { return Err(Box::new(self)) };

@@ -1,4 +1,4 @@
-//! One attempt, at a replica or at a peer, until the first piece of its answer is here.
+//! One attempt, at a replica or at a peer, up to the first piece of its answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::{EngineError, Meaning, meaning};
 use crate::request::plane::{Settings, Worker};
 
-/// An answer that has begun.
+/// An answer that has started.
 pub(crate) struct Begun {
     pub(crate) head: response::Parts,
     pub(crate) opened: Opened,
@@ -55,7 +55,7 @@ pub(crate) enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// Where a request goes that continues the conversation.
+    /// The location for requests that continue the conversation.
     pub(crate) fn home(&self) -> Home {
         match self {
             AnsweredBy::Replica(replica) => Home::At(*replica),
@@ -63,7 +63,7 @@ impl AnsweredBy {
         }
     }
 
-    /// The answer is over. Returns the peer's own id of the replica that answered.
+    /// Ends the answer. Returns the peer's own id of the replica that answered.
     pub(crate) fn end(self, outcome: Outcome) -> Option<ReplicaId> {
         let AnsweredBy::Peer { leg, served, .. } = self else { return None };
         leg.end(match outcome {
@@ -79,7 +79,7 @@ impl AnsweredBy {
 /// A failed attempt.
 pub(crate) struct Failure {
     pub(crate) error: AttemptError,
-    /// The engine's own words, which are for the client alone.
+    /// The engine's own message, which only the client may see.
     pub(crate) said: Option<Arc<EngineError>>,
 }
 
@@ -90,7 +90,7 @@ impl From<AttemptError> for Failure {
 }
 
 impl Failure {
-    /// What a client is told of it.
+    /// The message for the client.
     pub(crate) fn for_client(&self) -> String {
         match self.said.as_ref().and_then(|said| said.words()) {
             Some(words) => format!("{}: {words}", self.error),
@@ -156,18 +156,19 @@ fn late(patience: Duration) -> String {
     format!("no first byte within {} ms (timeouts.first_byte)", patience.as_millis())
 }
 
-/// The body as it goes out, with what is wanted of the splices.
+/// The body to send, with the `wanted` splices.
 fn body(payload: &Payload, wanted: impl Fn(Purpose) -> bool) -> Parts {
     Parts::new(payload.splices.apply(&payload.body, wanted))
 }
 
-/// A peer gets the client's body, less what is the engines', and asks for usage itself, unless a stream
-/// that breaks there is continued from here: then the count in each chunk is wanted here.
+/// A peer gets the client's body without private engine fields, and asks for usage itself. The
+/// exception: if a stream that breaks there is resumed from here, the count in each chunk is needed
+/// here.
 fn asks_peers(settings: &Settings) -> bool {
     settings.resume.is_some()
 }
 
-/// Whether usage was asked for that the client did not ask for.
+/// Whether usage was requested that the client did not ask for.
 pub(crate) fn undoes(
     settings: &Settings,
     info: &RequestInfo,
@@ -198,7 +199,7 @@ async fn at_replica(
     let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
     let Answered { head, body: mut flow } = answered.await?;
     member.life.answered();
-    // The head may be here long before the first piece: its report is of now.
+    // The head may have arrived long before the first piece: its load report dates from then.
     reports::piggyback(&plane.driver, member, &head.headers);
     let status = head.status;
     match meaning(status) {
@@ -219,7 +220,7 @@ async fn at_replica(
     Ok(Begun { head, opened: Opened { flow, first, sent, by } })
 }
 
-/// A peer's answer that has begun.
+/// A peer's answer that has started.
 struct FromPeer {
     head: response::Parts,
     flow: Flow,
@@ -294,7 +295,7 @@ async fn first(
     status: StatusCode,
     body: &mut Flow,
 ) -> Result<Option<Bytes>, NoFirst> {
-    // Every endpoint that generates says something, if only that it is done.
+    // Every generating endpoint sends something, at least its end mark.
     let speaks = endpoint.is_generation() && status.is_success();
     loop {
         match body.frame().await {
@@ -310,9 +311,10 @@ async fn first(
     }
 }
 
-/// A peer's own refusal is worth another try elsewhere, whatever its status: what that gateway has
-/// no room for, does not serve or may not serve, another one may. Only when its replicas failed has
-/// it failed too. An engine's answer that a peer passes on, a failure among them, is passed on here.
+/// A peer's own refusal is worth a retry elsewhere, whatever its status: another gateway may have
+/// the capacity, the model or the permission that this one lacks. The peer has failed only if its
+/// replicas failed. An engine's answer that a peer passes on, including an error, is passed on
+/// here.
 fn refused_by_peer(head: &response::Parts) -> Result<(), AttemptError> {
     let status = head.status;
     let Some(code) = head.headers.get(&REFUSED) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Holds answers against the residency rules of their requests, and says in their headers where they
-//! were given and who gave them.
+//! Checks answers against the residency rules of their requests, and adds headers that say where
+//! they were given and by which replica.
 
 use http::{HeaderMap, HeaderValue};
 use meridian_routing::residency::Residence;
@@ -8,7 +8,8 @@ use crate::http::headers;
 use crate::inputs::residency::{self, Kept, Residency};
 use crate::request::choice::{Choice, Target};
 
-/// Counts a breach where an answer, or what continues one, was given where it may not be.
+/// Counts a breach if an answer, or a continuation of one, was given at a place that the rules do
+/// not permit.
 pub(crate) fn check_kept(
     residency: &Residency,
     residence: &Residence,
@@ -30,13 +31,13 @@ pub(crate) fn check_kept(
     }
 }
 
-/// What an answer's headers say of its place.
+/// An answer's place, for its headers.
 pub(crate) struct Place {
     rules: Option<HeaderValue>,
     region: Option<HeaderValue>,
 }
 
-/// Checks and counts an answer. Of a peer's answer where it was given is the peer's word.
+/// Checks and counts an answer. The place of a peer's answer is as reported by the peer.
 pub(crate) fn audit(
     residency: &Residency,
     residence: &Residence,
@@ -59,8 +60,8 @@ pub(crate) fn audit(
     Place { rules, region }
 }
 
-/// Says in an answer's headers who gave it, where, and why. Of a peer's answer the replica and what was
-/// expected in its cache are the peer's words.
+/// Adds headers that say which replica answered, where, and why. For a peer's answer, the replica
+/// and its expected match are as reported by the peer.
 pub(crate) fn write(headers: &mut HeaderMap, choice: &Choice, place: Place, prompt_tokens: u32) {
     match &choice.target {
         Target::Replica(member) => {

@@ -1,4 +1,5 @@
-//! The body of an answer to a request. A concrete type, so that a chunk costs no virtual call and no box.
+//! The body of an answer to a request. A concrete type, so a chunk costs no virtual call and no
+//! box.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,13 +10,13 @@ use http_body::{Frame, SizeHint};
 use crate::request::incoming::{CutShort, Event, Incoming};
 use crate::request::relay::Relay;
 
-/// What goes to a client.
+/// The body sent to a client.
 pub(crate) enum AnswerBody {
     /// The gateway's own answer.
     Whole(Option<Bytes>),
-    /// A replica's or a peer's answer, read on its way.
+    /// A replica's or a peer's answer, scanned on its way.
     Relay(Box<Relay>),
-    /// An answer that failed, which passes unread.
+    /// An error answer, which passes unread.
     Unread(Box<Incoming>),
 }
 

@@ -1,4 +1,4 @@
-//! Turns a decision of the machine, which speaks of ids, into the replica or peer that it names.
+//! Resolves a decision of the machine, which uses ids, into a replica or a peer.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::peers::link::Link;
 use crate::replicas::fleet::Member;
 use crate::request::plane::DataPlane;
 
-/// Where an attempt goes.
+/// The target of an attempt.
 pub(crate) enum Target {
     Replica(Arc<Member>),
     Peer(Arc<Link>),
 }
 
 impl Target {
-    /// The replica; none of a peer.
+    /// The replica; none for a peer.
     pub(crate) fn member(&self) -> Option<Arc<Member>> {
         match self {
             Target::Replica(member) => Some(member.clone()),
@@ -28,17 +28,17 @@ impl Target {
     }
 }
 
-/// A target that the machine chose, and why.
+/// A target chosen by the machine, and the reason.
 pub(crate) struct Choice {
     pub(crate) target: Target,
     pub(crate) why: Why,
-    /// Tokens of the prompt that are expected in its cache.
+    /// Tokens of the prompt expected in its cache.
     pub(crate) matched: u32,
-    /// The regions as they were known then, where residency rules name the request.
+    /// The region data used for the decision, if residency rules name the request.
     pub(crate) known: Option<Arc<Known>>,
 }
 
-/// The result of looking a decision up.
+/// The result of resolving a decision.
 pub(crate) enum Chosen {
     Target(Choice),
     /// The target is gone or no longer permitted: the machine decides again after this outcome.
@@ -46,7 +46,7 @@ pub(crate) enum Chosen {
     Refused(RejectWhy, Duration),
 }
 
-/// Finds the target of a decision about a request with these residency rules.
+/// Resolves a decision about a request with these residency rules.
 pub(crate) fn choose(plane: &DataPlane, residence: &Residence, decision: Decision) -> Chosen {
     let (target, id, why, matched) = match decision {
         Decision::Dispatch { replica, why, matched_tokens } => {
@@ -71,7 +71,7 @@ pub(crate) fn choose(plane: &DataPlane, residence: &Residence, decision: Decisio
     };
     match stands_there && plane.driver.lock().routing.permits(residence, id) {
         true => Chosen::Target(Choice { target, why, matched, known: Some(known) }),
-        // Labels changed since. The machine knows of it by now, and decides by what is so.
+        // Labels have changed since. The machine has the new ones by now, and decides by them.
         false => Chosen::Stale(Outcome::NoRoom),
     }
 }

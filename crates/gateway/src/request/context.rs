@@ -1,7 +1,7 @@
-//! The facts of a request. Admission reads them once, and they stay the same until the request ends.
-//! Everything that changes has a place of its own: the body of the next attempt in [`Payload`], permits
-//! and charges in [`crate::request::reserved`], the request's state in [`crate::request::lifecycle`] and
-//! [`crate::request::relay`].
+//! The facts of a request. Admission reads them once, and they stay the same until the request
+//! ends. Everything that changes is elsewhere: the body of the next attempt in [`Payload`], permits
+//! and charges in [`crate::request::reserved`], the request's state in
+//! [`crate::request::lifecycle`] and [`crate::request::relay`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::peers::report::Report;
 
 /// The facts of one request.
 pub(crate) struct RequestContext {
-    /// When it came.
+    /// Time of arrival.
     pub(crate) began: Instant,
     pub(crate) call: Call,
     pub(crate) sender: Sender,
@@ -25,13 +25,13 @@ pub(crate) struct RequestContext {
     pub(crate) terms: Terms,
 }
 
-/// The HTTP request, less its body.
+/// The HTTP request without its body.
 pub(crate) struct Call {
     pub(crate) endpoint: Endpoint,
     pub(crate) method: Method,
-    /// The path and the query, as a replica gets them.
+    /// The path and the query for a replica.
     pub(crate) path: String,
-    /// As a replica gets them.
+    /// The headers for a replica.
     pub(crate) headers: HeaderMap,
     /// The id that the client sees.
     pub(crate) shown_id: HeaderValue,
@@ -39,46 +39,46 @@ pub(crate) struct Call {
 
 /// The sender of a request.
 pub(crate) struct Sender {
-    /// The keyed hash of the tenant's name; 0 for none.
+    /// Keyed hash of the tenant's name; 0 for none.
     pub(crate) tenant: u64,
-    /// The tenant's name, kept where there are peers to forward to.
+    /// The tenant's name, kept if there are peers to forward to.
     pub(crate) tenant_name: Option<HeaderValue>,
     /// The affinity key.
     pub(crate) key: u64,
     pub(crate) priority: Priority,
     /// Forwards between regions so far.
     pub(crate) hops: u8,
-    /// Reports the usage to the peer that forwarded it.
+    /// Carries the usage to the peer that forwarded the request.
     pub(crate) report: Option<Arc<Report>>,
 }
 
-/// The prompt and the model that it is for.
+/// The prompt and its model.
 pub(crate) struct Prompt {
     pub(crate) model: ModelId,
-    /// Estimated.
+    /// Estimated number of tokens.
     pub(crate) tokens: u32,
-    /// Its body as it was read, without the splices, which belong to the [`Payload`].
+    /// The parsed body, without the splices, which belong to the [`Payload`].
     pub(crate) info: RequestInfo,
-    /// Keeps its tenant apart in an engine's prefix cache.
+    /// Separates its tenant in an engine's prefix cache.
     pub(crate) salt: Option<String>,
 }
 
-/// Conditions that the gateway must meet in serving it.
+/// Conditions for serving the request.
 pub(crate) struct Terms {
     /// The residency rules that name it.
     pub(crate) residence: Residence,
     /// When its first token is due.
     pub(crate) deadline: Option<Time>,
-    /// Its client is told of prefix matches and of the fleet.
+    /// Whether its client may learn about prefix matches and the fleet.
     pub(crate) tells: bool,
 }
 
-/// The body of the next attempt: the client's body at first, and after a broken stream one that
-/// continues the answer.
+/// The body of the next attempt: at first the client's body, and after a broken stream one that
+/// resumes the answer.
 pub(crate) struct Payload {
     /// Attempts send slices of it, around the splices.
     pub(crate) body: Bytes,
     pub(crate) splices: Splices,
-    /// It continues a chat that broke off.
+    /// Whether it resumes a chat that broke off.
     pub(crate) continues: bool,
 }

@@ -1,5 +1,5 @@
-//! The part of a request that its relay keeps until the answer is delivered. It outlives attempts: a
-//! stream that breaks and continues elsewhere is one delivery.
+//! The part of a request that its relay keeps until the answer is delivered. It outlives attempts:
+//! a stream that breaks and resumes on another replica is one delivery.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,19 +20,19 @@ use crate::request::plane::Worker;
 use crate::request::reserved::Reserved;
 use crate::request::resume::Resume;
 
-/// How the end of an answer is known.
+/// How to detect the end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A stream of events, with a mark at its end.
+    /// A stream of events, with an end mark.
     Events,
-    /// One body, whose end HTTP marks.
+    /// One body, whose end is marked by HTTP.
     Whole,
     /// One body, which ends when the replica closes the connection.
     UntilClose,
 }
 
 impl Form {
-    /// The error where the bytes end before the answer's own end; none where HTTP marks the end.
+    /// The error if the bytes end before the answer does; none if HTTP marks the end.
     pub(crate) fn cut_short(self) -> Option<&'static str> {
         match self {
             Form::Events => Some("the replica ended the stream before its end marker"),
@@ -48,11 +48,11 @@ pub(crate) struct Delivery {
     pub(crate) endpoint: Endpoint,
     pub(crate) form: Form,
     model: ModelId,
-    /// The keyed hash of the tenant's name.
+    /// Keyed hash of the tenant's name.
     tenant: u64,
-    /// Reports the usage to the peer that forwarded the request.
+    /// Carries the usage to the peer that forwarded the request.
     report: Option<Arc<Report>>,
-    /// The prompt's fingerprint, where the reply is to be added to it.
+    /// The prompt's fingerprint, if the reply should be added to it.
     prompt: Option<Fingerprinter>,
     prompt_bytes: u64,
     began: Instant,
@@ -61,8 +61,8 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// The delivery of an answer, and the state to continue it from where it is a stream and `resume`
-    /// is set. `collect`: the policy learns from the reply.
+    /// The delivery of an answer, with the state to resume it if it is a stream and `resume` is
+    /// set. `collect`: the policy learns from the reply.
     pub(crate) fn new(
         plane: &Arc<Worker>,
         context: RequestContext,
@@ -93,7 +93,8 @@ impl Delivery {
         (delivery, None)
     }
 
-    /// An attempt's first token came. The client has one, each attempt its own.
+    /// An attempt's first token arrived. The client sees one first token, but each attempt has its
+    /// own.
     pub(crate) fn first_token(&mut self, ticket: &Ticket) {
         let first = !std::mem::replace(&mut self.saw_first, true) && self.form == Form::Events;
         let ttft = first.then(|| self.began.elapsed());
@@ -103,7 +104,7 @@ impl Delivery {
         ticket.first_token(ttft);
     }
 
-    /// Whether the first piece of a plain body is still to be reported as the first token.
+    /// Whether the first piece of a non-streamed body has yet to be reported as the first token.
     pub(crate) fn is_unseen(&self) -> bool {
         !self.saw_first && self.form != Form::Events
     }
@@ -114,8 +115,8 @@ impl Delivery {
         }
     }
 
-    /// Takes the engine's count of tokens: reports it to the peer that forwarded the request, and learns
-    /// from it how long prompts are.
+    /// Takes the engine's token count: reports it to the peer that forwarded the request, and
+    /// learns the ratio of tokens to bytes from it.
     pub(crate) fn counted(&self, usage: openai::Usage) -> Usage {
         if let Some(report) = &self.report {
             report.set(usage);
@@ -125,7 +126,7 @@ impl Delivery {
         usage
     }
 
-    /// Remembers where the state of this response is, for requests that continue it.
+    /// Remembers the location of this response, for requests that continue it.
     pub(crate) fn pin(&self, response: &str, home: Home) {
         let response = self.plane.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
@@ -134,29 +135,29 @@ impl Delivery {
         }
     }
 
-    /// The prompt's fingerprint, extended by the reply: what the next turn begins with.
+    /// The prompt's fingerprint extended by the reply: the prefix of the next turn.
     pub(crate) fn extended(&mut self, reply: Option<&[u8]>) -> Option<Vec<u64>> {
         let (mut prompt, reply) = (self.prompt.take()?, reply?);
         openai::push_reply(self.endpoint, &mut prompt, reply);
         Some(prompt.into_blocks())
     }
 
-    /// The answer is over; its last attempt was sent at `sent`.
+    /// Ends the answer; its last attempt was sent at `sent`.
     pub(crate) fn over(&mut self, outcome: Outcome, sent: Instant) {
         self.plane.metrics.ended(outcome, self.began.elapsed(), sent.elapsed());
         self.reserved.release();
     }
 
-    /// How a broken answer ends, `rest` being what was held back of it: a stream with an error event,
-    /// anything else with a closed connection.
+    /// The end of a broken answer: an error event for a stream, a closed connection for anything
+    /// else. `rest` is its buffered part.
     pub(crate) fn failed(&self, message: &str, rest: &[u8]) -> Result<Frame<Bytes>, CutShort> {
-        // A peer is told by the cut itself; its own relay writes the event.
+        // A peer sees the cut itself; its own relay writes the event.
         if self.form != Form::Events || self.report.is_some() {
             return Err(CutShort);
         }
         let message = format!("{message}; send the request again");
         let event = error_event(self.endpoint, 502, "replica_failed", &message);
-        // A half-sent event is closed first, or the client would read the error as part of it.
+        // A half-sent event is ended first, or the client would read the error as part of it.
         Ok(Frame::data([rest, b"\n\n", &event].concat().into()))
     }
 }

@@ -1,10 +1,10 @@
-//! An engine's answers that fail: which of them go to the client as they are, and what is kept of the
-//! others while the request is tried elsewhere.
+//! Error answers of engines: which ones go to the client unchanged, and what is kept of the others
+//! while the request is retried on another replica.
 //!
-//! A 5xx may be the replica's fault or the request's. Some say which by their status. Of the others
-//! two replicas are asked: when both say the same, it is the request, and the client gets the engine's
-//! own words. A 502 or 504 is a proxy's word about an engine, so it is never taken for the request's
-//! fault.
+//! A 5xx may be caused by the replica or the request. Some statuses say which. For the others a
+//! second replica is tried: if both answer the same, the request is the cause, and the client gets
+//! the engine's own message. A 502 or 504 comes from a proxy in front of an engine, so it is never
+//! attributed to the request.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use http::{StatusCode, response};
 use http_body_util::BodyExt;
 
 /// Not implemented (llama.cpp's embeddings, newer vLLM), HTTP version not supported, extension
-/// missing: no replica of the same engine would say otherwise.
+/// missing: any replica with the same engine would answer the same.
 const OF_THE_REQUEST: [StatusCode; 3] =
     [StatusCode::NOT_IMPLEMENTED, StatusCode::HTTP_VERSION_NOT_SUPPORTED, StatusCode::NOT_EXTENDED];
 
-/// The most that is kept of a failure's body, bytes; engines' errors are far shorter.
+/// Most bytes kept of an error body; engines' errors are far shorter.
 const MOST: usize = 64 << 10;
-/// How long a failure's body may take to come.
+/// Timeout for the body of an error.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most of an engine's message that stands in a refusal, bytes.
+/// Most bytes of an engine's message in a refusal.
 const MOST_WORDS: usize = 512;
 
-/// What an answer's status means for the attempt.
+/// An answer status's meaning for the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// It goes to the client: an answer, or the client's mistake.
+    /// Passed to the client: an answer, or the client's mistake.
     Passes,
     /// The engine is full.
     Full,
-    /// A failure, or a redirect, which is not followed.
+    /// An error, or a redirect, which is not followed.
     Fails,
-    /// No final answer.
+    /// Not a final answer.
     Unfinished,
 }
 
@@ -47,17 +47,17 @@ pub(crate) fn meaning(status: StatusCode) -> Meaning {
     }
 }
 
-/// An engine's failure as it was answered.
+/// An engine's error answer.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineError {
     pub(crate) head: response::Parts,
     pub(crate) body: Bytes,
-    /// All of the body is here.
+    /// Whether the body is complete.
     whole: bool,
 }
 
 impl EngineError {
-    /// Reads what is kept of a failure's body.
+    /// Reads the body of an error, up to the limit.
     pub(crate) async fn read(
         head: response::Parts,
         mut flow: impl http_body::Body<Data = Bytes> + Unpin,
@@ -79,12 +79,12 @@ impl EngineError {
         EngineError { head, body: body.freeze(), whole }
     }
 
-    /// Whether it answers a request with a redirect.
+    /// Whether it is a redirect.
     pub(crate) fn is_redirect(&self) -> bool {
         self.head.status.is_redirection()
     }
 
-    /// Whether two replicas failed of the same, so that the request is at fault.
+    /// Whether two replicas failed in the same way, so the request is the cause.
     pub(crate) fn is_same(&self, other: &EngineError) -> bool {
         let status = self.head.status;
         let of_a_proxy = matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT);
@@ -92,7 +92,7 @@ impl EngineError {
         both && !of_a_proxy && status == other.head.status && self.body == other.body
     }
 
-    /// The engine's message, for the client alone: it may quote the request.
+    /// The engine's message, for the client only: it may quote the request.
     pub(crate) fn words(&self) -> Option<String> {
         let json: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
         let said = json.as_ref().and_then(|json| {
@@ -118,8 +118,8 @@ mod tests {
         EngineError { head, body: Bytes::from_static(body.as_bytes()), whole }
     }
 
-    // Each status has one meaning: the client's mistakes and what no replica can do pass, the rest of
-    // 5xx and redirects fail.
+    // Each status has one meaning: client mistakes and requests that no replica can serve pass,
+    // other 5xx and redirects fail.
     #[test]
     fn meanings() {
         for (status, expected) in [
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    // Two failures are the same when status and whole body are, unless a proxy says them.
+    // Two errors are the same if status and complete body are, unless they come from a proxy.
     #[test]
     fn sameness() {
         let one = || error(500, "{\"error\":1}", true);
@@ -155,7 +155,7 @@ mod tests {
         assert!(!error(502, "bad", true).is_same(&error(502, "bad", true)));
     }
 
-    // The message is found in the forms that engines use, is short, and nothing but text.
+    // The message is found in the forms that engines use, is cut to a limit, and is only text.
     #[test]
     fn messages() {
         for (body, words) in [

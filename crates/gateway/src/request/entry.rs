@@ -1,5 +1,5 @@
-//! Answers one request, of a client or of a peer: refuses it by its head, lists the models, or lets it
-//! in.
+//! Answers one request of a client or a peer: refuses it by its head, lists the models, or admits
+//! it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::request::origin::{Origin, identify};
 use crate::request::plane::Worker;
 use crate::request::respond::{answered, unanswered};
 
-/// Answers one request, whatever happens.
+/// Answers one request in every case.
 pub(crate) async fn answer(
     plane: Arc<Worker>,
     mut request: Request<Incoming>,
@@ -74,7 +74,7 @@ async fn serve(
     }
 }
 
-/// Lives a request from the machine's first decision to the beginning of its answer.
+/// Runs a request from the machine's first decision to the beginning of its answer.
 async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
     let Admitted { context, payload, reserved, question, .. } = admitted;
     plane.ids.note(context.call.shown_id.as_bytes(), question.id);
@@ -86,10 +86,10 @@ async fn live(plane: &Arc<Worker>, admitted: Admitted) -> Response<AnswerBody> {
     }
 }
 
-/// `/v1/models`: every model that some replica serves, here or at a peer, once.
+/// `/v1/models`: every model of the replicas here and at peers, once.
 fn models(fleet: &Fleet, peers: Option<&Peers>, path: &str) -> Response<AnswerBody> {
     let mut pages: Vec<_> = fleet.all().iter().filter_map(|m| m.models_page()).collect();
-    // Of one that is served both here and there, this region's own words.
+    // A model that is served both here and there is described by this region's list.
     pages.extend(peers.iter().flat_map(|peers| peers.models.pages()));
     let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
     let merged = openai::merge_models(&pages);

@@ -1,4 +1,4 @@
-//! An answer as it comes from a replica or a peer: pieces, trailers, its end, or a break.
+//! An answer as it arrives from a replica or a peer: pieces, trailers, its end, or a break.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,17 +11,17 @@ use crate::replicas::upstream::Flow;
 use crate::request::odd::{Odd, Oddity};
 use crate::request::silence::Silence;
 
-/// An answer whose head is here.
+/// An answer whose head has arrived.
 pub(crate) struct Incoming {
     flow: Flow,
-    /// The first piece, until it has gone out.
+    /// The first piece, until it is sent.
     first: Option<Bytes>,
     silence: Silence,
-    /// Looks at the answers of replicas; a peer's gateway looks at its own.
+    /// Checks the answers of replicas; a peer's gateway checks its own.
     oddity: Option<Oddity>,
 }
 
-/// What comes next of an answer.
+/// The next event of an answer.
 pub(crate) enum Event {
     Piece(Bytes),
     Trailers(HeaderMap),
@@ -30,7 +30,7 @@ pub(crate) enum Event {
     Broken(&'static str),
 }
 
-/// The answer was cut short after bytes had gone out; the connection is closed to say so.
+/// The answer was cut short after bytes were sent; the connection is closed to signal that.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the replica's answer was cut short")]
 pub(crate) struct CutShort;
@@ -65,12 +65,12 @@ impl Incoming {
         })
     }
 
-    /// A body of known length may never be asked for its end.
+    /// A body of known length may never be polled for its end.
     pub(crate) fn is_end_stream(&self) -> bool {
         self.first.is_none() && self.flow.is_end_stream()
     }
 
-    /// Looks for something odd; none in a peer's answer.
+    /// Checks for anything odd; none in a peer's answer.
     pub(crate) fn odd(&mut self, look: impl FnOnce(&mut Oddity) -> Option<Odd>) -> Option<Odd> {
         self.oddity.as_mut().and_then(look)
     }

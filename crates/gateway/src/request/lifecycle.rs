@@ -1,9 +1,9 @@
-//! A request between its admission and the first piece of an answer.
+//! A request between its admission and the first piece of its answer.
 //!
-//! Until that piece is here nothing has gone to the client, so a failed attempt may be repeated, at
-//! another replica or another peer, as the machine decides. From then on [`crate::request::relay`]
-//! carries the answer. When a stream breaks and can be continued, [`crate::request::resume`] calls
-//! [`follow`] again, with a payload that continues it.
+//! Until that piece arrives, nothing has been sent to the client, so a failed attempt may be
+//! retried, at another replica or another peer, as the machine decides. From then on
+//! [`crate::request::relay`] carries the answer. If a stream breaks and can be resumed,
+//! [`crate::request::resume`] calls [`follow`] again with a payload that continues it.
 
 use std::sync::Arc;
 
@@ -19,25 +19,26 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::engine_error::EngineError;
 use crate::request::plane::{DataPlane, Worker};
 
-/// The state of a request that has no answer yet.
+/// The state of a request without an answer.
 enum State {
-    /// The machine decides; a request that it holds waits here.
+    /// The machine is deciding; a queued request waits here.
     Deciding(Verdict),
-    /// It was sent, and no piece of an answer has come.
+    /// Sent; no piece of an answer has arrived.
     Attempting(Choice),
 }
 
-/// Why no answer began.
+/// Why no answer started.
 pub(crate) enum Unanswered {
-    /// The gateway goes down.
+    /// The gateway is shutting down.
     Draining,
-    /// Two replicas failed in the same way: it is the request's fault, and these are the engine's words.
+    /// Two replicas failed in the same way: the request is the cause, and this is the engine's
+    /// message.
     SameFailure(Box<Choice>, Arc<EngineError>),
     /// The machine refused it; with the last attempt's failure.
     Refused { why: RejectWhy, retry_after: Duration, last: Option<Failure> },
 }
 
-/// Follows the machine's decisions until an answer begins.
+/// Follows the machine's decisions until an answer starts.
 pub(crate) async fn follow(
     plane: &Worker,
     context: &RequestContext,
@@ -52,7 +53,7 @@ pub(crate) async fn follow(
             State::Deciding(verdict) => {
                 let decision = match verdict {
                     Verdict::Now(decision) => decision,
-                    // Only the end of the gateway drops a promise.
+                    // Only the end of the gateway drops the promise.
                     Verdict::Later(promise) => promise.await.map_err(|_| Unanswered::Draining)?,
                 };
                 match choose(plane, &context.terms.residence, decision) {
@@ -86,12 +87,12 @@ pub(crate) async fn follow(
 #[derive(Default)]
 struct Failures {
     last: Option<Failure>,
-    /// What engines answered. Each took an attempt, so they are few.
+    /// The engines' answers. Each took an attempt, so there are few.
     said: Vec<Arc<EngineError>>,
 }
 
 impl Failures {
-    /// What an engine answered, where another one answered the same before.
+    /// The engine's answer, if another engine gave the same one before.
     fn repeated(&mut self, failure: &Failure) -> Option<Arc<EngineError>> {
         let new = failure.said.as_ref()?;
         if self.said.iter().any(|old| old.is_same(new)) {
@@ -102,8 +103,8 @@ impl Failures {
     }
 }
 
-/// Logs a failed attempt, under the gateway's own id of the request: the client's may be anything. A
-/// full peer is ordinary.
+/// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
+/// peer is not logged as a failure.
 fn log(plane: &DataPlane, id: RequestId, target: &Target, failure: &Failure) {
     let request = plane.ids.show(id);
     let error = &failure.error;

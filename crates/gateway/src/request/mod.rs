@@ -1,6 +1,6 @@
-//! The life of a request: [`entry`] answers it, [`admit`] reads it, [`lifecycle`] follows what the machine
-//! decides, [`attempt`] sends it, [`respond`] makes the answer's head, [`relay`] passes the answer on, and
-//! [`resume`] continues a stream that broke.
+//! The life of a request: [`entry`] answers it, [`admit`] reads it, [`lifecycle`] follows the
+//! machine's decisions, [`attempt`] sends it, [`respond`] builds the answer's head, [`relay`]
+//! streams the answer, and [`resume`] continues a stream that broke.
 
 pub(crate) mod admit;
 mod answering;

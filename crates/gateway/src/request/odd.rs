@@ -1,16 +1,16 @@
-//! Answers that are not what was asked for. They pass unchanged, since a gateway that judged them would
-//! have to know every engine's habits. They are counted, so that an operator sees them.
+//! Detects answers that do not match the request. They pass unchanged, since a gateway that
+//! rejected them would have to know every engine's habits. They are counted, so operators see them.
 
-/// What is odd about an answer.
+/// The kind of mismatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Odd {
-    /// A stream was asked for, and one JSON object came.
+    /// The client asked for a stream, and one JSON object arrived.
     JsonForStream,
-    /// One JSON object was asked for, and what came is none.
+    /// The client asked for one JSON object, and something else arrived.
     NotJson,
-    /// More came after the answer's own end.
+    /// More bytes arrived after the answer's own end.
     AfterEnd,
-    /// Its id is that of another tenant's answer.
+    /// The response has the id of another tenant's response.
     TakenId,
 }
 
@@ -25,10 +25,10 @@ impl Odd {
     }
 }
 
-/// Looks at one answer as it passes. Each kind is told once.
+/// Checks one answer as it passes. Each kind is reported once.
 #[derive(Debug)]
 pub(crate) struct Oddity {
-    /// One JSON object is expected.
+    /// Whether one JSON object is expected.
     json: bool,
     began: bool,
     not_json: bool,
@@ -51,8 +51,8 @@ impl Oddity {
         self.not_json.then_some(Odd::NotJson)
     }
 
-    /// The piece that holds the answer's own end: the last brace of an object. Of a stream only
-    /// OpenAI's mark is looked for, which no text can follow.
+    /// The piece that contains the answer's own end: the last brace of an object. In a stream only
+    /// OpenAI's end mark is checked, since no text may follow it.
     pub(crate) fn last_piece(&mut self, piece: &[u8]) -> Option<Odd> {
         const MARK: &[u8] = b"data: [DONE]";
         let end = match self.json {
@@ -62,13 +62,13 @@ impl Oddity {
         self.after_end(&piece[end..])
     }
 
-    /// A piece after it.
+    /// A piece after the end.
     pub(crate) fn after_end(&mut self, piece: &[u8]) -> Option<Odd> {
         let more = !self.not_json && !piece.trim_ascii().is_empty();
         (more && !std::mem::replace(&mut self.after_end, more)).then_some(Odd::AfterEnd)
     }
 
-    /// The answer is over; `complete` where it came to its own end.
+    /// The answer ended; `complete` if it reached its own end.
     pub(crate) fn ended(&self, complete: bool) -> Option<Odd> {
         (self.json && !self.not_json && !complete).then_some(Odd::NotJson)
     }
@@ -78,8 +78,8 @@ impl Oddity {
 mod tests {
     use super::*;
 
-    // An answer that is no JSON object is told of once: at its first byte, or at its end when that
-    // comes too soon.
+    // An answer that is not a JSON object is reported once: at its first byte, or at its end if
+    // that comes too early.
     #[test]
     fn whole_answers() {
         let mut html = Oddity::new(true);
@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(whole.last_piece(b"{\"a\":1}<html>"), Some(Odd::AfterEnd));
     }
 
-    // Text after the end mark is told of once, in the same piece or in a later one; line ends are none.
+    // Text after the end mark is reported once, in the same piece or in a later one; line ends are
+    // not text.
     #[test]
     fn after_the_end() {
         let mut stream = Oddity::new(false);

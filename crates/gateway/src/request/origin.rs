@@ -1,5 +1,6 @@
-//! The origin of a request: a client, or a peer that forwarded it. Of a forwarded request the peer's marks
-//! give the tenant, the priority and the deadline, and the client's own headers do not count.
+//! The origin of a request: a client, or a peer that forwarded it. For a forwarded request, the
+//! peer's marks give the tenant, the priority and the deadline, and the client's own headers are
+//! ignored.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use crate::inputs::rate::Rates;
 use crate::inputs::{priority, tenants};
 use crate::peers::report::Report;
 
-/// Who sent a request.
+/// The sender of a request.
 pub(crate) enum Origin {
     /// A client, by a hash of its address.
     Client(u64),
-    /// A peer, where it came from a client.
+    /// A peer that forwarded a client's request.
     Peer { marks: Box<Marks>, report: Arc<Report>, from: Identity },
 }
 
@@ -27,7 +28,7 @@ impl Origin {
         matches!(self, Origin::Client(_))
     }
 
-    /// Regions that the request has passed.
+    /// Number of forwards so far.
     pub(crate) fn hops(&self) -> u8 {
         match self {
             Origin::Client(_) => 0,
@@ -39,13 +40,13 @@ impl Origin {
 /// The tenant of a request.
 pub(crate) struct Caller {
     pub(crate) tenant: Option<HeaderValue>,
-    /// How much the tenant may ask for. Of a forwarded request the first gateway has seen to that.
+    /// The tenant's rate limits. For a forwarded request the first gateway has applied them.
     pub(crate) rates: Option<Arc<Rates>>,
     pub(crate) priority: Priority,
 }
 
-/// The tenant's name: by the key where tenants are named, by what a peer says, else by what the
-/// client calls itself. Where tenants are named, what told it goes no further.
+/// Determines the tenant: by key if tenants are configured, by a peer's mark, else by the client's
+/// own header. If tenants are configured, the identifying headers are removed.
 pub(crate) fn identify(
     tenant_header: Option<&HeaderName>,
     access: &Access,

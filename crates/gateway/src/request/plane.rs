@@ -1,5 +1,5 @@
-//! The parts that requests are answered with. Only the request path, the clients' port and the code that
-//! puts a gateway together name them as one; everything below is handed the part that it uses.
+//! The shared parts for answering requests. Only the request path, the client port and the code
+//! that builds a gateway use them as a whole; everything below receives the parts that it needs.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::peers::all::Peers;
 use crate::replicas::fleet::{Fleet, Member};
 use crate::replicas::upstream::Upstream;
 
-/// The parts that all threads answer requests with.
+/// The parts that all threads use to answer requests.
 pub(crate) struct DataPlane {
     pub(crate) settings: Settings,
     pub(crate) inputs: Inputs,
@@ -37,32 +37,32 @@ pub(crate) struct DataPlane {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) explain: Arc<Explain>,
-    /// Pages that may read answers; without it none may.
+    /// Web pages that may read answers; if absent, none may.
     pub(crate) cors: Option<Cors>,
 }
 
 /// The gateway's settings for requests.
 pub(crate) struct Settings {
     pub(crate) region: String,
-    /// Paths beside the API's that pass to replicas.
+    /// Further paths that pass to replicas, besides the API's.
     pub(crate) paths: Vec<String>,
     pub(crate) engine_fields: EngineFields,
-    /// Tenants share no prefixes.
+    /// Whether tenants share no prefixes.
     pub(crate) isolates: bool,
-    /// Headers that may hold the affinity key, first found.
+    /// Headers with the affinity key; the first one present counts.
     pub(crate) key_headers: Vec<HeaderName>,
     /// The header in which clients name their tenant.
     pub(crate) tenant_header: Option<HeaderName>,
     pub(crate) timeouts: Timeouts,
-    /// Where broken streams are continued.
+    /// Whether and how broken streams are resumed.
     pub(crate) resume: Option<config::Resume>,
-    /// The most bytes of a request's head.
+    /// Most bytes of a request's head.
     pub(crate) head_bytes: usize,
-    /// The most bytes of a request's body.
+    /// Most bytes of a request's body.
     pub(crate) body_bytes: u64,
 }
 
-/// The sources of what a request brings to the decision.
+/// Sources of a decision's inputs.
 pub(crate) struct Inputs {
     pub(crate) access: Arc<AccessNow>,
     pub(crate) reading: Arc<ReadingNow>,
@@ -72,7 +72,7 @@ pub(crate) struct Inputs {
     pub(crate) residency: Arc<Residency>,
 }
 
-/// The limits that hold for all requests together.
+/// Limits for all requests together.
 pub(crate) struct Limits {
     pub(crate) requests: Bound,
     /// Bytes of bodies.
@@ -108,7 +108,7 @@ impl Limits {
     }
 }
 
-/// What one thread answers requests with: the data plane, and connections of its own.
+/// The parts of one thread: the data plane, and its own connections.
 pub(crate) struct Worker {
     plane: Arc<DataPlane>,
     upstream: Upstream,
@@ -119,8 +119,7 @@ impl Worker {
         Worker { plane, upstream }
     }
 
-    /// The connections to a replica: this thread's own, or those to other regions that all threads
-    /// share.
+    /// The connection pool for a replica: this thread's own, or the shared one for other regions.
     pub(crate) fn upstream(&self, member: &Member) -> &Upstream {
         if member.rtt().is_zero() { &self.upstream } else { &self.plane.far }
     }

@@ -1,8 +1,9 @@
 //! An answer on its way to the client.
 //!
-//! Bytes go out as they come, and [`Answering`] looks at them on the way. An answer ends in exactly one
-//! of three ways: whole, cut short by the replica, or dropped by the client. Where a stream that is
-//! cut short may be continued, [`crate::request::resume`] finds a replica or a peer that continues it.
+//! Bytes are sent as they arrive, and [`Answering`] scans them on the way. An answer ends in
+//! exactly one of three ways: complete, cut short by the replica, or dropped by the client. If a
+//! stream that is cut short may be resumed, [`crate::request::resume`] finds a replica or a peer
+//! for it.
 
 use std::task::{Context, Poll, ready};
 
@@ -17,7 +18,7 @@ use crate::request::delivery::Delivery;
 use crate::request::incoming::{CutShort, Event, Incoming};
 use crate::request::resume::{Resumed, Search};
 
-/// The body that a client reads: an answer, wherever its pieces come from.
+/// The body that a client reads, from whichever source.
 pub(crate) struct Relay {
     state: State,
     delivery: Delivery,
@@ -26,20 +27,20 @@ pub(crate) struct Relay {
 /// The state of an answer.
 #[derive(Default)]
 enum State {
-    /// Its own end has not come.
+    /// Its own end has not arrived.
     Answering(Answering),
-    /// A peer's stream is whole, and the trailers in which the peer tells its usage have not come.
+    /// A peer's stream is complete, but its trailers with the usage have not arrived.
     AwaitingTrailers(Answering),
-    /// The machine knows how it ended; what the replica sends after the answer's own end passes.
+    /// The end has been reported to the machine; anything the replica sends after it passes.
     Settled(Incoming),
-    /// The stream broke, and a replica or a peer is looked for that continues it.
+    /// The stream broke, and a search for a replica or a peer to resume it is running.
     Resuming(Search),
-    /// Nothing more goes out.
+    /// Nothing more is sent.
     #[default]
     Ended,
 }
 
-/// Of a stream that no replica continues.
+/// Message if no replica resumes a stream.
 const NOWHERE: &str = "the replica's answer broke off, and nobody could go on with it";
 
 type Piece = Option<Result<Frame<Bytes>, CutShort>>;
@@ -88,7 +89,7 @@ impl Relay {
         }
     }
 
-    /// The answer's own end came with these bytes.
+    /// These bytes contain the answer's own end.
     fn whole(&mut self, bytes: Bytes) -> Piece {
         let (State::Answering(answering) | State::AwaitingTrailers(answering)) =
             std::mem::take(&mut self.state)
@@ -108,7 +109,7 @@ impl Relay {
         data(bytes)
     }
 
-    /// No more bytes come.
+    /// There are no more bytes.
     fn end(&mut self) -> Piece {
         match (std::mem::take(&mut self.state), self.delivery.form.cut_short()) {
             (State::Answering(answering), Some(message)) => self.cut_short(answering, message),
@@ -132,7 +133,7 @@ impl Relay {
         }
     }
 
-    /// The replica cut the answer short. Another one continues it where that can be.
+    /// The replica cut the answer short. Another one resumes it if possible.
     fn cut_short(&mut self, answering: Answering, message: &'static str) -> Piece {
         tracing::warn!(from = ?answering.home(), message, "answer cut short");
         match answering.continued(&mut self.delivery) {
@@ -147,7 +148,7 @@ impl Relay {
         }
     }
 
-    /// Another answer has begun, which continues the one that broke.
+    /// Another answer has started, which resumes the broken one.
     fn resumed(&mut self, resumed: Resumed) -> Piece {
         let Resumed { resume, ticket, target, opened } = resumed;
         let undo = undoes(
@@ -171,7 +172,7 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// A client that has the whole answer need not wait for what a peer says of it.
+    /// A client that has the complete answer need not wait for a peer's trailers.
     fn drop(&mut self) {
         match std::mem::take(&mut self.state) {
             State::AwaitingTrailers(answering) => {
@@ -183,7 +184,7 @@ impl Drop for Relay {
     }
 }
 
-/// A piece to send; none where there are no bytes.
+/// A piece to send; none for empty bytes.
 fn data(bytes: Bytes) -> Piece {
     (!bytes.is_empty()).then(|| Ok(Frame::data(bytes)))
 }

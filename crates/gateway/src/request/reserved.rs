@@ -1,5 +1,5 @@
-//! The resources that a request holds until its answer is out: permits of the gateway's limits, and the
-//! charge to its tenant.
+//! The resources that a request holds until its answer is sent: permits of the gateway's limits,
+//! and its tenant's charge.
 
 use http::HeaderMap;
 use meridian_routing::Usage;
@@ -10,7 +10,7 @@ use crate::inputs::rate::Charge;
 /// Permits and charge of one request.
 pub(crate) struct Reserved {
     permits: Vec<Permit>,
-    /// Where its tenant has limits; settled when it is dropped.
+    /// Present if its tenant has limits; corrected when dropped.
     charge: Option<Charge>,
 }
 
@@ -19,28 +19,28 @@ impl Reserved {
         Reserved { permits, charge }
     }
 
-    /// Says in an answer's headers what is left of its tenant's limits.
+    /// Writes the tenant's remaining limits into an answer's headers.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         if let Some(charge) = &self.charge {
             charge.write(headers);
         }
     }
 
-    /// No engine worked on it.
+    /// No engine worked on the request.
     pub(crate) fn unserved(&mut self) {
         if let Some(charge) = &mut self.charge {
             charge.nothing();
         }
     }
 
-    /// So many pieces of the reply passed, and the engine's count of them will not come.
+    /// Adds delivered pieces of the reply, when the engine's count will not come.
     pub(crate) fn seen(&mut self, pieces: u32) {
         if let Some(charge) = &mut self.charge {
             charge.seen(pieces);
         }
     }
 
-    /// The engine worked on it, and counted where there is a usage; else so many pieces passed.
+    /// Corrects the charge to the engine's count if there is one, else to the delivered pieces.
     pub(crate) fn settle(&mut self, usage: Option<Usage>, pieces: u32) {
         let Some(mut charge) = self.charge.take() else { return };
         match usage {
@@ -49,7 +49,7 @@ impl Reserved {
         }
     }
 
-    /// Gives the permits back.
+    /// Returns the permits.
     pub(crate) fn release(&mut self) {
         self.permits.clear();
     }

@@ -1,5 +1,5 @@
-//! The response to a client: the head of an answer with the gateway's own headers, an engine's failure,
-//! or a refusal. Each of them ends the request's ticket or hands it to the relay.
+//! The response to a client: the head of an answer with the gateway's own headers, an engine's
+//! error, or a refusal. Each of them ends the request's ticket or passes it to the relay.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
 
-/// An answer has begun: its head, with the gateway's own headers, before the body that follows.
+/// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
     plane: &Arc<Worker>,
     context: RequestContext,
@@ -41,7 +41,7 @@ pub(crate) fn answered(
     let Begun { mut head, opened } = begun;
     let form = form(&context, &choice.target, &head);
     let ok = head.status.is_success();
-    // What is added at a break would be more than the length.
+    // An error event added at a break would exceed the length.
     dress(plane, &context, &choice, &mut head.headers, ok && form == Form::Events);
     reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
@@ -68,7 +68,7 @@ pub(crate) fn answered(
     Response::from_parts(head, AnswerBody::Relay(Box::new(Relay::new(delivery, answering))))
 }
 
-/// Only the generating endpoints have streams whose end is known; the rest passes unread.
+/// Only generating endpoints have streams with a known end; the rest passes unread.
 fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Form {
     let endpoint = context.call.endpoint;
     let events = endpoint.is_generation() && !headers::is_json(&head.headers);
@@ -82,7 +82,7 @@ fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Fo
     }
 }
 
-/// A client's mistake: the engine's own words go back; nothing is learned from them.
+/// A client's mistake: the engine's own message is returned, and nothing is learned from it.
 fn client_error(
     timeouts: &Timeouts,
     target: &Target,
@@ -96,7 +96,7 @@ fn client_error(
     AnswerBody::Unread(Box::new(Incoming::new(flow, first, silence, None)))
 }
 
-/// Makes the headers of an answer fit for the client, with those of the gateway.
+/// Prepares the headers of an answer for the client, with those of the gateway.
 fn dress(
     plane: &DataPlane,
     context: &RequestContext,
@@ -113,7 +113,7 @@ fn dress(
     }
 }
 
-/// No answer began.
+/// No answer started.
 pub(crate) fn unanswered(
     plane: &DataPlane,
     context: &RequestContext,
@@ -150,7 +150,7 @@ pub(crate) fn unanswered(
     response
 }
 
-/// The machine's refusal, in words for the client.
+/// The machine's refusal, worded for the client.
 fn refusal(
     plane: &DataPlane,
     terms: &Terms,
@@ -175,7 +175,7 @@ fn refusal(
     }
 }
 
-/// The engine's own failure goes to the client.
+/// The engine's own error goes to the client.
 fn engine_failed(
     plane: &DataPlane,
     context: &RequestContext,

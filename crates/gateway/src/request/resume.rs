@@ -1,8 +1,8 @@
-//! Continuing a stream elsewhere that broke after its first byte, where `resume` is set.
+//! Resumes a stream on another replica after it broke past its first byte, if `resume` is set.
 //!
-//! The machine is told that the attempt failed and how long the prompt is now; what it decides is
-//! followed as before the first byte ([`crate::request::lifecycle`]), with a payload that begins where
-//! the answer broke. The relay waits for it, and the client sees a stream that pauses.
+//! The machine receives the failure and the prompt's new length. Its decisions are followed as
+//! before the first byte ([`crate::request::lifecycle`]), with a payload that starts where the
+//! answer broke. The relay waits for that, and the client sees a pause in the stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::request::context::{Payload, RequestContext};
 use crate::request::lifecycle::{Unanswered, follow};
 use crate::request::plane::{DataPlane, Worker};
 
-/// What it takes to continue a stream.
+/// The state needed to resume a stream.
 pub(crate) struct Resume {
     pub(crate) thread: Thread,
     pub(crate) context: RequestContext,
-    /// What was sent last.
+    /// The last payload sent.
     pub(crate) payload: Payload,
-    /// The client's body, less what is the engines'.
+    /// The client's body without private engine fields.
     body: Bytes,
 }
 
-/// The search for an answer that continues a stream; none where the request is over without one.
+/// The search for an answer that resumes a stream; none if the request ends without one.
 pub(crate) type Search = Pin<Box<dyn Future<Output = Option<Box<Resumed>>> + Send>>;
 
-/// An answer that continues a stream.
+/// An answer that resumes a stream.
 pub(crate) struct Resumed {
     pub(crate) resume: Box<Resume>,
     pub(crate) ticket: Ticket,
@@ -46,7 +46,7 @@ pub(crate) struct Resumed {
 }
 
 impl Resume {
-    /// For the answer to a request, where it may be continued.
+    /// For the answer to a request, if it may be resumed.
     pub(crate) fn new(
         config: &config::Resume,
         context: RequestContext,
@@ -63,13 +63,13 @@ impl Resume {
         Some(Box::new(Resume { thread, context, payload, body }))
     }
 
-    /// What comes from now on continues what came.
+    /// The next answer continues the earlier one.
     pub(crate) fn is_later(&self) -> bool {
         self.thread.is_later()
     }
 
-    /// The answer broke: makes the payload that continues it, and the blocks of its prompt. Else a word
-    /// for why there is none.
+    /// After a break: builds the payload that resumes the answer, and the blocks of its prompt;
+    /// otherwise a label for why it can't.
     pub(crate) fn take_up(&mut self, fleet: &Fleet) -> Result<Vec<u64>, &'static str> {
         let Resume { thread, context, payload, body } = self;
         let (endpoint, prompt) = (context.call.endpoint, &context.prompt);
@@ -91,14 +91,14 @@ impl Resume {
         Ok(fingerprint.into_blocks())
     }
 
-    /// The usage of the whole, of what a peer told of its part.
+    /// The usage of the whole, from a peer's report of its part.
     pub(crate) fn whole(&self, usage: Usage) -> Usage {
         self.thread.whole(usage)
     }
 }
 
-/// Whether all replicas of a model can be told to continue an assistant's message: the machine
-/// chooses among them without a look at their engines.
+/// Whether all replicas of a model can continue an assistant's message: the machine chooses among
+/// them without regard to their engines.
 pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
     let Some(name) = fleet.name(model) else { return false };
     fleet.all().iter().all(|member| {
@@ -108,7 +108,7 @@ pub(crate) fn continue_chats(fleet: &Fleet, model: ModelId) -> bool {
     })
 }
 
-/// Follows the machine's decisions until another answer has begun.
+/// Follows the machine's decisions until another answer starts.
 pub(crate) async fn search(
     plane: Arc<Worker>,
     resume: Box<Resume>,
@@ -121,10 +121,10 @@ pub(crate) async fn search(
         Ok(answer) => answer,
         Err(why) => {
             match why {
-                // The machine is done with it.
+                // The machine has already dropped it.
                 Unanswered::Refused { .. } => ticket.broke_off(None),
                 Unanswered::SameFailure(..) => ticket.broke_off(Some(Outcome::ClientError)),
-                // Its ticket goes with the gateway.
+                // The ticket ends with the gateway.
                 Unanswered::Draining => drop(ticket),
             }
             return nowhere(&plane, id);

@@ -1,9 +1,9 @@
-//! How long an answer that has begun may be silent.
+//! The timeout between two pieces of an answer.
 //!
-//! Ordinarily `timeouts.idle`. Once the replica is down, only `timeouts.down`, counted from then or
-//! from the last piece: a stopped process keeps its connections open and says nothing more, while one
-//! whose status pages alone fail goes on sending. Nothing is set or woken for a piece that comes; the
-//! timer looks at the clock when it fires.
+//! Normally it is `timeouts.idle`. Once the replica is down, it is `timeouts.down`, counted from
+//! then or from the last piece. A stopped process keeps its connections open and sends nothing
+//! more, while one with broken status pages keeps streaming. No timer is set or woken for a piece;
+//! the timer checks the clock when it fires.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::replicas::fleet::Member;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) struct Silence {
-    /// Who answers; none of a peer's answer.
+    /// The replica; none for a peer's answer.
     member: Option<Arc<Member>>,
     idle: Duration,
     down: Duration,
@@ -27,7 +27,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Of an answer that begins now.
+    /// For an answer that starts now.
     pub(crate) fn new(timeouts: &Timeouts, member: Option<Arc<Member>>) -> Silence {
         let last = Instant::now();
         let idle = timeouts.idle.0;
@@ -35,7 +35,7 @@ impl Silence {
         Silence { member, idle, down: timeouts.down.0, last, wait }
     }
 
-    /// A piece came.
+    /// A piece arrived.
     pub(crate) fn heard(&mut self) {
         self.last = Instant::now();
         if let Some(member) = &self.member {
@@ -43,7 +43,7 @@ impl Silence {
         }
     }
 
-    /// Ready with the reason when the answer is to be given up.
+    /// Ready with the reason when the answer should be given up.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<&'static str> {
         loop {
             ready!(self.wait.as_mut().poll(cx));
@@ -61,7 +61,7 @@ impl Silence {
                             "the replica is down, and its answer fell silent (timeouts.down)",
                         );
                     }
-                    // It may be up again by then.
+                    // The replica may be up again by then.
                     wait(None, due.min(idle))
                 }
             };
@@ -69,7 +69,7 @@ impl Silence {
     }
 }
 
-/// Until then, or until the replica goes down.
+/// Waits until `due`, or until the replica goes down.
 fn wait(member: Option<&Member>, due: Instant) -> Wait {
     let sleep = tokio::time::sleep_until(due);
     let Some(down) = member.map(|member| member.life.down()) else { return Box::pin(sleep) };

@@ -1,4 +1,4 @@
-//! Puts the parts of a gateway together, each with the handles that it needs.
+//! Builds a gateway from its parts, each with the handles that it needs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,23 +52,23 @@ pub(super) struct Gateway {
     pub(super) peers: Option<Arc<Peers>>,
     pub(super) registry: Option<Arc<Following>>,
     pub(super) sources: Vec<Arc<Source>>,
-    /// To replicas of this region, for all but clients' requests.
+    /// For replicas of this region, for everything but clients' requests.
     pub(super) near: Upstream,
     pub(super) plane: Arc<DataPlane>,
     pub(super) client_tls: Option<Arc<ClientTls>>,
     pub(super) admin_tls: Option<Arc<AdminTls>>,
-    /// Of clients.
+    /// Clients' connections.
     pub(super) connections: Bound,
     pub(super) draining: Draining,
-    /// Ends every connection and every look at a replica.
+    /// Ends every connection and every poll of a replica.
     pub(super) over: CancellationToken,
     questions: Arc<Questions>,
     policy: Arc<PolicyNow>,
 }
 
 impl Gateway {
-    /// Builds a gateway that does nothing yet. `wishes` takes the replicas that the machine wants
-    /// probed.
+    /// Builds a gateway that does nothing yet. `wishes` receives the replicas that the machine
+    /// wants probed.
     pub(super) fn build(
         config: Config,
         file: Option<&Path>,
@@ -208,7 +208,7 @@ impl Gateway {
     }
 }
 
-/// The parts that requests are answered with.
+/// The shared parts for answering requests.
 fn data_plane(
     config: &Config,
     file: Option<&Path>,
@@ -243,7 +243,7 @@ fn data_plane(
     })
 }
 
-/// Warns of what a start goes on with.
+/// Logs problems that do not prevent a start.
 fn warn(config: &Config) {
     for problem in check::doubts(config) {
         tracing::error!(problem, "the gateway starts nevertheless");
@@ -265,7 +265,7 @@ fn warn(config: &Config) {
     }
 }
 
-/// A number that cannot be guessed from outside, from the process's own randomness.
+/// A number that can't be guessed from outside, from the process's own randomness.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -1,6 +1,6 @@
-//! A file with a list of replicas. It is read every second, which sees a file that is renamed into
-//! its place, or a link that is turned (as Kubernetes does with a ConfigMap), as well as one that is
-//! written. A bad one is told once for each change of its bytes.
+//! A file with a list of replicas. It is read every second, which detects a file renamed into place
+//! and a changed symbolic link (as Kubernetes does with a ConfigMap) as well as a write. An invalid
+//! file is reported once per change of its bytes.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use meridian_wire::config::replica_list;
 
 use super::source::{Read, Source};
 
-/// Between two looks.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, bytes.
 const MOST: u64 = 4 << 20;
@@ -30,7 +30,7 @@ pub(super) async fn keep(source: Arc<Source>, path: PathBuf, limit: usize) {
     }
 }
 
-/// Reads the file and brings its replicas into use.
+/// Reads the file and applies its replicas.
 pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
     let from = path.to_owned();
     let text = tokio::task::spawn_blocking(move || read(&from)).await;
@@ -38,7 +38,7 @@ pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
     let is_new = source.was_read(&text);
     match list(text, limit) {
         Ok(replicas) => {
-            // Also where nothing has changed: others may have taken replicas out.
+            // Even if nothing changed: replicas may have been removed by other means.
             source.found(replicas);
             if is_new { Look::New } else { Look::Same }
         }
@@ -51,7 +51,7 @@ pub(super) async fn look(source: &Source, path: &Path, limit: usize) -> Look {
     }
 }
 
-/// The replicas that a file's text lists.
+/// The replicas listed in a file's text.
 pub(super) fn list(text: Read, limit: usize) -> Result<Vec<AddReplica>, String> {
     text.and_then(|text| replica_list(&text, limit).map_err(|error| error.to_string()))
 }

@@ -1,13 +1,13 @@
-//! Replicas that are found beside those that the configuration names: in a file that may change
-//! (`file.rs`), and by names in the DNS (`names.rs`).
+//! Service discovery: replicas in addition to those of the configuration, from a file that may
+//! change (`file.rs`) and from names in the DNS (`names.rs`).
 //!
-//! Each source has a task that looks again and again. What it finds joins; what it does not find any
-//! more drains, and leaves when its requests have ended. A look that fails changes nothing: the last
-//! good one counts on, and the log, the status and the metrics say so. An answer without a single
-//! address counts as a failure too, so that a name server that lost its records empties no fleet.
+//! Each source has a task that polls it. New replicas join; missing ones drain, and leave when
+//! their requests have ended. A failed poll changes nothing: the last good result stays in force,
+//! and the log, the status and the metrics report the failure. A DNS answer without any address
+//! counts as a failure too, so a name server that lost its records does not empty a fleet.
 //!
-//! A replica belongs to whoever brought it here first: the file, a source or the admin port. Where
-//! the registry has a record of it, the registry decides.
+//! A replica belongs to the part that added it first: the file, a source or the admin port. If the
+//! registry has a record of it, the registry decides.
 
 mod file;
 mod names;
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use self::source::Source;
 
-/// Files of `discovery` that are no lists of replicas now. A start goes on without them.
+/// Files of `discovery` that are currently invalid. A start ignores them.
 pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     let limit = usize::from(config.limits.replicas);
     let sources = config.discovery.iter().enumerate();
@@ -32,7 +32,7 @@ pub(crate) fn problems(config: &config::Gateway) -> Vec<String> {
     sources.filter_map(of).collect()
 }
 
-/// Looks at every source, for ever.
+/// Polls every source; never returns.
 pub(crate) fn start(sources: &[Arc<Source>], limit: u16, background: &mut JoinSet<()>) {
     for source in sources {
         let source = source.clone();
@@ -43,8 +43,8 @@ pub(crate) fn start(sources: &[Arc<Source>], limit: u16, background: &mut JoinSe
     }
 }
 
-/// Reads a source's file at once and says what came of it. A name is only asked for again: the
-/// answer comes later, and none is reported here.
+/// Reads a source's file at once and returns the result. For a name it only triggers a lookup: the
+/// answer comes later, and no result is returned here.
 pub(crate) async fn reload(source: &Source, limit: u16) -> Option<Look> {
     match &source.config.file {
         Some(path) => Some(file::look(source, path, usize::from(limit)).await),

@@ -1,8 +1,8 @@
-//! Names in the DNS: a replica for each address of a name, or for each address of each target of SRV
-//! records. Resolved again when the first of the answers runs out.
+//! Names in the DNS: a replica for each address of a name, or for each address of each target of
+//! SRV records. Resolved again when the first of the answers expires.
 //!
-//! Of SRV records those of the lowest priority count (RFC 2782), and a record's weight is the
-//! replica's, where it has one.
+//! Of SRV records, those of the lowest priority count (RFC 2782), and a record's weight becomes the
+//! replica's, if it has one.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -20,27 +20,27 @@ use meridian_wire::config::name_and_port;
 
 use super::source::Source;
 
-/// Answers hold at least so long, whatever their TTL says,
+/// Answers are valid for at least this long, whatever their TTL,
 const SHORTEST: Duration = Duration::from_secs(1);
-/// and at most so long.
+/// and at most this long.
 const LONGEST: Duration = Duration::from_secs(300);
-/// For one question to one name server.
+/// Timeout of one query to one name server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Addresses with the weight of the replica there.
+/// Addresses with the weight of their replica.
 type Addresses = BTreeMap<SocketAddr, u32>;
 
-/// What a look brought.
+/// The result of a lookup.
 struct Found {
     replicas: Vec<AddReplica>,
-    /// For so long it holds.
+    /// Its validity.
     holds: Duration,
 }
 
 pub(super) async fn keep(source: Arc<Source>) {
     let mut pause = SHORTEST;
     loop {
-        // Made anew each time: the system's configuration may have changed.
+        // Made again each time: the system's configuration may have changed.
         let found = match resolver(source.config.server) {
             Ok(resolver) => look(&resolver, &source).await,
             Err(why) => Err(why),
@@ -54,7 +54,7 @@ pub(super) async fn keep(source: Arc<Source>) {
                 if source.failed(&why) {
                     source.log_trouble(&why);
                 }
-                // As long as the answers would hold, and longer the longer it lasts.
+                // As long as the answers would be valid, and longer with each failure.
                 (pause * 2).clamp(SHORTEST, Duration::from_secs(30))
             }
         };
@@ -62,7 +62,7 @@ pub(super) async fn keep(source: Arc<Source>) {
     }
 }
 
-/// Asks `server`, or whoever the system asks.
+/// Queries `server`, or the system's name servers.
 fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, String> {
     let mut builder = match server {
         None => TokioResolver::builder_tokio()
@@ -78,7 +78,7 @@ fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, String> {
     let options = builder.options_mut();
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     options.timeout = PATIENCE;
-    // Asked again when the answer has run out, so nothing is to be kept.
+    // Names are resolved again only after an answer has expired, so a cache is useless.
     options.cache_size = 0;
     builder.build().map_err(|error| error.to_string())
 }
@@ -102,7 +102,7 @@ async fn look(resolver: &TokioResolver, source: &Source) -> Result<Found, String
     Ok(Found { replicas, holds })
 }
 
-/// The addresses of a name, and until when they hold.
+/// The addresses of a name, and their validity.
 async fn of_name(
     resolver: &TokioResolver,
     name: &str,

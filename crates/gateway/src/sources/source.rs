@@ -1,4 +1,4 @@
-//! One source: the replicas that it brought here, and how its newest look went.
+//! One source: the replicas that it added, and the result of its newest poll.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::registry::following::Following;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
 
-/// What a file holds, or why it cannot be read.
+/// The contents of a file, or why it can't be read.
 pub(super) type Read = Result<String, String>;
 
-/// Between two looks at replicas that are to leave.
+/// Polling interval for replicas that should leave.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// One source.
@@ -25,25 +25,25 @@ pub(crate) struct Source {
     pub(super) config: config::Source,
     label: String,
     replicas: Arc<Replicas>,
-    /// Decides about replicas that it has a record of.
+    /// Decides about replicas of which it has a record.
     registry: Option<Arc<Following>>,
     state: Mutex<State>,
-    /// Ends the pause before a name is resolved again.
+    /// Ends the pause before the next lookup of a name.
     again: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Its replicas that are here, by host and port.
+    /// The replicas that it added, by host and port.
     ours: BTreeMap<String, Ours>,
-    /// Why the newest look failed.
+    /// Why the newest poll failed.
     trouble: Option<String>,
     failures: u64,
-    /// When one last went well.
+    /// Time of the last successful poll.
     good: Option<Instant>,
-    /// What the file held at the newest look.
+    /// The file's contents at the newest poll.
     read: Option<Read>,
-    /// What of it can't be done.
+    /// Parts of the result that can't be applied.
     problems: BTreeSet<String>,
 }
 
@@ -88,23 +88,23 @@ impl Source {
         &self.label
     }
 
-    /// Ends the pause before a name is resolved again.
+    /// Ends the pause before the next lookup of a name.
     pub(super) fn again(&self) {
         self.again.notify_one();
         tracing::info!(source = self.label, "the name is resolved again");
     }
 
-    /// Notes what the file holds; whether that is new.
+    /// Notes the file's contents; returns whether they are new.
     pub(super) fn was_read(&self, text: &Read) -> bool {
         self.state().read.replace(text.clone()).as_ref() != Some(text)
     }
 
-    /// Why the newest look failed.
+    /// Why the newest poll failed.
     pub(super) fn trouble(&self) -> Option<String> {
         self.state().trouble.clone()
     }
 
-    /// A look failed: the replicas that were found before stay in use. Whether the reason is new.
+    /// A poll failed: the replicas found before stay. Returns whether the reason is new.
     pub(super) fn failed(&self, why: &str) -> bool {
         let mut state = self.state();
         state.failures += 1;
@@ -121,7 +121,7 @@ impl Source {
         );
     }
 
-    /// A look went well.
+    /// A poll succeeded.
     pub(super) fn found(&self, replicas: Vec<AddReplica>) {
         let mut state = self.state();
         state.good = Some(Instant::now());
@@ -131,9 +131,9 @@ impl Source {
         self.apply(replicas, &mut state);
     }
 
-    /// Makes the replicas here those that were found.
+    /// Applies the replicas that were found.
     fn apply(&self, replicas: Vec<AddReplica>, state: &mut State) {
-        // A replica that was taken out or replaced otherwise is not this source's any more.
+        // A replica that was removed or replaced by other means no longer belongs to this source.
         state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
         let (mut found, mut problems) = (BTreeSet::new(), BTreeSet::new());
@@ -158,7 +158,7 @@ impl Source {
         state.problems = problems;
     }
 
-    /// Takes one in, or leaves it as it is.
+    /// Adds a replica, or leaves it as it is.
     fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), String> {
         if let Some(ours) = state.ours.get_mut(address) {
             if ours.member.spec == spec {
@@ -168,7 +168,7 @@ impl Source {
                 }
                 return Ok(());
             }
-            // A replica that is described otherwise leaves and joins again.
+            // A replica with a changed description leaves and joins again.
             self.replicas.leave(&ours.member);
             state.ours.remove(address);
         }
@@ -181,7 +181,7 @@ impl Source {
         Ok(())
     }
 
-    /// Lets those go that are to leave and whose requests have ended; whether some are left.
+    /// Removes leaving replicas whose requests have ended; returns whether some are left.
     fn let_go(&self) -> bool {
         let mut state = self.state();
         state.ours.retain(|address, ours| {
@@ -198,7 +198,7 @@ impl Source {
         state.ours.values().any(|ours| ours.leaves)
     }
 
-    /// Waits, letting go who is to leave.
+    /// Waits, removing replicas that should leave.
     pub(super) async fn rest(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while self.let_go() && Instant::now() + LOOK < until {
