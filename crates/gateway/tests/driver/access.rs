@@ -1,4 +1,4 @@
-//! The configuration file changes while the gateway serves: tenants and rules are reloaded.
+//! Hot reload of the configuration file: tenants and rules change while the gateway serves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::tenants::{bearing, tenant};
 const KEY: &str = "mk-0123456789abcdefghij";
 const OTHER: &str = "mk-zyxwvutsrqponmlkjihg";
 
-/// A gateway of one replica, and its file.
+/// A gateway with one replica, and its file.
 struct World {
     file: PathBuf,
     config: Config,
     region: Region,
     reload: Arc<Notify>,
-    // Serves for as long as it is there.
+    // Keeps the replica serving.
     _replica: Replica,
 }
 
@@ -41,7 +41,7 @@ impl World {
         World { file, config, region, reload, _replica: replica }
     }
 
-    /// Writes the file, and waits for as long as it takes to count.
+    /// Writes the file, and waits until the change takes effect.
     async fn write(&self, text: &str) {
         std::fs::write(&self.file, text).unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -56,7 +56,7 @@ impl World {
         call(self.region.listen, bearing(chat("hi"), key)).await.status
     }
 
-    /// What the two keys get.
+    /// The statuses of requests with the two keys.
     async fn both(&self) -> [u16; 2] {
         [self.status_of(KEY).await, self.status_of(OTHER).await]
     }
@@ -68,8 +68,7 @@ impl Drop for World {
     }
 }
 
-// A key that is added opens, one that is taken out does not, and the page of the configuration shows
-// what is in force.
+// An added key works, a removed one does not, and the configuration page shows the state in force.
 #[tokio::test(start_paused = true)]
 async fn keys_are_given_and_taken_back() {
     let mut world = World::new("keys").await;
@@ -83,8 +82,8 @@ async fn keys_are_given_and_taken_back() {
     assert!(page.contains("other") && !page.contains("acme"), "{page}");
 }
 
-// A rule that is made keeps the requests that come from then on, and is counted by its name; one that
-// is widened lets them through again. The last one does not go while the gateway serves.
+// A new rule applies to the requests that arrive after it, and is counted by its name; a widened
+// rule lets them through again. The last rule can't be removed while the gateway serves.
 #[tokio::test(start_paused = true)]
 async fn rules_are_made_and_widened() {
     let mut world = World::new("rules").await;
@@ -108,8 +107,8 @@ async fn rules_are_made_and_widened() {
     assert_eq!(answer.header("x-meridian-residency"), "kept");
 }
 
-// What can't be read, what was cut short, and a file that is gone leave everything as it is; so do
-// other sections, and a moment in which the file stood otherwise.
+// An unreadable, truncated or missing file leaves everything as it is. So do changes in other
+// sections, and a change that only one poll sees.
 #[tokio::test(start_paused = true)]
 async fn nothing_else_counts() {
     let mut world = World::new("others").await;
@@ -122,7 +121,7 @@ async fn nothing_else_counts() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.both().await, [200, 401]);
     world.write(&whole).await;
-    // No two looks in a row see the same.
+    // No two polls in a row see the same contents.
     for _ in 0..4 {
         std::fs::write(&world.file, whole.replace("acme", "acme2")).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -138,9 +137,9 @@ async fn nothing_else_counts() {
     assert_eq!(page["limits"]["connections"], before);
 }
 
-// A reload that is asked for uses the file at once, without the two polls that a change otherwise
-// waits for, however often it is asked for in a row; a file that can't be used changes nothing then
-// either, and the next reload uses the file that was mended.
+// A requested reload uses the file at once, without the two polls that a change otherwise needs,
+// however often it is requested in a row. An invalid file changes nothing then either, and the next
+// reload uses the repaired file.
 #[tokio::test(start_paused = true)]
 async fn a_reload_is_at_once() {
     let mut world = World::new("reload").await;
@@ -150,7 +149,8 @@ async fn a_reload_is_at_once() {
         std::fs::write(&world.file, text).unwrap();
         for _ in 0..3 {
             world.reload.notify_one();
-            // The gateway's task runs; paused time passes in steps far below a poll's.
+            // Lets the gateway's task run; paused time passes in steps far below the polling
+            // interval.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let start = Instant::now();
@@ -159,8 +159,8 @@ async fn a_reload_is_at_once() {
     }
 }
 
-// A tenant's limit goes on where it was when the file changes elsewhere, and begins full when it is
-// changed itself.
+// A tenant's limit keeps its state when the file changes elsewhere, and starts full when the limit
+// itself changes.
 #[tokio::test(start_paused = true)]
 async fn limits_keep_their_state() {
     let mut world = World::new("limits").await;

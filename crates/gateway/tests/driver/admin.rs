@@ -1,5 +1,5 @@
-//! The admin port: replicas that come and go under traffic, explanations, metrics, and what none
-//! of them may tell.
+//! The admin port: replicas that join and leave under traffic, explanations, metrics, and secrets
+//! that no page may show.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use meridian_wire::admin::{Explanation, Replica as Row};
 use crate::common::{Region, Replica, Script, call, chat, get, open, post, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
-/// Nobody is there.
+/// An address where nothing listens.
 const FAR: &str = "http://198.51.100.7:8000";
 const PROMPT: &str = "the walrus and the carpenter";
 const SESSION: &str = "session-of-alice-42";
@@ -30,7 +30,7 @@ async fn add(region: &Region, replica: &Replica) -> Row {
     row
 }
 
-// A replica is known by its address, and reached where this region's gateways reach it.
+// A replica is identified by its address, and reached at the address for this region's gateways.
 #[tokio::test(start_paused = true)]
 async fn a_replica_may_be_reached_elsewhere() {
     let replica = Replica::start().await;
@@ -77,8 +77,8 @@ async fn replicas_come_and_go() {
     assert!(a.count() > before);
 }
 
-// A replica removed while a stream runs there lets it end; a replica that joins meanwhile is
-// another one, and neither's counts are the other's.
+// A replica removed during a stream lets it end. A replica that joins meanwhile is a different one,
+// and their counts stay separate.
 #[tokio::test(start_paused = true)]
 async fn removed_under_a_stream() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -99,7 +99,7 @@ async fn removed_under_a_stream() {
     assert_eq!((status.replicas[0].dispatched, status.replicas[0].done), (1, 1));
 }
 
-// What cannot be a replica is refused with the field and the remedy, and nothing changes.
+// An invalid replica is refused with the field and the remedy, and nothing changes.
 #[tokio::test(start_paused = true)]
 async fn bad_replicas() {
     let replica = Replica::start().await;
@@ -142,7 +142,7 @@ fn explanation(answer: &crate::common::Answer) -> Explanation {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-// A decision is explained by the gateway's id and by the client's own.
+// A decision can be found by the gateway's id and by the client's own.
 #[tokio::test(start_paused = true)]
 async fn explain() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -155,7 +155,7 @@ async fn explain() {
         let id = answer.header("x-request-id");
         let why = explanation(&get(region.admin, &format!("/admin/explain/{id}")).await);
         assert_eq!((why.id.as_str(), why.policy.as_str(), why.attempt), (id, "meridian", 1));
-        // The name under which the log has it is the gateway's own, which finds it as well.
+        // The log uses the gateway's own id, which finds the decision as well.
         let logged =
             explanation(&get(region.admin, &format!("/admin/explain/{}", why.logged_as)).await);
         assert_eq!((logged.picked.as_ref(), logged.attempt), (why.picked.as_ref(), 1));
@@ -191,7 +191,7 @@ async fn dry_runs() {
 }
 
 /// Checks a page of OpenMetrics text: every sample belongs to a declared family, no family is
-/// declared twice or split, numbers are numbers, and the page ends with EOF.
+/// declared twice or split, numbers are valid, and the page ends with EOF.
 fn check_open_metrics(page: &str) -> usize {
     let body = page.strip_suffix("# EOF\n").expect("ends with EOF");
     let mut seen = std::collections::BTreeSet::new();
@@ -231,7 +231,7 @@ fn check_open_metrics(page: &str) -> usize {
     samples
 }
 
-/// What clients said must be in nothing that the gateway tells about itself.
+/// Client input must not appear in any output about the gateway.
 fn tells_nothing(what: &str, text: &str) {
     for secret in
         [PROMPT, "walrus", "carpenter", SESSION, TENANT, "alice", "Bearer", "a test's secret", ID]
@@ -240,7 +240,7 @@ fn tells_nothing(what: &str, text: &str) {
     }
 }
 
-/// Requests of every fate, all with a prompt, a session, a tenant, a key and an id.
+/// Requests with every outcome, all with a prompt, a session, a tenant, a key and an id.
 async fn traffic(region: &Region, a: &Replica, b: &Replica) {
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"carpenter\"}}]}\n\n";
     let done = Script::stream(&[event, "data: [DONE]\n\n"], MS);
@@ -274,7 +274,7 @@ async fn traffic(region: &Region, a: &Replica, b: &Replica) {
     assert_eq!(post(region.listen, "/v1/completions", PROMPT).await.status, 400);
 }
 
-// The metrics page is well-formed and its labels are no client's words.
+// The metrics page is well-formed and its labels contain no client input.
 #[tokio::test(start_paused = true)]
 async fn metrics() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -292,7 +292,7 @@ async fn metrics() {
     }
 }
 
-// Nor does any other page tell what clients said.
+// No other page shows client input either.
 #[tokio::test(start_paused = true)]
 async fn pages_keep_secrets() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -324,11 +324,11 @@ impl std::io::Write for Lines {
     }
 }
 
-// Log lines, down to the finest level, hold no client's words either.
+// Log lines, down to the finest level, contain no client input either.
 #[tokio::test(start_paused = true)]
 async fn logs_keep_secrets() {
-    // With a single subscriber alive, a line that another test's thread writes for the first time
-    // asks that thread's subscriber, which is none, and is taken for one that nobody wants.
+    // With a single subscriber, a log line that another test's thread writes first would be cached
+    // as disabled, since that thread has no subscriber. A second subscriber prevents that.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let lines = Lines::default();
     let writer = lines.clone();
@@ -346,7 +346,7 @@ async fn logs_keep_secrets() {
     tells_nothing("the log", &text);
 }
 
-// Health is the process's, readiness the region's.
+// Health is about the process, readiness about the region.
 #[tokio::test(start_paused = true)]
 async fn health_and_readiness() {
     let region = Region::start(crate::common::config(&[])).await;
@@ -364,7 +364,8 @@ async fn health_and_readiness() {
     assert_eq!(get(region.admin, "/health").await.status, 200);
 }
 
-// A path that names no model goes to whatever is served, whoever else is still starting.
+// A request whose path names no model goes to any served one, even while other replicas are
+// starting.
 #[tokio::test(start_paused = true)]
 async fn paths_without_a_model() {
     let (a, b) = (Replica::of(&["first"]).await, Replica::of(&["second"]).await);

@@ -1,4 +1,4 @@
-//! Callers that the admin port lets in: tokens, certificates of the fleet, browsers that log in.
+//! Access control of the admin port: tokens, certificates of the fleet, browsers that log in.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn no(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
-// With a token, every page and every change asks for it; probes go on without. A token that is wrong
-// or sent in another way is refused.
+// With a token configured, every page and every change requires it, except health checks. A token
+// that is wrong or sent in another way is refused.
 #[tokio::test(start_paused = true)]
 async fn a_token_guards_everything_but_probes() {
     let replica = Replica::start().await;
@@ -76,20 +76,20 @@ async fn a_token_guards_everything_but_probes() {
     }
     let remove = ("DELETE", "/admin/replicas/r0");
     assert_eq!(refused(&raw(&region, remove.0, remove.1, "", &[host]).await), no(401, "no_token"));
-    // A token shows that no rebound page asks, whatever name the port is asked by.
+    // A token shows that no rebound page sent the request, whatever its `Host`.
     let named = [("host", "gateway.svc"), BEARER];
     assert_eq!(raw(&region, remove.0, remove.1, "", &named).await.status, 200);
 }
 
-/// A gateway's file with these tokens.
+/// Writes a gateway's file with these tokens.
 fn written(config: &Config, file: &Path, access: &[&str]) {
     let mut config = config.clone();
     config.admin_access.tokens = tokens(access);
     std::fs::write(file, config.print().unwrap()).unwrap();
 }
 
-// Tokens are exchanged without a restart: both count meanwhile; a session ends with its token; a file
-// without any token, as a half-written one is, opens nothing.
+// Tokens are rotated without a restart: both work meanwhile, and a session ends with its token. A
+// file without any token, such as a half-written one, does not open the port.
 #[tokio::test(start_paused = true)]
 async fn tokens_are_exchanged_while_it_serves() {
     let replica = Replica::start().await;
@@ -129,8 +129,8 @@ async fn tokens_are_exchanged_while_it_serves() {
     std::fs::remove_file(&file).unwrap();
 }
 
-// A file that is refused leaves nothing behind: tenants that it named for the first time do not have to
-// stay in the files that follow.
+// A refused file has no effect: tenants that it named for the first time do not have to stay in
+// later files.
 #[tokio::test(start_paused = true)]
 async fn a_refused_file_leaves_nothing_behind() {
     let replica = Replica::start().await;
@@ -151,7 +151,7 @@ async fn a_refused_file_leaves_nothing_behind() {
     assert_eq!(raw(&region, "GET", "/admin/status", "", &sent).await.status, 200);
 }
 
-/// Logs in; the cookie and the CSRF token.
+/// Logs in; returns the cookie and the CSRF token.
 async fn logged_in(region: &Region, token: &str) -> (String, String) {
     let body = format!(r#"{{"token":"{token}"}}"#);
     let answer = raw(region, "POST", "/login", &body, &[("host", &host(region)), JSON]).await;
@@ -166,8 +166,9 @@ async fn logged_in(region: &Region, token: &str) -> (String, String) {
     (cookie, answer.json()["csrf"].as_str().unwrap().to_owned())
 }
 
-// A browser logs in and reads with its cookie; a change also needs the CSRF token, which the session
-// page gives, and the page's own origin; after a log-out or half a day the cookie is worth nothing.
+// A browser logs in and reads with its cookie. A change also needs the CSRF token, which the
+// session page returns, and the page's own origin. After a logout or half a day the cookie is
+// invalid.
 #[tokio::test(start_paused = true)]
 async fn a_browser_logs_in_and_out() {
     let replica = Replica::start().await;
@@ -175,7 +176,7 @@ async fn a_browser_logs_in_and_out() {
     let address = host(&region);
     let host = ("host", address.as_str());
     let (cookie, csrf) = logged_in(&region, TOKEN).await;
-    // Other cookies of the machine come along.
+    // Other cookies of the machine are sent along.
     let several = format!("theme=dark; {cookie}");
     let cookie = ("cookie", several.as_str());
     let session = raw(&region, "GET", "/admin/session", "", &[host, cookie]).await;
@@ -206,8 +207,8 @@ async fn a_browser_logs_in_and_out() {
     assert_eq!(status(("cookie", &later)).await, 401, "it ended");
 }
 
-// Five wrong tokens a minute are one address's; then even the right one waits, and a token sent as a
-// header is no log-in.
+// An address may try five wrong tokens a minute. After that even the right one waits, and a token
+// sent as a header is not a login.
 #[tokio::test(start_paused = true)]
 async fn log_ins_are_limited() {
     let replica = Replica::start().await;
@@ -235,8 +236,8 @@ async fn log_ins_are_limited() {
     assert_eq!(raw(&region, "POST", "/login", &right, &form).await.status, 415);
 }
 
-// The page for it loads nothing from elsewhere and can't be framed; a port without tokens has no
-// log-in.
+// The login page loads nothing from elsewhere and can't be framed; a port without tokens has no
+// login.
 #[tokio::test(start_paused = true)]
 async fn the_log_in_page() {
     let replica = Replica::start().await;
@@ -252,7 +253,7 @@ async fn the_log_in_page() {
     assert_eq!(refused(&answer), no(404, "no_login"));
 }
 
-/// Asks over TLS, with a certificate or without one; none where there is no answer.
+/// A request over TLS, with or without a certificate; none if there is no answer.
 async fn over_tls(
     region: &Region,
     fleet: &Fleet,
@@ -284,9 +285,9 @@ async fn over_tls(
     Some((status, code.or(cookie).unwrap_or_default()))
 }
 
-// Over TLS an operator of the fleet changes everything, its gateways read, and a certificate of
-// another fleet is not let in; without one there is a token, and probes need neither. The session's
-// cookie is for TLS alone.
+// Over TLS an operator of the fleet can change everything, its gateways can read, and a certificate
+// of another fleet is refused. Clients without a certificate need a token, except for health
+// checks. The session's cookie is for TLS only.
 #[tokio::test]
 async fn certificates_of_the_fleet() {
     let fleet = Fleet::new("admin");
@@ -319,8 +320,8 @@ async fn certificates_of_the_fleet() {
     assert_eq!(ask(Some(&stranger), ("GET", "/health"), &[]).await, None);
 }
 
-/// A gateway of a fleet with certificates at its admin port and no tokens, its file, and what makes it
-/// reload.
+/// A gateway with the fleet's certificates at its admin port and no tokens, its file, and its
+/// reload trigger.
 async fn reloaded(config: &Config, name: &str, file: &Config) -> Region {
     let path = std::env::temp_dir().join(format!("meridian-{name}-{}.yaml", std::process::id()));
     std::fs::write(&path, config.print().unwrap()).unwrap();
@@ -334,9 +335,8 @@ async fn reloaded(config: &Config, name: &str, file: &Config) -> Region {
     region
 }
 
-// A file that no longer names the certificates of the admin port, or names some for the first time,
-// changes nothing before a restart: the port that the certificates guard stays closed, and the plain
-// one stays open.
+// A file that no longer names certificates for the admin port, or names some for the first time,
+// needs a restart: the guarded port stays closed, and the plain one stays open.
 #[tokio::test(start_paused = true)]
 async fn a_reload_leaves_the_port_as_it_listens() {
     let fleet = Fleet::new("admin");
@@ -361,7 +361,8 @@ async fn a_reload_leaves_the_port_as_it_listens() {
     assert!(page["admin_access"]["tls"].is_null(), "what is in force: {page}");
 }
 
-// A body that never comes is waited for ten seconds, before a log-in is checked and after a token was.
+// A body that never arrives is awaited for ten seconds, before a login is checked as well as after
+// a token was.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_comes() {
     let replica = Replica::start().await;
@@ -381,7 +382,7 @@ async fn a_body_that_never_comes() {
     }
 }
 
-// Log-ins that are sent side by side have five tries together.
+// Concurrent logins have five attempts together.
 #[tokio::test(start_paused = true)]
 async fn log_ins_side_by_side_are_limited() {
     let replica = Replica::start().await;
@@ -389,7 +390,7 @@ async fn log_ins_side_by_side_are_limited() {
     let address = host(&region);
     let body = format!(r#"{{"token":"{OTHER}"}}"#);
     let mut clients = Vec::new();
-    // Each has sent all but the last byte when the first one is read whole.
+    // Each has sent all but the last byte when the first one has been read in full.
     let (all_but_one, last) = body.split_at(body.len() - 1);
     for _ in 0..20 {
         let mut client = TcpStream::connect(region.admin).await.unwrap();

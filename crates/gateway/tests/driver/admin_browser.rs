@@ -1,4 +1,4 @@
-//! The admin port and web pages of other sites: what they can send changes and reads nothing.
+//! The admin port and web pages of other sites: their requests change and read nothing.
 
 use http::Request;
 use http_body_util::Full;
@@ -10,7 +10,7 @@ type Headers<'a> = &'a [(&'a str, &'a str)];
 const JSON: (&str, &str) = ("content-type", "application/json");
 const HERE: (&str, &str) = ("host", "127.0.0.1:8081");
 
-/// A request with these headers and no others.
+/// A request with exactly these headers.
 pub(crate) async fn raw(
     region: &Region,
     method: &str,
@@ -25,8 +25,8 @@ pub(crate) async fn raw(
     call(region.admin, request.body(Full::new(body.to_owned().into())).unwrap()).await
 }
 
-// A page of another site can send a form or plain text, and anything at all once its own name
-// resolves to this address. None of it adds or removes a replica.
+// A page of another site can send a form or plain text, and any request once its own name resolves
+// to this address. None of them adds or removes a replica.
 #[tokio::test(start_paused = true)]
 async fn pages_of_other_sites_change_nothing() {
     let replica = Replica::start().await;
@@ -58,8 +58,8 @@ async fn pages_of_other_sites_change_nothing() {
     assert_eq!(raw(&region, method, path, body, own).await.status, 201);
 }
 
-// A page whose name was rebound to this address reads nothing; names of the configuration do, and
-// probes may ask under any name.
+// A page whose name was rebound to this address reads nothing. Configured names work, and health
+// checks work with any name.
 #[tokio::test(start_paused = true)]
 async fn pages_of_other_sites_read_nothing() {
     let replica = Replica::start().await;
@@ -82,7 +82,7 @@ async fn pages_of_other_sites_read_nothing() {
     }
 }
 
-// `drain` is read as people write it; a slip is refused, and removes nothing.
+// `drain` is read in the usual spellings; a misspelt value is refused, and removes nothing.
 #[tokio::test(start_paused = true)]
 async fn parameters_are_read_strictly() {
     let (a, b) = (Replica::start().await, Replica::start().await);

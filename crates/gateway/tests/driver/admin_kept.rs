@@ -1,9 +1,9 @@
-//! How long changes at the admin port last.
+//! Lifetime of changes made at the admin port.
 
 use crate::common::{Region, Replica};
 
-// The answer says how long a change lasts: what the file lists is back after a restart, and what it
-// does not list is gone.
+// The response says how long a change lasts: replicas in the file are back after a restart, others
+// are gone.
 #[tokio::test(start_paused = true)]
 async fn the_answer_says_how_long_a_change_lasts() {
     let (listed, other) = (Replica::start().await, Replica::start().await);

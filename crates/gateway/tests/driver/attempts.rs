@@ -1,6 +1,6 @@
-//! Attempts to have a tenant's request served outside the regions of its rule, or refused for good
-//! though a permitted replica exists: what a client may send, what may happen meanwhile, and what a
-//! gateway of the fleet that is wrong may say.
+//! Attempts to have a tenant's request served outside the regions of its rule, or refused
+//! permanently although a permitted replica exists. Covers client input, changes while a request
+//! waits, and wrong statements of a gateway of the fleet.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::common::{
 use crate::residency::{KEY, OTHER, World, kept};
 use crate::tenants::bearing;
 
-/// One attempt by a request that carries the key of the tenant with the rule.
+/// One attempt by a request with the key of the tenant that has the rule.
 struct Attempt {
     what: &'static str,
     request: Request<Full<Bytes>>,
     status: u16,
     /// The code of a refusal.
     code: &'static str,
-    /// The region whose replica saw it.
+    /// The region whose replica received it.
     served: &'static str,
 }
 
@@ -48,7 +48,7 @@ fn post(path: &str, body: &str) -> Request<Full<Bytes>> {
     request("POST", path, body)
 }
 
-/// A chat with these headers beside the key.
+/// A chat with these headers and the key.
 fn with(headers: &[(&'static str, &'static str)]) -> Request<Full<Bytes>> {
     let mut request = chat("hi");
     for (name, value) in headers {
@@ -60,7 +60,7 @@ fn with(headers: &[(&'static str, &'static str)]) -> Request<Full<Bytes>> {
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Headers that gateways say to each other, and those by which a client could name itself.
+/// Headers that gateways exchange, and headers by which a client could claim an identity.
 fn by_headers() -> Vec<Attempt> {
     let twice = [("x-meridian-rules", "kept:us"), ("x-meridian-rules", "kept:us")];
     let forward = [
@@ -137,14 +137,14 @@ fn change(config: &mut Config) {
     config.admission = None;
 }
 
-/// How many requests the replicas of us and eu have seen.
+/// The numbers of requests that the replicas of us and eu have received.
 fn seen(world: &World) -> (usize, usize) {
     let counts = world.counts();
     (counts[0], counts[1])
 }
 
-// Whatever a client sends with its key, its request is served in eu or refused for another reason:
-// the replica of the region that it enters in sees none.
+// Whatever a client sends with its key, its request is served in eu or refused for another reason.
+// The replica of the region where it enters receives none.
 #[tokio::test(start_paused = true)]
 async fn what_a_client_sends() {
     let world = World::of(2).await.each(change);
@@ -166,7 +166,7 @@ async fn what_a_client_sends() {
     assert_eq!(told.breaches, 0);
 }
 
-/// Sends bytes on a connection of their own; the status line that comes back.
+/// Sends bytes on a new connection; returns the status line.
 async fn raw(region: &Region, text: &str) -> String {
     let mut stream = TcpStream::connect(region.listen).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -175,8 +175,8 @@ async fn raw(region: &Region, text: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-// Neither the form of the target nor the case or number of headers nor HTTP/2 leads round the rule.
-// The clock runs: a paused one may jump past `timeouts.client` while an HTTP/2 body is on its way.
+// Neither the form of the target, nor the case or number of headers, nor HTTP/2 bypasses the rule.
+// The clock runs: a paused one may jump past `timeouts.client` while an HTTP/2 body is in transit.
 #[tokio::test]
 async fn how_a_client_frames_it() {
     let world = World::of(2).await.each(change);
@@ -219,7 +219,7 @@ async fn how_a_client_frames_it() {
     assert_eq!(seen(&world), (0, 4));
 }
 
-// Replicas of eu that fail, break off or are full: another answer than a refusal for good, and none
+// Replicas of eu fail, break off or are full. The answer is not a permanent refusal, and none comes
 // from us, which is idle.
 #[tokio::test(start_paused = true)]
 async fn failures_lead_nowhere_else() {
@@ -252,7 +252,8 @@ async fn failures_lead_nowhere_else() {
     assert_eq!(call(regions[0].listen, bearing(chat("hi"), KEY)).await.status, 200);
 }
 
-/// A gateway in us with a replica there and one in de, whose label is in a file that may change.
+/// A gateway in us with a replica there and one in de, whose label comes from a file that may
+/// change.
 struct Labelled {
     file: PathBuf,
     config: Config,
@@ -280,8 +281,9 @@ impl Labelled {
         Labelled { file, config, region, us, de }
     }
 
-    /// Holds a request while another one fills the permitted replica, makes a change, and lets that
-    /// one end. The answer, and how many requests the replicas of us and de have seen since.
+    /// Queues a request behind another one that fills the permitted replica, makes a change, and
+    /// lets the other one end. Returns the answer, and how many requests the replicas of us and de
+    /// have received since.
     async fn held_during(
         &mut self,
         change: impl AsyncFnOnce(&mut Labelled),
@@ -318,8 +320,8 @@ fn label(config: &mut Config, jurisdiction: &str) {
     config.residency.labels.insert("de".to_owned(), labels);
 }
 
-// What changes while a request waits: nothing at all, its rule, the label of the region that it waits
-// for, and that of the replica. It keeps its rules, and labels count as they are when it is sent.
+// Changes while a request waits: none, its rule, the label of the region it waits for, and that of
+// the replica. It keeps its rules, and labels count as of the time of sending.
 #[tokio::test(start_paused = true)]
 async fn what_changes_meanwhile() {
     let mut world = Labelled::start().await;

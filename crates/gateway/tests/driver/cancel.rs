@@ -1,4 +1,4 @@
-//! Clients that go away: the replica is told, and nothing is left behind.
+//! Clients that disconnect: the replica is notified, and no state is left.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::common::{Region, Replica, Script, chat, eventually, open, stream_chat
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Starts a request and hangs up once `when` holds.
+/// Starts a request and disconnects once `when` holds.
 async fn hang_up(region: &Region, when: impl Fn(&Status) -> bool) {
     let listen = region.listen;
     let client = tokio::spawn(async move {
@@ -27,7 +27,8 @@ async fn sees_hangup(replica: &Replica, count: usize) {
         .await;
 }
 
-// A client that leaves while it is held leaves the queue; it was never sent anywhere.
+// A client that disconnects while its request is queued leaves the queue; the request was never
+// sent.
 #[tokio::test(start_paused = true)]
 async fn while_held() {
     let replica = Replica::start().await;
@@ -44,7 +45,7 @@ async fn while_held() {
     assert_eq!((status.requests.done, replica.count(), replica.hangups()), (1, 1, 0));
 }
 
-// One that leaves while it waits for the first byte is hung up on at the replica as well.
+// If it disconnects before the first byte, the gateway closes the connection to the replica.
 #[tokio::test(start_paused = true)]
 async fn before_the_first_byte() {
     let replica = Replica::start().await;
@@ -59,7 +60,7 @@ async fn before_the_first_byte() {
     }
 }
 
-// And one that leaves in mid-stream, or in the middle of a plain answer.
+// The same in mid-stream, or in the middle of a non-streamed answer.
 #[tokio::test(start_paused = true)]
 async fn in_mid_answer() {
     let replica = Replica::start().await;
@@ -84,8 +85,7 @@ async fn in_mid_answer() {
     }
 }
 
-// A stream that goes on for long keeps telling the replica nothing, until its client is gone: a
-// hang-up is noticed although the replica never pauses.
+// During a long, busy stream a disconnect is noticed although the replica never pauses.
 #[tokio::test(start_paused = true)]
 async fn in_a_busy_stream() {
     let replica = Replica::start().await;
@@ -102,8 +102,8 @@ async fn in_a_busy_stream() {
     assert_eq!(region.settled().await.requests.cancelled, 1);
 }
 
-// A client that hangs up right after `[DONE]` has its answer: done, though the transfer's own end
-// never came.
+// A client that disconnects right after `[DONE]` has its answer: the request is done, though the
+// transfer's own end never arrived.
 #[tokio::test(start_paused = true)]
 async fn after_done() {
     let replica = Replica::start().await;
@@ -120,7 +120,7 @@ async fn after_done() {
     assert_eq!((status.requests.done, status.requests.cancelled), (1, 0));
 }
 
-// A client that goes away while its retry is under way cancels the retry.
+// A client that disconnects during a retry cancels the retry.
 #[tokio::test(start_paused = true)]
 async fn during_a_retry() {
     let (bad, slow) = (Replica::start().await, Replica::start().await);
@@ -133,7 +133,8 @@ async fn during_a_retry() {
     assert_eq!((status.requests.cancelled, status.requests.failed), (1, 0));
 }
 
-// Many hang-ups at once leave nothing: all permits are back, and the next request is served.
+// Many disconnects at once leave no state: all permits are returned, and the next request is
+// served.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_leaves() {
     let replica = Replica::start().await;

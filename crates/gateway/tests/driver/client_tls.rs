@@ -1,5 +1,5 @@
-//! Clients over TLS: HTTP/1.1 and HTTP/2 by what was agreed on, and a certificate that is exchanged
-//! while the gateway serves.
+//! Clients over TLS: HTTP/1.1 and HTTP/2 by negotiation, and certificate rotation while the gateway
+//! serves.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::common::{Region, Replica};
 
-/// A folder with a certificate, which goes with the test.
+/// A folder with a certificate, deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Folder {
         Tls { certificate: self.0.join("gateway.crt"), key: self.0.join("gateway.key") }
     }
 
-    /// Puts a new certificate in place of the old one.
+    /// Replaces the certificate.
     fn certify(&self) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["gateway.test".to_owned()]).unwrap();
@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// A client that trusts one certificate, by its file.
+/// A client that trusts the certificate in one file.
 async fn connect(
     region: &Region,
     trusted: &Path,
@@ -77,7 +77,7 @@ fn chat() -> Request<Full<Bytes>> {
     Request::post(uri).header("host", "gateway.test").body(Full::from(body)).unwrap()
 }
 
-// The same answers over TLS, in both versions of HTTP; who comes without TLS gets nothing.
+// The same answers over TLS, in both versions of HTTP. A client without TLS gets nothing.
 #[tokio::test(start_paused = true)]
 async fn both_versions_over_tls() {
     let folder = Folder::new("both");
@@ -110,8 +110,8 @@ async fn both_versions_over_tls() {
     assert_eq!(replica.count(), 2);
 }
 
-// A certificate that is exchanged in its file is shown to whoever comes then; a half-written one
-// changes nothing; a connection that was there goes on.
+// A certificate replaced in its file is shown to new connections. A half-written one changes
+// nothing, and an open connection continues.
 #[tokio::test(start_paused = true)]
 async fn certificates_are_exchanged_while_serving() {
     let folder = Folder::new("exchange");
@@ -136,7 +136,7 @@ async fn certificates_are_exchanged_while_serving() {
     assert_eq!(before.send_request(chat()).await.unwrap().status(), 200);
 }
 
-// Who connects and says nothing, or begins TLS and stops, is hung up on.
+// A client that connects and stays silent, or stops during the TLS handshake, is disconnected.
 #[tokio::test(start_paused = true)]
 async fn silence_is_bounded() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

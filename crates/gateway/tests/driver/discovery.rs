@@ -1,4 +1,4 @@
-//! Replicas that come and go by a file and by the DNS.
+//! Service discovery: replicas that join and leave through a file and the DNS.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ async fn region(source: Source) -> Region {
     Region::start(config).await
 }
 
-/// The addresses of the replicas that serve.
+/// The addresses of the replicas in service.
 fn up(status: &Status) -> Vec<&str> {
     let up = status.replicas.iter().filter(|r| r.state == "up" && !r.models.is_empty());
     let mut up: Vec<&str> = up.map(|r| r.url.as_str()).collect();
@@ -41,7 +41,7 @@ async fn failing(region: &Region, why: &str) -> SourceStatus {
     region.until(why, told).await.discovery[0].clone()
 }
 
-/// A list in a file of its own, which goes with the test.
+/// A list in its own file, deleted after the test.
 struct List(PathBuf);
 
 impl List {
@@ -50,7 +50,7 @@ impl List {
         List(std::env::temp_dir().join(format!("meridian-discovery-{id}-{name}.yaml")))
     }
 
-    /// As an editor does: written beside it and renamed.
+    /// Written like an editor does: to a new file, which is then renamed.
     fn write(&self, text: &str) {
         let beside = self.0.with_extension("new");
         std::fs::write(&beside, text).unwrap();
@@ -73,7 +73,7 @@ impl Drop for List {
     }
 }
 
-// A file's replicas serve, come and go with it, and are described by it.
+// A file's replicas serve, join and leave with it, and have the attributes in it.
 #[tokio::test(start_paused = true)]
 async fn a_file_is_followed() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -88,15 +88,15 @@ async fn a_file_is_followed() {
     until(&region, &[&a, &b]).await;
     list.of(&[&b]);
     until(&region, &[&b]).await;
-    // JSON is a list too; one that is described otherwise joins anew.
+    // The list may be JSON; a replica with a changed description leaves and joins again.
     list.write(&format!(r#"[{{"url":"{}","models":["other"]}}]"#, b.url()));
     region.until("it serves the other model", |s| s.replicas[0].models == ["other"]).await;
     list.of(&[]);
     until(&region, &[]).await;
 }
 
-// A file that is bad, half written, too long or gone changes nothing and is told; good again, it
-// counts.
+// A file that is invalid, half written, too long or missing changes nothing and is reported; once
+// valid again, it takes effect.
 #[tokio::test(start_paused = true)]
 async fn a_bad_file_keeps_the_last_good_list() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -138,8 +138,8 @@ async fn a_bad_file_keeps_the_last_good_list() {
     assert_eq!(up(&region.status().await), [b.url()]);
 }
 
-// A replica that is listed no more ends what it has and takes nothing new; listed again meanwhile,
-// it serves on, and nothing of it was cut.
+// A replica that is no longer listed finishes its requests and takes no new ones. If it is listed
+// again meanwhile, it serves on, and none of its requests was cut.
 #[tokio::test(start_paused = true)]
 async fn who_is_listed_no_more_drains() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -173,7 +173,7 @@ async fn who_is_listed_no_more_drains() {
     until(&region, &[&b]).await;
 }
 
-// What the gateway's own file lists is not the source's to remove.
+// A source can't remove replicas of the gateway's own file.
 #[tokio::test(start_paused = true)]
 async fn who_was_here_before_stays() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -187,7 +187,7 @@ async fn who_was_here_before_stays() {
     until(&region, &[&a]).await;
 }
 
-// More than there is room for are left out, and told.
+// Replicas beyond the limit are left out and reported.
 #[tokio::test(start_paused = true)]
 async fn no_room() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -206,7 +206,8 @@ fn dns(server: &Dns, name: &str) -> Source {
     Source { dns: Some(name.to_owned()), server: Some(server.addr), ..Source::default() }
 }
 
-// A reload reads the file and resolves the name at once, though the answer holds for minutes.
+// A reload reads the file and resolves the name at once, though the DNS answer is valid for
+// minutes.
 #[tokio::test(start_paused = true)]
 async fn a_reload_asks_again() {
     let (server, a, b) = (Dns::start().await, Replica::start().await, Replica::start().await);
@@ -229,7 +230,8 @@ async fn a_reload_asks_again() {
     until(&region, &[&a, &b, &c]).await;
 }
 
-// A replica for each address, A and AAAA; asked again when the answer has run out and not before.
+// One replica per address, A and AAAA; the name is resolved again when the answer has expired and
+// not before.
 #[tokio::test(start_paused = true)]
 async fn a_name_is_followed() {
     let (server, a) = (Dns::start().await, Replica::start().await);
@@ -248,7 +250,7 @@ async fn a_name_is_followed() {
     until(&region, &[&a]).await;
 }
 
-// Whatever goes wrong with the name server, the replicas found last stay and the trouble is told.
+// Whatever fails at the name server, the last replicas found stay and the trouble is reported.
 #[tokio::test(start_paused = true)]
 async fn failed_resolution_keeps_the_last_view() {
     let (server, a) = (Dns::start().await, Replica::start().await);
@@ -292,7 +294,7 @@ async fn services_are_followed() {
     until(&region, &[&b]).await;
 }
 
-// A name server that does not answer at all is trouble like any other.
+// An unreachable name server is trouble like any other.
 #[tokio::test(start_paused = true)]
 async fn no_name_server() {
     let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! Going down in order.
+//! Shutdown in order.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::common::{Region, Replica, Script, chat, eventually, get, open, stream
 
 const MS: Duration = Duration::from_millis(1);
 
-// A running stream ends whole; meanwhile nothing new is taken, and the admin port says why. Then
-// the gateway is down, and its replicas hear no more of it.
+// A running stream is completed. Meanwhile no new request is accepted, and the admin port gives the
+// reason. Then the gateway ends, and its replicas receive nothing more.
 #[tokio::test(start_paused = true)]
 async fn streams_end_whole() {
     let replica = Replica::start().await;
@@ -51,7 +51,7 @@ async fn streams_end_whole() {
     assert_eq!(replica.probes(), probes, "nothing looks at the replica any more");
 }
 
-// What is not over within timeouts.drain is cut, at both ends.
+// Requests that last longer than timeouts.drain are cut, at both ends.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
     let replica = Replica::start().await;
@@ -67,7 +67,7 @@ async fn patience_ends() {
     eventually("the replica is hung up on", async || (replica.hangups() == 1).then_some(())).await;
 }
 
-// With nothing under way it is down at once, idle connections and all.
+// With nothing in flight the gateway ends at once, including idle connections.
 #[tokio::test(start_paused = true)]
 async fn idle_gateways_go_at_once() {
     let replica = Replica::start().await;
@@ -79,7 +79,7 @@ async fn idle_gateways_go_at_once() {
     assert!(began.elapsed() < 1000 * MS, "{:?}", began.elapsed());
 }
 
-// An address that is taken is said so, with the field and the remedy.
+// The error about an address in use names the field and the remedy.
 #[tokio::test(start_paused = true)]
 async fn taken_addresses() {
     let replica = Replica::start().await;

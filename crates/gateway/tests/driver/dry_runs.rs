@@ -1,13 +1,13 @@
-//! Dry runs change nothing: whatever was asked, later requests go where they would have gone.
+//! Dry runs change nothing: later requests go to the same replicas as without them.
 
 use crate::common::{Region, Replica, call, chat};
 
-/// Replicas of each region; enough that a draw or a turn more would show.
+/// Replicas of each region; enough that one more draw or turn would show.
 const REPLICAS: usize = 5;
-/// Requests that are really sent.
+/// Requests that are actually sent.
 const REQUESTS: usize = 20;
 
-/// Where requests went, by place, and the whole shares of their prompts that were expected there.
+/// The target of each request, and the share of its prompt expected in the cache there.
 async fn decisions(policy: &str, dry_runs: usize) -> Vec<(String, String)> {
     let mut replicas = Vec::new();
     for _ in 0..REPLICAS {
@@ -17,7 +17,7 @@ async fn decisions(policy: &str, dry_runs: usize) -> Vec<(String, String)> {
     let region = Region::with(&all, |c| c.policy.name = policy.into()).await;
     let mut decided = Vec::new();
     for n in 0..REQUESTS {
-        // Four conversations, so that prefixes are found again.
+        // Four conversations, so that there are prefix matches.
         let prompt = format!("{} of conversation {}", "many words ".repeat(60), n % 4);
         for _ in 0..dry_runs {
             let mut request = chat(&prompt);
@@ -42,25 +42,25 @@ async fn are_dry(policy: &str) {
     assert_eq!(decisions(policy, 7).await, without, "{policy} after many");
 }
 
-// A turn is taken by a request, not by a question.
+// Requests take turns, dry runs do not.
 #[tokio::test(start_paused = true)]
 async fn with_round_robin() {
     are_dry("round_robin").await;
 }
 
-// Chance is drawn for a request and its attempt, so a question uses none up.
+// Random draws belong to a request and its attempt, so a dry run uses none up.
 #[tokio::test(start_paused = true)]
 async fn with_random() {
     are_dry("random").await;
 }
 
-// The same of two draws and a comparison.
+// The same with two draws and a comparison.
 #[tokio::test(start_paused = true)]
 async fn with_p2c() {
     are_dry("p2c").await;
 }
 
-// The default policy learns nothing from a question: no prefix, no load, no turn.
+// A dry run teaches the default policy nothing: no prefix, no load, no turn.
 #[tokio::test(start_paused = true)]
 async fn with_meridian() {
     are_dry("meridian").await;

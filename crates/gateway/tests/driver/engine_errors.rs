@@ -1,4 +1,5 @@
-//! Engines that answer with 5xx, and engines that die: whose fault it is, and how often it is tried.
+//! Engines that answer with 5xx, and engines that die: which side is the cause, and how often a
+//! request is retried.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn sent(replicas: &[Replica]) -> usize {
     replicas.iter().map(Replica::count).sum()
 }
 
-/// All breakers are closed, and the next request is served.
+/// Checks that all breakers are closed and the next request is served.
 async fn unharmed(what: &str, replicas: &[Replica], region: &Region) {
     let status = region.settled().await;
     assert!(status.replicas.iter().all(|r| r.breaker == "closed" && r.failed == 0), "{what}");
@@ -35,8 +36,8 @@ async fn unharmed(what: &str, replicas: &[Replica], region: &Region) {
     assert_eq!(call(region.listen, chat("hi")).await.status, 200, "{what}");
 }
 
-// What no replica can do (llama.cpp answers embeddings with 501) goes back as the engine worded it,
-// after one attempt, and however often it is asked, no breaker moves.
+// An error that every replica would give (llama.cpp answers embeddings with 501) is returned with
+// the engine's message after one attempt. However often it occurs, no breaker counts it.
 #[tokio::test(start_paused = true)]
 async fn what_engines_cannot_do() {
     for status in [501, 505, 510] {
@@ -55,8 +56,8 @@ async fn what_engines_cannot_do() {
     }
 }
 
-// The same failure from two replicas is the request's: the client gets it as it was worded, a third
-// replica is not asked, and no breaker moves.
+// The same error from two replicas is caused by the request: the client gets its message, a third
+// replica is not tried, and no breaker counts it.
 #[tokio::test(start_paused = true)]
 async fn the_same_failure_twice() {
     let (replicas, region) = fleet(3).await;
@@ -74,7 +75,7 @@ async fn the_same_failure_twice() {
     unharmed("500", &replicas, &region).await;
 }
 
-// Where another replica serves it, the one that failed is at fault: one failure a request.
+// If another replica serves the request, the one that failed is the cause: one failure per request.
 #[tokio::test(start_paused = true)]
 async fn one_replica_fails() {
     let (replicas, region) = fleet(2).await;
@@ -87,8 +88,8 @@ async fn one_replica_fails() {
     assert_eq!((status.replicas[0].breaker.as_str(), replicas[0].count()), ("open", 5));
 }
 
-// Replicas that each fail in their own way: the client gets 502 with the last engine's words, and only
-// the first failure counts.
+// Replicas fail in different ways: the client gets 502 with the last engine's message, and only the
+// first failure counts.
 #[tokio::test(start_paused = true)]
 async fn different_failures() {
     let (replicas, region) = fleet(3).await;
@@ -104,7 +105,7 @@ async fn different_failures() {
     assert_eq!((status.replicas.iter().map(|r| r.failed).sum::<u64>(), sent(&replicas)), (1, 3));
 }
 
-// A 502 or 504 is a proxy's word about its engine, so two of them are two broken replicas.
+// A 502 or 504 comes from a proxy in front of the engine, so two of them mean two broken replicas.
 #[tokio::test(start_paused = true)]
 async fn failures_of_proxies() {
     let (replicas, region) = fleet(3).await;
@@ -118,8 +119,8 @@ async fn failures_of_proxies() {
     assert!(region.settled().await.replicas[0].failed >= 1);
 }
 
-// A request under which an engine ends is offered to one more engine, and then to none: a body that
-// kills engines does not kill a pool. The code says so, and at most one failure is counted.
+// A request during which an engine dies is retried on one more engine, and then no more: a body
+// that kills engines does not kill a pool. The code says so, and at most one failure is counted.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_kills() {
     for (what, death) in [
@@ -141,7 +142,7 @@ async fn a_body_that_kills() {
         for replica in &replicas {
             replica.always(Script::json(200, "{}"));
         }
-        // Where the second engine lives, it answers.
+        // If the second engine survives, it answers.
         replicas[2].always(death);
         let before = replicas[2].count();
         for _ in 0..5 {
@@ -151,8 +152,8 @@ async fn a_body_that_kills() {
     }
 }
 
-// After a death the one more engine is the last, whatever it answers; one that cannot be reached has
-// not had the request.
+// After a death the second engine is the last, whatever it answers. An engine that can't be reached
+// has not received the request and does not count.
 #[tokio::test(start_paused = true)]
 async fn after_a_death() {
     let (replicas, region) = fleet(4).await;
@@ -166,7 +167,7 @@ async fn after_a_death() {
     assert_eq!((replicas[0].count(), replicas[2].count(), replicas[3].count()), (1, 1, 0));
 }
 
-// One request counts one failure at most, however many replicas fail with it.
+// One request counts at most one failure, however many replicas fail with it.
 #[tokio::test(start_paused = true)]
 async fn one_failure_a_request() {
     let (replicas, region) = fleet(3).await;

@@ -1,8 +1,8 @@
-//! What only engines send each other stays out of what clients send: on every path, to replicas and
-//! to peers, at first and when a broken stream goes on elsewhere.
+//! Private engine fields are removed from client requests: on every path, to replicas and to peers,
+//! in the first attempt and when a broken stream resumes on another replica.
 //!
-//! The bodies are those that ended a vLLM 0.32 decode engine with `NixlConnector`, recorded on a
-//! pair of our own engines (Apache-2.0, as this repository), and SGLang's of a room used twice.
+//! The bodies are those that crashed a vLLM 0.32 decode engine with `NixlConnector`, recorded on a
+//! pair of our own engines (Apache-2.0, as this repository), and SGLang's with a reused room.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::forwards::{World, occupy};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What ends an engine, each as members of a body.
+/// Bodies that crash an engine, each as members of a body.
 const FATAL: [(&str, &str); 8] = [
     (
         "fewer blocks than the prompt needs",
@@ -50,7 +50,7 @@ const FATAL: [(&str, &str); 8] = [
     ),
 ];
 
-/// Every path that has a body, with the members of a request there, those of a batch among them.
+/// Every path that has a body, with the members of a request there, including those of a batch.
 const PATHS: [(&str, &str); 9] = [
     ("/v1/chat/completions", r#""model":"m","messages":[{"role":"user","content":"hi"}]"#),
     ("/v1/completions", r#""model":"m","prompt":"hi""#),
@@ -78,8 +78,8 @@ async fn counted(region: &Region, field: &str) -> u64 {
     line.map_or(0, |n| n.parse().unwrap())
 }
 
-// Each of the bodies that ended an engine, on every path: the replica gets the request as if the
-// field had not been there, and it is counted under one of few words.
+// Each of the bodies that crashed an engine, on every path: the replica gets the request as if the
+// field were absent, and it is counted under one of a few names.
 #[tokio::test(start_paused = true)]
 async fn no_fatal_body_reaches_an_engine() {
     let replica = Replica::start().await;
@@ -103,7 +103,7 @@ async fn no_fatal_body_reaches_an_engine() {
             }
         }
     }
-    // Each kind came four times to each path, and seven of them have the field.
+    // Each kind was sent four times to each path, and seven kinds contain the field.
     let each = 4 * PATHS.len() as u64;
     assert_eq!(counted(&region, "kv_transfer_params").await, 7 * each);
     assert_eq!(counted(&region, "bootstrap_*").await, 4 * each);
@@ -121,8 +121,8 @@ async fn a_batch_that_is_an_array() {
     assert_eq!(replica.last().text(), r#"[{"text":"a"},{"text":"b"}]"#);
 }
 
-// What an engine would read and the gateway cannot is refused on an engine's own path, and reaches
-// no replica; a form with parts passes as it came.
+// A body that an engine would read and the gateway cannot is refused on an engine's own path, and
+// reaches no replica. A multipart form passes unchanged.
 #[tokio::test(start_paused = true)]
 async fn an_unread_body_reaches_no_engine() {
     let replica = Replica::start().await;
@@ -153,7 +153,7 @@ async fn an_unread_body_reaches_no_engine() {
     assert_eq!(replica.last().text(), form);
 }
 
-/// A chat with headers by which routers and engines talk.
+/// A chat with headers that routers and engines exchange.
 fn with_headers() -> Request<Full<Bytes>> {
     let mut sent = chat("hi");
     for (name, value) in [
@@ -177,8 +177,8 @@ fn with_headers() -> Request<Full<Bytes>> {
     sent
 }
 
-// Headers by which a router names engines go, in any spelling and number; an id of a request in
-// which an older connector reads addresses gives way to one of the gateway's.
+// Headers by which a router names engines are removed, in any spelling and number. A request id in
+// which an older connector reads addresses is replaced by one of the gateway's.
 #[tokio::test(start_paused = true)]
 async fn headers_that_name_engines_go() {
     let replica = Replica::start().await;
@@ -203,8 +203,8 @@ fn strict(config: &mut Config) {
     config.engine_fields = EngineFields::Strict;
 }
 
-// Where the configuration says `strict` the request is refused by the field's name, and no replica
-// hears of it; what is the client's own passes.
+// With `strict`, the refusal names the field, and no replica receives the request. The client's own
+// fields pass.
 #[tokio::test(start_paused = true)]
 async fn strict_refuses_by_name() {
     let replica = Replica::start().await;
@@ -243,8 +243,8 @@ async fn strict_refuses_by_name() {
     assert_eq!(replica.last().text(), own);
 }
 
-// A request that is sent on: the region where it entered takes the fields out, so a peer that would
-// refuse them sees none.
+// A forwarded request: the region where it entered removes the fields, so a peer that would refuse
+// them sees none.
 #[tokio::test(start_paused = true)]
 async fn none_goes_to_a_peer() {
     let (near, far) = (Replica::start().await, Replica::start().await);
@@ -264,7 +264,7 @@ async fn none_goes_to_a_peer() {
     assert_eq!(counted(&regions[1], "kv_transfer_params").await, 0);
 }
 
-// A stream that breaks goes on without the fields, before its first word and after.
+// A stream that breaks is resumed without the fields, before its first token and after.
 #[tokio::test(start_paused = true)]
 async fn none_comes_back_when_a_stream_goes_on() {
     let event = |delta: &str| {

@@ -1,4 +1,4 @@
-//! Requests that are sent on to another region.
+//! Requests that are forwarded to another region.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const DONE: &str = "data: [DONE]\n\n";
 
 /// Regions that follow each other, each with one replica that takes one request at a time.
 pub(crate) struct World {
-    /// Its files are there as long as it is.
+    /// Keeps the fleet's files.
     _fleet: Fleet,
     pub(crate) configs: Vec<Config>,
 }
@@ -80,7 +80,7 @@ pub(crate) async fn occupy(region: &Region, replica: &Replica) -> Busy {
     occupy_by(region, replica, stream_chat("busy")).await
 }
 
-/// The same by a tenant.
+/// The same with a tenant's key.
 pub(crate) async fn occupy_with(region: &Region, replica: &Replica, key: &str) -> Busy {
     occupy_by(region, replica, bearing(stream_chat("busy"), key)).await
 }
@@ -112,7 +112,7 @@ fn counts(
     row
 }
 
-/// What `us` sent to `eu` and what `eu` took from `us`, once both have ended and say the same.
+/// The counts of `us` for `eu` and of `eu` for `us`, once all requests have ended and both agree.
 async fn agreed(us: &Region, eu: &Region) -> Forwards {
     eventually("both gateways count the same", async || {
         let (out, back) = (sent(us, "eu").await, taken(eu, "us").await);
@@ -121,9 +121,9 @@ async fn agreed(us: &Region, eu: &Region) -> Forwards {
     .await
 }
 
-// With the own replica full, the request goes to the peer as the client sent it, with its headers
-// and its trace, and the answer comes back with who gave it. The peer's replica sees none of what
-// the gateways say to each other.
+// If the own replica is full, the request is forwarded as the client sent it, with its headers and
+// its trace, and the answer's headers say which replica gave it. The peer's replica receives none
+// of the headers between gateways.
 #[tokio::test(start_paused = true)]
 async fn goes_on_when_full() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -164,8 +164,8 @@ async fn goes_on_when_full() {
     assert_eq!((entry.prefix.known_prompt_tokens, entry.prefix.cached_tokens), (9, 4));
 }
 
-// The decision is explained with the peer by its name, in the region that made it and in the one
-// that served it, under the one id that the client saw.
+// Both the region that made the decision and the one that served the request explain it under the
+// id that the client saw, with the peer by its name.
 #[tokio::test(start_paused = true)]
 async fn is_explained_in_both_regions() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -184,8 +184,8 @@ async fn is_explained_in_both_regions() {
     assert_eq!(explain(&regions[1]).await.picked, Some(there.url()));
 }
 
-// A stream comes through piece by piece, as the replica sends it, and the usage that the entry did
-// not ask for itself is known to both when it is over.
+// A stream passes piece by piece, as the replica sends it. Afterwards both gateways know the usage,
+// although the first gateway did not ask for it.
 #[tokio::test(start_paused = true)]
 async fn streams_piece_by_piece() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -219,7 +219,7 @@ async fn streams_piece_by_piece() {
     }
 }
 
-// A client that goes away, before the first byte or after, is gone for the peer's replica too.
+// If a client disconnects, before the first byte or after, the peer's replica is notified, too.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_travels() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -246,7 +246,8 @@ async fn a_cancel_travels() {
     assert_eq!(eu.settled().await.requests.cancelled, 2);
 }
 
-// What came from a peer is never sent on, however full the region is: it waits its turn there.
+// A forwarded request is never forwarded again, however full the region is: it waits in the queue
+// there.
 #[tokio::test(start_paused = true)]
 async fn one_hop_and_no_more() {
     let replicas = [Replica::start().await, Replica::start().await, Replica::start().await];
@@ -268,14 +269,14 @@ async fn one_hop_and_no_more() {
     assert_eq!(agreed(us, eu).await.done, 2);
 }
 
-// What a peer refuses is not lost: the request is tried elsewhere, here at the third region, and
-// the refusal costs no attempt.
+// A request refused by a peer is not lost: it is retried elsewhere, here at the third region, and
+// the refusal does not count as an attempt.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_tried_elsewhere() {
     let replicas = [Replica::start().await, Replica::start().await, Replica::start().await];
     let mut world = World::of(&[&[&replicas[0]], &[&replicas[1]], &[&replicas[2]]]);
     world.configs[0].attempts = 1;
-    // It serves what it is asked, but takes no body that is longer than this.
+    // It has the model and capacity, but accepts no body longer than this.
     world.configs[1].limits.body = Size(10);
     let regions = world.start().await;
     let [us, eu, asia] = &regions[..] else { panic!("three regions") };
@@ -294,8 +295,8 @@ async fn a_refusal_is_tried_elsewhere() {
     assert_eq!(asia.settled().await.requests.done, 3);
 }
 
-// A client's mistake that the peer's engine finds comes back in the engine's words; it is nobody's
-// failure.
+// A client's mistake that the peer's engine detects is returned with the engine's message; it
+// counts as no replica's failure.
 #[tokio::test(start_paused = true)]
 async fn a_clients_mistake_comes_back() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -316,7 +317,7 @@ async fn a_clients_mistake_comes_back() {
     assert_eq!((both.begun, both.client_error), (1, 1));
 }
 
-// A peer's replicas that fail before the first byte: the request comes back and is tried here.
+// If a peer's replicas fail before the first byte, the request is retried here.
 #[tokio::test(start_paused = true)]
 async fn a_failure_there_is_tried_again() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -336,8 +337,8 @@ async fn a_failure_there_is_tried_again() {
     assert_eq!(eu.settled().await.requests.failed, 1);
 }
 
-// A peer that is killed before the first byte: the request is tried elsewhere. One that is killed
-// after it: the client gets an error event, as after a broken replica.
+// If a peer is killed before the first byte, the request is retried elsewhere. If it is killed
+// later, the client gets an error event, as with a broken replica.
 #[tokio::test(start_paused = true)]
 async fn a_killed_peer() {
     let replicas = [Replica::start().await, Replica::start().await];
@@ -348,7 +349,7 @@ async fn a_killed_peer() {
     replicas[1].then(Script::sse().event(EVENT).hang()).then(Script::silence());
     let mut begun = open(us.listen, stream_chat("hi")).await;
     begun.read_to("data").await;
-    // The second does not fit there, so it is given room.
+    // The second request does not fit there, so it gets capacity here.
     let listen = us.listen;
     eu.served.abort();
     let rest = begun.rest().await;
@@ -364,7 +365,7 @@ async fn a_killed_peer() {
     assert_eq!((status.requests.failed, status.requests.done), (1, 1));
 }
 
-// Before the first byte a lost peer costs nothing but the time.
+// Before the first byte a lost peer costs only time.
 #[tokio::test(start_paused = true)]
 async fn a_peer_killed_before_the_first_byte() {
     let replicas = [Replica::start().await, Replica::start().await];
@@ -384,8 +385,8 @@ async fn a_peer_killed_before_the_first_byte() {
     assert_eq!(us.settled().await.requests.failed, 0);
 }
 
-// What gateways say to each other counts for nothing when a client says it: the request is not
-// taken for a forward, its tenant and key are its own, and the replica sees none of it.
+// Headers between gateways have no effect when a client sends them: the request does not count as
+// forwarded, its tenant and key are its own, and the replica receives none of them.
 #[tokio::test(start_paused = true)]
 async fn clients_cannot_pass_for_peers() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -409,7 +410,7 @@ async fn clients_cannot_pass_for_peers() {
     assert_eq!(call(us.listen, spoofed()).await.status, 200);
     let ours = |(name, _): &&(String, String)| name.starts_with("x-meridian");
     assert_eq!(here.last().headers.iter().find(ours), None);
-    // With a hop it could not leave the region, and it does.
+    // With a hop it could not leave the region, but it does.
     let _busy = occupy(us, &here).await;
     let answer = call(us.listen, spoofed()).await;
     assert_eq!((answer.status, answer.header("x-meridian-peer")), (200, "eu/eu-1"));
@@ -418,7 +419,7 @@ async fn clients_cannot_pass_for_peers() {
     assert_eq!((both.begun, both.done), (1, 1));
 }
 
-// A region without replicas of its own serves what its peers serve, and lists it.
+// A region without replicas of its own serves its peers' models, and lists them.
 #[tokio::test(start_paused = true)]
 async fn a_region_without_replicas() {
     let there = Replica::start().await;
@@ -450,8 +451,8 @@ async fn only_who_serves_the_model() {
     assert_eq!(there.count(), 0);
 }
 
-// A conversation whose state is at a peer goes on there, room here or not; when the peer is gone,
-// its client is told.
+// A conversation with its state at a peer continues there, with or without free capacity here. If
+// the peer is gone, the client gets an error.
 #[tokio::test(start_paused = true)]
 async fn state_at_a_peer() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -480,7 +481,7 @@ async fn state_at_a_peer() {
     assert_eq!((answer.status, answer.code().as_str()), (404, "pinned_gone"));
 }
 
-// A gateway that goes down takes nothing new from its peers and lets what they sent end.
+// A gateway that shuts down accepts no new forwards and waits for the current ones.
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_peers() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -500,7 +501,8 @@ async fn a_drain_waits_for_peers() {
     assert_eq!(sent(&regions[0], "eu").await.done, 1);
 }
 
-// An idle region asks a long queue for work, and is sent what is held there (SkyWalker's stealing).
+// An idle region asks a region with a long queue for work, and receives queued requests
+// (SkyWalker's stealing).
 #[tokio::test(start_paused = true)]
 async fn held_requests_are_handed_over() {
     let (here, there) = (Replica::start().await, Replica::start().await);
@@ -509,7 +511,7 @@ async fn held_requests_are_handed_over() {
     for config in &mut world.configs {
         config.policy = steal.as_ref().unwrap().policy.clone();
     }
-    // It tells of itself so seldom that nobody sends it anything unasked.
+    // Its news are so rare that no peer forwards anything to it unasked.
     let seldom = peers(&mut world.configs[1]);
     (seldom.push, seldom.beat) = (Span::secs(10), Span::secs(10));
     (seldom.gone, seldom.stale) = (Span::secs(30), Span::secs(30));

@@ -1,5 +1,5 @@
-//! The clients' port beside the API: health, readiness, HEAD, pages of browsers, and the engines'
-//! paths that are served by default.
+//! Further parts of the client port: health, readiness, HEAD, CORS, and the engine paths that are
+//! served by default.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::common::{Answer, Region, Replica, Script, call, chat, get, post, requ
 const MS: Duration = Duration::from_millis(1);
 const PAGE: &str = "https://app.example.org";
 
-/// Names a tenant whose key is `sixteen letters and more`.
+/// Configures a tenant whose key is `sixteen letters and more`.
 fn name_tenant(config: &mut Config) {
     let key = meridian_gateway::hash_key(b"sixteen letters and more");
     let yaml = format!("version: 1\ntenants:\n  - {{name: acme, keys: [\"{key}\"]}}\n");
@@ -27,13 +27,13 @@ fn permit(config: &mut Config, origins: &str) {
     config.cors = Config::read(&yaml).unwrap().cors;
 }
 
-/// The same request as a page of `origin` sends it.
+/// The same request as sent by a page of `origin`.
 fn from(origin: &str, mut request: Request<Full<Bytes>>) -> Request<Full<Bytes>> {
     request.headers_mut().insert("origin", origin.parse().unwrap());
     request
 }
 
-/// What a browser asks before it sends a page's request.
+/// A browser's preflight before a page's request.
 async fn preflight(region: &Region, origin: &str, path: &str) -> Answer {
     let mut asked = from(origin, request("OPTIONS", path, ""));
     let headers = asked.headers_mut();
@@ -42,8 +42,8 @@ async fn preflight(region: &Region, origin: &str, path: &str) -> Answer {
     call(region.listen, asked).await
 }
 
-// The clients' port tells of the gateway itself, without a key: health while the process serves,
-// readiness as the admin port does. HEAD is GET without a body.
+// Health checks on the client port need no key: health while the process serves, readiness as on
+// the admin port. HEAD is GET without a body.
 #[tokio::test(start_paused = true)]
 async fn health_and_readiness() {
     let replica = Replica::start().await;
@@ -60,7 +60,7 @@ async fn health_and_readiness() {
     assert_eq!(get(region.listen, "/ready").await.status, 503);
     assert_eq!(get(region.admin, "/ready").await.status, 503);
     assert_eq!(get(region.listen, "/health").await.status, 200);
-    // A connection that is open sees how the gateway goes down.
+    // An open connection sees the gateway shut down.
     let mut open = TcpStream::connect(region.listen).await.unwrap();
     open.write_all(b"GET /heal").await.unwrap();
     tokio::time::sleep(MS).await;
@@ -71,7 +71,7 @@ async fn health_and_readiness() {
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
 }
 
-// HEAD of the model list has its length and no body, over HTTP/1.1; and needs a key as GET does.
+// HEAD of the model list has its length and no body, over HTTP/1.1; it needs a key like GET.
 #[tokio::test(start_paused = true)]
 async fn head_of_models() {
     let replica = Replica::start().await;
@@ -86,8 +86,8 @@ async fn head_of_models() {
     assert_eq!(call(region.listen, request("HEAD", "/v1/models", "")).await.status, 401);
 }
 
-// The engines' tokenizers and Anthropic's count of tokens are served without `paths`: past the same
-// keys, models and limits as prompts are, and to the replicas of the model.
+// The engines' tokenizers and Anthropic's token count are served without `paths`, with the same
+// checks of keys, models and limits as prompts, by the replicas of the model.
 #[tokio::test(start_paused = true)]
 async fn tokenizers_are_served() {
     let (m, n) = (Replica::start().await, Replica::of(&["n"]).await);
@@ -102,7 +102,7 @@ async fn tokenizers_are_served() {
         let large = post(region.listen, path, &"x".repeat(5 << 10)).await;
         assert_eq!(large.status, 413, "{path}");
     }
-    // The form of the errors is that of the API which the path belongs to.
+    // Errors have the form of the API that the path belongs to.
     let error = post(region.listen, "/v1/messages/count_tokens", r#"{"model":"x"}"#).await;
     assert_eq!(error.json()["error"]["type"], "not_found_error");
     assert_eq!(
@@ -112,15 +112,15 @@ async fn tokenizers_are_served() {
     assert_eq!(region.settled().await.requests.done, 3);
     let region = Region::with(&[&m], name_tenant).await;
     assert_eq!(post(region.listen, "/tokenize", "{}").await.status, 401);
-    // Anthropic's library sends its key in a header of its own.
+    // Anthropic's library sends its key in a different header.
     let mut keyed = request("POST", "/v1/messages/count_tokens", r#"{"model":"m","messages":[]}"#);
     keyed.headers_mut().insert("x-api-key", "sixteen letters and more".parse().unwrap());
     assert_eq!(call(region.listen, keyed).await.status, 200);
     assert_eq!(m.last().header("x-api-key"), None);
 }
 
-// Pages of the origins that are named may send requests and read answers, refusals and streams
-// included; pages of others may not. What an engine says of it counts for nothing.
+// Pages of the configured origins may send requests and read answers, including refusals and
+// streams; pages of others may not. An engine's own headers have no effect.
 #[tokio::test(start_paused = true)]
 async fn pages_of_named_origins() {
     let replica = Replica::start().await;
@@ -159,13 +159,13 @@ async fn pages_of_named_origins() {
     let answer = call(region.listen, from(evil, chat("hi"))).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, ""));
     assert_eq!(answer.header("vary"), "origin");
-    // Clients that are no browsers get the engine's answer as it is.
+    // Clients other than browsers get the engine's answer unchanged.
     assert_eq!(call(region.listen, chat("hi")).await.header("access-control-allow-origin"), "*");
     region.settled().await;
 }
 
-// Without `cors` no page may read anything, whatever the engine permits; with `*` each may, and
-// where tenants are named it still needs a key, which a preflight can't have.
+// Without `cors` no page may read anything, whatever the engine permits. With `*` every page may;
+// if tenants are configured it still needs a key, which a preflight can't have.
 #[tokio::test(start_paused = true)]
 async fn pages_of_no_origin_and_of_all() {
     let replica = Replica::start().await;
@@ -190,8 +190,8 @@ async fn pages_of_no_origin_and_of_all() {
     region.settled().await;
 }
 
-// A request may have as many header fields as limits.headers has room for at 256 bytes each, and a
-// hundred at least. The refusal names both limits.
+// A request may have as many header fields as limits.headers allows at 256 bytes each, and at least
+// a hundred. The refusal names both limits.
 #[tokio::test(start_paused = true)]
 async fn header_fields() {
     let replica = Replica::start().await;
@@ -214,8 +214,8 @@ async fn header_fields() {
     assert!(page.text().contains("meridian_refusals_total{reason=\"headers_too_large\"} 1"));
 }
 
-// A replica's answer passes whole although a piece of it looks like the HTTP library's own answer to
-// a request that cannot be parsed; one such request behind it is answered after it.
+// A replica's answer passes unchanged although a piece of it looks like the HTTP library's own
+// answer to an invalid request. An actual invalid request after it is answered in turn.
 #[tokio::test(start_paused = true)]
 async fn answers_that_look_like_errors() {
     let replica = Replica::start().await;

@@ -19,10 +19,10 @@ async fn connect(region: &Region) -> SendRequest<Full<Bytes>> {
     connect_with(region, 1 << 20).await
 }
 
-/// A client that lets so many bytes of each answer be sent before it reads.
+/// A client with this flow-control window for each answer.
 async fn connect_with(region: &Region, window: u32) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(region.listen).await.unwrap();
-    // The kernel's waiting is not in paused time.
+    // Delays in the kernel are not in paused time.
     stream.set_nodelay(true).unwrap();
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(window)
@@ -66,11 +66,12 @@ async fn answers_and_streams() {
     let response = client.clone().send_request(chat(&region, false)).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
     assert_eq!(region.settled().await.requests.done, 21);
-    // The hop's headers of HTTP/1 are none of HTTP/2's; the replica is spoken to in HTTP/1.1.
+    // HTTP/1's hop-by-hop headers do not exist in HTTP/2; the replica receives HTTP/1.1.
     assert_eq!(replica.last().header("host"), Some(replica.addr.to_string().as_str()));
 }
 
-// A stream that its client resets is hung up on at the replica; the connection serves on.
+// If a client resets a stream, the gateway closes the connection to the replica; the client's
+// connection stays usable.
 #[tokio::test(start_paused = true)]
 async fn a_reset_cancels() {
     let replica = Replica::start().await;
@@ -90,8 +91,8 @@ async fn a_reset_cancels() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// A connection on which nothing is served for `timeouts.client` is closed, and its place is free again;
-// one with a stream stays for as long as the stream takes.
+// A connection that was idle for `timeouts.client` is closed, and its permit is free again. One
+// with a stream stays as long as the stream.
 #[tokio::test(start_paused = true)]
 async fn unused_connections_are_closed() {
     let replica = Replica::start().await;
@@ -127,7 +128,7 @@ async fn unused_connections_are_closed() {
     assert_eq!(all, [event, event, "data: [DONE]\n\n"].concat());
 }
 
-// A plain answer cut short resets its stream and no other.
+// A non-streamed answer that is cut short resets only its own stream.
 #[tokio::test(start_paused = true)]
 async fn a_cut_answer_resets() {
     let replica = Replica::start().await;
@@ -142,9 +143,9 @@ async fn a_cut_answer_resets() {
     assert_eq!((status.requests.failed, status.requests.done), (1, 1));
 }
 
-// A client that takes none of its answer, or stops in its middle, is given up after timeouts.idle: the
-// replica is hung up on, and the connection serves on. One that takes what comes is left alone, however
-// slow its replica.
+// A client that reads nothing of its answer, or stops in its middle, is given up after
+// timeouts.idle: the replica's connection is closed, and the client's stays usable. A client that
+// keeps reading is left alone, however slow its replica.
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_not_taken_end() {
     let replica = Replica::start().await;

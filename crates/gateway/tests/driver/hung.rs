@@ -1,5 +1,5 @@
-//! Processes that hang: their connections stay open, new ones are accepted, and nothing is answered.
-//! A stopped process (SIGSTOP) does just that.
+//! Hung processes: their connections stay open, new ones are accepted, and nothing is answered. A
+//! stopped process (SIGSTOP) behaves like this.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ fn hang(replica: &Replica) {
     replica.answers_probes(false);
 }
 
-// A request that a hung replica has not begun to answer goes elsewhere as soon as the replica is
-// down, long before timeouts.first_byte; its connection is closed.
+// A request that a hung replica has not started to answer is retried elsewhere as soon as the
+// replica is down, long before timeouts.first_byte; its connection is closed.
 #[tokio::test(start_paused = true)]
 async fn not_begun_goes_elsewhere() {
     for said in [Script::silence(), Script::head(9).hang(), Script::sse().hang()] {
@@ -45,7 +45,7 @@ async fn not_begun_goes_elsewhere() {
     }
 }
 
-// Where no other replica is left, the client gets 502 at once, with the reason.
+// If no other replica is left, the client gets 502 at once, with the reason.
 #[tokio::test(start_paused = true)]
 async fn nowhere_else() {
     let hung = Replica::start().await;
@@ -59,8 +59,8 @@ async fn nowhere_else() {
     region.settled().await;
 }
 
-// An answer that has begun is broken off when its replica is down and nothing has come for
-// timeouts.down: a stream with an error event, a whole answer with a cut, an engine's refusal too.
+// An answer that has started is broken off when its replica is down and silent for timeouts.down: a
+// stream with an error event, a non-streamed answer with a cut, an engine's refusal too.
 #[tokio::test(start_paused = true)]
 async fn begun_is_broken_off() {
     let half = "HTTP/1.1 400 Bad\r\ncontent-length: 99\r\n\r\n{";
@@ -88,7 +88,7 @@ async fn begun_is_broken_off() {
     }
 }
 
-// Where resume is set, the stream goes on at another replica after the same grace.
+// If resume is set, the stream is resumed on another replica after the same grace period.
 #[tokio::test(start_paused = true)]
 async fn begun_goes_on_elsewhere() {
     let (hung, good) = (Replica::start().await, Replica::start().await);
@@ -108,8 +108,8 @@ async fn begun_goes_on_elsewhere() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// A replica that is down and goes on with its answer is let to: only silence is broken off. Back up,
-// its later answers have the whole of timeouts.idle again.
+// A replica that is down but keeps sending its answer may finish: only silence is broken off. Once
+// it is up, its later answers have the full timeouts.idle again.
 #[tokio::test(start_paused = true)]
 async fn answers_that_flow_are_left_alone() {
     let replica = Replica::start().await;
@@ -135,7 +135,7 @@ async fn answers_that_flow_are_left_alone() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// A replica that hung and goes on again takes requests as before.
+// A replica that hung and recovered takes requests as before.
 #[tokio::test(start_paused = true)]
 async fn back_again() {
     let (hung, good) = (Replica::start().await, Replica::start().await);
@@ -156,7 +156,7 @@ async fn back_again() {
     assert_eq!(picks, ["r0", "r1"]);
 }
 
-// A replica that drains and hangs keeps its last requests no longer than any other.
+// A draining replica that hangs keeps its last requests no longer than any other.
 #[tokio::test(start_paused = true)]
 async fn draining_and_hung() {
     let (hung, good) = (Replica::start().await, Replica::start().await);
@@ -188,7 +188,7 @@ async fn old_answers_are_no_sign_of_life() {
         assert_eq!(call(region.listen, chat("hi")).await.status, 200);
     }
     hang(&replica);
-    // One probe's turn, and no second one's.
+    // Long enough for one probe, but not for a second.
     tokio::time::sleep(11_000 * MS).await;
     assert_eq!(region.status().await.replicas[0].state, "down");
 }

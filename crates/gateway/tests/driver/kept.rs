@@ -1,4 +1,4 @@
-//! Gateways that start while the control plane is away, with the view that they kept in a file.
+//! Gateways that start while the control plane is down, with the view saved in a file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::common::{Region, Replica, call, chat, config, eventually};
 use crate::plane::Plane;
 
-/// A file of a test's own.
+/// A file for one test.
 struct View(PathBuf);
 
 impl View {
@@ -29,7 +29,7 @@ impl View {
         Kept::read(&std::fs::read(&self.0).ok()?, "eu").ok()
     }
 
-    /// Waits until it holds as many replicas.
+    /// Waits until it contains this many replicas.
     async fn holds(&self, replicas: usize) -> Kept {
         let held = async || self.read().filter(|kept| kept.view.replicas.len() == replicas);
         eventually("the view is kept", held).await
@@ -42,7 +42,7 @@ impl Drop for View {
     }
 }
 
-/// The gateway of eu, which has no replica of its own and keeps its view.
+/// The gateway of eu, which has no replica of its own and saves its view.
 fn keeper(url: &str, view: &View) -> Config {
     let file = view.0.display();
     let text =
@@ -77,9 +77,9 @@ fn serve(count: usize) -> impl Fn(&Status) -> bool {
     move |s| s.replicas.iter().filter(|r| r.state == "up" && !r.models.is_empty()).count() == count
 }
 
-// A gateway that starts while the control plane is dead serves what it served before, by the policy
-// that was in force, and says how old its view is. When the control plane is back, what changed
-// meanwhile is done, and the file follows.
+// A gateway that starts while the control plane is down serves the same replicas as before, with
+// the policy that was in force, and reports the age of its view. When the control plane is back,
+// missed changes are applied, and the file is updated.
 #[tokio::test(start_paused = true)]
 async fn a_start_without_the_control_plane() {
     let (mut plane, view) = (Plane::start("").await, View::new());
@@ -116,8 +116,8 @@ async fn a_start_without_the_control_plane() {
     assert_eq!((kept.regions, kept.replicas), (now.regions, now.replicas));
 }
 
-// What the control plane says counts and not what the file says: it is read anew and not gone on from,
-// though the file is of a later revision.
+// The control plane's view replaces the file's: it is read in full and not as an update, though the
+// file has a later revision.
 #[tokio::test(start_paused = true)]
 async fn the_control_plane_replaces_the_file() {
     let (mut plane, view) = (Plane::start("").await, View::new());
@@ -141,7 +141,7 @@ async fn the_control_plane_replaces_the_file() {
     assert_eq!(kept.view.replicas["a"].spec.url, one.url());
 }
 
-// A control plane that takes connections and says nothing keeps clients waiting for two seconds.
+// A control plane that accepts connections and stays silent delays clients for two seconds.
 #[tokio::test(start_paused = true)]
 async fn a_silent_control_plane() {
     let view = View::new();
@@ -163,8 +163,8 @@ async fn a_silent_control_plane() {
     assert!(status.control.unwrap().view_age_s.unwrap() > 1e6);
 }
 
-// A file that is damaged or of another region's gateway keeps nobody from starting: it is told, and
-// is a good one as soon as the control plane has told its view.
+// A file that is damaged or of another region's gateway prevents no start. It is reported, and
+// replaced as soon as the control plane has sent its view.
 #[tokio::test(start_paused = true)]
 async fn bad_files_are_ignored() {
     let mut plane = Plane::start("").await;
@@ -192,8 +192,8 @@ async fn bad_files_are_ignored() {
     }
 }
 
-// A place where no file can be written is an error at the start; one that vanishes later is told,
-// and the gateway serves on.
+// If no file can be written at the start, that is an error; if it vanishes later, that is reported,
+// and the gateway keeps serving.
 #[tokio::test(start_paused = true)]
 async fn a_place_that_cannot_be_written() {
     let plane = Plane::start("").await;
@@ -220,8 +220,8 @@ async fn a_place_that_cannot_be_written() {
     std::fs::remove_dir_all(&folder.0).unwrap();
 }
 
-// A burst of changes is written once a second at the most, and what holds is written now and then,
-// so that its age tells of the control plane and not of the last change.
+// A burst of changes is written at most once a second. An unchanged view is rewritten from time to
+// time, so its age shows the last contact with the control plane and not the last change.
 #[tokio::test(start_paused = true)]
 async fn changes_are_gathered() {
     let (plane, view) = (Plane::start("").await, View::new());

@@ -1,4 +1,4 @@
-//! Every bound holds, and whoever meets one is told which.
+//! Every limit holds, and its error names it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::common::{Pieces, Region, Replica, Script, call, chat, get, open, post
 const MS: Duration = Duration::from_millis(1);
 const CHAT: &str = "/v1/chat/completions";
 
-/// Everything the gateway says to these bytes until it hangs up.
+/// The gateway's complete output for these bytes, until it closes the connection.
 async fn raw(region: &Region, sent: &[u8]) -> String {
     let mut client = TcpStream::connect(region.listen).await.unwrap();
     // The gateway may refuse before it has read everything.
@@ -23,7 +23,7 @@ async fn raw(region: &Region, sent: &[u8]) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-// A body over limits.body is refused by its announced length, and by counting where none is.
+// A body over limits.body is refused by its announced length, or by counting if there is none.
 #[tokio::test(start_paused = true)]
 async fn body_size() {
     let replica = Replica::start().await;
@@ -40,7 +40,8 @@ async fn body_size() {
     assert_eq!(region.settled().await.requests.accepted, 1);
 }
 
-// At limits.requests the next one is told to come back; when one ends there is room again.
+// At limits.requests the next request is refused with a time to retry; when one ends, there is
+// capacity again.
 #[tokio::test(start_paused = true)]
 async fn requests() {
     let replica = Replica::start().await;
@@ -60,7 +61,7 @@ async fn requests() {
     assert_eq!(region.settled().await.requests.accepted, 3);
 }
 
-// The bytes of all bodies in the gateway are bounded together.
+// Limit on the bytes of all bodies in the gateway.
 #[tokio::test(start_paused = true)]
 async fn bodies() {
     let replica = Replica::start().await;
@@ -80,7 +81,8 @@ async fn bodies() {
     region.settled().await;
 }
 
-// One connection more than limits.connections is closed at once; when one goes, the next may come.
+// One connection more than limits.connections is closed at once; when one ends, the next is
+// accepted.
 #[tokio::test(start_paused = true)]
 async fn connections() {
     let replica = Replica::start().await;
@@ -111,7 +113,7 @@ async fn headers() {
     assert!(raw(&region, with(10 << 10).as_bytes()).await.starts_with("HTTP/1.1 200 "));
 }
 
-// A full held queue refuses with 429, one held too long with 503; both say when to come back.
+// A full queue refuses with 429, a request queued too long gets 503; both name a time to retry.
 #[tokio::test(start_paused = true)]
 async fn held() {
     let replica = Replica::start().await;
@@ -141,7 +143,7 @@ async fn held() {
     assert_eq!((status.requests.rejected, status.requests.done), (2, 1));
 }
 
-// What is held goes out in order as soon as there is room.
+// Queued requests are sent in order as soon as there is capacity.
 #[tokio::test(start_paused = true)]
 async fn held_and_served() {
     let replica = Replica::start().await;
@@ -163,7 +165,7 @@ async fn held_and_served() {
     assert_eq!(region.settled().await.requests.done, 5);
 }
 
-// Bodies that cannot be read and models that nobody serves are refused here, with the field.
+// Unreadable bodies and unknown models are refused here, with the field.
 #[tokio::test(start_paused = true)]
 async fn bad_requests() {
     let replica = Replica::start().await;
@@ -183,7 +185,7 @@ async fn bad_requests() {
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{body}");
         assert_eq!(answer.json()["error"]["param"].as_str(), param, "{body}");
     }
-    // Anthropic's endpoint refuses in its own form.
+    // Anthropic's endpoint refuses in Anthropic's form.
     let answer = post(region.listen, "/v1/messages", "{}").await;
     assert_eq!((answer.status, &answer.json()["type"]), (400, &"error".into()));
     assert_eq!(answer.json()["error"]["type"], "invalid_request_error");
@@ -210,7 +212,7 @@ async fn wrong_methods() {
     assert_eq!(replica.count(), 0);
 }
 
-// Bytes that are no HTTP harm nobody: the connection ends and the gateway serves on.
+// Invalid HTTP does no harm: the connection ends and the gateway keeps serving.
 #[tokio::test(start_paused = true)]
 async fn garbage() {
     let replica = Replica::start().await;
@@ -239,7 +241,7 @@ async fn garbage() {
     assert_eq!(region.settled().await.requests.accepted, 0);
 }
 
-// An upload that ends before its announced length is nobody's request.
+// An upload that ends before its announced length becomes no request.
 #[tokio::test(start_paused = true)]
 async fn cut_uploads() {
     let replica = Replica::start().await;
@@ -256,7 +258,7 @@ async fn cut_uploads() {
     assert!(page.text().contains("meridian_body_bytes 0"), "its permits are back");
 }
 
-// Several requests written at once on one connection are answered in their order.
+// Pipelined requests on one connection are answered in order.
 #[tokio::test(start_paused = true)]
 async fn pipelining() {
     let replica = Replica::start().await;

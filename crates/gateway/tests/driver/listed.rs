@@ -1,4 +1,4 @@
-//! The peer port serves gateways that are listed, by the file or by the registry, and no others.
+//! The peer port serves only gateways that are listed, in the file or in the registry.
 
 use meridian_wire::admin::Status;
 use meridian_wire::config::{Accept, Gateway as Config};
@@ -29,8 +29,8 @@ fn refused(why: &str) -> impl Fn(&Status) -> bool {
     }
 }
 
-// A gateway of the fleet that another one does not list learns nothing from it and sends nothing
-// there. Its status has the reason, which names both gateways and the setting.
+// A gateway of the fleet that another one does not list receives no news from it and forwards
+// nothing there. Its status gives the reason, which names both gateways and the setting.
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_is_not_listed_is_refused() {
     let fleet = Fleet::new("prod");
@@ -62,8 +62,8 @@ async fn listed_gateways_are_served() {
     }
 }
 
-// With a control plane, a gateway that comes to the fleet is listed by the registry, without a word
-// about it in the files of those that it dials. Its lease may end again.
+// With a control plane, the registry lists a new gateway of the fleet, without a change of the
+// files of those that it dials. Its lease may end again.
 #[tokio::test(start_paused = true)]
 async fn the_registry_lists_gateways() {
     let fleet = Fleet::new("prod");
@@ -84,7 +84,7 @@ async fn the_registry_lists_gateways() {
     drop(us);
 }
 
-// The certificate of an operator opens no peer port, though it is of the fleet.
+// An operator's certificate gives no access to the peer port, though it belongs to the fleet.
 #[tokio::test(start_paused = true)]
 async fn operators_are_no_gateways() {
     let fleet = Fleet::new("prod");

@@ -1,7 +1,8 @@
-//! The gateway's driver, in process: sockets in, sockets out, and only the replicas are scripted.
+//! Tests of the gateway in one process: real sockets on both sides, and only the replicas are
+//! scripted.
 //!
-//! Everything here runs on one thread under paused time, so a timeout of minutes passes at once
-//! and no test waits for a clock.
+//! Everything here runs on one thread under paused time, so a timeout of minutes passes at once and
+//! no test waits for a clock.
 
 #![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
 
@@ -53,7 +54,7 @@ mod timeouts;
 
 use common::{Region, Replica, call, chat};
 
-// The smallest whole: a request goes through, comes back, and nothing is left of it.
+// The minimal case: a request passes through, is answered, and leaves no state.
 #[tokio::test(start_paused = true)]
 async fn one_request() {
     let replica = Replica::start().await;

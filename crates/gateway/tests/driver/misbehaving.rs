@@ -1,5 +1,5 @@
-//! Replicas that break the protocol, each in its own way. For each: what the client gets, whose failure
-//! is counted, that later requests are unharmed, and that nothing is left over.
+//! Replicas that break the protocol, each in its own way. For each: the client's answer, the
+//! failure count, unaffected later requests, and no leftover state.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const DONE: &str = "data: [DONE]\n\n";
 const GOOD: &str = r#"{"id":"good","choices":[]}"#;
 const ODD: &str = r#"{"id":"odd","choices":[]}"#;
 
-/// What becomes of a request that meets the odd replica.
+/// The outcome of a request that meets the odd replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     /// The good replica answers it, and the odd one has failed.
@@ -60,7 +60,7 @@ fn ok(body: &str) -> Script {
     Script::json(200, body)
 }
 
-/// Before the head, and within it.
+/// Errors before the head, and within it.
 fn heads() -> Vec<Way> {
     let lines: String = (0..500).map(|n| format!("x-{n}: 1\r\n")).collect();
     let huge = format!("x-huge: {}\r\n", "x".repeat(1 << 20));
@@ -97,7 +97,7 @@ fn json_text(headers: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{headers}\r\n{ODD}")
 }
 
-/// Within the body.
+/// Errors within the body.
 fn bodies() -> Vec<Way> {
     let chunked = || json("transfer-encoding: chunked\r\n", "");
     let dripping =
@@ -201,7 +201,7 @@ async fn region(replicas: &[&Replica]) -> Region {
     .await
 }
 
-/// One request meets the odd replica's way, and eight more come after it.
+/// One request meets the odd replica, and eight more follow it.
 async fn meet(way: Way) {
     let Way { what, script, streams, fate, odd } = way;
     let (bad, good) = (Replica::start().await, Replica::start().await);
@@ -239,7 +239,7 @@ async fn meet(way: Way) {
     assert_eq!(counted, expected.iter().map(String::as_str).collect::<Vec<_>>(), "{what}");
 }
 
-// Nothing of a head, half of one, or one that cannot be: another replica answers.
+// No head, half a head, or an invalid one: another replica answers.
 #[tokio::test(start_paused = true)]
 async fn bad_heads() {
     for way in heads() {
@@ -247,8 +247,8 @@ async fn bad_heads() {
     }
 }
 
-// After the first piece nothing is repeated: what is broken ends broken, what is odd passes and is
-// counted, and no byte of it is in the next answer.
+// After the first piece nothing is retried: a broken answer ends broken, an odd one passes and is
+// counted, and no byte of it gets into the next answer.
 #[tokio::test(start_paused = true)]
 async fn bad_bodies() {
     for way in bodies() {
@@ -256,7 +256,7 @@ async fn bad_bodies() {
     }
 }
 
-// Streams of every wrong kind.
+// Every kind of invalid stream.
 #[tokio::test(start_paused = true)]
 async fn bad_streams() {
     for way in streams() {
@@ -264,13 +264,13 @@ async fn bad_streams() {
     }
 }
 
-// There are at least thirty ways.
+// There are at least thirty kinds.
 #[test]
 fn thirty_ways() {
     assert!(heads().len() + bodies().len() + streams().len() >= 30);
 }
 
-// An answer without end passes until its client has had enough; then the engine is hung up on.
+// An endless answer passes until its client leaves; then the engine's connection is closed.
 #[tokio::test(start_paused = true)]
 async fn endless_answers() {
     let replica = Replica::start().await;
@@ -289,7 +289,7 @@ async fn endless_answers() {
     assert_eq!(status.replicas[0].failed, 0);
 }
 
-// An answer that comes before the request was read whole is the answer.
+// An answer that arrives before the request was read in full is the answer.
 #[tokio::test(start_paused = true)]
 async fn answered_before_the_request_was_read() {
     let (bad, good) = (Replica::start().await, Replica::start().await);
@@ -306,7 +306,7 @@ async fn answered_before_the_request_was_read() {
     assert_eq!((status.requests.client_error, status.requests.done), (1, 4));
 }
 
-// What only a gateway may say is not believed of an engine.
+// Headers that only a gateway may send are ignored if an engine sends them.
 #[tokio::test(start_paused = true)]
 async fn forged_headers() {
     let replica = Replica::start().await;
@@ -326,7 +326,7 @@ async fn forged_headers() {
     region.settled().await;
 }
 
-// A trailing slash, on which engines redirect, does not reach them.
+// A trailing slash, to which engines respond with redirects, is not sent to them.
 #[tokio::test(start_paused = true)]
 async fn trailing_slashes() {
     let replica = Replica::start().await;
@@ -343,8 +343,8 @@ async fn trailing_slashes() {
     assert_eq!(get(region.listen, "/v1/models/").await.status, 200);
 }
 
-// A redirect from every replica is a 502 that names it; Location does not reach the client, and no
-// breaker moves.
+// A redirect from every replica is a 502 that names it. Location does not reach the client, and no
+// breaker counts it.
 #[tokio::test(start_paused = true)]
 async fn redirects_everywhere() {
     let (a, b) = (Replica::start().await, Replica::start().await);

@@ -1,5 +1,5 @@
-//! What people see of replicas: names that are never another one's, what a replica is, and why it
-//! does not answer.
+//! Replicas as users see them: names that are never reused, the description, and why a replica does
+//! not answer.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ async fn add(region: &Region, replica: &Replica) -> serde_json::Value {
     answer.json()
 }
 
-// A replica that comes after another has left has a name of its own, in the answer's header, the
-// status page and the metrics; the old name removes no replica.
+// A replica that joins after another has left has a new name, in the answer's header, the status
+// page and the metrics; the old name removes no replica.
 #[tokio::test(start_paused = true)]
 async fn names_are_not_given_again() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -40,7 +40,7 @@ async fn names_are_not_given_again() {
     assert_eq!(region.admin("DELETE", "/admin/replicas/r0.2", "").await.status, 200);
 }
 
-/// What the status page says of a replica that does not join.
+/// The status page's reason why a replica does not join.
 async fn trouble(url: &str, is: impl Fn(&str) -> bool) -> String {
     let mut config = crate::common::config(&[]);
     config.replicas = vec![AddReplica::at(url)];
@@ -54,8 +54,8 @@ async fn trouble(url: &str, is: impl Fn(&str) -> bool) -> String {
     .await
 }
 
-// The status page says why a replica does not join: what kept it from answering, and not that its list
-// is missing.
+// The status page says why a replica does not join: the actual cause, and not that its list is
+// missing.
 #[tokio::test(start_paused = true)]
 async fn why_a_replica_does_not_join() {
     let gone = Replica::start().await;
@@ -89,7 +89,7 @@ async fn why_a_replica_does_not_join() {
     }
 }
 
-// Trouble passes: a replica that was loading joins, and the page says nothing of it any more.
+// Trouble is temporary: a replica that was loading joins, and the page no longer mentions it.
 #[tokio::test(start_paused = true)]
 async fn trouble_passes() {
     let replica = Replica::start().await;
@@ -102,8 +102,8 @@ async fn trouble_passes() {
     assert_eq!(region.status().await.replicas[0].trouble, None);
 }
 
-// A request that is held too long is told of what: full replicas, or replicas that are down, failing
-// or draining, with the code for each.
+// The error of a request that was queued too long gives the reason: full replicas, or replicas that
+// are down, failing or draining, with the code for each.
 #[tokio::test(start_paused = true)]
 async fn why_no_replica_took_it() {
     let (a, b) = (Replica::start().await, Replica::start().await);

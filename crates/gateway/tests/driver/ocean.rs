@@ -9,8 +9,8 @@ use crate::common::{Fleet, Ocean, Region, Replica, Script, call, chat, follow, o
 
 const WAY: Duration = Duration::from_millis(100);
 
-/// How long a request of a megabyte takes that crosses an ocean for its answer, the whole answer
-/// included, with so many bytes sent ahead.
+/// Time for a request of a megabyte to cross an ocean and get its complete answer, with this many
+/// bytes sent ahead.
 async fn crossing(warm: u64) -> Duration {
     let there = Replica::start().await;
     let fleet = Fleet::new("prod");
@@ -24,7 +24,7 @@ async fn crossing(warm: u64) -> Duration {
     let known = |s: &meridian_wire::admin::Status| s.peers[0].eligible == 1;
     let status = us.until("us knows eu", known).await;
     assert!(status.peers[0].rtt_ms >= 200.0, "it is far away: {:?}", status.peers[0]);
-    // The first request may come while the connection is still being warmed.
+    // The first request may arrive while the connection is still being warmed.
     tokio::time::sleep(Duration::from_secs(5)).await;
     there.then(Script::json(200, "{}"));
     let prompt = "word ".repeat((1 << 20) / 5);
@@ -35,7 +35,7 @@ async fn crossing(warm: u64) -> Duration {
     began.elapsed()
 }
 
-// A megabyte crosses 200 ms of round trip within two round trips, its answer included. Without the
+// A megabyte crosses 200 ms of round trip within two round trips, including its answer. Without the
 // bytes sent ahead it takes the six or seven that TCP's window needs to open.
 #[tokio::test(start_paused = true)]
 async fn a_megabyte_within_two_round_trips() {
@@ -45,8 +45,8 @@ async fn a_megabyte_within_two_round_trips() {
     assert!(cold >= 10 * WAY, "{cold:?} shows that the window is modelled");
 }
 
-// A token that the peer's replica writes is at the client one way later, and not when there are
-// more of them.
+// A token written by the peer's replica arrives at the client one way later, without waiting for
+// more tokens.
 #[tokio::test(start_paused = true)]
 async fn tokens_do_not_wait() {
     let there = Replica::start().await;

@@ -1,5 +1,5 @@
-//! What passes is waited for, and what is adopted is found: peers that are lost for a moment, a pause
-//! of the gateway itself, and replicas of a region whose gateway is gone.
+//! Temporary losses are waited out, and adopted replicas are found: peers that are lost for a
+//! moment, a pause of the gateway itself, and replicas of a region whose gateway is gone.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::common::{Region, Replica, call, chat, config};
 use crate::residency::{KEY, World, ask, kept};
 use crate::tenants::bearing;
 
-// At the moment that the only permitted peer is lost, and before it is noticed, a request for it comes
-// in: it waits, and is served once the peer is there again.
+// A request arrives when its only permitted peer is lost but not yet noticed as lost. It waits, and
+// is served once the peer is back.
 #[tokio::test(start_paused = true)]
 async fn a_lost_peer_is_waited_for() {
     let world = World::of(2).await.each(|config| kept(config, &["eu"]));
@@ -39,8 +39,8 @@ async fn a_lost_peer_is_waited_for() {
     assert_eq!(world.counts(), [0, 2]);
 }
 
-// A gateway that did not run for longer than it trusts digests takes all peers for lost. What comes
-// then waits for their next digest.
+// A gateway that was paused for longer than it trusts digests considers all peers lost. Requests
+// then wait for the peers' next digests.
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_the_gateway_refuses_nothing() {
     let world = World::of(2).await.each(|config| kept(config, &["eu"]));
@@ -59,14 +59,14 @@ async fn a_pause_of_the_gateway_refuses_nothing() {
     assert_eq!(world.counts(), [0, 2]);
 }
 
-/// A replica that stands in `region`, as the admin API takes it.
+/// A replica in `region`, in the form of the admin API.
 fn adopted(replica: &Replica, region: &str) -> String {
     format!(r#"{{"url": "{}", "region": "{region}"}}"#, replica.url())
 }
 
-// The gateway of eu is gone. A request at us waits, and goes to eu's replica as soon as us adopts it;
-// asia, whose only permitted region by name is gone, sends its requests to us by what us says of its
-// replicas, and us serves them on eu's replica though its own is idle.
+// The gateway of eu is gone. A request at us waits, and goes to eu's replica as soon as us adopts
+// it. asia, whose only permitted region is gone, forwards its requests because of the places that
+// us reports, and us serves them on eu's replica though its own is idle.
 #[tokio::test(start_paused = true)]
 async fn adopters_serve_what_they_adopted() {
     let world = World::of(3).await.each(|config| kept(config, &["eu"]));
@@ -96,16 +96,16 @@ async fn adopters_serve_what_they_adopted() {
         assert_eq!(answer.header("x-meridian-peer"), "us/us-1");
     }
     assert_eq!(world.counts(), [0, 4, 0]);
-    // Given back, the requests wait again, and none goes to the replica of us.
+    // After it is handed back, the requests wait again, and none goes to the replica of us.
     us.admin("DELETE", "/admin/replicas/r1", "").await;
     let answer = ask(asia, KEY).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "held_too_long"));
     assert_eq!(world.counts(), [0, 4, 0]);
 }
 
-// Far more places than there are numbers come and go in a gateway's life: the next replica still
-// serves what a rule names. More of them at a time than numbers are left serve only what no rule
-// names, until a number is free.
+// Far more places than there are numbers appear and disappear in a gateway's life: the next replica
+// still serves requests that a rule names. If there are more places at one time than numbers, the
+// rest serve only requests without a rule, until a number is free.
 #[tokio::test(start_paused = true)]
 async fn numbers_of_places_come_back() {
     let (us, eu) = (Replica::start().await, Replica::start().await);

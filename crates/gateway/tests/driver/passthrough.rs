@@ -1,4 +1,4 @@
-//! What goes through goes through unchanged, in both directions.
+//! Requests and answers pass through unchanged.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn every_endpoint_reaches_the_engine() {
     assert_eq!(status.requests.done, 4);
 }
 
-// Two megabytes in pieces and without a length arrive whole, with a length.
+// Two megabytes in pieces and without a length arrive complete, with a length.
 #[tokio::test(start_paused = true)]
 async fn a_large_upload_in_pieces() {
     let replica = Replica::start().await;
@@ -77,7 +77,7 @@ async fn a_large_upload_in_pieces() {
     same(&replica, &region, CHAT, &whole).await;
 }
 
-// All headers of a request pass but the hop's own, those that `connection` names among them.
+// All headers of a request pass except hop-by-hop headers, including those that `connection` names.
 #[tokio::test(start_paused = true)]
 async fn request_headers() {
     let replica = Replica::start().await;
@@ -145,14 +145,14 @@ async fn answer_headers() {
     assert_eq!(answer.header("x-meridian-replica"), "r0");
     assert_eq!(answer.header("x-meridian-prefix-match"), "0.00");
     assert!(!answer.header("x-meridian-reason").is_empty());
-    // Whoever asked for the load report gets it.
+    // A client that asked for the load report gets it.
     let mut asking = chat("hi");
     asking.headers_mut().insert("endpoint-load-metrics-format", "TEXT".parse().unwrap());
     let answer = call(region.listen, asking).await;
     assert_eq!(answer.header("endpoint-load-metrics"), "TEXT cpu_utilization=0.1");
 }
 
-// A request id of the client's own is kept on both legs; one without gets one, a new one each.
+// The client's own request id is kept on both sides; requests without one get a new one each.
 #[tokio::test(start_paused = true)]
 async fn request_ids() {
     let replica = Replica::start().await;
@@ -176,7 +176,7 @@ async fn queries_pass() {
     same(&replica, &region, "/v1/chat/completions?beta=true&x=%2F", body).await;
 }
 
-// A JSON answer comes back byte for byte, with the length that the engine gave it.
+// A JSON answer passes byte for byte, with the engine's length.
 #[tokio::test(start_paused = true)]
 async fn json_answers_pass() {
     let replica = Replica::start().await;
@@ -189,7 +189,7 @@ async fn json_answers_pass() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// A stream comes back byte for byte, comments, CRLF and all, however it is cut into pieces.
+// A stream passes byte for byte, comments, CRLF and all, however it is cut into pieces.
 #[tokio::test(start_paused = true)]
 async fn streams_pass() {
     let replica = Replica::start().await;
@@ -207,7 +207,7 @@ async fn streams_pass() {
     assert_eq!(region.settled().await.requests.done, 5);
 }
 
-/// What vLLM streams, with and without usage asked for.
+/// vLLM's stream, with and without requested usage.
 fn vllm_stream(usage: bool) -> Vec<String> {
     let null = if usage { r#","usage":null"# } else { "" };
     let mut events: Vec<String> = ["Hel", "lo"]
@@ -221,8 +221,8 @@ fn vllm_stream(usage: bool) -> Vec<String> {
     events
 }
 
-// The gateway asks for usage where the client did not; the client gets the stream that it would
-// have got unasked, and the status page gets the numbers.
+// The gateway asks for usage if the client did not; the client gets the stream it would have
+// received otherwise, and the status page gets the numbers.
 #[tokio::test(start_paused = true)]
 async fn usage_is_asked_for_and_taken_out() {
     let replica = Replica::start().await;
@@ -238,12 +238,12 @@ async fn usage_is_asked_for_and_taken_out() {
     assert_eq!(answer.text(), vllm_stream(false).concat());
     let status = region.settled().await;
     assert_eq!((status.prefix.known_prompt_tokens, status.prefix.cached_tokens), (9, 4));
-    // A client that asks itself gets all of it.
+    // A client that asks for usage itself gets all of it.
     let answer = call(region.listen, crate::common::stream_chat("hi")).await;
     assert_eq!(answer.text(), vllm_stream(true).concat());
 }
 
-// Pieces reach the client as they come, not when the answer is whole.
+// Pieces reach the client as they arrive, not when the answer is complete.
 #[tokio::test(start_paused = true)]
 async fn pieces_are_not_gathered() {
     let replica = Replica::start().await;
@@ -259,7 +259,7 @@ async fn pieces_are_not_gathered() {
     region.settled().await;
 }
 
-// What an engine says to a client's mistake goes back in the engine's words, and is not retried.
+// An engine's error about a client's mistake is returned with its message, and not retried.
 #[tokio::test(start_paused = true)]
 async fn an_engines_refusal_passes() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -297,7 +297,7 @@ async fn configured_paths() {
     assert_eq!(replica.count(), sent);
 }
 
-// An answer on a configured path is no dialect of ours: it passes whole, whatever is in it.
+// An answer on a configured path has an unknown format: it passes in full, whatever it contains.
 #[tokio::test(start_paused = true)]
 async fn foreign_answers_pass_whole() {
     let replica = Replica::start().await;
@@ -308,7 +308,7 @@ async fn foreign_answers_pass_whole() {
         let answer = post(region.listen, "/generate", body).await;
         assert_eq!(answer.text(), events.concat(), "{body}");
         assert!(!answer.cut);
-        // Cut after its first event, it is not ended as if it were whole.
+        // If cut after its first event, it does not end as if it were complete.
         replica.then(Script::sse().event(events[0]).wait(MS).close());
         let answer = post(region.listen, "/generate", body).await;
         assert!(answer.cut, "{body}: {:?}", answer.text());
@@ -317,7 +317,7 @@ async fn foreign_answers_pass_whole() {
     assert_eq!((status.requests.done, status.requests.failed), (2, 2));
 }
 
-// A client that wants a stream and is answered with a plain JSON object gets that object.
+// A client that asks for a stream and is answered with one JSON object gets that object.
 #[tokio::test(start_paused = true)]
 async fn a_json_answer_to_a_stream_request() {
     let replica = Replica::start().await;
@@ -353,7 +353,7 @@ async fn models_are_merged_and_routed() {
     }
 }
 
-// The head of a chunked answer says nothing of a length, and its trailer does not harm.
+// The head of a chunked answer contains no length, and its trailer does no harm.
 #[tokio::test(start_paused = true)]
 async fn trailers_end_an_answer() {
     let replica = Replica::start().await;

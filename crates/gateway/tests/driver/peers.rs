@@ -1,4 +1,4 @@
-//! Gateways that follow each other: digests, strangers, losses.
+//! Gateways that follow each other: digests, untrusted clients, losses.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use tokio_rustls::client::TlsStream;
 
 use crate::common::{Fleet, Region, Replica, call, chat, follow, peers};
 
-/// Two gateways that are to follow each other: `us` with a replica, `eu` without.
+/// Two gateways that will follow each other: `us` with a replica, `eu` without.
 fn two(fleet: &Fleet, replica: &Replica) -> (Config, Config) {
     let mut us = fleet.gateway("us", 1, &[replica]);
     let mut eu = fleet.gateway("eu", 2, &[]);
     follow(&mut us, "eu", fleet.address(2));
     follow(&mut eu, "us", fleet.address(1));
-    // A policy that keeps an index of prefixes.
+    // A policy with a prefix index.
     let meridian = Config::read("version: 1\npolicy: meridian\n").unwrap().policy;
     (us.policy, eu.policy) = (meridian.clone(), meridian);
     (us, eu)
@@ -43,8 +43,8 @@ fn problem(status: &Status) -> &str {
     status.peers[0].problem.as_deref().unwrap_or_default()
 }
 
-// Each sees what the other has, and keeps seeing it: the replica that joins, the one that leaves.
-// A request goes where the only replica is, whichever region it comes to.
+// Each sees the other's replicas, including those that join and leave later. A request goes to the
+// only replica, whichever region it enters.
 #[tokio::test(start_paused = true)]
 async fn gateways_see_each_other() {
     let fleet = Fleet::new("prod");
@@ -68,7 +68,7 @@ async fn gateways_see_each_other() {
     eu.until("eu sees that it is gone", sees(0)).await;
 }
 
-// News come while nothing changes too: a digest that grows old would say nothing any more.
+// News arrive even without changes: an old digest would be ignored.
 #[tokio::test(start_paused = true)]
 async fn news_come_all_the_time() {
     let fleet = Fleet::new("prod");
@@ -81,7 +81,7 @@ async fn news_come_all_the_time() {
     assert!((90..=510).contains(&count), "{count} digests in 10 s: 10 to 50 a second are due");
 }
 
-// Without a common secret load is shared, prefixes are not.
+// Without a common secret, gateways share load but not prefixes.
 #[tokio::test(start_paused = true)]
 async fn other_secrets_share_no_prefixes() {
     let fleet = Fleet::new("prod");
@@ -93,7 +93,7 @@ async fn other_secrets_share_no_prefixes() {
     assert!(!status.peers[0].prefixes);
 }
 
-/// What `eu` expects in a replica's cache when it is given both of `us`, one of which has read the
+/// The match that `eu` expects when it takes over both replicas of `us`, one of which has read the
 /// prompt, and whether it sends the prompt there.
 async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
     let fleet = Fleet::new("prod");
@@ -114,7 +114,7 @@ async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
         us.admin("DELETE", "/admin/replicas/r1", "").await;
         us.until("it has none", |s| s.replicas.is_empty()).await;
     }
-    // The one that has not read it first: without a reason it would get the prompt.
+    // The replica without the prompt first: by default it would get the prompt.
     eu.admin("POST", "/admin/replicas", &add(1 - read)).await;
     eu.admin("POST", "/admin/replicas", &add(read)).await;
     eu.until("eu has them", up).await;
@@ -123,9 +123,9 @@ async fn handed_over(secret: Option<&str>, left_first: bool) -> (String, bool) {
     (answer.header("x-meridian-prefix-match").to_owned(), both[read].count() == 2)
 }
 
-// A gateway that is given replicas learns from one that has them, or had them within the last minute,
-// what they hold: a prompt goes to the replica that has read it. Where hashes do not compare it learns
-// nothing.
+// A gateway that takes over replicas learns their cache contents from a gateway that has them, or
+// had them within the last minute: a prompt goes to the replica that has read it. If hashes are not
+// comparable, it learns nothing.
 #[tokio::test(start_paused = true)]
 async fn replicas_are_handed_over() {
     for left_first in [false, true] {
@@ -136,8 +136,8 @@ async fn replicas_are_handed_over() {
     }
 }
 
-// A peer that goes down is lost, then gone; when it is there again, it is followed again, and at once
-// though the pause between two tries has grown to seconds: its own dialling tells.
+// A peer that goes down is lost, then gone. When it is back, it is followed again at once, even
+// though the pause between two attempts has grown to seconds: it dials this gateway itself.
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_followed() {
     let fleet = Fleet::new("prod");
@@ -161,7 +161,7 @@ async fn a_restart_is_followed() {
     assert_eq!(status.peers[0].problem, None);
 }
 
-// A gateway of another fleet, whose authority is not trusted, is refused whichever side dials.
+// A gateway of another fleet, whose CA is not trusted, is refused whichever side dials.
 #[tokio::test(start_paused = true)]
 async fn strangers_are_refused() {
     let (ours, theirs) = (Fleet::new("prod"), Fleet::new("prod"));
@@ -178,7 +178,7 @@ async fn strangers_are_refused() {
     }
 }
 
-// Whoever shows no certificate learns nothing, in TLS or without.
+// A client without a certificate learns nothing, with TLS or without.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_refused() {
     let fleet = Fleet::new("prod");
@@ -207,8 +207,8 @@ async fn another_gateway_is_not_taken_for_a_peer() {
     us.until("asia is refused", |s| problem(s).contains("not valid for name")).await;
 }
 
-// A configuration whose certificate is another region's, or is not there, starts no gateway, and
-// the error names the field and the remedy.
+// A certificate that is missing or of another region prevents a start, and the error names the
+// field and the remedy.
 #[tokio::test(start_paused = true)]
 async fn bad_files_are_told() {
     let fleet = Fleet::new("prod");
@@ -234,7 +234,7 @@ async fn bad_files_are_told() {
     assert!(error.contains("is this gateway itself"), "{error}");
 }
 
-// A peer of another major version is refused, and told who is to be updated.
+// A peer of another major version is refused, and the error says which side to update.
 #[tokio::test(start_paused = true)]
 async fn another_version_is_told_whom_to_update() {
     let fleet = Fleet::new("prod");
@@ -244,7 +244,7 @@ async fn another_version_is_told_whom_to_update() {
     let answer = ask(&fleet, &Ask::Hello(newer)).await;
     assert_eq!(answer.status, "9", "a failed precondition");
     assert!(answer.message.ends_with("update us/us-1"), "{}", answer.message);
-    // One that says to be another than its certificate says, and one that says nothing of itself.
+    // A gateway whose hello differs from its certificate, and one that sends no hello.
     let other = Hello { identity: fleet.identity("asia"), ..hello.clone() };
     let answer = ask(&fleet, &Ask::Hello(other)).await;
     assert!(answer.message.contains("hello of asia/asia-1"), "{}", answer.message);
@@ -255,9 +255,8 @@ async fn another_version_is_told_whom_to_update() {
     assert!(matches!(answer.first, Some(Tell::Hello(_))), "{:?}", answer.first);
 }
 
-// A gateway of the fleet is trusted to be one, and still serves no more than one hop: what is not
-// marked as sent on once, in this version, is refused, and neither a replica nor a client's port
-// sees it.
+// A peer may only forward requests of one hop: a request that is not marked as forwarded once, in
+// this version, is refused, and neither a replica nor the client port sees it.
 #[tokio::test(start_paused = true)]
 async fn only_forwards_of_one_hop_are_served() {
     let fleet = Fleet::new("prod");
@@ -305,7 +304,7 @@ async fn only_forwards_of_one_hop_are_served() {
     assert_eq!((taken.refused, taken.done), (4, 1));
 }
 
-/// What became of a stream.
+/// The result of a stream.
 #[derive(Default)]
 struct Answered {
     status: String,
@@ -349,7 +348,7 @@ async fn ask(fleet: &Fleet, ask: &Ask) -> Answered {
     answered
 }
 
-/// A body that has one piece and does not end: what is asked is not over with its first message.
+/// A body with one piece and no end, so the request does not end with its first message.
 struct Open(Option<Bytes>);
 
 impl Body for Open {
@@ -367,7 +366,7 @@ impl Body for Open {
     }
 }
 
-/// Dials the gateway of `us` with a gateway's files, showing its certificate or none.
+/// Dials the gateway of `us` with a gateway's files, with or without its certificate.
 pub(crate) async fn tls(fleet: &Fleet, files: &Peers, shows: bool) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&files.ca).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The policy of gateways with peers, changed by the control plane.
+//! Policy changes by the control plane at gateways with peers.
 
 use meridian_wire::admin::Status;
 use meridian_wire::config::Gateway as Config;
@@ -11,9 +11,10 @@ fn shares(status: &Status) -> bool {
     status.peers[0].state == "up" && status.peers[0].prefixes
 }
 
-// A policy that reads no prompts, as an operator sets it in an emergency, takes effect although
-// peers were told of blocks, and so does one that reads other blocks. Meanwhile no prefixes are
-// shared, and with the first blocks they are again; peers stay up and requests go on.
+// A policy that reads no prompts, as an operator might set it in an emergency, takes effect
+// although a block size was announced to peers. So does one with another block size. Meanwhile no
+// prefixes are shared; with the first block size they are again. Peers stay up and requests
+// continue.
 #[tokio::test(start_paused = true)]
 async fn every_policy_takes_effect_on_gateways_with_peers() {
     let plane = Plane::start("").await;

@@ -1,4 +1,4 @@
-//! Priority classes: which request goes first when all wait for room.
+//! Priority classes: the order of requests that wait for capacity.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn classes(config: &mut Config) {
     config.admission = Some(AdmissionMode::Outstanding(1));
 }
 
-/// Sends a request that is held, the `n`th of them.
+/// Sends a request that is queued, the `n`th of them.
 async fn hold(region: &Region, key: &str, says: Option<&str>, n: u32) -> JoinHandle<Answer> {
     let (listen, request) = (region.listen, says_priority(key, says));
     let sent = tokio::spawn(async move { call(listen, request).await });
@@ -37,8 +37,8 @@ fn says_priority(
     request
 }
 
-// One slot: a tenant of a higher class goes first though it came last, and a client may say that a
-// request of its own can wait, but not that it is more urgent than its tenant is. No replica is told.
+// One slot: a request of a higher class goes first though it arrived last. A client may lower the
+// class of its request, but not raise it above its tenant's. No replica sees the class.
 #[tokio::test(start_paused = true)]
 async fn higher_classes_go_first() {
     let replica = Replica::start().await;
@@ -64,8 +64,8 @@ async fn higher_classes_go_first() {
     assert!(!answer.text().contains("urgent"), "{}", answer.text());
 }
 
-// When the queue is full, a request of a higher class takes the place of the newest one of the lowest,
-// which is told why and when to come back.
+// When the queue is full, a request of a higher class replaces the newest one of the lowest class.
+// That one is refused with the reason and a time to retry.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_makes_place() {
     let replica = Replica::start().await;
@@ -94,8 +94,8 @@ async fn a_full_queue_makes_place() {
     assert!(metrics.text().contains("meridian_refusals_total{reason=\"displaced\"} 1"));
 }
 
-// What is strict can starve: while high requests keep the one slot busy, a low one is refused after
-// the longest wait, with the time to come back.
+// Strict classes can starve requests: while high requests keep the only slot busy, a low one is
+// refused after the longest wait, with a time to retry.
 #[tokio::test(start_paused = true)]
 async fn a_low_class_can_starve() {
     let replica = Replica::start().await;

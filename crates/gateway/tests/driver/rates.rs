@@ -1,4 +1,4 @@
-//! Limits of tenants: requests and tokens a minute.
+//! Rate limits of tenants: requests and tokens per minute.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn ask(region: &Region, key: &str, max_tokens: Option<u32>) -> Answer {
     call(region.listen, bearing(request, key)).await
 }
 
-/// An answer whose engine counted so many tokens in prompt and reply.
+/// An answer whose engine counted these tokens in prompt and reply.
 fn counted(prompt: u32, reply: u32) -> Script {
     let usage = format!(r#"{{"prompt_tokens":{prompt},"completion_tokens":{reply}}}"#);
     Script::json(200, &format!(r#"{{"id":"x","choices":[],"usage":{usage}}}"#))
@@ -40,9 +40,9 @@ fn left(answer: &Answer, what: &str) -> i64 {
     answer.header(&format!("x-ratelimit-remaining-{what}")).parse().unwrap()
 }
 
-// A tenant's requests of a minute go through at once, the next one is refused in OpenAI's form with
-// the time to wait and the headers that its clients read, and passes after that time. Nothing reaches
-// a replica, and no other tenant notices.
+// A tenant's requests of a minute pass at once. The next one is refused in OpenAI's form with the
+// time to wait and the headers that its clients read, and passes after that time. It reaches no
+// replica, and no other tenant is affected.
 #[tokio::test(start_paused = true)]
 async fn requests_a_minute() {
     let replica = Replica::start().await;
@@ -65,7 +65,7 @@ async fn requests_a_minute() {
     let free = ask(&region, OTHER, None).await;
     assert_eq!((free.status, free.header("x-ratelimit-limit-requests")), (200, ""));
     assert_eq!(replica.count(), 3);
-    // Pages are no requests to a replica.
+    // Pages of the gateway itself do not count.
     let models = call(region.listen, bearing(request("GET", "/v1/models", ""), KEY)).await;
     assert_eq!(models.status, 200);
     tokio::time::sleep(Duration::from_secs(wait)).await;
@@ -79,7 +79,7 @@ async fn requests_a_minute() {
     }
 }
 
-// Tokens are charged at arrival as prompt and longest reply, and settled to what the engine counted.
+// Tokens are charged on arrival as prompt plus longest reply, and corrected to the engine's count.
 #[tokio::test(start_paused = true)]
 async fn tokens_are_settled() {
     let replica = Replica::start().await;
@@ -90,9 +90,9 @@ async fn tokens_are_settled() {
     assert!((90_001..90_100).contains(&charged), "{charged}");
     region.settled().await;
     let used = left(&first, "tokens") - left(&ask(&region, KEY, Some(90_000)).await, "tokens");
-    // A few are earned back meanwhile: 1,667 a second.
+    // Some are earned back meanwhile: 1,667 a second.
     assert!((-10..=30).contains(&used), "30 of them were used: {used}");
-    // What no engine worked on costs nothing.
+    // A request that no engine worked on costs nothing.
     region.settled().await;
     replica.then(Script::json(400, "{}"));
     assert_eq!(ask(&region, KEY, Some(90_000)).await.status, 400);
@@ -102,8 +102,8 @@ async fn tokens_are_settled() {
     assert_eq!(ask(&region, KEY, Some(90_000)).await.status, 200);
 }
 
-// A reply that is longer than was charged leaves the tenant owing: its next request waits until that
-// is earned back. A stream's usage counts as a whole answer's does.
+// A reply longer than the charge puts the tenant into debt: its next request waits until that is
+// earned back. A stream's usage counts like a non-streamed answer's.
 #[tokio::test(start_paused = true)]
 async fn what_is_owed_is_waited_for() {
     let replica = Replica::start().await;
@@ -118,7 +118,7 @@ async fn what_is_owed_is_waited_for() {
     region.settled().await;
     let answer = ask(&region, KEY, Some(1)).await;
     assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limit_exceeded"));
-    // 2,000 tokens and those of the request, at 1,000 a minute.
+    // 2,000 tokens plus those of the request, at 1,000 a minute.
     let wait: u64 = answer.header("retry-after").parse().unwrap();
     assert!((115..=125).contains(&wait), "{wait}");
     let reset = answer.header("x-ratelimit-reset-tokens");
@@ -127,7 +127,7 @@ async fn what_is_owed_is_waited_for() {
     assert_eq!(ask(&region, KEY, Some(1)).await.status, 200);
 }
 
-// A client that hangs up gives nothing back: the engine worked.
+// A client that disconnects gets nothing back: the engine worked.
 #[tokio::test(start_paused = true)]
 async fn hanging_up_is_no_way_round() {
     let replica = Replica::start().await;
@@ -141,8 +141,8 @@ async fn hanging_up_is_no_way_round() {
     assert_eq!(ask(&region, KEY, Some(900)).await.status, 429);
 }
 
-// A client that hangs up before the engine's count is charged for what came, however short its replies
-// were before.
+// A client that disconnects before the engine's count is charged for the delivered part, however
+// short its earlier replies were.
 #[tokio::test(start_paused = true)]
 async fn what_came_is_charged() {
     let replica = Replica::start().await;
@@ -165,8 +165,8 @@ async fn what_came_is_charged() {
     assert!((400..520).contains(&left), "{left}");
 }
 
-// A request that is larger than a minute's tokens is told that waiting does not help: no Retry-After,
-// and a status that clients do not try again.
+// A request larger than a minute's tokens gets an error without Retry-After, and with a status that
+// clients do not retry: waiting does not help.
 #[tokio::test(start_paused = true)]
 async fn too_large_for_ever() {
     let replica = Replica::start().await;
@@ -180,7 +180,7 @@ async fn too_large_for_ever() {
     assert_eq!(replica.count(), 1);
 }
 
-// A forwarded request is charged where its client came to, and not once more at the peer.
+// A forwarded request is charged by the first gateway, and not again at the peer.
 #[tokio::test(start_paused = true)]
 async fn counted_once() {
     let (here, there) = (Replica::start().await, Replica::start().await);

@@ -1,5 +1,5 @@
-//! Gateways that follow a control plane: what it says is done, it may be gone, and a region without
-//! gateways is adopted.
+//! Gateways that follow a control plane: they apply its registry, survive its loss, and adopt the
+//! replicas of a region without gateways.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::common::{Region, Replica, Script, call, chat, config, eventually};
 use crate::plane::Plane;
 
-/// The gateway of a region, named after it, which follows the plane.
+/// The gateway of a region, named after it, which follows the control plane.
 fn follower(plane: &Plane, region: &str, replicas: &[&Replica]) -> Config {
     named(plane, region, &format!("{region}-1"), replicas)
 }
@@ -41,7 +41,7 @@ fn word(status: &Status) -> &str {
     &status.control.as_ref().unwrap().state
 }
 
-/// The states of the replicas here.
+/// The states of the local replicas.
 fn states(status: &Status) -> Vec<&str> {
     status.replicas.iter().map(|one| one.state.as_str()).collect()
 }
@@ -50,8 +50,8 @@ fn serves(status: &Status) -> bool {
     states(status) == ["up"] && !status.replicas[0].models.is_empty()
 }
 
-// What operators write is done: a replica is taken in, drained, brought back and taken out, a whole
-// region is drained; a replica of the gateway's own file that the registry has no record of stays.
+// Gateways apply what operators write: a replica is added, drained, resumed and removed, a whole
+// region is drained. A replica of the gateway's own file without a record stays.
 #[tokio::test(start_paused = true)]
 async fn the_registry_is_done() {
     let plane = Plane::start("").await;
@@ -87,8 +87,8 @@ async fn the_registry_is_done() {
     assert_eq!(eu.status().await.control.unwrap().problems, [""; 0]);
 }
 
-// A removed replica stays out although the gateway's own file lists it, and comes back when its
-// record is forgotten and it is added anew.
+// A removed replica stays out although the gateway's own file lists it. It comes back when its
+// record is deleted and it is added again.
 #[tokio::test(start_paused = true)]
 async fn the_registry_decides_over_the_file() {
     let plane = Plane::start("").await;
@@ -101,7 +101,7 @@ async fn the_registry_decides_over_the_file() {
     eu.until("it is there", serves).await;
 }
 
-// The control plane sees the gateway and, by its word, the replica.
+// The control plane sees the gateway and, through its reports, the replica.
 #[tokio::test(start_paused = true)]
 async fn the_gateway_is_seen() {
     let plane = Plane::start("").await;
@@ -125,8 +125,8 @@ async fn the_gateway_is_seen() {
     assert!(eu["needed"].as_u64().unwrap() >= 1, "{eu}");
 }
 
-// A gateway that knows nobody when it starts, since the control plane is dead, lets the first client
-// wait until it is told of a replica, and refuses it after five seconds without.
+// A gateway that starts without replicas, since the control plane is down, delays the first client
+// until it learns of a replica, and refuses it after five seconds without one.
 #[tokio::test(start_paused = true)]
 async fn the_first_client_waits_for_the_first_replica() {
     let mut plane = Plane::start("").await;
@@ -150,9 +150,9 @@ async fn the_first_client_waits_for_the_first_replica() {
     assert!(start.elapsed() >= Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-// Without a control plane the gateway starts by its own file and says so; with one that comes later
-// it does what that says; when it is gone it goes on as before and says so, in status and metrics;
-// when it is back, what was changed meanwhile is done.
+// Without a control plane the gateway starts with its own file and reports that. It follows one
+// that comes up later. When that is gone, the gateway keeps its state and reports the loss, in
+// status and metrics. When it is back, missed changes are applied.
 #[tokio::test(start_paused = true)]
 async fn the_control_plane_may_be_gone() {
     let mut plane = Plane::start("").await;
@@ -189,8 +189,8 @@ async fn the_control_plane_may_be_gone() {
     eu.until("it is alive there", |s| s.control.as_ref().unwrap().leased).await;
 }
 
-// A control plane that lost its file empties no fleet: what it does not know stays, and is its own
-// again once it is added.
+// A control plane that lost its file empties no fleet: replicas unknown to it stay, and belong to
+// it again once they are added.
 #[tokio::test(start_paused = true)]
 async fn a_lost_store_empties_no_fleet() {
     let mut plane = Plane::start("").await;
@@ -221,9 +221,9 @@ async fn three(plane: &Plane) {
     }
 }
 
-// A gateway that is gone without a word is missed when its lease has run out. Then one gateway
-// adopts its replica, the nearest, once: the other one never has it. When its own is back, the
-// adopter takes nothing new there, lets what it had sent end, and leaves; the books of both agree.
+// A gateway that vanishes is missed when its lease has run out. Then exactly one gateway, the
+// nearest, adopts its replica. When its own gateway is back, the adopter sends no new requests
+// there, waits for its current ones, and drops the replica. The counts of both agree.
 #[tokio::test(start_paused = true)]
 async fn a_lost_gateways_replica_is_adopted_once_and_handed_back() {
     let plane = Plane::start("").await;
@@ -279,7 +279,8 @@ async fn a_lost_gateways_replica_is_adopted_once_and_handed_back() {
     assert_eq!((us.settled().await.requests.done, eu.settled().await.requests.done), (1, 1));
 }
 
-// A gateway that goes in order says so: its replica is adopted at once, not a lease later.
+// A gateway that shuts down in order deregisters: its replica is adopted at once, not a lease
+// later.
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_goes_says_so() {
     let plane = Plane::start("").await;
@@ -295,8 +296,8 @@ async fn a_gateway_that_goes_says_so() {
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
-// Gateways of one region share its replicas; a second one under the same name is told so, and has
-// its name when the first one's lease has run out.
+// Gateways of one region share its replicas. A second one with the same name gets an error, and
+// gets the name when the first one's lease has run out.
 #[tokio::test(start_paused = true)]
 async fn one_region_shares_and_names_are_single() {
     let plane = Plane::start("").await;
@@ -316,8 +317,8 @@ async fn one_region_shares_and_names_are_single() {
     twin.until("it has the name", |s| s.control.as_ref().unwrap().leased).await;
 }
 
-// Policy and weights change while requests come: by name, by a weight alone, and back to the
-// gateway's own; one that this program does not know is told and changes nothing.
+// Policy and weights change under traffic: by name, by a weight alone, and back to the gateway's
+// own. An unknown policy is reported and changes nothing.
 #[tokio::test(start_paused = true)]
 async fn the_policy_changes_at_run_time() {
     let plane = Plane::start("").await;

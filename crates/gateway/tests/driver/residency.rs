@@ -1,4 +1,4 @@
-//! Residency: where a rule says, there a request is served, and nowhere else.
+//! Residency: a request is served where its rule permits, and nowhere else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub(crate) async fn ask(region: &Region, key: &str) -> Answer {
     call(region.listen, bearing(chat("hi"), key)).await
 }
 
-/// Served, sent and refused by the rule, and breaches: 0.
+/// Counts of the rule: served, sent and refused. Breaches must be 0.
 async fn books(region: &Region) -> (u64, u64, u64) {
     let told = region.status().await.residency.expect("there are rules");
     assert_eq!(told.breaches, 0);
@@ -98,8 +98,8 @@ async fn books(region: &Region) -> (u64, u64, u64) {
     (row.served, row.sent, row.refused)
 }
 
-// A tenant with a rule is served where the rule says, with the own replica idle: the answer says
-// where and by which rule, the decision and the counts say it too. A tenant without one stays.
+// A tenant with a rule is served where the rule permits, although the own replica is idle. The
+// answer, the decision and the counts name the place and the rule. A tenant without a rule stays.
 #[tokio::test(start_paused = true)]
 async fn served_where_permitted() {
     for topology in ["two_layer", "waterfall"] {
@@ -136,8 +136,8 @@ async fn served_where_permitted() {
     }
 }
 
-// Nobody who may: refused at once with the rule and the remedy, not as overload, and no replica
-// sees it; in the topology that sends nothing on as well.
+// If no permitted replica exists, the request is refused at once with the rule and the remedy, not
+// as overload, and reaches no replica; also in the topology without forwards.
 #[tokio::test(start_paused = true)]
 async fn refused_where_nobody_may() {
     for topology in ["two_layer", "region_local"] {
@@ -160,9 +160,8 @@ async fn refused_where_nobody_may() {
     }
 }
 
-// A permitted region that is full, and one that is gone, are waited for as long as a request may be
-// held. The refusal names the rule and says when to try again, and the idle replica here serves
-// neither.
+// A permitted region that is full, or gone, is waited for as long as a request may be queued. The
+// refusal names the rule and the time to retry, and the idle replica here serves neither.
 #[tokio::test(start_paused = true)]
 async fn what_passes_is_waited_for() {
     let world = World::of(2).await.each(|config| {
@@ -191,9 +190,9 @@ async fn what_passes_is_waited_for() {
     assert_eq!(books(&regions[0]).await, (0, 0, 0));
 }
 
-// A peer applies its own rules to what it was sent: it refuses, and no replica there has seen it. The
-// two files may be about to be the same again, so the sender waits, asks once a second and not with
-// every digest, and says at last that nothing had room.
+// A peer applies its own rules to a forwarded request and refuses it before any replica sees it.
+// The two files may soon agree again, so the sender waits, retries once a second and not with every
+// digest, and finally reports that there was no capacity.
 #[tokio::test(start_paused = true)]
 async fn a_peer_refuses_what_it_may_not_serve() {
     let mut world = World::of(2).await.each(|config| kept(config, &["us", "eu"]));
@@ -210,8 +209,8 @@ async fn a_peer_refuses_what_it_may_not_serve() {
     assert_eq!(books(&regions[0]).await, (0, 0, 0));
 }
 
-// The rules of the gateway that the client came to hold at the peer that has none: of the peer's
-// replicas, the one that stands elsewhere is not used, though it alone has room.
+// The first gateway's rules also hold at a peer that does not have them: the peer's replica in
+// another place is not used, though it is the only one with free capacity.
 #[tokio::test(start_paused = true)]
 async fn rules_travel_with_the_request() {
     let mut world = World::of(2).await;
@@ -230,8 +229,8 @@ async fn rules_travel_with_the_request() {
     assert_eq!((told.rules[0].rule.as_str(), told.rules[0].served), ("others", 3));
 }
 
-// One gateway with the replicas of all regions: places are the replicas' own, by region and by
-// label, and a replica's label goes before its region's.
+// One gateway with the replicas of all regions: each replica has its own place, by region and by
+// label, and a replica's label overrides its region's.
 #[tokio::test(start_paused = true)]
 async fn one_gateway_with_all_replicas() {
     let (us, eu, odd) = (Replica::start().await, Replica::start().await, Replica::start().await);
@@ -251,7 +250,7 @@ async fn one_gateway_with_all_replicas() {
     }
     assert_eq!((us.count(), eu.count(), odd.count()), (0, 6, 0));
     assert_eq!(books(&region).await, (6, 0, 0));
-    // Its last permitted replica is taken out: no place is left that this configuration knows.
+    // The last permitted replica is removed: no permitted place is left in this configuration.
     let drained = region.admin("DELETE", "/admin/replicas/1?drain=true", "").await;
     assert_eq!(drained.status, 202);
     region.until("it is gone", |s| s.replicas.len() == 2).await;
@@ -259,7 +258,7 @@ async fn one_gateway_with_all_replicas() {
     assert_eq!((answer.status, answer.code().as_str()), (403, "not_permitted"));
 }
 
-// A failed attempt is repeated where the rule permits, never elsewhere.
+// A failed attempt is retried where the rule permits, never elsewhere.
 #[tokio::test(start_paused = true)]
 async fn retries_stay_within() {
     let (here, one, two) = (Replica::start().await, Replica::start().await, Replica::start().await);
@@ -278,8 +277,8 @@ async fn retries_stay_within() {
     assert_eq!((here.count(), one.count(), two.count()), (0, 1, 1));
 }
 
-// A stream that breaks goes on where the rule permits, never elsewhere: with nobody there, it ends
-// as broken, though another replica has room.
+// A stream that breaks is resumed where the rule permits, never elsewhere. Without a permitted
+// replica it ends as broken, though another replica has free capacity.
 #[tokio::test(start_paused = true)]
 async fn broken_streams_stay_within() {
     let (here, one, two) = (Replica::start().await, Replica::start().await, Replica::start().await);
@@ -306,8 +305,8 @@ async fn broken_streams_stay_within() {
     assert_eq!(books(&region).await, (1, 0, 0));
 }
 
-// A region that takes in and does not send out: what entered there stays, full or not; what entered
-// elsewhere may come.
+// A region that accepts forwards but sends none: requests that entered there stay, full or not;
+// others may be forwarded there.
 #[tokio::test(start_paused = true)]
 async fn takes_in_and_sends_nothing_out() {
     let world = World::of(2).await.each(|config| {
@@ -336,8 +335,8 @@ async fn takes_in_and_sends_nothing_out() {
     }
 }
 
-// A response that lives at a peer is no way round: a rule that is made after it was given keeps its
-// tenant from going on with it there.
+// A response stored at a peer bypasses no rule: a rule made after it was given keeps its tenant
+// from continuing it there.
 #[tokio::test(start_paused = true)]
 async fn state_elsewhere_is_no_way_round() {
     let mut world = World::of(2).await.each(|config| kept(config, &["us"]));
@@ -374,8 +373,8 @@ async fn state_elsewhere_is_no_way_round() {
     let _ = std::fs::remove_file(&file);
 }
 
-// A peer that never connected has not said where its replicas stand: it gets nothing, and is waited
-// for, since the configuration lists it.
+// A peer that never connected has not reported the places of its replicas. It gets no requests, and
+// is waited for, since the configuration lists it.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_peer_gets_nothing() {
     let mut world = World::of(2).await.each(|config| kept(config, &["eu"]));

@@ -1,4 +1,4 @@
-//! Streams that break after their first byte and go on elsewhere, where `resume` is set.
+//! Streams that break after their first byte and resume on another replica, if `resume` is set.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn usage(id: &str, prompt: u32, said: u32) -> String {
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// Says `events`, then breaks off within another one.
+/// Sends `events`, then breaks off within another one.
 fn breaks(events: &[String]) -> Script {
     let script = events.iter().fold(Script::sse(), |script, event| script.event(event));
     script.event("data: {\"id\":\"ha").wait(MS).close()
@@ -61,7 +61,7 @@ fn whole(events: &[String]) -> Script {
     Script::stream(&events, MS)
 }
 
-/// What came of it at the client, at the other replica, and in the gateway's books.
+/// The results at the client, at the other replica, and in the gateway's counts.
 struct Seen {
     answer: Answer,
     sent: Value,
@@ -69,7 +69,7 @@ struct Seen {
     metrics: String,
 }
 
-/// Two replicas in turn: the one that breaks after "Once upon", and the one that goes on.
+/// Two replicas in turn: one that breaks after "Once upon", and one that resumes.
 async fn broken_once(body: &str, change: impl FnOnce(&mut Config)) -> Seen {
     let (a, b) = (Replica::start().await, Replica::start().await);
     let region = Region::with(&[&a, &b], |c| {
@@ -102,7 +102,7 @@ fn counted(metrics: &str, outcome: &str) -> bool {
 }
 
 // The client sees one stream: one id, one role, the text in one piece, one end, and no half event.
-// The other replica is asked to continue, with fewer tokens; books and metrics agree.
+// The other replica is asked to continue, with fewer tokens; counts and metrics agree.
 #[tokio::test(start_paused = true)]
 async fn goes_on_elsewhere() {
     let Seen { answer, sent, status, metrics } = broken_once(CHAT, |_| {}).await;
@@ -128,7 +128,7 @@ async fn goes_on_elsewhere() {
     assert!(counted(&metrics, "went_on"), "{metrics}");
 }
 
-// A client that asked for usage gets that of the whole, in its own words.
+// A client that asked for usage gets that of the whole, in its own form.
 #[tokio::test(start_paused = true)]
 async fn usage_is_of_the_whole() {
     let body = CHAT
@@ -137,8 +137,8 @@ async fn usage_is_of_the_whole() {
     assert!(answer.text().ends_with(&(usage("a", 10, 3) + DONE)), "{}", answer.text());
 }
 
-// The engine is asked for the count of tokens in each chunk, and believed; the client sees nothing
-// of it. Asked for usage at the end, it sees nulls before, as from the engine itself.
+// The engine is asked for the token count in each chunk, which is used; the client does not see it.
+// If it asked for usage at the end, it sees nulls before, as from the engine itself.
 #[tokio::test(start_paused = true)]
 async fn tokens_are_counted() {
     let asks = CHAT
@@ -166,7 +166,7 @@ async fn tokens_are_counted() {
     }
 }
 
-// Off by default: the stream ends with an error event, as without all this.
+// Off by default: the stream ends with an error event.
 #[tokio::test(start_paused = true)]
 async fn off_by_default() {
     let Seen { answer, sent, status, metrics } = broken_once(CHAT, |c| c.resume = None).await;
@@ -176,8 +176,8 @@ async fn off_by_default() {
     assert!(!metrics.contains("resumes_total{"), "{metrics}");
 }
 
-// What can't be gone on with ends as it would without: exactly one error event, no end mark, and a
-// word for why.
+// A stream that can't be resumed ends as without the feature: exactly one error event, no end mark,
+// and a label for the reason.
 #[tokio::test(start_paused = true)]
 async fn not_every_stream_goes_on() {
     let with = |more: &str| CHAT.replace("\"stream\":true", &format!("\"stream\":true,{more}"));
@@ -201,7 +201,7 @@ async fn not_every_stream_goes_on() {
     })
     .await;
     assert!(counted(&metrics, "too_long"), "{metrics}");
-    // An engine that is not known to continue a message: asked, it might begin anew.
+    // An engine that is not known to continue messages might start over.
     let Seen { metrics, .. } = broken_once(CHAT, |c| {
         c.replicas[1].engine = EngineName::Is(NONE);
     })
@@ -225,7 +225,8 @@ async fn completions() {
     assert_eq!(region.settled().await.requests.done, 1);
 }
 
-// Broken again, it goes on again, as often as there are attempts; then it ends with an error.
+// A stream that breaks again is resumed again, up to the configured attempts; then it ends with an
+// error.
 #[tokio::test(start_paused = true)]
 async fn broken_again_and_again() {
     let all = [Replica::start().await, Replica::start().await, Replica::start().await];
@@ -254,7 +255,8 @@ async fn broken_again_and_again() {
     }
 }
 
-// A replica that refuses to continue (a template that can't) costs the stream, not the replica.
+// A replica that refuses to continue (because of its template) costs the stream, but does not count
+// as failed.
 #[tokio::test(start_paused = true)]
 async fn refused_by_the_engine() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -269,7 +271,7 @@ async fn refused_by_the_engine() {
 }
 
 // Before the first text the request is simply sent again, whatever it asks for; and the first token
-// is counted when it comes.
+// is counted when it arrives.
 #[tokio::test(start_paused = true)]
 async fn nothing_said_yet() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -282,7 +284,7 @@ async fn nothing_said_yet() {
     assert_eq!(b.last().text(), a.last().text());
 }
 
-// A replica that falls silent is given up for another one, too.
+// A replica that falls silent is replaced, too.
 #[tokio::test(start_paused = true)]
 async fn silence() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -293,7 +295,8 @@ async fn silence() {
     assert_eq!(answer.text(), role("a") + &say("a", "one") + &say("a", " two") + &stop("a") + DONE);
 }
 
-// While somebody is looked for the client hangs up: the request ends, once, and nothing runs on.
+// The client disconnects during the search for a replica: the request ends, once, and nothing keeps
+// running.
 #[tokio::test(start_paused = true)]
 async fn the_client_hangs_up_meanwhile() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -309,7 +312,7 @@ async fn the_client_hangs_up_meanwhile() {
     assert_eq!(b.hangups(), 1);
 }
 
-// The decision says that it goes on with a broken answer.
+// The decision says that it resumes a broken answer.
 #[tokio::test(start_paused = true)]
 async fn explained() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -337,8 +340,8 @@ async fn abroad(
     (world.start().await, all)
 }
 
-// A stream that ran at a peer breaks there; the gateway that the client came to goes on with it,
-// here at its own replica, which has room again.
+// A stream at a peer breaks; the first gateway resumes it at its own replica, which has free
+// capacity again.
 #[tokio::test(start_paused = true)]
 async fn broken_at_a_peer() {
     let (regions, [own, a, b]) = abroad(&mut resumes, &mut |_| {}).await;
@@ -367,8 +370,8 @@ async fn broken_at_a_peer() {
     assert_eq!((there.requests.failed, there.requests.accepted), (1, 1));
 }
 
-// Where the peer itself is set to, it goes on among its own replicas, and whoever sent the request
-// on sees one stream, with the usage of the whole in its trailers.
+// If the peer has `resume` set, it resumes the stream on its own replicas, and the forwarding
+// gateway sees one stream, with the usage of the whole in its trailers.
 #[tokio::test(start_paused = true)]
 async fn the_peer_goes_on_itself() {
     let (regions, [own, a, b]) = abroad(&mut |_| {}, &mut resumes).await;
@@ -381,8 +384,8 @@ async fn the_peer_goes_on_itself() {
     assert_eq!((sent.done, sent.failed), (1, 0), "{sent:?}");
 }
 
-// A peer some of whose replicas can't continue a message says so, and is not taken at its word for
-// an answer that would begin anew.
+// A peer with replicas that can't continue a message refuses, so no answer that starts over is
+// accepted.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_cannot_continue() {
     let (regions, [own, a, b]) = abroad(&mut resumes, &mut |c| {

@@ -1,4 +1,4 @@
-//! Failed attempts: repeated elsewhere while nothing has gone to the client, never after.
+//! Failed attempts: retried on another replica before anything was sent to the client, never after.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::common::{Region, Replica, Script, call, chat, events, post, request, 
 const MS: Duration = Duration::from_millis(1);
 const GOOD: &str = r#"{"id":"good","choices":[]}"#;
 
-/// Probes never take a replica out of these tests: what is to be seen is the attempts.
+/// In these tests probes never take a replica out of service: only attempts matter.
 async fn region(replicas: &[&Replica]) -> Region {
     Region::with(replicas, |c| c.probe.down_after = 1_000_000).await
 }
 
-/// Each way of failing before the first byte leads to the other replica, and the client sees one
-/// clean answer.
+/// Each failure before the first byte leads to the other replica, and the client sees one clean
+/// answer.
 async fn elsewhere(what: &str, script: Script, streams: bool) -> Status {
     let (bad, good) = (Replica::start().await, Replica::start().await);
     let region = region(&[&bad, &good]).await;
@@ -40,8 +40,8 @@ async fn elsewhere(what: &str, script: Script, streams: bool) -> Status {
     status
 }
 
-// A connection closed before the head, within it, after it, an engine's 500: all before the first
-// byte of the answer, so another replica answers, plain or streaming.
+// A connection closed before, within or after the head, or an engine's 500: each comes before the
+// first byte of the answer, so another replica answers, with or without streaming.
 #[tokio::test(start_paused = true)]
 async fn failures_before_the_first_byte() {
     let ways = [
@@ -63,14 +63,14 @@ async fn failures_before_the_first_byte() {
     }
 }
 
-// A stream that ends cleanly without a single byte is a failure too, and nothing has gone out yet.
+// A stream that ends cleanly without a single byte is a failure too, and nothing has been sent yet.
 #[tokio::test(start_paused = true)]
 async fn an_empty_stream_is_repeated() {
     let status = elsewhere("empty stream", Script::stream(&[], MS), true).await;
     assert!(status.replicas[0].failed >= 1);
 }
 
-// A replica whose port refuses is passed over.
+// A replica that refuses connections is skipped.
 #[tokio::test(start_paused = true)]
 async fn connection_refused() {
     let (gone, good) = (Replica::start().await, Replica::start().await);
@@ -85,8 +85,8 @@ async fn connection_refused() {
     assert!(status.replicas[0].failed >= 1);
 }
 
-// An engine that says that it is full is no failure: the request goes elsewhere, and its breaker
-// stays closed however often.
+// An engine that reports to be full has not failed: the request is retried elsewhere, and the
+// circuit breaker stays closed however often.
 #[tokio::test(start_paused = true)]
 async fn full_engines_are_no_failures() {
     for code in [429, 503] {
@@ -96,7 +96,7 @@ async fn full_engines_are_no_failures() {
         for _ in 0..20 {
             let answer = call(region.listen, chat("hi")).await;
             assert_eq!((answer.status, answer.header("x-meridian-replica")), (200, "r1"));
-            // A report in between lets it be tried again.
+            // A report in between allows another attempt.
             tokio::time::sleep(250 * MS).await;
         }
         let status = region.settled().await;
@@ -107,8 +107,8 @@ async fn full_engines_are_no_failures() {
     }
 }
 
-// When every replica fails, the client gets 502 with the last cause, after as many attempts as
-// are configured and not one more.
+// When every replica fails, the client gets 502 with the last cause, after exactly the configured
+// number of attempts.
 #[tokio::test(start_paused = true)]
 async fn all_fail() {
     let replicas = [Replica::start().await, Replica::start().await, Replica::start().await];
@@ -119,7 +119,8 @@ async fn all_fail() {
             c.probe.down_after = 1_000_000;
         })
         .await;
-        // Each in its own words: the same from two would be the request's fault.
+        // Each with a different message: the same from two would mean that the request is the
+        // cause.
         for (n, replica) in all.iter().enumerate() {
             replica.always(Script::json(500, &format!("{{\"error\":{n}}}")));
         }
@@ -137,7 +138,7 @@ async fn all_fail() {
     }
 }
 
-// Failures in a row open a breaker; the client's own mistakes never do.
+// Consecutive failures open a circuit breaker; client mistakes never do.
 #[tokio::test(start_paused = true)]
 async fn breakers() {
     let (bad, good) = (Replica::start().await, Replica::start().await);
@@ -161,7 +162,7 @@ async fn breakers() {
     let status = region.settled().await;
     assert_eq!(status.replicas[0].failed, 5, "open from then on");
     assert_eq!(status.replicas[0].breaker, "open");
-    // After its time one request tries it, and its success closes the breaker.
+    // After its time one request tries the replica, and its success closes the breaker.
     bad.always(Script::json(200, GOOD));
     tokio::time::sleep(1100 * MS).await;
     assert_eq!(region.status().await.replicas[0].breaker, "half_open");
@@ -188,7 +189,7 @@ async fn broken_stream(path: &str, body: &str, event: &str) -> String {
     rest.to_owned()
 }
 
-// After the first byte nothing is repeated: chats and completions end with OpenAI's error object.
+// After the first byte nothing is retried: chats and completions end with OpenAI's error object.
 #[tokio::test(start_paused = true)]
 async fn broken_openai_streams() {
     for (path, body) in [
@@ -218,7 +219,7 @@ async fn broken_named_streams() {
     assert_eq!(last["error"]["type"], "api_error");
 }
 
-// An event broken off in its middle is closed first, so that the error is an event of its own.
+// An event broken off in its middle is ended first, so that the error is a separate event.
 #[tokio::test(start_paused = true)]
 async fn a_half_event_is_closed() {
     let replica = Replica::start().await;
@@ -237,7 +238,8 @@ async fn a_half_event_is_closed() {
     }
 }
 
-// A plain answer broken off in the middle ends in a broken connection, with a length or without.
+// A non-streamed answer broken off in the middle ends with a broken connection, with a length or
+// without.
 #[tokio::test(start_paused = true)]
 async fn broken_json() {
     let replica = Replica::start().await;
@@ -252,7 +254,7 @@ async fn broken_json() {
     assert_eq!((status.requests.failed, replica.count()), (2, 2));
 }
 
-// A plain answer without a length that just stops is not taken for a whole one.
+// A non-streamed answer without a length that just stops is not taken for a complete one.
 #[tokio::test(start_paused = true)]
 async fn broken_json_until_close() {
     let replica = Replica::start().await;
@@ -268,7 +270,7 @@ async fn broken_json_until_close() {
     assert_eq!((status.requests.failed, status.requests.done), (1, 1));
 }
 
-// A replica that drops an idle connection costs no attempt: it is not asked over a dead one.
+// A replica that closes an idle connection costs no attempt: the dead connection is not used.
 #[tokio::test(start_paused = true)]
 async fn closed_idle_connections() {
     let replica = Replica::start().await;
@@ -282,8 +284,8 @@ async fn closed_idle_connections() {
     assert_eq!((status.requests.done, status.replicas[0].failed), (5, 0));
 }
 
-// A request that a replica took over a kept connection and did not answer is not sent there again:
-// the attempt has failed, and the next one goes elsewhere.
+// A request that a replica received on a pooled connection and did not answer is not sent there
+// again: the attempt has failed, and the next one goes elsewhere.
 #[tokio::test(start_paused = true)]
 async fn kept_connections_send_once() {
     let (a, b) = (Replica::start().await, Replica::start().await);

@@ -12,7 +12,7 @@ use crate::common::{Fleet, Region, Replica, call, chat, follow, peers};
 
 const ALL: [(&str, u16); 3] = [("us", 1), ("eu", 2), ("asia", 3)];
 
-/// A gateway that follows the two others and reads the revocation list; what makes it reload.
+/// A gateway that follows the two others and reads the revocation list; and its reload trigger.
 async fn start(
     fleet: &Fleet,
     (region, port): (&str, u16),
@@ -37,9 +37,9 @@ fn all_up(status: &Status) -> bool {
     status.peers.iter().all(|peer| peer.state == "up" && peer.digests > 0)
 }
 
-// A gateway whose certificate is revoked loses its open connections with the reload, and gets no new
-// ones, whichever side dials; the others go on with each other, and know why. A list that can't be
-// used, or that another authority signed, changes nothing.
+// A gateway whose certificate is revoked loses its open connections with the reload, and gets no
+// new ones, whichever side dials. The others stay connected and report the reason. An invalid list,
+// or one signed by another CA, changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_revoked_gateway_is_cut_off() {
     let fleet = Fleet::new("prod");
@@ -87,7 +87,7 @@ async fn a_revoked_gateway_is_cut_off() {
     assert_eq!(call(asia.listen, chat("hi")).await.status, 200);
     assert_eq!(replica.count(), 1);
 
-    // Let in again, it is followed again.
+    // Once no longer revoked, it is followed again.
     fleet.revoke(&[]);
     reload().await;
     for region in [&us, &eu, &asia] {
@@ -95,8 +95,8 @@ async fn a_revoked_gateway_is_cut_off() {
     }
 }
 
-// Of two lists of one authority in the file the newer one counts, wherever it stands, in handshakes as
-// for open connections: a gateway that only the newer one revokes is not let in at a start either.
+// Of two lists of one CA in the file, the newer one counts, whatever their order, in handshakes as
+// for open connections. A gateway that only the newer one revokes is refused at a start, too.
 #[tokio::test(start_paused = true)]
 async fn the_newest_list_counts() {
     for newest_first in [false, true] {

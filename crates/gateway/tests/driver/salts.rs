@@ -1,4 +1,4 @@
-//! Tenants that share nothing are kept apart in the engines' own prefix caches, too.
+//! Tenants that share nothing are also separated in the engines' own prefix caches.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn of(replica: &Replica) -> Option<String> {
     body.get("cache_salt").map(|salt| salt.as_str().unwrap().to_owned())
 }
 
-/// The salt with which the replica got a tenant's request.
+/// The salt of a tenant's request as the replica received it.
 async fn salt(region: &Region, replica: &Replica, tenant: &str, body: &str) -> Option<String> {
     let mut sent = request("POST", CHAT, body);
     if !tenant.is_empty() {
@@ -38,8 +38,8 @@ fn own(salt: &str) -> String {
     BODY.replace("\"m\",", &format!("\"m\",\"cache_salt\":\"{salt}\","))
 }
 
-// One tenant, one salt; no other tenant has it, and no salt that a client names leads to it: not the
-// other tenant's name, nor the very salt that the engine gets.
+// One tenant, one salt; no other tenant has it, and no salt that a client sends leads to it: not
+// the other tenant's name, nor the very salt that the engine gets.
 #[tokio::test(start_paused = true)]
 async fn no_client_names_another_tenants_space() {
     let replica = Replica::start().await;
@@ -63,13 +63,13 @@ async fn no_client_names_another_tenants_space() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), number, "two are alike");
-    // A client's own salt still divides its tenant's space, and does so again the next time.
+    // A client's own salt still divides its tenant's space, with the same result the next time.
     let mine = salt(&region, &replica, "acme", &own("mine")).await;
     assert_eq!(mine, salt(&region, &replica, "acme", &own("mine")).await);
 }
 
-// All gateways with one secret say the same salt, and one with another secret another; where tenants
-// share, the body stays the client's.
+// All gateways with one secret use the same salt, and one with another secret a different one. If
+// tenants share prefixes, the body stays the client's.
 #[tokio::test(start_paused = true)]
 async fn by_the_fleets_secret() {
     let replica = Replica::start().await;
@@ -89,7 +89,7 @@ async fn by_the_fleets_secret() {
     assert_eq!(salt(&shared, &replica, "acme", &own("x")).await.as_deref(), Some("x"));
 }
 
-// Engines that are not known to read a salt get the client's own words.
+// Engines that are not known to read a salt get the client's own.
 #[tokio::test(start_paused = true)]
 async fn engines_that_read_none_get_none() {
     for (engine, gets) in ALL.iter().map(|engine| (EngineName::Is(engine), engine.reads_cache_salt))
@@ -112,7 +112,7 @@ async fn engines_that_read_none_get_none() {
     }
 }
 
-// A request that is sent on has the same salt at a replica of the peer as it would have here.
+// A forwarded request has the same salt at a replica of the peer as it would have here.
 #[tokio::test(start_paused = true)]
 async fn the_same_at_a_peer() {
     let (near, far) = (Replica::start().await, Replica::start().await);
@@ -125,7 +125,7 @@ async fn the_same_at_a_peer() {
     assert_eq!(salt(&regions[0], &far, "acme", &own("mine")).await, Some(here));
 }
 
-// A stream that goes on elsewhere goes on in its tenant's space.
+// A resumed stream stays in its tenant's space.
 #[tokio::test(start_paused = true)]
 async fn the_same_when_a_stream_goes_on() {
     let (a, b) = (Replica::start().await, Replica::start().await);

@@ -14,8 +14,8 @@ async fn picked(region: &Region) -> String {
     answer.header("x-meridian-replica").to_owned()
 }
 
-// When an engine's page says that it has become busy, the next pick after one probe interval is
-// the other one; when the loads change places, so do the picks.
+// When an engine's page reports that it has become busy, the next pick after one probe interval is
+// the other one; when the loads swap, so do the picks.
 #[tokio::test(start_paused = true)]
 async fn picks_follow_pending() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -23,7 +23,7 @@ async fn picks_follow_pending() {
     for (loads, at) in [((30, 0), "r1"), ((0, 30), "r0"), ((30, 0), "r1")] {
         a.load(loads.0, loads.0, 0.1);
         b.load(loads.1, loads.1, 0.1);
-        // Four reports that agree make a load that is not ours believed.
+        // Four reports that agree are needed before foreign load is believed.
         for _ in 0..10 {
             picked(&region).await;
             tokio::time::sleep(100 * MS).await;
@@ -34,8 +34,8 @@ async fn picks_follow_pending() {
     }
 }
 
-// Admission by pending: one interval after an engine reports a queue it is given nothing more,
-// one interval after the queue is gone it is.
+// Admission by pending: one probe interval after an engine reports a queue it gets no more
+// requests, and one interval after the queue is gone it does.
 #[tokio::test(start_paused = true)]
 async fn admission_follows_pending() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -43,7 +43,7 @@ async fn admission_follows_pending() {
         c.admission = Some(meridian_wire::config::AdmissionMode::Pending);
     })
     .await;
-    // Traffic keeps the probes at their busy pace.
+    // Traffic keeps the probes at their busy interval.
     for (pending, expected) in
         [(3, vec!["r1"; 4]), (0, vec!["r0", "r1", "r0", "r1"]), (9, vec!["r1"; 4])]
     {
@@ -73,7 +73,7 @@ async fn admission_follows_kv() {
         c.admission = Some(meridian_wire::config::AdmissionMode::PendingKv);
     })
     .await;
-    // An empty replica always has room, so each has one request of its own running.
+    // An empty replica always has capacity, so each has one running request.
     let long = Script::head(2).send("{").wait(20_000 * MS).send("}");
     a.then(long.clone());
     b.then(long);
@@ -96,7 +96,7 @@ async fn admission_follows_kv() {
     }
 }
 
-// Held requests go out when a probe brings the news that there is room, without any other event.
+// Queued requests are sent when a probe reports free capacity, without any other event.
 #[tokio::test(start_paused = true)]
 async fn news_releases_the_held() {
     let replica = Replica::start().await;
@@ -109,7 +109,7 @@ async fn news_releases_the_held() {
     let listen = region.listen;
     let held = tokio::spawn(async move { call(listen, chat("hi")).await.status });
     region.until("it is held", |s| s.held == 1).await;
-    // The next probe finds it held, and from then on they come at the busy pace.
+    // The next probe finds the request queued, and from then on probes use the busy interval.
     tokio::time::sleep(1200 * MS).await;
     assert_eq!((region.status().await.held, replica.count()), (1, 0));
     replica.load(0, 5, 0.5);
@@ -118,8 +118,8 @@ async fn news_releases_the_held() {
     assert!(began.elapsed() <= 150 * MS, "{:?}", began.elapsed());
 }
 
-// A replica that stops answering its probes is down after down_after misses and gets nothing; it
-// is up again when it answers again.
+// A replica that stops answering its probes is down after down_after misses and gets no requests;
+// it is up again when it answers again.
 #[tokio::test(start_paused = true)]
 async fn down_and_up() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -132,7 +132,7 @@ async fn down_and_up() {
     let began = Instant::now();
     let asked = a.probes();
     region.until("it is down", |s| s.replicas[0].state == "down").await;
-    // An idle replica is asked each second, and from its first miss on each 100 ms.
+    // An idle replica is probed each second, and from its first miss on every 100 ms.
     assert!(began.elapsed() >= 600 * MS && began.elapsed() < 2500 * MS, "{:?}", began.elapsed());
     assert!(a.probes() - asked >= 3);
     for _ in 0..4 {
@@ -146,7 +146,7 @@ async fn down_and_up() {
     assert!(picks.contains(&"r0".to_owned()), "{picks:?}");
 }
 
-// Idle replicas are asked seldom, busy ones often.
+// Idle replicas are probed rarely, busy ones often.
 #[tokio::test(start_paused = true)]
 async fn pace() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -169,7 +169,7 @@ async fn pace() {
     region.settled().await;
 }
 
-// A replica that is still loading joins when it answers, and requests for it wait for nothing.
+// A replica that is still loading joins when it answers, and no request waits for it.
 #[tokio::test(start_paused = true)]
 async fn late_replicas_join() {
     let replica = Replica::start().await;

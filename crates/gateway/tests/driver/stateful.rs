@@ -1,4 +1,4 @@
-//! Answers that live at a replica: a request that continues one is sent there, if it is of the same
+//! Stateful responses: a request that continues one is sent to its replica, if it is of the same
 //! tenant.
 
 use meridian_wire::config::Gateway as Config;
@@ -19,7 +19,7 @@ fn continuing(previous: Option<&str>) -> String {
     format!(r#"{{"model":"m","input":"hi"{}}}"#, previous.unwrap_or_default())
 }
 
-/// The same by a tenant.
+/// The same with a tenant's key.
 async fn respond_to(region: &Region, key: &str, previous: Option<&str>) -> Answer {
     let request = request("POST", "/v1/responses", &continuing(previous));
     call(region.listen, bearing(request, key)).await
@@ -38,7 +38,7 @@ async fn two(ids: [&str; 2]) -> (Replica, Replica, Region) {
     (a, b, region)
 }
 
-// With turns taken strictly, a continued response goes to its own replica ten times of ten.
+// With strict round robin, a continued response goes to its own replica ten times out of ten.
 #[tokio::test(start_paused = true)]
 async fn continued_where_it_was_made() {
     let (_a, _b, region) = two(["resp_a", "resp_b"]).await;
@@ -73,7 +73,7 @@ async fn streamed() {
     }
 }
 
-// An id that this gateway never saw binds to nothing: the engines know what to say to it.
+// An unknown response id pins nothing: the engine answers it.
 #[tokio::test(start_paused = true)]
 async fn unknown_ids_are_free() {
     let (a, b, region) = two(["resp_a", "resp_b"]).await;
@@ -83,8 +83,8 @@ async fn unknown_ids_are_free() {
     assert_eq!((a.count(), b.count()), (2, 2));
 }
 
-// When the replica that held a response is gone, its continuation is refused by name, also after
-// another replica has taken its place.
+// When the replica with a response is gone, its continuation is refused with that reason, even
+// after another replica has taken its id.
 #[tokio::test(start_paused = true)]
 async fn gone() {
     let (_a, b, region) = two(["resp_a", "resp_b"]).await;
@@ -107,13 +107,13 @@ async fn gone() {
     region.settled().await;
 }
 
-// A draining replica still serves what lives there.
+// A draining replica still serves continuations of its responses.
 #[tokio::test(start_paused = true)]
 async fn draining() {
     let (a, _b, region) = two(["resp_a", "resp_b"]).await;
     respond(&region, None).await;
     respond(&region, None).await;
-    // Something runs there, or it would be gone at once.
+    // A running request keeps it from leaving at once.
     a.then(Script::head(2).send("{").hang());
     let mut running = open(region.listen, chat("hi")).await;
     running.read_to("{").await;
@@ -127,9 +127,9 @@ async fn draining() {
     assert_eq!(respond(&region, Some("resp_a")).await.code(), "pinned_gone");
 }
 
-// A tenant continues its own responses alone: the id of another tenant's response gets what an id
-// gets that was never given, and no replica sees the request. With one replica, which knows both
-// tenants' responses, only the gateway can tell them apart.
+// A tenant can continue only its own responses: another tenant's response id gets the same answer
+// as one that never existed, and no replica sees the request. With one replica, which knows both
+// tenants' responses, only the gateway can separate them.
 #[tokio::test(start_paused = true)]
 async fn another_tenants_response_is_unknown() {
     let replica = Replica::start().await;
@@ -149,7 +149,7 @@ async fn another_tenants_response_is_unknown() {
     let (theirs, never): (Vec<_>, Vec<_>) = (names(&theirs), names(&never));
     assert_eq!(theirs, never);
     assert_eq!(replica.count(), 2);
-    // Nor does it become theirs when an engine gives a response of theirs the same id.
+    // It does not change owners when an engine gives another tenant's response the same id.
     assert_eq!(respond_to(&region, OTHER, None).await.status, 200);
     let theirs = respond_to(&region, OTHER, Some("resp_a")).await;
     assert_eq!((theirs.status, theirs.code().as_str()), (404, "previous_response_not_found"));
@@ -159,8 +159,8 @@ async fn another_tenants_response_is_unknown() {
     region.settled().await;
 }
 
-// An engine gives a response the id that its request names. A tenant that names the id of another
-// tenant's response gets one of its own all the same: no name reaches the engine.
+// An engine uses the request's id for the response. A tenant that sends the id of another tenant's
+// response still gets a new one: the gateway passes no such id to the engine.
 #[tokio::test(start_paused = true)]
 async fn no_tenant_names_a_response() {
     let replica = Replica::start().await;
@@ -185,8 +185,8 @@ async fn no_tenant_names_a_response() {
     region.settled().await;
 }
 
-// A response that a peer gave is its tenant's too: it is continued at the peer, and refused to
-// another tenant at either gateway.
+// A response given by a peer belongs to its tenant, too: it is continued at the peer, and refused
+// to another tenant at either gateway.
 #[tokio::test(start_paused = true)]
 async fn at_a_peer() {
     let (here, there) = (Replica::start().await, Replica::start().await);

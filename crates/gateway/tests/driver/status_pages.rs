@@ -1,5 +1,5 @@
-//! Status pages that misbehave. What an engine tells of itself may be late, wrong or nothing at all;
-//! whether it serves is another question.
+//! Status pages that misbehave. An engine's page may be late, wrong or empty; whether the engine
+//! serves is a different question.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ async fn region(replicas: &[&Replica]) -> Region {
     Region::with(replicas, |c| c.timeouts.probe = Span::secs(1)).await
 }
 
-// Status pages slower than timeouts.probe at every replica, health pages included, take no replica
-// down while answers flow, and new requests are served all along.
+// Status pages slower than timeouts.probe at every replica, including health pages, take no replica
+// down while answers stream, and new requests are served throughout.
 #[tokio::test(start_paused = true)]
 async fn slow_pages_everywhere() {
     let (a, b) = (Replica::start().await, Replica::start().await);
@@ -54,11 +54,11 @@ async fn slow_pages_everywhere() {
     for reader in readers {
         reader.await.unwrap();
     }
-    // Without answers the probes are all there is.
+    // Without answers the probes are the only sign of life.
     region.until("both are down", |s| s.replicas.iter().all(|r| r.state == "down")).await;
 }
 
-/// One kind of page: what the replica's state is then, what its load, and what `trouble` says.
+/// One kind of page: the replica's resulting state and load, and the text of `trouble`.
 struct Page {
     what: &'static str,
     script: Script,
@@ -113,8 +113,8 @@ fn pages() -> Vec<Page> {
     ]
 }
 
-// Each kind of page that tells nothing: the replica is up, since it says so at /health, with no load
-// but its own requests; requests go through to it and to the other one; the status page says why.
+// Each kind of page without usable data: the replica is up, since /health says so, with no load but
+// its own requests. Requests go to it and to the other one; the status page gives the reason.
 #[tokio::test(start_paused = true)]
 async fn pages_that_tell_nothing() {
     for Page { what, script, pending, kv_used, trouble } in pages() {
@@ -140,7 +140,7 @@ async fn pages_that_tell_nothing() {
         assert!(said.contains(trouble.unwrap_or_default()), "{what}: {said}");
         assert_eq!(status.replicas[1].trouble, None, "{what}");
         assert!(!get(region.admin, "/metrics").await.text().contains("NaN"), "{what}");
-        // A page that is well again counts at once.
+        // A repaired page counts at once.
         odd.good_page("/metrics");
         odd.load(7, 3, 0.5);
         region.until("its load is known", |s| s.replicas[0].pending == 7).await;
@@ -148,8 +148,8 @@ async fn pages_that_tell_nothing() {
     }
 }
 
-// Values that no engine has: what can be understood counts within its bounds, the rest is as if it
-// were not told, and nothing overflows.
+// Values that no engine can have: readable ones count within their limits, the rest count as
+// absent, and nothing overflows.
 #[tokio::test(start_paused = true)]
 async fn values_that_cannot_be() {
     let mut of_another = gauges("2", "1", "0.25");
@@ -178,8 +178,8 @@ async fn values_that_cannot_be() {
     }
 }
 
-// A page that alternates between good and broken is as good as its last answer, and the replica stays
-// up throughout.
+// A page that alternates between valid and broken is as good as its last answer, and the replica
+// stays up throughout.
 #[tokio::test(start_paused = true)]
 async fn alternating() {
     let (odd, good) = (Replica::start().await, Replica::start().await);

@@ -1,5 +1,5 @@
-//! What clients learn of other tenants and of the fleet: nothing where tenants are named, unless the
-//! configuration says otherwise.
+//! Information for clients about other tenants and the fleet: none if tenants are configured,
+//! unless the configuration says otherwise.
 
 use meridian_wire::config::{AdmissionMode, Gateway as Config, Span, TellClients};
 
@@ -22,7 +22,7 @@ fn two(config: &mut Config) {
     config.policy = serde_json::from_str(r#""prefix_trie""#).unwrap();
 }
 
-/// A long prompt of a tenant, sent with everything that asks for news of the fleet.
+/// A long prompt of a tenant, with every request for information about the fleet.
 async fn curious(region: &Region, key: &str, dry_run: bool) -> Answer {
     let long = "the same long beginning of a prompt that fills some blocks ".repeat(20);
     let mut request = bearing(chat(&long), key);
@@ -44,9 +44,9 @@ fn loaded() -> Script {
     Script::answer(200, headers, r#"{"id":"x","choices":[]}"#)
 }
 
-// A tenant can't confirm another tenant's prompt or see the replicas: a dry run is refused in the
-// same words whether the prompt was sent before or not, and answers carry none of the headers that
-// tell of matches and replicas. Where the request was served is still said.
+// A tenant can't confirm another tenant's prompt or see the replicas: a dry run gets the same
+// refusal whether the prompt was sent before or not, and answers carry none of the headers about
+// matches and replicas. The region is still reported.
 #[tokio::test(start_paused = true)]
 async fn tenants_learn_nothing() {
     let replica = Replica::start().await;
@@ -63,12 +63,12 @@ async fn tenants_learn_nothing() {
     }
     assert_eq!((second.status, second.header("x-meridian-region")), (200, "local"));
     assert_eq!(replica.count(), 2, "dry runs send nothing");
-    // The operator's port still tells.
+    // The admin port still shows it.
     let page = region.admin("GET", "/admin/decisions", "").await;
     assert!(page.json()[0]["matched_tokens"].as_f64().unwrap() > 100.0, "{}", page.text());
 }
 
-// Nor does a refusal count the replicas or the peers for a tenant.
+// Refusals don't reveal the number of replicas or peers to a tenant.
 #[tokio::test(start_paused = true)]
 async fn refusals_tell_nothing() {
     for (tells, told) in [(None, false), (Some(TellClients::All), true)] {
@@ -88,8 +88,8 @@ async fn refusals_tell_nothing() {
     }
 }
 
-// Tenants who may know everything of each other are told, and so is everyone where no tenants are
-// named.
+// Tenants that share prefixes are informed if so configured, and so is every client if no tenants
+// are configured.
 #[tokio::test(start_paused = true)]
 async fn told_where_configured() {
     let replica = Replica::start().await;
@@ -110,7 +110,7 @@ async fn told_where_configured() {
         assert_eq!(dry["candidates"][0]["url"], replica.url());
         assert!(dry["candidates"][0]["matched_tokens"].as_f64().unwrap() > 100.0, "{dry}");
     }
-    // Without tenants it can be switched off as well.
+    // It can be switched off without tenants as well.
     let region = Region::with(&[&replica], |config| {
         unnamed(config);
         config.tell_clients = Some(TellClients::Nothing);
@@ -120,7 +120,7 @@ async fn told_where_configured() {
     assert_eq!(curious(&region, KEY, true).await.code(), "dry_run_off");
 }
 
-// What a peer says to the gateway of its replicas goes no further than that gateway.
+// A peer's information about its replicas stops at the first gateway.
 #[tokio::test(start_paused = true)]
 async fn peers_are_told_and_clients_are_not() {
     let (here, there) = (Replica::start().await, Replica::start().await);

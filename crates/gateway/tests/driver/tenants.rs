@@ -1,4 +1,4 @@
-//! Tenants: who sends a request is known by its key, and by nothing else that a client says.
+//! Tenants: a request's tenant is determined by its key, and by nothing else in the request.
 
 use http::{HeaderValue, Request};
 use http_body_util::Full;
@@ -30,8 +30,8 @@ pub(crate) fn bearing(
     request
 }
 
-// Without a key, or with one that nobody has, a request is refused in the API's own words, whatever
-// it asks for; nothing of it reaches a replica or a page of the gateway.
+// Without a key, or with an unknown one, a request is refused in the API's own form, whatever it
+// asks for; it reaches no replica and no page of the gateway.
 #[tokio::test(start_paused = true)]
 async fn nobody_without_a_key() {
     let replica = Replica::start().await;
@@ -61,8 +61,8 @@ async fn nobody_without_a_key() {
     }
 }
 
-// The key opens, in either header, and stays here: a replica sees neither it nor what a client calls
-// itself, and no page shows it.
+// The key works in either header, and stays here: a replica sees neither it nor the client's
+// claimed name, and no page shows it.
 #[tokio::test(start_paused = true)]
 async fn a_key_opens_and_stays() {
     let replica = Replica::start().await;
@@ -85,8 +85,8 @@ async fn a_key_opens_and_stays() {
     }
 }
 
-// Where tenants share nothing, who they are is by the key: the same name in a header makes two
-// tenants no one, and the same key under two names stays one.
+// If tenants share nothing, the key identifies them: the same name in a header does not merge two
+// tenants, and the same key under two names stays one.
 #[tokio::test(start_paused = true)]
 async fn a_name_in_a_header_is_not_believed() {
     let replica = Replica::start().await;
@@ -112,9 +112,9 @@ async fn a_name_in_a_header_is_not_believed() {
     assert!(matched(said(OTHER, "one")).await < 0.01);
 }
 
-// What a replica asks for is its operator's to give: it goes with requests and with the gateway's
-// own questions, instead of what a client sent. Without tenants and without it, a client's own
-// passes, as it came.
+// The operator configures the replicas' key: it is sent with requests and with the gateway's own
+// requests, in place of the client's. Without tenants and without it, a client's own passes
+// unchanged.
 #[tokio::test(start_paused = true)]
 async fn engines_have_a_key_of_their_own() {
     let replica = Replica::start().await;

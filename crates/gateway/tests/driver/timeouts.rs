@@ -1,4 +1,4 @@
-//! Everything that may take too long is bounded. Time is paused: the minutes pass at once.
+//! Timeouts of everything that may take too long. Time is paused: the minutes pass at once.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::common::{Region, Replica, Script, call, chat, events, stream_chat};
 
 const MS: Duration = Duration::from_millis(1);
 
-// A replica silent for timeouts.first_byte is given up for another; when none answers, 502 says
-// which bound it was. Silent before the head or after it.
+// A replica silent for timeouts.first_byte is given up for another, whether silent before the head
+// or after it. If none answers, the 502 names the timeout.
 #[tokio::test(start_paused = true)]
 async fn first_byte() {
     for silence in [Script::silence(), Script::head(2).hang(), Script::sse().hang()] {
@@ -33,13 +33,13 @@ async fn first_byte() {
     }
 }
 
-/// The good replica answers plain JSON, which both kinds of request take.
+/// The good replica answers plain JSON, which both kinds of request accept.
 fn stream_or_plain(script: &Script) -> http::Request<http_body_util::Full<bytes::Bytes>> {
     if script.0.len() > 1 { stream_chat("hi") } else { chat("hi") }
 }
 
-// A stream silent for timeouts.idle ends with an error event, a plain answer with a cut. Silence
-// shorter than that, over and over, is no silence.
+// A stream silent for timeouts.idle ends with an error event, a non-streamed answer with a cut.
+// Repeated shorter silence does not add up.
 #[tokio::test(start_paused = true)]
 async fn idle() {
     let replica = Replica::start().await;
@@ -60,7 +60,7 @@ async fn idle() {
     assert_eq!((status.requests.failed, replica.hangups()), (2, 2));
 }
 
-/// What the gateway says to `sent` followed by silence, and after how long it hangs up.
+/// The gateway's answer to `sent` followed by silence, and the time until it closes the connection.
 async fn silence_after(region: &Region, sent: &str) -> (String, Duration) {
     let mut client = TcpStream::connect(region.listen).await.unwrap();
     client.write_all(sent.as_bytes()).await.unwrap();
@@ -71,8 +71,8 @@ async fn silence_after(region: &Region, sent: &str) -> (String, Duration) {
     (String::from_utf8(said).unwrap(), began.elapsed())
 }
 
-// A client that is too slow with its body or its head gets 408; one that says nothing at all, or only
-// HTTP/2's preface, is hung up on.
+// A client that is too slow with its body or its head gets 408. One that sends nothing, or only
+// HTTP/2's preface, is disconnected.
 #[tokio::test(start_paused = true)]
 async fn slow_clients() {
     let replica = Replica::start().await;
@@ -94,7 +94,7 @@ async fn slow_clients() {
     assert_eq!(region.settled().await.requests.accepted, 0);
 }
 
-// A kept connection may rest for timeouts.client between two requests, and is closed after it.
+// A kept-alive connection may be idle for timeouts.client between two requests, and is then closed.
 #[tokio::test(start_paused = true)]
 async fn kept_connections_rest() {
     let replica = Replica::start().await;
@@ -104,7 +104,7 @@ async fn kept_connections_rest() {
     assert!(took >= 5000 * MS && took < 11_000 * MS, "{took:?}");
 }
 
-// A request that takes longer than timeouts.client to be answered is not a slow client.
+// A request that takes longer than timeouts.client to be answered does not count as a slow client.
 #[tokio::test(start_paused = true)]
 async fn slow_answers_are_no_slow_clients() {
     let replica = Replica::start().await;
@@ -119,7 +119,7 @@ async fn slow_answers_are_no_slow_clients() {
     region.settled().await;
 }
 
-// A replica whose address swallows connections: a listener whose backlog is full leaves further
+// A replica whose address drops connections: a listener with a full backlog leaves further
 // handshakes unanswered, and timeouts.connect ends the attempt.
 #[tokio::test(start_paused = true)]
 async fn black_holes() {
@@ -127,7 +127,7 @@ async fn black_holes() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let hole = socket.listen(1).unwrap();
     let addr = hole.local_addr().unwrap();
-    // Linux takes backlog + 1 connections; those after it hang.
+    // Linux accepts backlog + 1 connections; further ones hang.
     let _full = [TcpStream::connect(addr).await.unwrap(), TcpStream::connect(addr).await.unwrap()];
     let good = Replica::start().await;
     let mut config = crate::common::config(&[&good]);

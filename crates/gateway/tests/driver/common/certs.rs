@@ -1,4 +1,4 @@
-//! Fleets of gateways with certificates, as `meridian certs` makes them.
+//! Fleets of gateways with certificates in the form that `meridian certs` makes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use rcgen::{
 
 use super::{Replica, config};
 
-/// A fleet's authority, and a folder for the files of its gateways that goes with the test.
+/// A fleet's CA, and a folder for the files of its gateways that is deleted after the test.
 pub(crate) struct Fleet {
     name: &'static str,
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
-    /// A loopback address of the test's own, so that ports are known in advance and free.
+    /// A loopback address for this test, so that ports are known in advance and free.
     host: Ipv4Addr,
 }
 
@@ -47,12 +47,12 @@ impl Fleet {
         Identity::new(self.name, region, &format!("{region}-1")).unwrap()
     }
 
-    /// Where a region's gateway listens for peers.
+    /// The peer address of a region's gateway.
     pub(crate) fn address(&self, port: u16) -> SocketAddr {
         (self.host, port).into()
     }
 
-    /// The authority's certificate.
+    /// The CA's certificate.
     pub(crate) fn ca(&self) -> PathBuf {
         self.dir.join("ca.crt")
     }
@@ -73,7 +73,7 @@ impl Fleet {
         files
     }
 
-    /// The files of a certificate that was issued.
+    /// The files of an issued certificate.
     pub(crate) fn files(&self, name: &str) -> Files {
         let file = |kind: &str| self.dir.join(format!("{name}.{kind}"));
         let (certificate, key) = (file("crt"), file("key"));
@@ -96,7 +96,7 @@ impl Fleet {
         config
     }
 
-    /// Where the authority's revocation list is.
+    /// Path of the CA's revocation list.
     pub(crate) fn crl(&self) -> PathBuf {
         self.dir.join("ca.crl")
     }
@@ -125,7 +125,7 @@ impl Fleet {
         list.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
-    /// A certificate of an operator in the place of the gateway's that `config` names.
+    /// Replaces the gateway's certificate in `config` by an operator's.
     pub(crate) fn operate(&self, config: &mut Config) {
         let (crt, key) = (self.dir.join("operator.crt"), self.dir.join("operator.key"));
         let own = KeyPair::generate().unwrap();
@@ -139,7 +139,7 @@ impl Fleet {
     }
 }
 
-/// Of a gateway's certificate, by its region.
+/// Serial number of a gateway's certificate, by its region.
 fn serial(region: &str) -> SerialNumber {
     SerialNumber::from(region.bytes().map(|byte| byte & 0x7f).collect::<Vec<u8>>())
 }
@@ -150,12 +150,12 @@ impl Drop for Fleet {
     }
 }
 
-/// The peers' part of a configuration.
+/// The peer section of a configuration.
 pub(crate) fn peers(config: &mut Config) -> &mut Peers {
     config.peers.as_mut().unwrap()
 }
 
-/// Lets a gateway follow another.
+/// Makes a gateway follow another.
 pub(crate) fn follow(config: &mut Config, region: &str, address: SocketAddr) {
     peers(config).gateways.push(Peer {
         name: format!("{region}-1"),

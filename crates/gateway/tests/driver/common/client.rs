@@ -1,4 +1,4 @@
-//! Clients. Each request has a connection of its own, which ends with it.
+//! Test clients. Each request has its own connection, which ends with it.
 
 use std::net::SocketAddr;
 
@@ -10,13 +10,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// It ended in a broken connection.
+    /// The connection broke before the end.
     pub(crate) cut: bool,
 }
 
@@ -33,7 +33,7 @@ impl Answer {
         self.headers.get(name).map_or("", |v| v.to_str().unwrap())
     }
 
-    /// `error.code` of OpenAI's error form, whose other members are checked to be there.
+    /// `error.code` of OpenAI's error form; checks that the other members are present.
     pub(crate) fn code(&self) -> String {
         let json = self.json();
         let error = json.get("error").unwrap_or_else(|| panic!("no error: {json}"));
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// An answer that has begun. Dropped, its client has hung up.
+/// An answer that has started. Dropping it disconnects the client.
 pub(crate) struct Open {
     pub(crate) head: http::response::Parts,
     body: Incoming,
@@ -51,13 +51,13 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// The next piece; none at the end, an error at a cut.
+    /// The next piece; none at the end, an error if cut short.
     pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         let frame = self.body.frame().await?;
         Some(frame.map(|f| f.into_data().unwrap_or_default()))
     }
 
-    /// Reads until the text holds `end`.
+    /// Reads until the text contains `end`.
     pub(crate) async fn read_to(&mut self, end: &str) -> String {
         let mut text = String::new();
         while !text.contains(end) {
@@ -102,7 +102,7 @@ where
     Open { head, body, _connection: connection }
 }
 
-/// Closes a connection when its client is gone, before the answer's head or after.
+/// Closes a connection when its client is dropped, before the answer's head or after.
 struct HangUp(JoinHandle<()>);
 
 impl Drop for HangUp {
@@ -152,7 +152,7 @@ pub(crate) fn events(stream: &str) -> Vec<&str> {
     stream.split("\n\n").filter_map(|e| data(e).map(|at| &e[at..])).collect()
 }
 
-/// A body of pieces whose length nobody knows before.
+/// A body in pieces, without a length.
 pub(crate) struct Pieces(pub(crate) std::collections::VecDeque<Bytes>);
 
 impl From<Vec<Bytes>> for Pieces {

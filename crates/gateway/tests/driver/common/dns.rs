@@ -1,4 +1,4 @@
-//! A name server that says what a test tells it to, over UDP.
+//! A scripted name server over UDP.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +39,7 @@ impl Dns {
         dns
     }
 
-    /// The name has these addresses, of either kind.
+    /// Sets the addresses of a name, of either family.
     pub(crate) fn addresses(&self, name: &str, ttl: u32, addresses: &[IpAddr]) {
         let of = |is_4: bool| addresses.iter().filter(move |ip| ip.is_ipv4() == is_4);
         for (kind, is_4) in [(RecordType::A, true), (RecordType::AAAA, false)] {
@@ -51,7 +51,7 @@ impl Dns {
         }
     }
 
-    /// The name has these services: priority, weight, port and target.
+    /// Sets the services of a name: priority, weight, port and target.
     pub(crate) fn services(&self, name: &str, ttl: u32, services: &[(u16, u16, u16, &str)]) {
         let data = services.iter().map(|(priority, weight, port, target)| {
             RData::SRV(SRV::new(*priority, *weight, *port, target.parse().unwrap()))
@@ -66,7 +66,7 @@ impl Dns {
         self.zone.lock().unwrap().records.insert((name.clone(), kind), records);
     }
 
-    /// Every question is answered so from now on; by the records again with none.
+    /// Answers every query with this code; with none, from the records again.
     pub(crate) fn fails(&self, how: Option<ResponseCode>) {
         self.zone.lock().unwrap().fails = how;
     }

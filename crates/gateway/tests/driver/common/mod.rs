@@ -1,4 +1,4 @@
-//! A whole region inside one test: scripted replicas, a gateway, clients, and paused time.
+//! A complete region inside one test: scripted replicas, a gateway, clients, and paused time.
 
 mod certs;
 mod client;
@@ -20,7 +20,7 @@ pub(crate) use script::{Script, chunk};
 
 use std::time::Duration;
 
-/// Asks again and again until `found` has an answer. Time is paused, so waiting costs none.
+/// Polls until `found` returns a value. Time is paused, so waiting is free.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut found: impl FnMut() -> F,

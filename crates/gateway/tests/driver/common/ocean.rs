@@ -1,9 +1,9 @@
-//! A long way between two gateways, under paused time: every byte takes as long as it would there,
-//! and a connection begins with a small congestion window, as TCP's does.
+//! A long connection between two gateways, under paused time: every byte takes the real delay, and
+//! a connection starts with a small congestion window, as in TCP.
 //!
-//! A direction has at most a window of bytes under way. What arrives is acknowledged a way back
-//! later, and the window grows by it: it doubles each round trip (RFC 5681 section 3.1). It never
-//! shrinks, as after `net.ipv4.tcp_slow_start_after_idle=0`.
+//! At most one window of bytes is in transit per direction. Arrived bytes are acknowledged one
+//! delay later, and the window grows by them: it doubles each round trip (RFC 5681 section 3.1). It
+//! never shrinks, as with `net.ipv4.tcp_slow_start_after_idle=0`.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 /// Ten segments of 1,460 bytes.
 const WINDOW: usize = 14_600;
 
-/// A door that leads to `target`, `way` from here.
+/// A listener that forwards to `target` with delay `way`.
 pub(crate) struct Ocean {
     pub(crate) door: SocketAddr,
     task: JoinHandle<()>,
@@ -35,7 +35,7 @@ impl Ocean {
             loop {
                 let (near, _) = listener.accept().await.unwrap();
                 tokio::spawn(async move {
-                    // The handshake: there and back before the first byte.
+                    // The handshake: one round trip before the first byte.
                     tokio::time::sleep(2 * way).await;
                     let Ok(far) = TcpStream::connect(target).await else { return };
                     near.set_nodelay(true).unwrap();
@@ -60,9 +60,9 @@ impl Drop for Ocean {
 struct Water {
     window: usize,
     under_way: usize,
-    /// Bytes on their way, with the time of their arrival; the end is none.
+    /// Bytes in transit, with their arrival time; the end is none.
     bytes: VecDeque<(Instant, Option<Bytes>)>,
-    /// What was taken out at the other end, with the time at which its sender hears of it.
+    /// Bytes read at the other end, with the time at which the sender learns of it.
     acks: VecDeque<(Instant, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! A gateway in front of replicas, and its admin port.
+//! A gateway with its replicas and its admin port.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub(crate) struct Region {
     pub(crate) served: JoinHandle<Result<(), Error>>,
 }
 
-/// Replicas in turn, pushed on arrival: where a request goes is known in advance.
+/// Round robin over replicas, pushed on arrival: the target of a request is known in advance.
 pub(crate) fn config(replicas: &[&Replica]) -> Config {
     let text = "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\nsecret: a test's secret\n\
                 policy: round_robin\nlimits: {connections: 64}\n";
@@ -27,7 +27,7 @@ pub(crate) fn config(replicas: &[&Replica]) -> Config {
 }
 
 impl Region {
-    /// A gateway that knows its replicas.
+    /// A gateway that has discovered its replicas.
     pub(crate) async fn of(replicas: &[&Replica]) -> Region {
         Region::with(replicas, |_| {}).await
     }
@@ -44,7 +44,7 @@ impl Region {
         region
     }
 
-    /// A gateway just started.
+    /// A gateway that was just started.
     pub(crate) async fn start(given: impl Into<Given>) -> Region {
         let given = given.into();
         assert_eq!(given.config.problems(), Vec::<String>::new());
@@ -62,7 +62,7 @@ impl Region {
         Region { listen, admin, stop: Some(stop), served }
     }
 
-    /// What SIGTERM does.
+    /// The effect of SIGTERM.
     pub(crate) fn shut_down(&mut self) {
         self.stop.take().expect("shut down once").send(()).expect("the gateway runs");
     }
@@ -81,7 +81,7 @@ impl Region {
         eventually(what, async || Some(self.status().await).filter(&is)).await
     }
 
-    /// The status when nothing is under way any more: nothing has leaked.
+    /// The status once nothing is in flight: checks that nothing leaked.
     pub(crate) async fn settled(&self) -> Status {
         self.until("nothing is under way", |s| {
             let idle = s.replicas.iter().all(|r| r.outstanding == 0);

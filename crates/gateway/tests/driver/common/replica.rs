@@ -1,7 +1,7 @@
-//! A replica that does what its script says and remembers what it was sent.
+//! A replica that follows a script and records the requests it receives.
 //!
-//! It speaks HTTP/1.1 by hand: only so can it stop in the middle of a head, and only so is what it
-//! remembers what was on the wire. Its model list, health and metrics pages answer by themselves.
+//! It implements HTTP/1.1 by hand, so it can stop in the middle of a head, and record exactly the
+//! bytes on the wire. Its model list, health and metrics pages answer automatically.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::script::{Script, Step};
 
-/// One request as it came.
+/// One request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: String,
@@ -39,9 +39,9 @@ struct State {
     pending: u32,
     running: u32,
     kv_used: f32,
-    /// Whether the pages that the gateway itself asks for are answered.
+    /// Whether the gateway's own requests are answered.
     answers_probes: bool,
-    /// What the gateway's own questions get instead of the usual page, by path.
+    /// Scripts that replace the usual pages for the gateway's own requests, by path.
     pages: BTreeMap<String, Script>,
     next: VecDeque<Script>,
     otherwise: Script,
@@ -58,7 +58,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// A replica of model `m` that answers everything with a small JSON.
+    /// A replica of model `m` that answers every request with a small JSON.
     pub(crate) async fn start() -> Replica {
         Replica::of(&["m"]).await
     }
@@ -83,13 +83,13 @@ impl Replica {
         Replica { addr, state, serving: Arc::new(serving) }
     }
 
-    /// What the next request gets; further calls queue up.
+    /// Script for the next request; further calls queue up.
     pub(crate) fn then(&self, script: Script) -> &Replica {
         self.with(|s| s.next.push_back(script));
         self
     }
 
-    /// What every request gets for which nothing is queued.
+    /// Script for every request without a queued one.
     pub(crate) fn always(&self, script: Script) -> &Replica {
         self.with(|s| s.otherwise = script);
         self
@@ -103,17 +103,17 @@ impl Replica {
         self.with(|s| s.answers_probes = answers);
     }
 
-    /// What the gateway gets that asks for a page.
+    /// Script for the gateway's requests of a page.
     pub(crate) fn page(&self, path: &str, script: Script) {
         self.with(|s| drop(s.pages.insert(path.to_owned(), script)));
     }
 
-    /// The page is what it was before.
+    /// Restores the usual page.
     pub(crate) fn good_page(&self, path: &str) {
         self.with(|s| drop(s.pages.remove(path)));
     }
 
-    /// Ends its process: its port refuses, its connections are reset.
+    /// Ends its process: its port refuses connections, open ones are reset.
     pub(crate) async fn stop(&self) {
         self.serving.abort();
         while !self.serving.is_finished() {
@@ -137,7 +137,7 @@ impl Replica {
         self.with(|s| s.probes)
     }
 
-    /// How many answers its clients did not wait for.
+    /// Number of answers during which the client disconnected.
     pub(crate) fn hangups(&self) -> usize {
         self.with(|s| s.hangups)
     }
@@ -247,14 +247,14 @@ async fn perform(stream: &mut TcpStream, script: Script) -> Ended {
         };
         tokio::select! {
             () = tokio::time::sleep(time) => {}
-            // Requests do not overlap, so what can be read here is the end.
+            // Requests do not overlap, so anything readable here is the end.
             _ = stream.read(&mut byte), if !early => return Ended::HungUp,
         }
     }
     Ended::Whole
 }
 
-/// The next request; none when the connection ends.
+/// The next request; none if the connection ends.
 async fn read(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a replica does with one request: bytes, pauses and ends, in the order given.
+//! A replica's script for one request: bytes, pauses and ends, in the given order.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use bytes::Bytes;
 pub(crate) enum Step {
     Send(Bytes),
     Wait(Duration),
-    /// Says nothing more until its client hangs up.
+    /// Stays silent until the client disconnects.
     Hang,
     Close,
-    /// Closes as a process that dies with bytes unread does.
+    /// Closes like a process that dies with unread bytes.
     Reset,
-    /// As the first step: what follows is said before the request's body is read.
+    /// As the first step: the following steps run before the request's body is read.
     Early,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Step {
 pub(crate) struct Script(pub(crate) Vec<Step>);
 
 impl Script {
-    /// A whole answer with a length.
+    /// A complete answer with a length.
     pub(crate) fn answer(status: u16, headers: &str, body: &str) -> Script {
         let length = body.len();
         Script::default().send(&format!(
@@ -40,7 +40,7 @@ impl Script {
         )
     }
 
-    /// A stream of events, each a chunk of its own, with `gap` before each, and its end.
+    /// A stream of events, each in its own chunk after a `gap`, and its end.
     pub(crate) fn stream(events: &[&str], gap: Duration) -> Script {
         let paced = |s: Script, e: &&str| s.wait(gap).event(e);
         events.iter().fold(Script::sse(), paced).send("0\r\n\r\n")

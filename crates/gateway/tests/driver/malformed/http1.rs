@@ -1,7 +1,7 @@
-//! Cases of HTTP/1: bytes to a socket, answers from it.
+//! Test cases of HTTP/1: bytes sent to a socket, and the answers.
 //!
-//! `raw` sends its lines as they are, each ended by CRLF unless a backslash ends it. `cut` hangs up
-//! its side after them. The other commands send a body with a good head to an endpoint.
+//! `raw` sends its lines unchanged, each ended by CRLF unless a backslash ends it. `cut` then
+//! closes its sending side. The other commands send a body with a valid head to an endpoint.
 
 use datadriven::TestCase;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{FOREVER, QUIET, bytes};
 use crate::common::Region;
 
-/// What a client reads.
+/// The result of a client's read.
 enum Read {
     Answer(String),
     Nothing,
@@ -24,7 +24,7 @@ struct Client {
 }
 
 impl Client {
-    /// More bytes within `patience`; false when there are none.
+    /// More bytes within `patience`; false if there are none.
     async fn more(&mut self, patience: std::time::Duration) -> Option<bool> {
         match timeout(patience, self.stream.read_buf(&mut self.buffer)).await {
             Err(_) => None,
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// The next answer whole.
+    /// The next complete answer.
     async fn next(&mut self, patience: std::time::Duration, to_head: bool) -> Read {
         let end = loop {
             if let Some(at) = self.buffer.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -91,7 +91,7 @@ fn request(case: &TestCase) -> Vec<u8> {
     [head.as_bytes(), &body].concat()
 }
 
-/// Sends a case, and says everything that came back and how the connection ended.
+/// Sends a case, and returns all output and how the connection ended.
 pub(super) async fn one(region: &Region, case: &TestCase) -> String {
     let stream = TcpStream::connect(region.listen).await.unwrap();
     stream.set_nodelay(true).unwrap();

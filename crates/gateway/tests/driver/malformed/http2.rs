@@ -1,8 +1,9 @@
-//! Cases of HTTP/2: frames to a socket after preface and settings, frames from it.
+//! Test cases of HTTP/2: frames sent to a socket after preface and settings, and the frames
+//! returned.
 //!
-//! `headers N` opens stream N with the fields that follow, a line each, `=` between name and value;
-//! `headers-end N` ends it, too. `data N` and `data-end N` send the next line. `frame` sends the next
-//! line as it is. Fields go out as literals, so that they can be wrong.
+//! `headers N` opens stream N with the fields that follow, one per line, with `=` between name and
+//! value; `headers-end N` also ends it. `data N` and `data-end N` send the next line. `frame` sends
+//! the next line unchanged. Fields are sent as literals, so they can be invalid.
 
 use datadriven::TestCase;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,7 +58,7 @@ fn sent(input: &str) -> Vec<u8> {
                 while let Some(line) = lines.next_if(|line| line.contains('=')) {
                     block.extend(field(line));
                 }
-                // What does not fit into one frame goes on in others.
+                // Data beyond one frame continues in others.
                 let mut pieces = block.chunks(16_384).peekable();
                 let mut kind = 1;
                 while let Some(piece) = pieces.next() {
@@ -95,7 +96,7 @@ const CODES: [&str; 14] = [
     "HTTP_1_1_REQUIRED",
 ];
 
-/// What a frame says, in a line; none for those that every connection has.
+/// A frame's contents in one line; none for frames that every connection has.
 fn told(head: &[u8], payload: &[u8]) -> Option<String> {
     let end = if head[4] & END_STREAM == 0 { "" } else { ", end" };
     let stream = head[8];
@@ -110,7 +111,7 @@ fn told(head: &[u8], payload: &[u8]) -> Option<String> {
     })
 }
 
-/// Sends a case, and says the frames that came back and how the connection ended.
+/// Sends a case, and returns the received frames and how the connection ended.
 pub(super) async fn one(region: &Region, case: &TestCase) -> String {
     let mut stream = TcpStream::connect(region.listen).await.unwrap();
     stream.set_nodelay(true).unwrap();

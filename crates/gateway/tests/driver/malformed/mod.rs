@@ -1,8 +1,8 @@
-//! Requests that are wrong in every way that we know of, each with the exact answer.
+//! Requests that are invalid in every known way, each with the exact answer.
 //!
-//! The cases stand in the text files beside this: what is sent, and what came back. After each of
-//! them the gateway serves on, on a new connection and, where it was kept, on the same; nothing is
-//! in flight, and all that was accepted has ended.
+//! The cases are in the text files in this folder: the input, and the answer. After each of them
+//! the gateway keeps serving, on a new connection and, if it was kept, on the same. Nothing is in
+//! flight, and all accepted requests have ended.
 
 mod http1;
 mod http2;
@@ -14,12 +14,12 @@ use datadriven::TestCase;
 use crate::common::{Region, Replica, call, chat, get};
 use meridian_wire::config::Size;
 
-/// Nothing more comes when nothing has come for so long; time is paused.
+/// Silence after which no more output is expected; time is paused.
 const QUIET: Duration = Duration::from_millis(50);
-/// Longer than every bound of the gateway's.
+/// Longer than every timeout of the gateway.
 const FOREVER: Duration = Duration::from_secs(3600);
 
-/// A region with small limits, and the runtime that it lives on.
+/// A region with small limits, and its runtime.
 struct World {
     runtime: tokio::runtime::Runtime,
     replica: Replica,
@@ -45,7 +45,7 @@ impl World {
         World { runtime, replica, region }
     }
 
-    /// One case, and what reached the replica by it.
+    /// Runs one case, and returns what the replica received.
     fn run(&self, case: &TestCase, one: impl AsyncFnOnce(&Region, &TestCase) -> String) -> String {
         self.runtime.block_on(async {
             let before = self.replica.count();
@@ -56,7 +56,7 @@ impl World {
             }
             let good = call(self.region.listen, chat("good")).await;
             assert_eq!(good.status, 200, "the gateway serves on after {}", case.input);
-            // It compares what was accepted with what has ended.
+            // It compares the accepted requests with the ended ones.
             self.region.settled().await;
             let page = get(self.region.admin, "/metrics").await;
             assert!(page.text().contains("meridian_body_bytes 0"), "after {}", case.input);
@@ -65,8 +65,8 @@ impl World {
     }
 }
 
-/// Bytes as the cases write them: `\r`, `\n`, `\t`, `\0`, `\xFF`, `\*1000:text;` for text a thousand
-/// times; any other backslash is one.
+/// Bytes in the notation of the cases: `\r`, `\n`, `\t`, `\0`, `\xFF`, `\*1000:text;` for text a
+/// thousand times; any other backslash stands for itself.
 fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -94,7 +94,7 @@ fn bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-// Every malformed request over HTTP/1.1 gets exactly the answer that stands beside it.
+// Every malformed request over HTTP/1.1 gets exactly the answer next to it.
 #[test]
 fn malformed_http1() {
     let world = World::new();
@@ -103,7 +103,7 @@ fn malformed_http1() {
     });
 }
 
-// The same over HTTP/2, by frames.
+// The same over HTTP/2, as frames.
 #[test]
 fn malformed_http2() {
     let world = World::new();
