@@ -54,7 +54,7 @@ pub struct Row {
     pub ours: Option<f64>,
     /// The published value, if there is a single one.
     pub published: Option<f64>,
-    /// Median error: relative, or absolute where the quantity is a percentage.
+    /// Median error: relative, or absolute if the quantity is a percentage.
     pub error: f64,
     /// The 90th percentile of the error.
     pub p90: Option<f64>,

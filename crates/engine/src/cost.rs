@@ -21,8 +21,8 @@
 //! chooses k of n at random, (1 - k/n)^T of them stay untouched. Decodes run as one CUDA graph. A
 //! step with prompts launches each kernel separately, and is never faster than that.
 //!
-//! Ranks that share experts step together, each with prompts of its own. With fewer prompts than
-//! ranks some ranks wait, and a step takes as long as if they had prompts too.
+//! Ranks that share experts step together, each with its own prompts. With fewer prompts than ranks
+//! some ranks wait, and a step takes as long as if they had prompts too.
 //!
 //! It does not model kernels, tiles, clocks, or experts that are chosen more often than others.
 

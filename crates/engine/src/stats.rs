@@ -9,8 +9,8 @@ use meridian_base::Duration;
 /// `pending`, until the next schedule has considered it. So pending above 0 means that a schedule
 /// could not admit a request, for lack of KV, sequence slots or token budget (vLLM's count, taken
 /// after its scheduler ran; SkyWalker, section 3.3, reads it as "the batch is full"). If arrivals
-/// counted, every busy replica would look full for up to a step. Outstanding is `running + pending
-/// + arrived`.
+/// counted, every busy replica would look full for up to a step. The sum of `running`, `pending`
+/// and `arrived` is outstanding.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Requests in the batch.

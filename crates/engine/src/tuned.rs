@@ -106,7 +106,7 @@ impl Tuned {
 mod tests {
     use super::*;
 
-    // Every row names a known model and GPU, stands once, and fits eight GPUs.
+    // Every row names a known model and GPU, occurs once, and fits eight GPUs.
     #[test]
     fn rows_can_be_set_up() {
         for row in TUNED {

@@ -136,7 +136,7 @@ pub(crate) fn normal_quantile(quantile: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // Correction 2: prefill waits as M/D/1 where all prompts are equal, with a pipeline of two and
+    // Correction 2: prefill waits as M/D/1 if all prompts are equal, with a pipeline of two and
     // with a speed-up of K; the paper's server of whole requests is overloaded at the same rate.
     #[test]
     fn correction_2_prefill_queues_and_whole_requests_do_not() {

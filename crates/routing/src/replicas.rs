@@ -180,7 +180,7 @@ impl Replicas {
         Replicas { slots, rows: rows.to_vec(), rooms, columns, admission: None, ids }
     }
 
-    /// As [`Replicas::of_rows`], with the configuration of each; every engine reports its load.
+    /// As `of_rows`, with the configuration of each; every engine reports its load.
     #[doc(hidden)]
     #[must_use]
     pub fn of_specs(of: &[(ReplicaSpec, Row)]) -> Replicas {

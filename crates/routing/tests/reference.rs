@@ -40,8 +40,8 @@ fn cache_aware(router: &str, spill: &'static str, asks: usize) -> [Agreement; 2]
     })
 }
 
-// sglang-router's rule, ties included: the same replica again and again, but where its tree of
-// characters sees a shorter match end within a block of ours.
+// sglang-router's rule, ties included: it picks the same replica every time, except when its tree
+// of characters finds a shorter match that ends within one of our blocks.
 #[test]
 fn sglang_router_cache_aware() {
     let [default, tight] = cache_aware("sglang-router", "fleet", 1);

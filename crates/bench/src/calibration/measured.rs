@@ -84,8 +84,8 @@ pub fn split() -> Run {
     run(include_str!("../../data/calibration/vllm-qwen3-32b.csv"), gpu("rtx-pro-6000"), config)
 }
 
-/// Llama-3.1-8B on an RTX 4090, whose KV vLLM found to be 2,588 blocks: most requests wait for room,
-/// and some that run lose theirs. 256 sequences a step.
+/// Llama-3.1-8B on an RTX 4090, whose KV vLLM found to be 2,588 blocks: most requests wait for
+/// memory, and some running ones are preempted. 256 sequences a step.
 #[must_use]
 pub fn scarce() -> Run {
     let config = |gpu| {

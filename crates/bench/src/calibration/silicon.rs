@@ -25,7 +25,7 @@ pub struct Silicon {
     pub groups: BTreeMap<(Group, Side), Errors>,
     /// Points that the model cannot describe, by reason.
     pub uncovered: BTreeMap<Uncovered, usize>,
-    /// Points whose weights leave no room for KV in the model.
+    /// Points whose weights leave no memory for KV in the model.
     pub unfit: Vec<Point>,
 }
 

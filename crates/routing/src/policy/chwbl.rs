@@ -58,7 +58,7 @@ impl Policy for Chwbl {
     fn pick(&self, view: &View<'_>, _draw: &mut Rng) -> Pick {
         let load = |r| u64::from(view.replicas.row(r).outstanding);
         let total: u64 = view.eligible.iter().map(|&r| load(r)).sum();
-        // load + 1 <= factor * (total + 1) / n: both ones stand for the request being placed. With
+        // load + 1 <= factor * (total + 1) / n: both ones represent the request being placed. With
         // no load, no replica is above the mean.
         let bound = self.factor * (total + 1) as f64 / view.eligible.len() as f64;
         let key = mix(view.request.head, u64::from(view.request.model.0));

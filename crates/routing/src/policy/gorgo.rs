@@ -250,8 +250,8 @@ mod tests {
         [us_west, germany, israel].map(|t| cost(t, ms_per_token, running_weight).sum())
     }
 
-    // The paper's worked example: with its 0.0466 ms for queued and running tokens alike, the
-    // figures are its figures (Germany 295.75 ms; waiting 195.75 in Israel, 303 in the US), and
+    // The paper's worked example: with its 0.0466 ms for both queued and running tokens, our
+    // figures equal the paper's (Germany 295.75 ms; waiting 195.75 in Israel, 303 in the US), and
     // Germany, idle and far, beats a warm queue and a busy home.
     #[test]
     fn worked_example_of_the_paper() {

@@ -3,7 +3,7 @@
 //! ```text
 //! score = t_p * front                              prefill that is before this one
 //!       + t_p * (p - m) * (1 + 0.05 * running)     its own unmatched prefill, and whom it delays
-//!       + 10 ms * running * t_p / mean t_p         slower steps for everybody
+//!       + 10 ms * running * t_p / mean t_p         slower steps for all
 //! ```
 //!
 //! While an engine prefills a prompt, its running requests decode more slowly. A cold prompt costs

@@ -238,7 +238,7 @@ impl World<'_> {
         self.lanes(row, (sites[from.replica as usize], from.rank), (here, member.rank))
     }
 
-    /// From where a member is computed to its decode replica.
+    /// The paths from where a member is computed to its decode replica.
     pub(crate) fn handoff_ways(&self, row: u32, member: &Member) -> Vec<(Gpu, Gpu)> {
         let (number, replica) = self.rows[row as usize];
         let here = self.geometry.prefill[number as usize][replica as usize];

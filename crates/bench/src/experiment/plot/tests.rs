@@ -9,7 +9,7 @@ fn point(x: f64, mean: f64) -> Point {
     Point { x, mean, low: mean * 0.9, high: mean * 1.1 }
 }
 
-/// Every kind of plot, each over small data; names hold what XML must escape.
+/// Every kind of plot, each over small data; names contain characters that XML must escape.
 fn every_kind() -> Vec<String> {
     let dists =
         vec![("a < b & \"c\"".to_owned(), dist(1.0)), ("round_robin".to_owned(), dist(7.0))];
