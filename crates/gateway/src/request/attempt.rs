@@ -199,7 +199,7 @@ async fn at_replica(
     let answered = upstream.send(&member.dial, &call.method, &call.path, &headers, &body);
     let Answered { head, body: mut flow } = answered.await?;
     member.life.answered();
-    // The head may have arrived long before the first piece: its load report dates from then.
+    // Used at once: the first piece may arrive long after the head and its load report.
     reports::piggyback(&plane.driver, member, &head.headers);
     let status = head.status;
     match meaning(status) {

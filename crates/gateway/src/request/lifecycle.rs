@@ -104,7 +104,7 @@ impl Failures {
 }
 
 /// Logs a failed attempt with the gateway's own request id: the client's may be anything. A full
-/// peer is not logged as a failure.
+/// peer is ordinary and is logged at debug level only.
 fn log(plane: &DataPlane, id: RequestId, target: &Target, failure: &Failure) {
     let request = plane.ids.show(id);
     let error = &failure.error;
