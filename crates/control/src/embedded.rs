@@ -1,10 +1,11 @@
-//! The store that needs nothing beside the program: one file, kept by redb.
+//! The embedded store: one file, kept by redb, with no other service needed.
 //!
-//! [`Core`] is the store without tasks and clocks; here it meets both. Reads and writes run where
-//! blocking is allowed, since a write ends with an fsync. A watch pulls from the history on disk
-//! at its own pace, so a slow one costs no memory, and is told when it falls behind what is kept.
+//! [`Core`] is the store without tasks and clocks; this module adds both. Reads and writes run on
+//! threads that may block, since a write ends with an fsync. A watch pulls from the history on disk
+//! at its own pace, so a slow one costs no memory, and gets an error when it falls behind the kept
+//! history.
 //!
-//! One process at a time has the file. Several copies of the control plane need etcd.
+//! Only one process at a time can open the file. Several copies of the control plane need etcd.
 
 mod core;
 mod disk;
@@ -26,12 +27,12 @@ pub use redb::StorageBackend;
 use crate::Error;
 use crate::store::{Batch, Committed, Entry, Lease, LeaseId, Listing, Revision, Store, Txn, Watch};
 
-/// Tells the time since an epoch of the process; never runs backwards.
+/// The time since an epoch of the process; never runs backwards.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Revisions that a watch reads at once.
 const AT_ONCE: usize = 256;
-/// The longest time between two looks at the leases.
+/// The longest time between two checks of the leases.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The embedded store. Cheap to clone; the file is closed with the last clone.
@@ -47,10 +48,10 @@ struct Shared {
 }
 
 impl Embedded {
-    /// Opens the file, or makes it. Every lease in it begins anew.
+    /// Opens the file, or creates it. Every lease in it restarts.
     ///
     /// # Errors
-    /// When another process has the file, it is damaged, or the disk fails.
+    /// If another process has opened the file, it is damaged, or the disk fails.
     pub fn open(path: &Path, limits: Limits, clock: Clock) -> Result<Embedded, Error> {
         let core = Core::open(path, limits, clock())?;
         Ok(Embedded::new(core, clock))
@@ -64,10 +65,10 @@ impl Embedded {
     }
 
     /// Ends leases in time, for as long as it is polled. Without it a lease ends at the next call
-    /// of anything, so no reader ever sees a key beyond its lease; watches then hear of it late.
+    /// of any method: no reader ever sees a key beyond its lease, but watches are notified late.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub async fn keep_time(&self) -> Result<(), Error> {
         loop {
             let next = self.run(|core, now| Ok(core.next_end().map(|at| at.since(now)))).await?;
@@ -76,7 +77,7 @@ impl Embedded {
         }
     }
 
-    /// Runs `act` with the core where it may block, and wakes watches if something changed.
+    /// Runs `act` with the core on a thread that may block, and wakes watches if something changed.
     async fn run<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Core, Time) -> Result<T, Error> + Send + 'static,

@@ -1,12 +1,12 @@
-//! The control plane: what the fleet should be and what it is, kept in a store.
+//! The control plane: the desired and the observed state of the fleet, kept in a store.
 //!
 //! [`registry`] holds the records: desired ones by operators, observed ones by gateways. [`store`]
-//! says what it needs of a store, in terms that etcd can keep too. [`embedded`] is the store that
-//! needs nothing beside the program: one crash-safe file. [`tenure`] is the other side of a lease,
-//! that of its owner. [`serve`] is the process around them, with the admin port.
+//! defines the required operations of a store, in terms that etcd supports, too. [`embedded`] is
+//! the built-in store: one crash-safe file. [`tenure`] is the owner's side of a lease. [`serve`] is
+//! the process around them, with the admin port.
 //!
-//! Requests never pass through here. A gateway that has lost its control plane goes on with the
-//! last view it had.
+//! Requests never pass through the control plane. A gateway that has lost it keeps using its last
+//! view.
 #![deny(missing_docs)]
 
 pub mod embedded;

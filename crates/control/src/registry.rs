@@ -1,12 +1,12 @@
-//! The registry: what the fleet should be, and what it is, as records in a store.
+//! The registry: the desired and the observed state of the fleet, as records in a store.
 //!
-//! Operators write desired records; gateways write observed ones, under a lease each, so what is
-//! no longer confirmed disappears. Every change of a record is made against the revision at which
-//! it was read, so two operators who change it at once can't undo each other without noticing.
-//! Whoever follows the registry reads a [`View`] and keeps it up to date with a watch.
+//! Operators write desired records. Gateways write observed ones, each under a lease, so records
+//! that are no longer renewed disappear. Every change of a record names the revision at which it
+//! was read, so two operators who change it at once can't silently overwrite each other. A follower
+//! of the registry reads a [`View`] and keeps it up to date with a watch.
 //!
-//! Which gateway serves which replica is not written down anywhere: it follows from the view, and
-//! every gateway computes it alike (`meridian_routing::assign`).
+//! The assignment of replicas to gateways is not stored: it follows from the view, and every
+//! gateway computes the same one (`meridian_routing::assign`).
 
 mod living;
 mod name;
@@ -24,76 +24,76 @@ pub use view::{Kept, View};
 use crate::Error;
 use crate::store::{Change, Committed, Entry, Guard, Revision, Store, Txn};
 
-/// Where the store's name is.
+/// Key of the store's name.
 const IDENTITY: &str = "store/name";
-/// How often a change is tried anew after somebody else's came between.
+/// Attempts of a change that conflicts with other changes.
 const ATTEMPTS: usize = 10;
 
 /// Why the registry did not change a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The store did not do it.
+    /// The store failed or refused.
     #[error(transparent)]
     Store(#[from] Error),
     /// A name that can't be part of a key.
     #[error("{what} {name:?} is no name; use 1 to 63 of a-z, 0-9, `.`, `_` and `-`")]
     Name {
-        /// Of what.
+        /// The kind of record.
         what: &'static str,
-        /// What was given.
+        /// The name given.
         name: String,
     },
-    /// A region's name that no certificate could say, nor a gateway tell its peers.
+    /// A region name that no certificate can contain and no gateway can send to its peers.
     #[error(
         "region {0:?} is no name; use a letter, then letters, digits and hyphens, lower case, at most 63"
     )]
     Region(String),
-    /// There is one of that name.
+    /// A record of that name exists already.
     #[error("{what} `{name}` is there already; change it, or use another name")]
     There {
-        /// What.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// There is none of that name.
+    /// There is no record of that name.
     #[error("there is no {what} `{name}`; list them to see those that are known")]
     Unknown {
-        /// What.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// A record that is written down wrongly.
+    /// A stored record that can't be read.
     #[error("{what} {name} can't be read: {why}; write it again")]
     Unreadable {
-        /// What.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// A policy or one of its weights.
+    /// An invalid policy, or one of its weights.
     #[error("{0}")]
     Policy(String),
-    /// A record that can't work: every reason with its field, value and remedy.
+    /// An invalid record: every reason with its field, value and remedy.
     #[error("{0}")]
     Record(String),
-    /// The record is not what the caller had read.
+    /// The record has changed since the caller read it.
     #[error("{what} {name} was changed at revision {now}; read it again and decide anew")]
     Changed {
-        /// What.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
-        /// When.
+        /// Its current revision.
         now: Revision,
     },
-    /// Others kept changing the record.
+    /// The record kept changing during all attempts.
     #[error("{what} {name} is changed by others all the time; try again")]
     Busy {
-        /// What.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
@@ -117,19 +117,19 @@ impl<S: Store> Registry<S> {
         &self.store
     }
 
-    /// Everything, at one revision. A watch of the prefix "" from the revision after it keeps it
-    /// up to date.
+    /// The whole registry at one revision. A watch of the prefix "" from the next revision on keeps
+    /// it up to date.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn view(&self) -> Result<View, Refused> {
         Ok(View::of(self.store.list("").await?))
     }
 
-    /// Adds a replica, or one anew that had been removed.
+    /// Adds a replica, or adds a removed one again.
     ///
     /// # Errors
-    /// When the name is taken or is none, or the record can't work.
+    /// If the name is taken or invalid, or the record is invalid.
     pub async fn add_replica(&self, name: &str, replica: &Replica) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
         region_name(&replica.region)?;
@@ -143,11 +143,11 @@ impl<S: Store> Registry<S> {
         .await
     }
 
-    /// Refuses a replica whose address is that of another one. Two that are added at the same moment
-    /// are not noticed; a gateway then leaves the second by name out, and says so.
+    /// Refuses a replica with the address of another one. Two that are added at the same moment are
+    /// not detected; a gateway then leaves out the second by name, and reports it.
     ///
     /// # Errors
-    /// When there is such a one.
+    /// If another replica has the address.
     pub async fn free_url(&self, name: &str, replica: &Replica) -> Result<(), Refused> {
         let view = self.view().await?;
         let url = replica.spec.url.trim_end_matches('/');
@@ -163,10 +163,10 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// Makes sure that a region has a record.
+    /// Creates a region's record if there is none.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub async fn found_region(&self, name: &str) -> Result<(), Refused> {
         match self.set_region(name, &Region::default(), None).await {
             Ok(_) | Err(Refused::There { .. }) => Ok(()),
@@ -174,10 +174,10 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// Says what should become of a replica.
+    /// Sets the desired state of a replica.
     ///
     /// # Errors
-    /// When it is not known.
+    /// If it is unknown.
     pub async fn want_replica(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
         let key = Key::replica(name)?;
         self.alter(&key, |there: Replica| Replica { wanted, ..there }).await
@@ -186,7 +186,7 @@ impl<S: Store> Registry<S> {
     /// Adds a region, or changes its record; `at` is the revision at which it was read, if it was.
     ///
     /// # Errors
-    /// When it has changed since, or the policy is none.
+    /// If it has changed since, or the policy is invalid.
     pub async fn set_region(
         &self,
         name: &str,
@@ -217,10 +217,10 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// Changes a region's policy and weights; none leaves them to the gateways' own files.
+    /// Changes a region's policy and weights; `None` leaves them to the gateways' own files.
     ///
     /// # Errors
-    /// When the region is not known, or the policy is none.
+    /// If the region is unknown, or the policy is invalid.
     pub async fn set_policy(
         &self,
         region: &str,
@@ -231,19 +231,19 @@ impl<S: Store> Registry<S> {
         self.alter(&key, |there: Region| Region { policy: policy.cloned(), ..there }).await
     }
 
-    /// Says what should become of a region.
+    /// Sets the desired state of a region.
     ///
     /// # Errors
-    /// When it is not known.
+    /// If it is unknown.
     pub async fn want_region(&self, name: &str, wanted: Wanted) -> Result<Revision, Refused> {
         let key = Key::region(name)?;
         self.alter(&key, |there: Region| Region { wanted, ..there }).await
     }
 
-    /// Forgets a removed replica for good, or a region.
+    /// Deletes the record of a removed replica, or of a region.
     ///
     /// # Errors
-    /// When it is not known.
+    /// If it is unknown.
     pub async fn forget(&self, key: &Key) -> Result<Revision, Refused> {
         let text = key.to_string();
         let Some(there) = self.store.get(&text).await? else {
@@ -257,10 +257,10 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// The store's own name, given once when it was empty; `fresh` is one that no other store has.
+    /// The store's own name, set once while it is empty; `fresh` is unique among stores.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn identity(&self, fresh: &str) -> Result<String, Refused> {
         let guards = vec![Guard::Absent(IDENTITY.to_owned())];
         let txn = Txn { guards, changes: vec![Change::put(IDENTITY, fresh)] };
@@ -276,12 +276,12 @@ impl<S: Store> Registry<S> {
     /// The newest revision.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn head(&self) -> Result<Revision, Refused> {
         Ok(self.store.list(IDENTITY).await?.revision)
     }
 
-    /// Changes a record that is there.
+    /// Changes an existing record.
     async fn alter<R: Serialize + DeserializeOwned>(
         &self,
         key: &Key,
@@ -290,7 +290,7 @@ impl<S: Store> Registry<S> {
         self.change(key, |before: Option<R>| before.map(&act).ok_or_else(|| key.unknown())).await
     }
 
-    /// Reads a record, changes it and writes it back where nobody else wrote in between.
+    /// Reads a record, changes it and writes it back unless it has changed in between.
     async fn change<R: Serialize + DeserializeOwned>(
         &self,
         key: &Key,
@@ -325,11 +325,11 @@ impl<S: Store> Registry<S> {
     }
 }
 
-/// Refuses a name for a region that gateways could not tell each other. Records that earlier versions
+/// Refuses a region name that gateways could not send to each other. Records that earlier versions
 /// stored under such a name stay readable, and can be removed.
 ///
 /// # Errors
-/// When it is no DNS label in lower case.
+/// If it is not a DNS label in lower case.
 pub fn region_name(name: &str) -> Result<(), Refused> {
     let shown = || name.chars().take(64).collect();
     meridian_wire::peer::label("region", name).map_err(|_| Refused::Region(shown()))

@@ -1,12 +1,12 @@
-//! The control plane as a process: the registry behind an HTTP port.
+//! The control plane's process: the registry behind an HTTP port.
 //!
-//! Operators, scrapers and gateways use the admin port. With certificates (`secured.rs`) it knows who
-//! asks, and what they may change; without, it is plain HTTP for the machine itself, and a token
-//! guards it where it is open to more. Gateways tell
-//! that they live and follow every change here; nothing else about them is known, and no request
-//! of a client passes through.
+//! Operators, scrapers and gateways use the admin port. With certificates (`secured.rs`) it
+//! identifies its clients and checks their permissions. Without, it is plain HTTP for the machine
+//! itself, and a token protects it if it listens on more. Gateways report that they are alive and
+//! follow every change here; the control plane knows nothing else about them, and no client request
+//! passes through it.
 //!
-//! Deliberately not here: who serves which replicas, which every gateway computes by itself.
+//! Deliberately not here: the assignment of replicas, which every gateway computes itself.
 
 mod answer;
 mod api;
@@ -49,21 +49,21 @@ use self::secured::Secured;
 use crate::embedded::{Embedded, Limits};
 use crate::registry::{Refused, Registry};
 
-/// Most connections at once; a follower has one for its watch and now and then one more.
+/// Most connections at once; a follower has one for its watch and occasionally one more.
 const CONNECTIONS: usize = 8192;
-/// For a client to send a head.
+/// Timeout for a request's head.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// What keeps a control plane from starting or serving.
+/// Why a control plane can't start or serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The store can't be opened, or failed.
     #[error("store: {0}")]
     Store(#[from] crate::Error),
-    /// The registry can't be begun.
+    /// The registry can't be initialized.
     #[error("store: {0}")]
     Registry(#[from] Refused),
-    /// The store cannot be opened or made there.
+    /// The store's file can't be opened or created.
     #[error(
         "store: {}: {source}; name a file in a folder that is there and that this process may write to",
         path.display()
@@ -71,13 +71,13 @@ pub enum ServeError {
     StoreFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The certificates cannot be used.
+    /// The certificates are unusable.
     #[error(transparent)]
     Tls(#[from] meridian_tls::FileError),
-    /// An address cannot be listened on.
+    /// The control plane can't listen on an address.
     #[error(
         "cannot listen on {addr} ({field}): {source}; use another address, or stop what holds it"
     )]
@@ -86,25 +86,25 @@ pub enum ServeError {
         field: &'static str,
         /// The address.
         addr: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Where a control plane listens.
+/// The addresses of a running control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Operators connect here.
+    /// Address for operators.
     pub admin: SocketAddr,
-    /// They do so over TLS.
+    /// Whether they use TLS.
     pub tls: bool,
 }
 
 struct Shared {
     registry: Registry<Embedded>,
-    /// Names the store.
+    /// Identifies the store.
     store: String,
-    /// Keeps pages of other sites away.
+    /// Refuses requests of web pages of other sites.
     guard: Guard,
     token: Option<String>,
     tls: Option<Secured>,
@@ -175,13 +175,13 @@ pub async fn serve(
     tracing::info!(store = %shared.store, file = %config.store.display(), "the registry is open");
     on_ready(Ready { admin, tls: shared.tls.is_some() });
     tokio::select! {
-        // It goes on for ever unless the disk fails; then nothing here is sure any more.
+        // Runs forever unless the disk fails; then the store can't be trusted any more.
         failed = time.keep_time() => failed.map_err(ServeError::Store),
         () = shutdown => Ok(()),
     }
 }
 
-/// A number nobody can guess from outside, from the process's own randomness.
+/// A number that can't be guessed from outside, from the process's own randomness.
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
@@ -195,7 +195,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, or a client that was gone at once.
+            // Out of descriptors, or the client has already left.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -222,7 +222,7 @@ async fn one(shared: Arc<Shared>, stream: TcpStream) {
                 let revoked = tls.revoked(&met);
                 let party = met.party.clone();
                 tokio::select! {
-                    // Looked at first: the list may have changed during the handshake.
+                    // Checked first: the list may have changed during the handshake.
                     biased;
                     () = revoked => {
                         tracing::warn!(%party, "a certificate is revoked; its connection is closed");
@@ -238,7 +238,7 @@ async fn one(shared: Arc<Shared>, stream: TcpStream) {
     }
 }
 
-/// Answers whoever is there, for as long as they ask.
+/// Answers the requests of one connection.
 async fn talk<S>(shared: &Arc<Shared>, stream: S, party: Option<Party>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -250,6 +250,6 @@ where
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    // An error is the end of the line.
+    // An error ends the connection.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,21 +1,20 @@
-//! What the control plane asks of a store, and what every store promises.
+//! The interface of a store, and the guarantees of every store.
 //!
-//! The model is etcd's, cut down to what is used: a flat map from keys to values; one revision for
-//! the whole store, raised by one with each transaction that changes something; transactions that
-//! are refused when a guard does not hold; leases that take their keys with them; watches that
-//! begin at a revision. Where etcd's behaviour leaves room, the promise here is the weaker one, so
-//! that whoever keeps to this page can be moved from the embedded store to etcd:
+//! The model is etcd's, reduced to what is used: a flat map from keys to values; one revision for
+//! the whole store, which each changing transaction increments by one; transactions that are
+//! refused if a guard does not hold; leases with keys that end with them; watches that start at a
+//! revision. If etcd's behaviour leaves a choice, the guarantee here is the weaker one, so code
+//! that relies only on this page can move from the embedded store to etcd:
 //!
-//! - What was acknowledged is durable, and is seen by every later read. A call that failed may have
-//!   been carried out all the same ([`Error::Failed`]); guards make it safe to try again.
+//! - Acknowledged changes are durable, and every later read sees them. A call that failed may still
+//!   have been carried out ([`Error::Failed`]); guards make a retry safe.
 //! - A watch shows every change after its start once, in order, and all changes of one revision in
 //!   one [`Batch`]. It may lag behind reads without bound.
-//! - A lease lasts at least its time to live from the last grant or keep-alive that was
-//!   acknowledged, and may last longer: a store that was restarted begins every lease anew.
-//! - A time to live has whole seconds.
+//! - A lease lasts at least its duration from the last acknowledged grant or keep-alive, and may
+//!   last longer: a restarted store restarts every lease.
+//! - A lease's duration is in whole seconds.
 //!
-//! Ranges of keys, reads of the past, nested transactions and authentication, which etcd has too,
-//! are not here.
+//! etcd's ranges of keys, reads of the past, nested transactions and authentication are not here.
 
 use core::fmt;
 use std::future::Future;
@@ -24,13 +23,13 @@ use meridian_base::Duration;
 
 use crate::Error;
 
-/// Counts the transactions that changed something, from a number of the store's own (the embedded
+/// Number of the changing transactions so far, starting at a number of the store (the embedded
 /// one's is 0, etcd's 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The one after it.
+    /// The next revision.
     #[must_use]
     pub fn next(self) -> Revision {
         Revision(self.0 + 1)
@@ -43,7 +42,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Names a lease for ever: a store never gives a number out twice.
+/// A unique name of a lease: a store never reuses a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
@@ -56,9 +55,9 @@ impl fmt::Display for LeaseId {
 /// A lease as it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Its name.
+    /// Its id.
     pub id: LeaseId,
-    /// How long it lasts without a keep-alive: what was asked for or more.
+    /// Its duration without a keep-alive: at least the requested one.
     pub ttl: Duration,
 }
 
@@ -69,27 +68,27 @@ pub struct Entry {
     pub key: String,
     /// The value.
     pub value: Vec<u8>,
-    /// When the key came to be.
+    /// Revision at which the key was created.
     pub created: Revision,
-    /// When it was last put.
+    /// Revision of the last put.
     pub modified: Revision,
-    /// Puts since it came to be, from 1.
+    /// Number of puts since the key was created, from 1.
     pub version: u64,
-    /// The lease it goes with.
+    /// The lease it is bound to.
     pub lease: Option<LeaseId>,
 }
 
-/// What must hold for a transaction to be carried out.
+/// A condition of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The key is not there.
+    /// The key does not exist.
     Absent(String),
-    /// The key is there, last put at this revision.
+    /// The key exists, and was last put at this revision.
     At(String, Revision),
 }
 
 impl Guard {
-    /// The key it is about.
+    /// The key it refers to.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -101,21 +100,21 @@ impl Guard {
 /// One change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Sets the value, and the lease: a put without one takes the key off the lease it had.
+    /// Sets the value and the lease: a put without a lease removes the key's previous one.
     Put {
         /// The key.
         key: String,
         /// Its new value.
         value: Vec<u8>,
-        /// The lease it goes with from now on.
+        /// The lease it is now bound to.
         lease: Option<LeaseId>,
     },
-    /// Removes the key; nothing happens where it is not there.
+    /// Removes the key, if it exists.
     Delete(String),
 }
 
 impl Change {
-    /// A put that goes with no lease.
+    /// A put without a lease.
     #[must_use]
     pub fn put(key: impl Into<String>, value: impl Into<Vec<u8>>) -> Change {
         Change::Put { key: key.into(), value: value.into(), lease: None }
@@ -133,40 +132,41 @@ impl Change {
 /// Changes that are made together, at one revision, if all guards hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// What must hold.
+    /// The conditions.
     pub guards: Vec<Guard>,
-    /// What is then done. No key twice.
+    /// The changes. No key twice.
     pub changes: Vec<Change>,
 }
 
-/// How a transaction ended.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// Done, at this revision; the present one when nothing needed changing.
+    /// Committed at this revision; the current one if nothing had to change.
     Yes(Revision),
-    /// A guard does not hold; nothing was changed. What is at the guarded keys, in their order.
+    /// A guard does not hold and nothing was changed. The entries at the guarded keys, in their
+    /// order.
     No(Vec<Option<Entry>>),
 }
 
 /// The keys of a prefix at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The store's revision. A watch from the one after it misses nothing.
+    /// The store's revision. A watch from the next one misses nothing.
     pub revision: Revision,
     /// In order of their keys.
     pub entries: Vec<Entry>,
 }
 
-/// A change as a watch shows it.
+/// A change as seen by a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The key was put; the entry as it then was.
+    /// The key was put; the entry after it.
     Put(Entry),
     /// The key was deleted, or its lease ran out.
     Deleted(String),
 }
 
-/// All changes that one transaction made under a prefix.
+/// All changes of one transaction under a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Its revision.
@@ -177,39 +177,39 @@ pub struct Batch {
 
 /// Keeps the registry.
 pub trait Store: Send + Sync + 'static {
-    /// What [`Store::watch`] gives.
+    /// The type of [`Store::watch`]'s result.
     type Watch: Watch;
 
     /// The entry at a key.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Entry>, Error>> + Send;
 
-    /// The entries whose keys begin with `prefix`.
+    /// The entries whose keys start with `prefix`.
     fn list(&self, prefix: &str) -> impl Future<Output = Result<Listing, Error>> + Send;
 
-    /// Makes changes, if the guards hold.
+    /// Makes changes if the guards hold.
     fn commit(&self, txn: Txn) -> impl Future<Output = Result<Committed, Error>> + Send;
 
     /// A new lease of at least `ttl`.
     fn grant(&self, ttl: Duration) -> impl Future<Output = Result<Lease, Error>> + Send;
 
-    /// Begins a lease anew; its time to live counts from when the store was reached, so an owner
-    /// counts from when it asked.
+    /// Renews a lease. Its duration counts from when the request reached the store, so an owner
+    /// counts from when it sent the request.
     fn keep_alive(&self, id: LeaseId) -> impl Future<Output = Result<Duration, Error>> + Send;
 
     /// Ends a lease; its keys are deleted at one revision.
     fn revoke(&self, id: LeaseId) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Shows the changes under `prefix` from revision `from` on; that may lie in the future.
-    /// [`Error::Compacted`] comes from the watch itself.
+    /// Watches the changes under `prefix` from revision `from` on, which may lie in the future. The
+    /// watch itself returns [`Error::Compacted`].
     fn watch(&self, prefix: &str, from: Revision) -> Self::Watch;
 
-    /// Lets the store forget the history up to and including `through`; entries stay.
+    /// Deletes the history up to and including `through`; entries stay.
     fn compact(&self, through: Revision) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Changes as they come.
+/// A stream of changes.
 pub trait Watch: Send {
-    /// The next one. May be dropped while it waits: nothing is lost. After an error the watch is
-    /// over.
+    /// The next batch. May be dropped while it waits: nothing is lost. After an error the watch has
+    /// ended.
     fn next(&mut self) -> impl Future<Output = Result<Batch, Error>> + Send;
 }

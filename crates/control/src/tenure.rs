@@ -1,13 +1,13 @@
-//! How long an owner may take itself for the owner.
+//! How long an owner may consider itself the owner.
 //!
-//! A lease has two ends. The store lets go of it a time to live after the last keep-alive reached
-//! it; the owner can't know when that was, only when it asked. So it counts from there: its own
-//! end always comes first, whatever the answer's way back took, and while both clocks run alike
-//! there is no moment with two owners. An owner asks [`Tenure::holds`] before it acts, not only
-//! when news come: a process that was stopped for a minute gets no news of it.
+//! A lease has two ends. The store ends it one duration after the last keep-alive reached it. The
+//! owner doesn't know when that was, only when it sent the keep-alive. So it counts from there: its
+//! own end always comes first, however long the answer took, and while both clocks run equally fast
+//! there are never two owners. An owner checks [`Tenure::holds`] before it acts, not only when it
+//! is notified: a process that was stopped for a minute gets no notification.
 //!
-//! An owner whose clock runs slow by a share of `d` overlaps with the next one for `d / (1 - d)` of
-//! the time to live at most: a ninth for a clock that is wrong by a tenth.
+//! An owner whose clock is slow by a share of `d` overlaps with the next one for at most `d / (1 -
+//! d)` of the duration: a ninth for a clock that is wrong by a tenth.
 
 use meridian_base::{Duration, Time};
 
@@ -19,26 +19,26 @@ pub struct Tenure {
 }
 
 impl Tenure {
-    /// A lease of `ttl` that was asked for at `asked`, on the owner's clock, and granted.
+    /// A granted lease of `ttl`, requested at `asked` on the owner's clock.
     #[must_use]
     pub fn new(asked: Time, ttl: Duration) -> Tenure {
         Tenure { ttl, until: asked + ttl }
     }
 
-    /// A keep-alive that was sent at `asked` has been answered.
+    /// A keep-alive that was sent at `asked` has been acknowledged.
     pub fn kept(&mut self, asked: Time, ttl: Duration) {
         self.ttl = ttl;
         self.until = self.until.max(asked + ttl);
     }
 
-    /// Whether the owner is sure to be the owner.
+    /// Whether the owner is certain to be the owner.
     #[must_use]
     pub fn holds(&self, now: Time) -> bool {
         now < self.until
     }
 
-    /// When to send the next keep-alive: with two thirds of the time left for it to be lost and
-    /// sent again.
+    /// When to send the next keep-alive: two thirds of the time are left, in case it is lost and
+    /// has to be sent again.
     #[must_use]
     pub fn renew_at(&self) -> Time {
         self.until - self.ttl * 2 / 3
@@ -49,7 +49,7 @@ impl Tenure {
 mod tests {
     use super::*;
 
-    // The tenure counts from when the owner asked, an answer that comes late adds nothing, and an
+    // The tenure counts from when the owner sent its request. A late answer adds nothing, and an
     // older answer that overtook a newer one takes nothing away.
     #[test]
     fn a_tenure_counts_from_the_question() {

@@ -26,8 +26,8 @@ async fn announced(plane: &Plane, name: &str, region: &str) -> String {
     said["lease"].as_str().unwrap().to_owned()
 }
 
-// Replicas are added, drained, brought back, removed and forgotten; the region of one has a record
-// at once, and lists show what was done.
+// Replicas are added, drained, resumed, removed and deleted. The region of one gets a record at
+// once, and lists show the result.
 #[tokio::test(start_paused = true)]
 async fn replicas_by_name() {
     let plane = Plane::start("").await;
@@ -49,8 +49,8 @@ async fn replicas_by_name() {
     assert_eq!(plane.get("/admin/regions").await, json!([]));
 }
 
-// A region's record is kept whole, its policy is changed alone, and a change against an older
-// revision is refused.
+// A region's record is stored as a whole, its policy can be changed alone, and a change against an
+// older revision is refused.
 #[tokio::test(start_paused = true)]
 async fn regions_and_their_policies() {
     let plane = Plane::start("").await;
@@ -70,8 +70,7 @@ async fn regions_and_their_policies() {
     assert_eq!(plane.get("/admin/status").await["regions"]["eu"]["wanted"], "draining");
 }
 
-// Everything that can't work is refused with the field, the value and the remedy, and changes
-// nothing.
+// Every invalid input is refused with the field, the value and the remedy, and changes nothing.
 #[tokio::test(start_paused = true)]
 async fn bad_input_is_told() {
     let plane = Plane::start("").await;
@@ -147,7 +146,7 @@ async fn bad_input_is_told() {
     assert_eq!(plane.snapshot().await, before);
 }
 
-// With a token, whoever has not got it may look and change nothing.
+// If a token is configured, a client without it can read but not change anything.
 #[tokio::test(start_paused = true)]
 async fn a_token_guards_changes() {
     let plane = Plane::start("token: 0123456789abcdef\n").await;
@@ -161,8 +160,8 @@ async fn a_token_guards_changes() {
     assert_eq!(plane.get("/admin/replicas").await.as_array().unwrap().len(), 1);
 }
 
-// Who follows from a snapshot on holds what is read anew; what came while the way was broken comes
-// first when it is back, each change once; a browser resumes with the last event's id.
+// A follower that starts from a snapshot ends up with the current state. After a broken connection
+// it first gets the missed changes, each once; a browser resumes with the last event's id.
 #[tokio::test(start_paused = true)]
 async fn a_watch_goes_on_after_a_break() {
     let plane = Plane::start("").await;
@@ -186,7 +185,7 @@ async fn a_watch_goes_on_after_a_break() {
     }
 }
 
-// While nothing changes a follower hears so each second.
+// While nothing changes, a follower gets a beat every second.
 #[tokio::test(start_paused = true)]
 async fn silence_has_beats() {
     let plane = Plane::start("").await;
@@ -200,8 +199,8 @@ async fn silence_has_beats() {
     assert!((4..=6).contains(&took.as_secs()), "five beats took {took:?}");
 }
 
-// A gateway that renews lives; one that is silent for its lease is gone, and every follower hears
-// of it; its name is free again. One that says that it goes is gone at once.
+// A gateway that renews stays alive. One that is silent for its lease is gone; every follower is
+// notified, and its name is free again. One that deregisters is gone at once.
 #[tokio::test(start_paused = true)]
 async fn leases_run_out() {
     let plane = Plane::start("").await;
@@ -230,8 +229,8 @@ async fn leases_run_out() {
     assert_eq!(plane.snapshot().await.gateways.len(), 0);
 }
 
-// What gateways see of replicas stands in the list, under their names, as long as they live; what
-// they report makes the metric that autoscalers read.
+// Gateways' observations of replicas are in the list under their names while the gateways are
+// alive; their reports yield the metric for autoscalers.
 #[tokio::test(start_paused = true)]
 async fn reports_become_lists_and_metrics() {
     let plane = Plane::start("target: 0.5\n").await;
@@ -258,8 +257,8 @@ async fn reports_become_lists_and_metrics() {
     assert!(!page.contains("replicas_needed{"), "nobody tells of eu any more:\n{page}");
 }
 
-// A control plane that starts again with its file has what was acknowledged, the same name, and
-// gateways that get a whole lease to come back; a follower goes on where it was.
+// After a restart with its file, a control plane has all acknowledged changes and the same name.
+// Gateways get a whole lease to come back, and a follower resumes where it was.
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_everything() {
     let mut plane = Plane::start("").await;

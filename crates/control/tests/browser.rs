@@ -16,9 +16,9 @@ fn code(said: &(u16, Value)) -> (u16, &str) {
     (said.0, said.1["error"]["code"].as_str().unwrap_or_default())
 }
 
-// A form or plain text from another site changes nothing, whatever stands in it; neither does JSON
-// with a foreign origin, nor a request under a name that was rebound to this address. The same
-// request from curl or from a page of this port goes through.
+// A form or plain text from another site changes nothing, whatever its contents. Neither does JSON
+// with a foreign origin, nor a request with a name that was rebound to this address. The same
+// request from curl or from a page of this port works.
 #[tokio::test(start_paused = true)]
 async fn pages_of_other_sites_change_nothing() {
     let plane = Plane::start("").await;
@@ -48,7 +48,7 @@ async fn pages_of_other_sites_change_nothing() {
     assert_eq!(plane.raw(method, path, body, &[HERE, JSON]).await.0, 200);
 }
 
-// A rebound page reads nothing; the names of the file, a token, and what probes ask go through.
+// A rebound page reads nothing. Configured names, a token and health checks work.
 #[tokio::test(start_paused = true)]
 async fn pages_of_other_sites_read_nothing() {
     let token = "0123456789abcdef";

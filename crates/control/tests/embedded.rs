@@ -35,7 +35,7 @@ fn told(batch: &Batch) -> Vec<String> {
     batch.events.iter().map(tell).collect()
 }
 
-// A watch shows what was there, then what comes; only its prefix; one batch a transaction.
+// A watch yields existing changes, then new ones; only its prefix; one batch per transaction.
 #[tokio::test(start_paused = true)]
 async fn a_watch_shows_changes_in_order() {
     let store = store(Limits::default());
@@ -55,7 +55,7 @@ async fn a_watch_shows_changes_in_order() {
     later.await.unwrap();
 }
 
-// A watch that has fallen behind what is kept says so, with the place to begin anew.
+// The error of a watch that has fallen behind the kept history names the revision to restart from.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fell_behind_says_so() {
     let store = store(Limits { history: 5, ..Limits::default() });
@@ -69,8 +69,8 @@ async fn a_watch_that_fell_behind_says_so() {
     assert_eq!(told(&anew.next().await.unwrap()), ["k=8"]);
 }
 
-// A lease that nobody keeps alive ends in time, its keys go at one revision, and watches hear of it
-// without anybody asking; one that is kept alive stays.
+// A lease without keep-alives ends in time, its keys are deleted at one revision, and watches are
+// notified without any call. A lease that is renewed stays.
 #[tokio::test(start_paused = true)]
 async fn a_lease_ends_in_time() {
     let store = store(Limits::default());
@@ -97,7 +97,7 @@ async fn a_lease_ends_in_time() {
     assert_eq!(store.get("one").await.unwrap(), None);
 }
 
-// What is too much is refused with its name, value and limit, and changes nothing.
+// A request over a limit is refused with the name, value and limit, and changes nothing.
 #[tokio::test(start_paused = true)]
 async fn what_is_beyond_a_limit_is_refused() {
     let store = store(Limits { keys: 1, value: 4, ..Limits::default() });
@@ -127,8 +127,8 @@ fn gateway(region: &str) -> Gateway {
     Gateway { region, address, peer_address: None, version: "0.1.0".into(), ..Gateway::default() }
 }
 
-// Replicas are added, drained, removed, added anew and forgotten; each change has a revision, and
-// what makes no sense is refused by name.
+// Replicas are added, drained, removed, added again and deleted. Each change has a revision, and
+// invalid ones are refused by name.
 #[tokio::test(start_paused = true)]
 async fn replicas_come_and_go() {
     let registry = Registry::new(store(Limits::default()));
@@ -151,8 +151,8 @@ async fn replicas_come_and_go() {
     assert!(bad.to_string().starts_with("replica \"R 1\" is no name"), "{bad}");
 }
 
-// A region that an earlier version stored under a name that gateways cannot tell each other is still
-// read, drained and forgotten; nothing more is written under that name.
+// A region that an earlier version stored under an invalid name is still read, drained and deleted;
+// nothing more is written under that name.
 #[tokio::test(start_paused = true)]
 async fn a_stored_region_without_a_good_name_can_be_removed() {
     let registry = Registry::new(store(Limits::default()));
@@ -168,8 +168,8 @@ async fn a_stored_region_without_a_good_name_can_be_removed() {
     assert!(registry.view().await.unwrap().regions.is_empty());
 }
 
-// A region's policy is checked before it is kept, and a change made against an older revision than
-// the present is refused with the revision that came between.
+// A region's policy is checked before it is stored. A change against an older revision is refused
+// with the current one.
 #[tokio::test(start_paused = true)]
 async fn a_regions_policy_changes_against_its_revision() {
     let registry = Registry::new(store(Limits::default()));
@@ -190,8 +190,9 @@ async fn a_regions_policy_changes_against_its_revision() {
     );
 }
 
-// A gateway's name is its own for as long as its lease: a second one is refused, and gets the name
-// once the first has been silent for the time to live; what the first had observed goes with it.
+// A gateway's name belongs to it for as long as its lease. A second gateway is refused, and gets
+// the name once the first has been silent for the lease's duration; the first one's observations
+// are deleted with it.
 #[tokio::test(start_paused = true)]
 async fn a_gateways_name_is_its_own() {
     let registry = Registry::new(store(Limits::default()));
@@ -219,7 +220,7 @@ async fn a_gateways_name_is_its_own() {
     assert_eq!(registry.retire("g1", first.lease).await, Err(gone));
 }
 
-// A view that follows by a watch is the view that is read anew, records that can't be read included.
+// A view that follows a watch equals a fresh one, including unreadable records.
 #[tokio::test(start_paused = true)]
 async fn following_is_as_good_as_reading() {
     let store = store(Limits::default());
@@ -250,7 +251,7 @@ async fn following_is_as_good_as_reading() {
     assert!(broken.to_string().starts_with("replica a can't be read"), "{broken}");
 }
 
-// Ten who change one record at once: every change is made, none is lost.
+// Ten clients change one record at once: every change is made, none is lost.
 #[tokio::test(start_paused = true)]
 async fn changes_at_once_are_all_made() {
     let registry = Registry::new(store(Limits::default()));

@@ -1,9 +1,9 @@
 //! The embedded store in a process that is killed.
 //!
-//! A child writes and says through a pipe what has been acknowledged; it is killed at a random
+//! A child writes and reports acknowledged operations through a pipe. It is killed at a random
 //! point with SIGKILL, often in the middle of a write, sometimes while it opens the file. Both
-//! sides draw the same operations from the same seed, so the parent needs only their number to
-//! know what must be there. The child is this test program itself.
+//! sides draw the same operations from the same seed, so the parent needs only their number to know
+//! the expected contents. The child is this test program itself.
 //!
 //! `MERIDIAN_KILLS` is the number of kills; without it there are 40.
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
@@ -22,9 +22,9 @@ use meridian_control::embedded::Core;
 use twin::{LIMITS, Op, State, Twin, draw, on_core, plain, state};
 
 const SEED: u64 = 0x4B49_4C4C;
-/// Of the file that the child writes to.
+/// Path of the child's file.
 const FILE: &str = "MERIDIAN_KILL_FILE";
-/// Of the run, which names the child's operations.
+/// Number of the run, which determines the child's operations.
 const RUN: &str = "MERIDIAN_KILL_RUN";
 
 /// The operations of one run: the same in parent and child.
@@ -49,7 +49,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; give a number")))
 }
 
-/// Writes for ever, or `operations` times, and says after each that it is done.
+/// Writes `operations` times, or forever, and reports each completed operation.
 fn write_on(path: &Path, run: u64, operations: usize) {
     let mut core = Core::open(path, LIMITS, Time::ZERO).unwrap();
     let found = state(&mut core, Time::ZERO);
@@ -69,8 +69,8 @@ fn write_on(path: &Path, run: u64, operations: usize) {
     }
 }
 
-// What a process wrote is there for the next one. With a file named by its parent, it is the child
-// that `killed_at_random_points_it_loses_nothing` kills, and writes for ever.
+// The next process finds what a process wrote. If the parent sets a file, this is the child that
+// `killed_at_random_points_it_loses_nothing` kills, and it writes forever.
 #[test]
 fn a_process_finds_what_it_wrote() {
     if let Some(path) = std::env::var_os(FILE) {
@@ -92,7 +92,7 @@ fn a_process_finds_what_it_wrote() {
     assert!(matches!(second, Err(meridian_control::Error::Locked(_))), "{second:?}");
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -123,7 +123,7 @@ fn child(path: &Path, run: u64) -> (Child, BufReader<ChildStdout>) {
     (child, out)
 }
 
-/// What a child said until it was killed.
+/// A child's report until it was killed.
 struct Said {
     opened: Option<(u64, String)>,
     done: usize,
@@ -133,7 +133,7 @@ fn listen(out: &mut impl BufRead, said: &mut Said, enough: impl Fn(&Said) -> boo
     let mut line = String::new();
     while !enough(said) {
         line.clear();
-        // A line without its end was cut off by the kill, and counts as not said.
+        // A line without its end was cut off by the kill, and does not count.
         if out.read_line(&mut line).unwrap() == 0 || !line.ends_with('\n') {
             return;
         }
@@ -149,7 +149,7 @@ fn listen(out: &mut impl BufRead, said: &mut Said, enough: impl Fn(&Said) -> boo
 fn killed(path: &Path, run: u64, rng: &mut Rng) -> Said {
     let (mut child, mut out) = child(path, run);
     let mut said = Said { opened: None, done: 0 };
-    // One in eight dies while it starts and opens the file, the others in the midst of their work.
+    // One in eight dies while it starts and opens the file, the others during their work.
     let spin = if rng.below(8) == 0 {
         rng.below(40_000)
     } else {
@@ -167,7 +167,7 @@ fn killed(path: &Path, run: u64, rng: &mut Rng) -> Said {
     said
 }
 
-/// The states that the file may be in after a child said so much.
+/// The possible states of the file after a child reported `done` operations.
 fn allowed(twin: &mut Twin, run: u64, done: usize) -> Vec<State> {
     let mut script = Script::new(run);
     for _ in 0..done {
@@ -183,8 +183,9 @@ fn allowed(twin: &mut Twin, run: u64, done: usize) -> Vec<State> {
     states
 }
 
-// Whatever the point of the kill, the next process finds all that was acknowledged, and of the call
-// that was under way a whole step or nothing: entries, revisions, leases with their owners, history.
+// Whatever the point of the kill, the next process finds all acknowledged operations, and the one
+// in progress either completely or not at all: entries, revisions, leases with their owners,
+// history.
 #[test]
 fn killed_at_random_points_it_loses_nothing() {
     let kills = number("MERIDIAN_KILLS").unwrap_or(40);

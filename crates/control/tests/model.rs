@@ -1,4 +1,4 @@
-//! The embedded store answers as a naive one does.
+//! Comparison of the embedded store with a naive one.
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
@@ -11,7 +11,7 @@ use meridian_base::{Duration, Rng, Time};
 use meridian_control::embedded::Core;
 use twin::{LIMITS, Twin, draw, on_core, plain, state};
 
-// Random calls, leases that run out, and restarts: every answer and the whole state are the twin's.
+// Random calls, expiring leases, and restarts: every answer and the whole state equal the twin's.
 #[test]
 fn the_store_agrees_with_its_twin() {
     for seed in 0..12 {
@@ -37,8 +37,8 @@ fn the_store_agrees_with_its_twin() {
     }
 }
 
-// History is bounded, so a store that is written to for long stays small: what it holds is at most 92
-// KiB here, what is written to it 1.5 MiB.
+// History is limited, so a store that is written to for a long time stays small: it holds at most
+// 92 KiB here, after 1.5 MiB of writes.
 #[test]
 fn the_file_stops_growing() {
     let disk = Disk::default();

@@ -1,4 +1,4 @@
-//! Names of regions and parameters that are mistyped, in paused time.
+//! Mistyped region names and parameters, in paused time.
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 mod plane;
@@ -6,8 +6,8 @@ mod plane;
 use plane::Plane;
 use serde_json::{Value, json};
 
-// A region that the fleet does not have is refused with the nearest one, and nothing is written;
-// `force` prepares it.
+// An unknown region is refused with the nearest known one, and nothing is written; `force` creates
+// it.
 #[tokio::test(start_paused = true)]
 async fn unknown_regions_are_refused_with_the_nearest() {
     let plane = Plane::start("").await;
@@ -57,7 +57,7 @@ async fn unknown_regions_are_refused_with_the_nearest() {
     assert_eq!(plane.snapshot().await.regions["mars"].wanted.name(), "draining");
 }
 
-// Booleans are read as people write them, and a value or a parameter that is none is refused before
+// Booleans are read in the usual spellings. An invalid value or parameter is refused before
 // anything is done.
 #[tokio::test(start_paused = true)]
 async fn parameters_are_read_strictly() {

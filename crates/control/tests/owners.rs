@@ -1,5 +1,5 @@
 //! Owners and leases in simulated time: messages that are late or lost, owners that stall or die, a
-//! store that crashes and comes back from its disk.
+//! store that crashes and recovers from its disk.
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
@@ -18,13 +18,13 @@ const TTL: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(20);
 const OWNERS: usize = 4;
 
-/// One who wants to own the key.
+/// A candidate for the ownership of the key.
 #[derive(Default)]
 struct Owner {
     /// Its clock runs faster or slower by this share.
     drift: f64,
     held: Option<(LeaseId, Tenure)>,
-    /// The question it waits for, and until when.
+    /// Its open request, and the timeout.
     asked: Option<(u64, Time)>,
     stalled_until: Time,
 }
@@ -46,7 +46,7 @@ struct World {
     sent: u64,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Default, Debug)]
 struct Seen {
     overlap: Duration,
@@ -72,7 +72,7 @@ impl World {
         Time::from_nanos(nanos as u64)
     }
 
-    /// Late by up to 600 ms; one in twelve is lost.
+    /// Delays a message by up to 600 ms; one in twelve is lost.
     fn send(&mut self, asked: Time, message: Message) {
         self.sent += 1;
         if self.rng.below(12) > 0 {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// An owner that wakes from a stall acts on what it then knows.
+    /// An owner that wakes from a stall acts on its old knowledge.
     fn act(&mut self, at: usize) {
         let (clock, number) = (self.clock(at), self.sent + 1);
         let owner = &mut self.owners[at];
@@ -211,8 +211,8 @@ fn run(seed: u64, drift: f64) -> Seen {
     seen
 }
 
-// With clocks that run alike there is no moment with two owners, whatever is late, lost, stalled or
-// crashed; and the key is owned most of the time, by many in turn.
+// While clocks run equally fast there are never two owners, whatever is late, lost, stalled or
+// crashed. The key is owned most of the time, by many in turn.
 #[test]
 fn there_are_never_two_owners() {
     let runs: Vec<Seen> = (0..20).map(|seed| run(seed, 0.0)).collect();
@@ -224,8 +224,8 @@ fn there_are_never_two_owners() {
     assert!(runs.iter().map(|seen| seen.crashes).sum::<usize>() > 150, "{runs:?}");
 }
 
-// Owners' clocks that are wrong by up to three tenths: two owners overlap for 0.3 / 0.7 of the lease
-// at most at each handover. This also shows that the check above can fail.
+// Owners' clocks that are wrong by up to three tenths: two owners overlap for at most 0.3 / 0.7 of
+// the lease at each handover. This also shows that the check above can fail.
 #[test]
 fn wrong_clocks_cost_less_than_the_lease() {
     let runs: Vec<Seen> = (0..20).map(|seed| run(seed, 0.3)).collect();

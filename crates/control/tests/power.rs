@@ -16,7 +16,7 @@ fn open(disk: &Disk) -> Result<Core, Error> {
     Core::open_on(disk.clone(), LIMITS, Time::ZERO)
 }
 
-/// Runs random operations until the power goes; the states that may be left.
+/// Runs random operations until the power fails; returns the possible resulting states.
 fn until_dark(core: &mut Core, twin: &mut Twin, rng: &mut Rng) -> Vec<State> {
     let mut now = Time::ZERO;
     loop {
@@ -31,9 +31,9 @@ fn until_dark(core: &mut Core, twin: &mut Twin, rng: &mut Rng) -> Vec<State> {
     }
 }
 
-// The power goes at 1,000 random writes and syncs, and each unsynced sector is kept or lost by
-// chance. Every time the store opens, with all that was acknowledged: entries, revisions, leases
-// and history; of the call that was under way either a whole step or nothing.
+// The power fails at 1,000 random writes and syncs, and each unsynced sector is kept or lost by
+// chance. Every time the store opens with all acknowledged operations: entries, revisions, leases
+// and history. The operation in progress is there either completely or not at all.
 #[test]
 fn power_lost_at_a_thousand_points_loses_nothing_acknowledged() {
     let mut rng = Rng::new(0x504F_5745);
@@ -57,7 +57,7 @@ fn power_lost_at_a_thousand_points_loses_nothing_acknowledged() {
     assert!(moved > 1000, "only {moved} revisions were made between the losses");
 }
 
-// Power that goes while the store opens, over and over, changes nothing.
+// Power failures while the store opens, over and over, change nothing.
 #[test]
 fn power_lost_while_opening_loses_nothing() {
     let mut rng = Rng::new(0x4F50_454E);
@@ -79,7 +79,7 @@ fn power_lost_while_opening_loses_nothing() {
     assert!(allowed.contains(&state(&mut open(&disk).unwrap(), Time::ZERO)));
 }
 
-/// A small store, with every state it went through; cut off, or closed properly.
+/// A small store, with its complete history of states; cut off, or closed properly.
 fn written(close: bool) -> (Vec<u8>, Vec<State>) {
     let mut rng = Rng::new(0x424F_4F4B);
     let (disk, mut twin) = (Disk::default(), Twin::default());
@@ -95,7 +95,8 @@ fn written(close: bool) -> (Vec<u8>, Vec<State>) {
     (if close { disk.bytes() } else { cut_off }, states)
 }
 
-/// Opens damaged bytes: a state the store once had, or an error; never a panic, nothing made up.
+/// Opens damaged bytes: the result is a state the store once had, or an error, but never a panic or
+/// an invented state.
 fn opens_honestly(bytes: Vec<u8>, states: &[State], what: &str) -> bool {
     match open(&Disk::holding(bytes)) {
         Ok(mut core) => {
@@ -108,7 +109,7 @@ fn opens_honestly(bytes: Vec<u8>, states: &[State], what: &str) -> bool {
     }
 }
 
-// A flipped bit anywhere in the file is found when it is opened, or does not matter.
+// A flipped bit anywhere in the file is detected on opening, or is harmless.
 #[test]
 fn flipped_bits_are_found() {
     for close in [false, true] {

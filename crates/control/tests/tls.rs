@@ -1,4 +1,4 @@
-//! The admin port with certificates: who is let in, and what they may change.
+//! The admin port with certificates: which clients it admits, and what they may change.
 
 #![allow(clippy::unwrap_used, reason = "a test says best by failing what it did not expect")]
 
@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
-/// A fleet's authority, and a folder that goes with the test.
+/// A fleet's CA, and a folder that is deleted after the test.
 struct Fleet {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -44,7 +44,7 @@ impl Fleet {
         Fleet { dir, issuer: Issuer::new(params, key) }
     }
 
-    /// Somebody's certificate, under a name of files.
+    /// Issues a certificate to a party, in files of this name.
     fn issue(&self, party: &Party, file: &str) -> Files {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = party.dns_name().into_iter().collect();
@@ -81,7 +81,7 @@ impl Fleet {
         std::fs::write(self.dir.join("ca.crl"), list.pem().unwrap()).unwrap();
     }
 
-    /// A control plane with the files of `control`.
+    /// Starts a control plane with the files of `control`.
     async fn start(&self) -> (SocketAddr, oneshot::Sender<()>) {
         let dir = self.dir.display();
         let has_list = self.dir.join("ca.crl").exists();
@@ -112,7 +112,7 @@ impl Drop for Fleet {
     }
 }
 
-/// Asks with somebody's certificate; none where there is no answer.
+/// A request with a party's certificate; none if there is no answer.
 async fn ask(
     at: SocketAddr,
     files: &Files,
@@ -140,8 +140,8 @@ fn gateway(region: &str, name: &str) -> Party {
     Party::Gateway(Identity::new("prod", region, name).unwrap())
 }
 
-// Operators change everything, a gateway its own lease in its own region and nothing else, and all
-// may read; another fleet's certificate is not let in.
+// Operators may change everything, a gateway only its own lease in its own region, and all may
+// read; another fleet's certificate is refused.
 #[tokio::test]
 async fn each_may_what_is_theirs() {
     let fleet = Fleet::new("roles");
@@ -175,8 +175,8 @@ async fn each_may_what_is_theirs() {
     assert_eq!(code(&stranger, ("GET", "/admin/registry"), Value::Null).await, None);
 }
 
-// A gateway's certificate does not make a control plane: it is refused at the start, by name, and
-// by whoever dials.
+// A gateway's certificate does not work for a control plane: it is refused at the start, by name,
+// and by every client.
 #[tokio::test]
 async fn a_gateway_is_no_control_plane() {
     let fleet = Fleet::new("impostor");
@@ -194,7 +194,7 @@ async fn a_gateway_is_no_control_plane() {
     );
 }
 
-// Certificates that are exchanged in their files are shown to whoever comes next.
+// Certificates that are replaced in their files are shown to new connections.
 #[tokio::test(start_paused = true)]
 async fn certificates_are_exchanged_while_serving() {
     let fleet = Fleet::new("exchange");
@@ -204,7 +204,7 @@ async fn certificates_are_exchanged_while_serving() {
     let (at, _stop) = fleet.start().await;
     let get = ("GET", "/admin/status");
     assert!(ask(at, &alice, get, Value::Null).await.is_some());
-    // Another authority: what it issued is refused by alice, until she trusts it too.
+    // Another CA: alice refuses its certificates until she trusts it too.
     let other = Fleet::new("exchange-other");
     other.issue(&plane, "control");
     for file in ["ca.crt", "control.crt", "control.key"] {
@@ -217,8 +217,8 @@ async fn certificates_are_exchanged_while_serving() {
     assert_eq!(ask(at, &alice, get, Value::Null).await, None);
 }
 
-// An operator whose certificate is revoked is refused from the next look on, and the connection that
-// is open ends, a watch without an end too; others go on.
+// An operator whose certificate is revoked is refused from the next poll on, and its open
+// connection ends, including an endless watch; others continue.
 #[tokio::test(start_paused = true)]
 async fn a_revoked_operator_is_cut_off() {
     let fleet = Fleet::new("revoked");
@@ -231,7 +231,7 @@ async fn a_revoked_operator_is_cut_off() {
     for files in [&alice, &bob] {
         assert!(ask(at, files, get, Value::Null).await.is_some());
     }
-    // The answer of a watch has no end, so it comes whole once its connection is closed.
+    // The answer of a watch has no end, so it completes when its connection is closed.
     let watch = |files: Files| {
         tokio::spawn(
             async move { ask(at, &files, ("GET", "/admin/watch?from=1"), Value::Null).await },

@@ -1,7 +1,7 @@
-//! Requests of the OpenAI API as far as an engine model needs them; unknown fields are ignored, as
-//! vLLM does.
+//! Requests of the OpenAI API, as far as an engine model needs them. Unknown fields are ignored, as
+//! in vLLM.
 //!
-//! Errors of parsing name the line and column, never the value found there: it may be a prompt.
+//! Parse errors name the line and column, never the value there: it may be a prompt.
 
 use crate::prompt::Prompt;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ enum Content {
     Parts(Vec<Part>),
 }
 
-/// A part of a message: text, or something else that counts by its URL.
+/// A part of a message: text, or something else, which counts by its URL.
 #[derive(Debug, Deserialize)]
 struct Part {
     text: Option<String>,
@@ -73,7 +73,7 @@ enum Text {
     ManyTokens(Vec<Vec<u32>>),
 }
 
-/// Why a body is not a request, for the client.
+/// Why a body is not a request; for the client.
 pub(crate) type BadRequest = String;
 
 /// Parses a body.
@@ -111,8 +111,8 @@ impl Common<'_> {
         Ok(prompt)
     }
 
-    /// The messages, and the beginning of the reply where it is to be continued: what the last of
-    /// them says, with no line after it.
+    /// The messages, and the beginning of the reply if it should be continued: the text of the last
+    /// message, without a line end.
     fn begun<'m>(
         &self,
         messages: &'m [Message<'_>],
@@ -161,14 +161,14 @@ impl Common<'_> {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage)
     }
 
-    /// Usage so far in each event, as vLLM gives it to who asks for both.
+    /// Whether each event should contain the usage so far, as in vLLM if a client asks for both.
     pub(crate) fn wants_counts(&self) -> bool {
         let asked =
             |options: &StreamOptions| options.include_usage && options.continuous_usage_stats;
         self.stream_options.as_ref().is_some_and(asked)
     }
 
-    /// The client's cap on the reply.
+    /// The client's limit on the reply.
     pub(crate) fn cap(&self) -> Result<Option<u32>, BadRequest> {
         let cap = self.max_completion_tokens.or(self.max_tokens);
         match cap {
@@ -205,7 +205,7 @@ impl Part {
     }
 }
 
-/// A token id stands for its four bytes, so that so many tokens are so many tokens.
+/// A token id stands for its four bytes, so the number of tokens stays the same.
 fn push_tokens(prompt: &mut Prompt, tokens: &[u32]) {
     let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
     prompt.push_bytes(&bytes);

@@ -1,4 +1,4 @@
-//! Response bodies: a whole one, or a stream that follows a request's mailbox.
+//! Response bodies: complete ones, and streams that follow a request's mailbox.
 
 use crate::chat::Ticket;
 use crate::render::{DONE, Shape};
@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 /// The body of any response.
 #[derive(Debug)]
 pub enum ReplyBody {
-    /// All of it at once.
+    /// The complete body.
     Whole(Option<Bytes>),
-    /// Server-sent events as tokens come.
+    /// Server-sent events, as tokens are generated.
     Stream(Box<Events>),
 }
 
@@ -24,14 +24,14 @@ impl ReplyBody {
     }
 }
 
-/// The events of one streamed response. Dropped before the end, it aborts the request.
+/// The events of one streamed response. If dropped before the end, it aborts the request.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) ticket: Ticket,
     pub(crate) shape: Shape,
     pub(crate) reply: Reply,
     pub(crate) usage: bool,
-    /// Tokens of the prompt, where each event is to tell the usage so far.
+    /// Tokens of the prompt, if each event should contain the usage so far.
     pub(crate) counts: Option<u32>,
     /// Tokens written.
     pub(crate) written: u32,

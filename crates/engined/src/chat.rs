@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// A request in the engine. Dropped before its end, it is aborted.
+/// A request in the engine. If dropped before its end, it is aborted.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     id: RequestId,
@@ -72,7 +72,7 @@ pub(crate) struct Completion {
     counts: bool,
 }
 
-/// Why a completion came to nothing.
+/// Why a completion failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(Refusal),
@@ -80,7 +80,7 @@ pub(crate) enum Failure {
     Closed,
 }
 
-/// What a server adds to a request.
+/// The server's part of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     pub(crate) number: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Server {
 }
 
 impl Completion {
-    /// Checks a parsed body and works out the reply.
+    /// Checks a parsed body and computes the reply.
     pub(crate) fn new(
         kind: Kind,
         body: &Common<'_>,
@@ -103,7 +103,7 @@ impl Completion {
         }
         let seed = body.seed.map_or(context.seed, |seed| mix(context.seed, seed as u64));
         let reply = prompt.reply(seed);
-        // OpenAI's default cap for text completions is 16 tokens; a chat has none.
+        // OpenAI's default limit for text completions is 16 tokens; a chat has none.
         let default = (kind == Kind::Text).then_some(16);
         let cap = body.cap()?.or(default);
         let prompt_tokens = prompt.tokens();
@@ -129,7 +129,8 @@ impl Completion {
         self.stream
     }
 
-    /// Runs it: a stream is returned once the engine has accepted, a whole answer at the end.
+    /// Runs the request: a stream is returned once the engine has accepted it, a complete answer at
+    /// the end.
     pub(crate) async fn run(
         self,
         commands: &UnboundedSender<Command>,

@@ -4,7 +4,7 @@ use meridian_base::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Maps wall time to model time and back. The epoch is the clock's making.
+/// Maps wall time to model time and back. The epoch is the clock's creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
@@ -21,13 +21,13 @@ impl Clock {
         Time::from_nanos((self.start.elapsed().as_nanos() as f64 * self.scale) as u64)
     }
 
-    /// The instant at which the model time `at` has been reached for certain.
+    /// The earliest instant at which the model time `at` has certainly been reached.
     pub(crate) fn instant(&self, at: Time) -> Instant {
         let wall = Duration::from_secs_f64(at.as_secs_f64() / self.scale);
         self.start + wall + Duration::from_micros(1)
     }
 
-    /// Model seconds as the client lives through them.
+    /// Wall seconds of a model duration, as a client experiences it.
     pub(crate) fn wall_seconds(&self, model: Duration) -> f64 {
         model.as_secs_f64() / self.scale
     }

@@ -3,24 +3,24 @@
 use meridian_engine::ConfigError;
 use std::net::SocketAddr;
 
-/// Failures before the first request. What fails later is answered to the client.
+/// Failures before the first request. Later failures are answered to the client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The engine's settings do not go together.
+    /// The engine's settings are inconsistent.
     #[error("engine: {0}")]
     Config(#[from] ConfigError),
     /// The time scale is not a positive number.
     #[error("time scale {0} is not a positive number: use 1 for real time")]
     TimeScale(f64),
-    /// The `name` cannot stand in a header.
+    /// The `name` is not valid in a header.
     #[error("name {0:?} cannot stand in a header: use letters, digits and dashes")]
     Name(String),
-    /// The address is taken or not ours.
+    /// The address is in use or not ours.
     #[error("cannot listen on {address}: {source}; choose another address, or port 0 for any")]
     Listen {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

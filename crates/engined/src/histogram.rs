@@ -6,7 +6,7 @@ use std::fmt::Write;
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// One count a bound, not cumulative, and one for what is above all.
+    /// One count per bound, not cumulative, and one for everything above.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -43,7 +43,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    // Buckets are cumulative, a value on a bound belongs to it, and what is above all still counts.
+    // Buckets are cumulative, a value on a bound belongs to it, and values above all bounds still
+    // count.
     #[test]
     fn buckets_are_cumulative() {
         let mut histogram = Histogram::new(&[0.5, 1.0]);

@@ -2,16 +2,16 @@
 //!
 //! To a gateway this is a vLLM: the same paths, stream events, usage with `cached_tokens`, metric
 //! names, load header and error bodies. Behind them is [`meridian_engine::Engine`] on a clock, so a
-//! laptop can be a fleet of GPUs as far as queueing, batching and prefix caching go. The text of a
-//! reply is made up: words of three letters, one a token, the same for the same prompt and seed. A
-//! reply with a cap (`max_tokens`) fills it, so that a bench knows what it asked for; a chat without
-//! one ends by itself.
+//! laptop can stand in for a fleet of GPUs as far as queueing, batching and prefix caching go. The
+//! text of a reply is artificial: words of three letters, one per token, the same for the same
+//! prompt and seed. A reply with a limit (`max_tokens`) uses it up, so a benchmark knows the
+//! length; a chat without one ends on its own.
 //!
-//! One task owns the machine (`pump.rs`); connection tasks send it requests and read their progress
-//! from a mailbox each. Tokens due at one instant are one chunk on the wire.
+//! One task owns the machine (`pump.rs`). Connection tasks send it requests, and each reads its
+//! progress from a mailbox. Tokens due at one instant are one chunk on the wire.
 //!
-//! It deliberately has no tokenizer (a token is four bytes), no authentication and no TLS: it is a
-//! stand-in for try-outs, tests and benches, and listens on loopback unless told otherwise.
+//! It deliberately has no tokenizer (a token is four bytes), no authentication and no TLS: it is
+//! meant for trials, tests and benchmarks, and listens on loopback by default.
 
 mod api;
 mod body;

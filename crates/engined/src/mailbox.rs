@@ -1,17 +1,16 @@
-//! What the pump tells a connection about its request: a slot holding the latest state, not a
-//! queue.
+//! Progress reports from the pump to a connection: a slot with the latest state, not a queue.
 //!
-//! A reader that is slow finds several tokens at once, and memory per request is constant however
-//! slow it is.
+//! A slow reader finds several tokens at once, and memory per request is constant however slow it
+//! is.
 
 use meridian_engine::{Refusal, StopReason, Usage};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// The pump has handed it to the engine, which accepted.
+    /// The engine has accepted the request.
     pub(crate) accepted: bool,
     /// The engine refused it.
     pub(crate) refused: Option<Refusal>,
@@ -24,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing more will come.
+    /// Whether no further progress will come.
     pub(crate) fn is_over(&self) -> bool {
         self.finished.is_some() || self.refused.is_some() || self.closed
     }
@@ -39,7 +38,7 @@ struct Inner {
 /// The slot. One writer, one reader.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    /// Whether the reader wants to be woken for tokens, or for the end alone.
+    /// Whether the reader should be woken for tokens, or only for the end.
     tokens: bool,
     inner: Mutex<Inner>,
 }
@@ -54,7 +53,7 @@ impl Mailbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes progress and wakes the reader, if this is of interest to it.
+    /// Writes progress and wakes the reader if it is waiting for this.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
         let mut inner = self.lock();
         let accepted = inner.progress.accepted;
@@ -73,7 +72,7 @@ impl Mailbox {
         self.lock().progress
     }
 
-    /// Waits until `ready` holds of the progress, or nothing more will come.
+    /// Waits until `ready` holds, or no further progress will come.
     pub(crate) fn poll_until(
         &self,
         cx: &mut Context<'_>,

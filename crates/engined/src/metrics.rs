@@ -1,8 +1,8 @@
 //! The metrics page, with vLLM v1's names, labels and histogram bounds.
 //!
-//! Written by hand and not by a metrics library, since the page is a protocol that must match
+//! Written by hand and not with a metrics library, since the page is a protocol that must match
 //! another program's to the letter (`_total` in the TYPE line, the `engine` label). Times are those
-//! that a client lives through: with a time scale of 10 a second of the model counts 0.1.
+//! that a client experiences: with a time scale of 10, a second of the model counts 0.1.
 
 use crate::histogram::Histogram;
 use meridian_engine::{BLOCK_TOKENS, Config, Stats, StopReason, Timings, Usage};

@@ -1,4 +1,4 @@
-//! What a served engine needs to know.
+//! Settings of a served engine.
 
 use meridian_engine::Config;
 use std::net::SocketAddr;
@@ -13,19 +13,19 @@ pub struct Options {
     pub served_model: String,
     /// Name of this replica, in the `server` header; for people.
     pub name: String,
-    /// Where to listen; port 0 is any free one.
+    /// Address to listen on; port 0 is any free one.
     pub listen: SocketAddr,
-    /// How many times faster than real time the model runs; above 0.
+    /// Speed of the model relative to real time; above 0.
     pub time_scale: f64,
     /// Seed of reply texts, reply lengths and jitter.
     pub seed: u64,
     /// Largest request body, in bytes.
     pub max_body: usize,
-    /// Most connections at a time; further ones wait in the listen queue.
+    /// Most connections at once; further ones wait in the listen queue.
     pub max_connections: usize,
-    /// How long requests may go on after a shutdown was asked for.
+    /// How long requests may continue after a shutdown request.
     pub drain: Duration,
-    /// Notes the `x-request-id` of each request on stderr when it arrives, as vLLM does with
+    /// Logs the `x-request-id` of each request on stderr when it arrives, as vLLM does with
     /// `--enable-log-requests`; nothing else of it.
     pub log_requests: bool,
 }

@@ -1,7 +1,7 @@
-//! The load header: an engine's load on the back of an answer, when the request asks for it.
+//! The load header: an engine's load in a response header, if the request asks for it.
 //!
 //! Open Request Cost Aggregation in vLLM's two forms: the request header
-//! `endpoint-load-metrics-format: TEXT|JSON` brings the response header `endpoint-load-metrics`.
+//! `endpoint-load-metrics-format: TEXT|JSON` yields the response header `endpoint-load-metrics`.
 
 use http::{HeaderMap, HeaderValue};
 use meridian_engine::Stats;
@@ -50,7 +50,7 @@ impl Form {
 mod tests {
     use super::*;
 
-    // Both forms are those of vLLM's own header.
+    // Both forms equal those of vLLM's own header.
     #[test]
     fn forms_are_those_of_vllm() {
         let stats = Stats { pending: 3, kv_blocks: 4, kv_referenced: 1, ..Stats::default() };
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(Form::Json.render(&stats), json);
     }
 
-    // The form is asked for in any case; nonsense is ignored.
+    // The form is read in any case; an unknown form is ignored.
     #[test]
     fn unknown_forms_are_ignored() {
         let asked = |value: &'static str| {

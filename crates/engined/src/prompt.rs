@@ -1,9 +1,9 @@
-//! A prompt as the engine sees it: so many tokens, and the hashes of its blocks.
+//! A prompt as the engine sees it: a number of tokens, and the hashes of its blocks.
 //!
-//! The canonical text is what a chat template would make of the messages: role, newline, content,
-//! newline, and at the end the role of the reply. A reply appended to it is a prefix of the next
-//! turn's canonical text, as with a real template, so a follow-up hits the blocks of both. Four
-//! bytes are a token and 64 bytes a block of 16.
+//! The canonical text imitates a chat template: role, newline, content, newline for each message,
+//! and at the end the role of the reply. With a reply appended it is a prefix of the next turn's
+//! canonical text, as with a real template, so a follow-up hits the blocks of both. Four bytes are
+//! a token and 64 bytes a block of 16.
 
 use crate::reply::{Reply, TOKEN_BYTES};
 use meridian_base::{Fingerprinter, keyed, mix};
@@ -15,14 +15,14 @@ const BLOCK_BYTES: usize = BLOCK_TOKENS as usize * TOKEN_BYTES;
 #[derive(Debug)]
 pub(crate) struct Prompt {
     fingerprint: Fingerprinter,
-    /// Digest of all bytes, the last incomplete block included.
+    /// Digest of all bytes, including the last incomplete block.
     digest: u64,
-    /// Tokens of the reply that are there already.
+    /// Tokens of the reply that are already present.
     begun: u32,
 }
 
 impl Prompt {
-    /// An empty prompt. Prompts of different salts share no blocks; what is said to them is the same.
+    /// An empty prompt. Prompts with different salts share no blocks but get the same reply.
     pub(crate) fn new(salt: &str) -> Prompt {
         let scope = keyed(0, salt.as_bytes());
         let fingerprint = Fingerprinter::new(0, scope, BLOCK_BYTES);
@@ -44,14 +44,14 @@ impl Prompt {
         u32::try_from(tokens).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Appends the beginning of a reply. As with greedy decoding, the reply that goes on with it is
-    /// the rest of the one that the prompt alone would get.
+    /// Appends the beginning of a reply. As with greedy decoding, the continuation is the rest of
+    /// the reply that the prompt alone would get.
     pub(crate) fn go_on(&mut self, text: &str) {
         self.fingerprint.push(text.as_bytes());
         self.begun = (text.len() / TOKEN_BYTES) as u32;
     }
 
-    /// The reply to it, under the engine's seed and the client's.
+    /// The reply, determined by the engine's seed and the client's.
     pub(crate) fn reply(&self, seed: u64) -> Reply {
         Reply::new(seed, self.digest).after(self.begun)
     }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(blocks[..], next[..blocks.len()]);
     }
 
-    // A salt keeps the caches of equal prompts apart, and the model says the same to both.
+    // A salt separates the caches of equal prompts, and the model's reply is the same.
     #[test]
     fn salts_separate() {
         let of = |salt| {

@@ -1,4 +1,5 @@
-//! The task that owns the machine: commands in, time forward, outputs to the mailboxes.
+//! The task that owns the machine: it receives commands, advances time, and delivers outputs to the
+//! mailboxes.
 
 use crate::clock::Clock;
 use crate::mailbox::{Mailbox, Progress};
@@ -9,16 +10,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// What connections ask of the pump.
+/// Commands from connections to the pump.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Start a request and report to the mailbox.
     Submit(Submission, Arc<Mailbox>),
-    /// The client is gone.
+    /// The client disconnected.
     Abort(RequestId),
     /// Render the metrics page.
     Metrics(oneshot::Sender<String>),
-    /// Tell the load.
+    /// Report the load.
     Load(oneshot::Sender<Stats>),
 }
 
@@ -27,11 +28,11 @@ pub(crate) enum Command {
 struct Entry {
     mailbox: Arc<Mailbox>,
     arrived: Time,
-    /// When its latest token came.
+    /// When its latest token was generated.
     latest: Option<Time>,
 }
 
-/// The machine and everything that turns it.
+/// The machine and everything that drives it.
 #[derive(Debug)]
 pub(crate) struct Pump {
     engine: Engine,
@@ -40,8 +41,8 @@ pub(crate) struct Pump {
     metrics: Metrics,
 }
 
-/// Commands taken at a time. A connection has at most one request and its abort in flight, so the
-/// queue is bounded by the connections.
+/// Commands received at a time. A connection has at most one request and its abort in flight, so
+/// the number of connections limits the queue.
 const BATCH: usize = 256;
 
 impl Pump {
@@ -76,7 +77,7 @@ impl Pump {
         }
     }
 
-    /// Does all that is due and passes it on.
+    /// Performs everything that is due and delivers the results.
     fn turn(&mut self, now: Time) {
         self.engine.handle_timeout(now);
         self.drain();
@@ -96,7 +97,7 @@ impl Pump {
                 self.engine.handle(now, Input::Abort(id));
                 self.drain();
             }
-            // A client that left before its answer is no failure.
+            // A client that left before its answer is not an error.
             Command::Metrics(reply) => {
                 self.turn(now);
                 let _ = reply.send(self.metrics.page(&self.engine.stats()));
@@ -147,7 +148,7 @@ impl Pump {
     }
 }
 
-/// Whoever still waits is told that nothing more will come.
+/// Informs all waiting readers that nothing more will come.
 impl Drop for Pump {
     fn drop(&mut self) {
         for entry in self.entries.values() {

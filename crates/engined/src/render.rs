@@ -1,7 +1,7 @@
-//! Response bodies: answers, stream events and errors in the shapes that vLLM gives them.
+//! Response bodies: answers, stream events and errors in vLLM's form.
 //!
 //! Reply words are plain letters, and ids and model names are escaped once in [`Shape::new`], so
-//! events are put together as text: a stream writes one for every token.
+//! events are built as text: a stream writes one per token.
 
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// What all events of one response have in common.
+/// The common part of all events of one response.
 #[derive(Debug)]
 pub(crate) struct Shape {
     kind: Kind,
@@ -41,7 +41,7 @@ impl Shape {
         Shape { kind, id, model: model.to_owned(), created, head }
     }
 
-    /// The whole answer of a request that did not stream.
+    /// The complete answer to a request without streaming.
     pub(crate) fn whole(&self, reply: &Reply, why: StopReason, usage: &Usage) -> Bytes {
         let mut text = String::new();
         reply.write(0, usage.reply_tokens, &mut text);
@@ -64,7 +64,7 @@ impl Shape {
         Bytes::from(body.to_string())
     }
 
-    /// The event that opens a chat: the role alone.
+    /// The event that opens a chat: only the role.
     pub(crate) fn opening(&self, prompt: Option<u32>, out: &mut String) {
         if self.kind == Kind::Chat {
             out.push_str(&self.head);
@@ -113,7 +113,7 @@ impl Shape {
     }
 }
 
-/// Ends an event, with the usage so far where the prompt's tokens are given.
+/// Ends an event, with the usage so far if the prompt's tokens are given.
 fn ended(prompt: Option<u32>, said: u32, out: &mut String) {
     if let Some(prompt) = prompt {
         let total = prompt.saturating_add(said);

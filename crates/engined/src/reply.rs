@@ -1,7 +1,7 @@
-//! The text of a reply: one word of three letters and a space a token, from a seed.
+//! The text of a reply: one word of three letters and a space per token, from a seed.
 //!
-//! Four bytes a token, so that whoever estimates tokens as bytes over four is right, and plain
-//! letters, so that nothing needs escaping in JSON.
+//! Four bytes per token, so that an estimate of bytes divided by four is exact, and plain letters,
+//! so that JSON needs no escapes.
 
 use meridian_base::mix;
 
@@ -11,27 +11,27 @@ pub(crate) const TOKEN_BYTES: usize = 4;
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
 const VOWELS: &[u8; 4] = b"aeio";
 
-/// A reply that is known before it is generated.
+/// A reply, known before it is generated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     seed: u64,
-    /// Tokens that are said already.
+    /// Tokens that were already given.
     begun: u32,
 }
 
 impl Reply {
-    /// The reply to the prompt of this fingerprint.
+    /// The reply to the prompt with this fingerprint.
     pub(crate) fn new(seed: u64, prompt: u64) -> Reply {
         Reply { seed: mix(seed, prompt), begun: 0 }
     }
 
-    /// What is left of it after `begun` tokens.
+    /// The rest of it after `begun` tokens.
     pub(crate) fn after(self, begun: u32) -> Reply {
         Reply { begun, ..self }
     }
 
-    /// The length at which it would end by itself: mean 220 tokens, coefficient of variation 0.8,
-    /// about what chat traces show.
+    /// The length at which it ends without a limit: mean 220 tokens, coefficient of variation 0.8,
+    /// similar to chat traces.
     pub(crate) fn natural_tokens(&self) -> u32 {
         let mut rng = meridian_base::Rng::new(self.seed);
         let whole = rng.lognormal(220.0, 0.8).clamp(1.0, 4096.0) as u32;
@@ -54,7 +54,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    // In whatever pieces a reply is written, it is the same text, of four bytes a token.
+    // However a reply is cut into pieces, it is the same text, of four bytes per token.
     #[test]
     fn pieces_leave_no_trace() {
         let reply = Reply::new(1, 2);
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(whole.split_whitespace().count(), 50);
     }
 
-    // Seed and prompt both matter.
+    // The reply depends on both seed and prompt.
     #[test]
     fn replies_differ_by_seed_and_prompt() {
         let text = |seed, prompt| {

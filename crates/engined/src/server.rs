@@ -1,4 +1,4 @@
-//! Sockets: accept, serve, and at shutdown let the running requests finish.
+//! Sockets: accept, serve, and on shutdown let the running requests finish.
 
 use crate::{Error, Options, Service};
 use hyper::server::conn::http1;
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 /// [`Options::drain`] is over). Calls `on_ready` with the address once connections are accepted.
 ///
 /// # Errors
-/// When the options do not go together or the address cannot be listened on.
+/// If the options are inconsistent or the address is not available.
 pub async fn serve(
     options: Options,
     on_ready: impl FnOnce(SocketAddr),
@@ -81,7 +81,7 @@ fn serve_connection(
         .serve_connection(TokioIo::new(stream), handler);
     let watched = graceful.watch(connection);
     async move {
-        // A client that goes away in mid-stream is no failure of ours.
+        // A client that disconnects in mid-stream is not an error.
         if let Err(error) = watched.await {
             tracing::debug!(%error, "connection ended");
         }

@@ -1,4 +1,4 @@
-//! Paths to answers.
+//! Maps paths to answers.
 
 use crate::api::{self, BadRequest, Common};
 use crate::body::ReplyBody;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
-/// The API of one engine, apart from sockets: clones share the engine.
+/// The API of one engine without sockets: clones share the engine.
 #[derive(Clone, Debug)]
 pub struct Service {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl Service {
     /// Starts the engine's task on the current runtime. It ends when the last clone is dropped.
     ///
     /// # Errors
-    /// When the options do not go together.
+    /// If the options are inconsistent.
     pub fn start(options: Options) -> Result<Service, Error> {
         if !(options.time_scale.is_finite() && options.time_scale > 0.0) {
             return Err(Error::TimeScale(options.time_scale));
@@ -177,7 +177,7 @@ impl Service {
         Completion::new(kind, request, prompt, &options.served_model, server)
     }
 
-    /// A fixed vector: enough for a gateway to carry, of no meaning.
+    /// A fixed vector: enough to test a gateway, without meaning.
     fn embedding(&self, request: &Common<'_>) -> Response<ReplyBody> {
         let prompt = match request.text_prompt("input") {
             Ok(prompt) => prompt,
@@ -218,12 +218,12 @@ impl Service {
     }
 }
 
-/// Writes a request's id, in one piece, so that it is in the log before anything can happen to the
-/// engine.
+/// Writes a request's id in one piece, so that it is in the log before the engine handles the
+/// request.
 fn note(headers: &HeaderMap) {
     let id = headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or("-");
     let line = format!("received request {id}\n");
-    // A log that cannot be written is no reason to refuse requests.
+    // A log that can't be written is no reason to refuse requests.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
@@ -233,7 +233,7 @@ fn answer(kind: HeaderValue, body: impl Into<Bytes>) -> Response<ReplyBody> {
     response
 }
 
-/// An error answer; the type's name is vLLM's for the status.
+/// An error answer; vLLM's error type for the status.
 fn failure(status: StatusCode, message: &str) -> Response<ReplyBody> {
     let kind = match status {
         StatusCode::NOT_FOUND => "NotFoundError",

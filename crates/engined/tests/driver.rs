@@ -1,4 +1,4 @@
-//! The served engine under paused time: the API's shapes, prefix hits, cancellation, limits.
+//! The served engine under paused time: the API's forms, prefix hits, cancellation, limits.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -14,8 +14,8 @@ const CHAT: &str = "/v1/chat/completions";
 const RUNNING: &str = "vllm:num_requests_running";
 const WAITING: &str = "vllm:num_requests_waiting";
 
-// A stream is vLLM's: the role first, then tokens, the reason on the last, usage, [DONE]; and its
-// text is that of the plain answer to the same prompt.
+// A stream has vLLM's form: the role first, then tokens, the reason on the last, usage, [DONE]. Its
+// text equals the non-streamed answer to the same prompt.
 #[tokio::test(start_paused = true)]
 async fn a_stream_says_what_the_plain_answer_says() {
     let service = Service::start(options()).unwrap();
@@ -49,7 +49,7 @@ async fn a_stream_says_what_the_plain_answer_says() {
     assert_eq!(parsed.len(), 1 + 9 + 1, "the role, one event a token in real time, the usage");
 }
 
-// The client waits as long as the model says: prefill, then one step a token.
+// The client waits as long as the model says: prefill, then one step per token.
 #[tokio::test(start_paused = true)]
 async fn tokens_take_the_model_s_time() {
     let options = options();
@@ -71,7 +71,7 @@ async fn tokens_take_the_model_s_time() {
     assert!((e2e - ttft - 20.0 * terms.seconds(&decode)).abs() < 0.005, "{e2e}");
 }
 
-// A second turn finds the first turn's prompt and reply, but for the block that was not full.
+// A second turn hits the first turn's prompt and reply, except for the block that was not full.
 #[tokio::test(start_paused = true)]
 async fn a_second_turn_finds_prompt_and_reply() {
     let service = Service::start(options()).unwrap();
@@ -91,7 +91,7 @@ async fn a_second_turn_finds_prompt_and_reply() {
     assert_eq!(salted["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
-// A client that goes away, streaming or not, leaves nothing running or pending.
+// A client that disconnects, streaming or not, leaves no request running or pending.
 #[tokio::test(start_paused = true)]
 async fn a_lost_client_is_aborted() {
     let service = Service::start(options()).unwrap();
@@ -118,7 +118,7 @@ async fn a_lost_client_is_aborted() {
     assert_eq!(watcher.metric(aborted).await, 2.0);
 }
 
-// Requests beyond the batch are waiting on the metrics page, and in the load header when asked.
+// Requests beyond the batch are waiting on the metrics page, and in the load header on request.
 #[tokio::test(start_paused = true)]
 async fn pending_requests_show() {
     let mut options = options();
@@ -146,7 +146,7 @@ async fn pending_requests_show() {
     assert_eq!((client.metric(RUNNING).await, client.metric(WAITING).await), (0.0, 0.0));
 }
 
-// At a large time scale tokens due at one instant come as one event, and none is lost.
+// At a large time scale, tokens due at one instant come as one event, and none is lost.
 #[tokio::test(start_paused = true)]
 async fn a_fast_model_joins_tokens() {
     let mut options = options();
@@ -165,7 +165,7 @@ async fn a_fast_model_joins_tokens() {
     assert_eq!(bytes, 1600);
 }
 
-// What cannot be served is refused in OpenAI's form, and no error repeats the prompt.
+// Invalid requests are refused in OpenAI's form, and no error repeats the prompt.
 #[tokio::test(start_paused = true)]
 async fn errors_have_openai_s_form_and_no_prompt() {
     let mut options = options();
@@ -203,7 +203,7 @@ async fn errors_have_openai_s_form_and_no_prompt() {
     assert_eq!(client.get("/health").await.0, 200);
 }
 
-// A full queue answers 503, which tells a gateway to go elsewhere.
+// A full queue answers 503, on which a gateway retries elsewhere.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_answers_503() {
     let mut options = options();
@@ -226,7 +226,7 @@ async fn a_full_queue_answers_503() {
     assert_eq!(statuses, [200, 200, 503, 503]);
 }
 
-// Without a cap a chat ends by itself, at a length that follows from prompt and seed.
+// Without a limit a chat ends on its own, at a length determined by prompt and seed.
 #[tokio::test(start_paused = true)]
 async fn an_uncapped_reply_ends_by_itself() {
     let service = Service::start(options()).unwrap();
@@ -240,7 +240,7 @@ async fn an_uncapped_reply_ends_by_itself() {
     assert_ne!(first["choices"], other["choices"]);
 }
 
-// Text completions take strings and token ids; embeddings and the model list answer.
+// Text completions accept strings and token ids; embeddings and the model list answer.
 #[tokio::test(start_paused = true)]
 async fn the_other_paths_answer() {
     let service = Service::start(options()).unwrap();
@@ -258,8 +258,9 @@ async fn the_other_paths_answer() {
     assert_eq!(models["data"][0]["id"], "llama-3.1-8b");
 }
 
-// A reply that is begun is continued as vLLM does: the rest of what the prompt alone would get, its
-// beginning counted as prompt. What cannot be continued is refused with the remedy.
+// A partial reply is continued as in vLLM: with the rest of the reply that the prompt alone would
+// get, and with the beginning counted as prompt. One that can't be continued is refused with the
+// remedy.
 #[tokio::test(start_paused = true)]
 async fn a_begun_reply_is_continued() {
     let service = Service::start(options()).unwrap();
@@ -290,7 +291,7 @@ async fn a_begun_reply_is_continued() {
     }
 }
 
-// Who asks for it gets the usage so far in each event, which adds up.
+// On request, each event contains the usage so far, which adds up.
 #[tokio::test(start_paused = true)]
 async fn usage_so_far() {
     let service = Service::start(options()).unwrap();

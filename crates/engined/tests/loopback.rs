@@ -1,4 +1,4 @@
-//! The served engine over real sockets: what paused time and pipes do not show.
+//! The served engine over real sockets: behaviour that paused time and pipes do not show.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-// After the shutdown signal new connections are refused, a running stream is finished to its last
+// After the shutdown signal new connections are refused, a running stream continues to its last
 // event, and serve returns.
 #[tokio::test]
 async fn shutdown_finishes_what_runs() {
@@ -46,7 +46,7 @@ async fn a_cut_connection_is_aborted() {
     drop(client);
     let mut watcher = Client::over(TcpStream::connect(address).await.unwrap()).await;
     let aborted = "vllm:request_success_total{engine=\"0\",finished_reason=\"abort\"";
-    // The system tells the server of the cut in its own time; asking again is all there is to do.
+    // The system notifies the server of the cut at some point, so the test can only poll.
     while watcher.metric(aborted).await < 1.0 {
         tokio::task::yield_now().await;
     }
@@ -54,7 +54,7 @@ async fn a_cut_connection_is_aborted() {
     assert_eq!(watcher.metric("vllm:num_requests_waiting").await, 0.0);
 }
 
-// What does not go together is said before anything is served.
+// Inconsistent options are reported before anything is served.
 #[tokio::test]
 async fn bad_options_are_refused() {
     let refused = |change: fn(&mut meridian_engined::Options)| async move {

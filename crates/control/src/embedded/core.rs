@@ -1,9 +1,9 @@
-//! The embedded store without tasks and clocks: each call is told the time.
+//! The embedded store without tasks and clocks: each call gets the time as an argument.
 //!
-//! One call is one transaction of redb and one fsync. What is kept in memory beside the file (the
-//! revision, the number of keys, the leases' ends) changes only after the commit has returned, so
-//! a reader sees nothing that a crash could take back. After a write that failed nobody knows what
-//! the disk holds; from then on every call fails, and opening the file again tells.
+//! One call is one transaction of redb and one fsync. The values kept in memory (the revision, the
+//! number of keys, the leases' ends) change only after the commit has returned, so a reader never
+//! sees a change that a crash could undo. After a failed write the contents of the disk are
+//! unknown: every later call fails, and opening the file again shows the result.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use crate::store::{
     Batch, Change, Committed, Entry, Event, Guard, Lease, LeaseId, Listing, Revision, Txn,
 };
 
-/// The embedded store, told the time by each call.
+/// The embedded store; each call gets the time as an argument.
 #[derive(Debug)]
 pub struct Core {
     database: Database,
@@ -32,20 +32,20 @@ pub struct Core {
     last_lease: u64,
     keys: u64,
     leases: Leases,
-    /// What the first failed write said.
+    /// Error of the first failed write.
     broken: Option<Error>,
 }
 
 impl Core {
-    /// Opens the file, or makes it. Every lease in it begins anew at `now`.
+    /// Opens the file, or creates it. Every lease in it restarts at `now`.
     ///
     /// # Errors
-    /// When another process has the file, it is damaged, or the disk fails.
+    /// If another process has opened the file, it is damaged, or the disk fails.
     pub fn open(path: &Path, limits: Limits, now: Time) -> Result<Core, Error> {
         Core::load(&path.display().to_string(), disk::open_file(path)?, limits, now)
     }
 
-    /// The same on any storage: tests put a disk under it that loses what was not synced.
+    /// The same on any storage: tests use a disk that loses unsynced writes.
     ///
     /// # Errors
     /// As [`Core::open`].
@@ -75,7 +75,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Reads what is kept in memory.
+    /// Loads the values kept in memory.
     fn recall(&mut self, name: &str, now: Time) -> Result<(), Error> {
         let read = self.database.begin_read().map_err(failed)?;
         let table = read.open_table(META).map_err(failed)?;
@@ -111,13 +111,13 @@ impl Core {
         self.head
     }
 
-    /// The newest revision whose history is gone.
+    /// The newest revision whose history is deleted.
     #[must_use]
     pub fn compacted(&self) -> Revision {
         self.compacted
     }
 
-    /// The lease that was granted last, over or not.
+    /// The lease granted last, whether or not it has ended.
     #[must_use]
     pub fn last_lease(&self) -> Option<LeaseId> {
         disk::lease(self.last_lease)
@@ -128,16 +128,16 @@ impl Core {
         self.leases.all().map(|(id, ttl)| Lease { id, ttl })
     }
 
-    /// When the next lease ends, unless it is kept alive.
+    /// When the next lease ends, unless it is renewed.
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
         self.leases.next_end().map(|(ends, _)| ends)
     }
 
-    /// Ends the leases whose time is over. Every other call does so first.
+    /// Ends expired leases. Every other call does so first.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn expire(&mut self, now: Time) -> Result<(), Error> {
         self.whole()?;
         while let Some((ends, id)) = self.leases.next_end() {
@@ -152,7 +152,7 @@ impl Core {
     /// The entry at a key.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn get(&mut self, now: Time, key: &str) -> Result<Option<Entry>, Error> {
         self.expire(now)?;
         let read = self.database.begin_read().map_err(failed)?;
@@ -161,10 +161,10 @@ impl Core {
         Ok(found.map(|row| disk::entry(key, row.value())))
     }
 
-    /// The entries whose keys begin with `prefix`.
+    /// The entries whose keys start with `prefix`.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn list(&mut self, now: Time, prefix: &str) -> Result<Listing, Error> {
         self.expire(now)?;
         let read = self.database.begin_read().map_err(failed)?;
@@ -180,10 +180,10 @@ impl Core {
         Ok(Listing { revision: self.head, entries })
     }
 
-    /// Makes changes, if the guards hold.
+    /// Makes changes if the guards hold.
     ///
     /// # Errors
-    /// Beyond a limit, with a lease that is not there, or when the disk fails.
+    /// If a limit is exceeded, a lease does not exist, or the disk fails.
     pub fn commit(&mut self, now: Time, txn: &Txn) -> Result<Committed, Error> {
         self.expire(now)?;
         self.limits.admit(txn)?;
@@ -215,7 +215,7 @@ impl Core {
     /// A new lease of at least `ttl`.
     ///
     /// # Errors
-    /// Beyond a limit, or when the disk fails.
+    /// If a limit is exceeded, or the disk fails.
     pub fn grant(&mut self, now: Time, ttl: Duration) -> Result<Lease, Error> {
         self.expire(now)?;
         let ttl = self.limits.grant(ttl)?;
@@ -234,10 +234,10 @@ impl Core {
         Ok(Lease { id, ttl })
     }
 
-    /// Begins a lease anew.
+    /// Renews a lease.
     ///
     /// # Errors
-    /// When the lease is not there, or the disk fails.
+    /// If the lease does not exist, or the disk fails.
     pub fn keep_alive(&mut self, now: Time, id: LeaseId) -> Result<Duration, Error> {
         self.expire(now)?;
         self.leases.keep(now, id).ok_or(Error::NoLease(id))
@@ -246,7 +246,7 @@ impl Core {
     /// Ends a lease; its keys are deleted at one revision.
     ///
     /// # Errors
-    /// When the lease is not there, or the disk fails.
+    /// If the lease does not exist, or the disk fails.
     pub fn revoke(&mut self, now: Time, id: LeaseId) -> Result<(), Error> {
         self.expire(now)?;
         if !self.leases.has(id) {
@@ -265,11 +265,11 @@ impl Core {
         Ok(())
     }
 
-    /// The changes under `prefix` from revision `from` on, `at_most` revisions of them, and the
-    /// last revision that was looked at.
+    /// The changes under `prefix` from revision `from` on, at most `at_most` revisions of them, and
+    /// the last revision examined.
     ///
     /// # Errors
-    /// When `from` is compacted, or the disk fails.
+    /// If `from` is compacted, or the disk fails.
     pub fn history(
         &self,
         prefix: &str,
@@ -304,10 +304,10 @@ impl Core {
         Ok((batches, through))
     }
 
-    /// Forgets the history up to and including `through`.
+    /// Deletes the history up to and including `through`.
     ///
     /// # Errors
-    /// When `through` has been compacted already or lies in the future, or the disk fails.
+    /// If `through` has been compacted already or lies in the future, or the disk fails.
     pub fn compact(&mut self, now: Time, through: Revision) -> Result<(), Error> {
         self.expire(now)?;
         if through > self.head {
@@ -323,7 +323,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes changes at the next revision, with what else belongs to the same transaction.
+    /// Makes changes at the next revision, together with everything else in the same transaction.
     fn apply(
         &mut self,
         changes: &[Change],
@@ -357,7 +357,7 @@ impl Core {
         Ok(())
     }
 
-    /// Commits, or takes everything back. Only an error of the disk ends the store.
+    /// Commits, or rolls back. Only an error of the disk breaks the store.
     fn conclude(&mut self, write: WriteTransaction, done: Result<(), Error>) -> Result<(), Error> {
         let result = match done {
             Ok(()) => write.commit().map_err(failed),
@@ -381,7 +381,7 @@ fn holds(guard: &Guard, entry: Option<&Entry>) -> bool {
     }
 }
 
-/// The tables of a new file, all of them or none.
+/// Creates the tables of a new file, all of them or none.
 fn create_tables(database: &Database) -> Result<(), Error> {
     let write = database.begin_write().map_err(failed)?;
     write.open_table(ENTRIES).map_err(failed)?;

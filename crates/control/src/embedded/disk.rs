@@ -1,9 +1,9 @@
-//! The file: redb's tables, how it is opened, and what its errors mean here.
+//! The file: redb's tables, how to open it, and the meaning of its errors.
 //!
-//! redb keeps the promise that matters, that a commit that returned survives a crash, and one that
-//! did not leaves no trace or its whole. It does not look for damage in a file that was closed
-//! properly unless it is asked to, and on some damaged files it panics while it looks. Opening
-//! therefore always checks the whole file, and takes a panic for what it is: a damaged file.
+//! redb guarantees the essentials: a commit that returned survives a crash, and one that did not
+//! return is kept either completely or not at all. It does not check a properly closed file for
+//! damage unless asked to, and on some damaged files it panics during the check. Opening therefore
+//! always checks the whole file, and treats a panic as a damaged file.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,9 +20,9 @@ type Row = (u64, u64, u64, u64, &'static [u8]);
 type Past = (&'static str, u64, u64, u64, &'static [u8]);
 
 pub(super) const ENTRIES: TableDefinition<&str, Row> = TableDefinition::new("entries");
-/// By revision and place in the transaction.
+/// By revision and index in the transaction.
 pub(super) const HISTORY: TableDefinition<(u64, u32), Past> = TableDefinition::new("history");
-/// Seconds that a lease lasts.
+/// Duration of a lease in seconds.
 pub(super) const LEASES: TableDefinition<u64, u64> = TableDefinition::new("leases");
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
@@ -34,13 +34,13 @@ pub(super) mod meta {
     pub(in crate::embedded) const LAST_LEASE: &str = "last_lease";
 }
 
-/// The layout of the tables above.
+/// Version of the tables' layout.
 pub(super) const FORMAT: u64 = 1;
 
 /// Memory for pages: the whole of a usual registry.
 const CACHE: usize = 16 << 20;
 
-/// Opens a file, or makes it so that it survives a crash of the machine.
+/// Opens a file, or creates it so that it survives a crash of the machine.
 pub(super) fn open_file(path: &Path) -> Result<Database, Error> {
     let name = path.display().to_string();
     let new = !path.exists();
@@ -87,7 +87,7 @@ fn checked(
     }
 }
 
-/// For `map_err`: after any of these the outcome is not known.
+/// For `map_err`: after any of these errors the outcome is unknown.
 pub(super) fn failed(error: impl Into<redb::Error>) -> Error {
     Error::Failed(error.into().to_string())
 }

@@ -1,8 +1,8 @@
-//! Leases in memory: who ends when, and which keys go with them.
+//! Leases in memory: when each ends, and its keys.
 //!
-//! The file knows which leases there are and how long each lasts, not when it ends: a keep-alive
-//! writes nothing. After a restart each begins anew, as etcd's do when its leader changes. That is
-//! the safe side: an owner that still counts on its lease finds that the store does too.
+//! The file contains the leases and their durations, not their ends: a keep-alive writes nothing.
+//! After a restart each lease restarts, as etcd's do when its leader changes. That is the safe
+//! side: if an owner relies on its lease, so does the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl Leases {
         self.ends.insert((ends, id));
     }
 
-    /// Begins it anew; `None` when there is no such lease.
+    /// Renews a lease; `None` if there is no such lease.
     pub(super) fn keep(&mut self, now: Time, id: LeaseId) -> Option<Duration> {
         let held = self.held.get_mut(&id)?;
         self.ends.remove(&(held.ends, id));
@@ -52,7 +52,7 @@ impl Leases {
         Some(held.ttl)
     }
 
-    /// The keys that go with it.
+    /// The keys bound to a lease.
     pub(super) fn keys(&self, id: LeaseId) -> Vec<String> {
         self.held.get(&id).map(|held| held.keys.iter().cloned().collect()).unwrap_or_default()
     }
@@ -63,7 +63,7 @@ impl Leases {
         }
     }
 
-    /// A key goes over from one lease, or none, to another, or none.
+    /// Moves a key from one lease, or none, to another, or none.
     pub(super) fn move_key(&mut self, key: &str, from: Option<LeaseId>, to: Option<LeaseId>) {
         if let Some(held) = from.and_then(|id| self.held.get_mut(&id)) {
             held.keys.remove(key);
@@ -73,7 +73,7 @@ impl Leases {
         }
     }
 
-    /// The one that ends first.
+    /// The lease that ends first.
     pub(super) fn next_end(&self) -> Option<(Time, LeaseId)> {
         self.ends.first().copied()
     }

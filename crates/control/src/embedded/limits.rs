@@ -1,27 +1,27 @@
-//! The bounds of the embedded store.
+//! The limits of the embedded store.
 
 use meridian_base::Duration;
 
 use crate::Error;
 use crate::store::{Change, Txn};
 
-/// What the store takes at most. The defaults are far above what a fleet of a thousand replicas
-/// needs, and below what etcd takes with its own defaults.
+/// Upper limits. The defaults are far above the needs of a fleet of a thousand replicas, and below
+/// etcd's own defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a key.
+    /// Bytes per key.
     pub key: usize,
-    /// Bytes of a value.
+    /// Bytes per value.
     pub value: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
-    /// Changes, and guards, of one transaction.
+    /// Changes, and guards, per transaction.
     pub txn: usize,
-    /// Leases.
+    /// Number of leases.
     pub leases: usize,
     /// The longest time to live.
     pub ttl: Duration,
-    /// Revisions of history that are kept.
+    /// Revisions of history to keep.
     pub history: u64,
 }
 
@@ -40,7 +40,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether a transaction is within them, as far as it can be told without looking.
+    /// Checks a transaction against the limits, as far as possible without reading the store.
     pub(super) fn admit(&self, txn: &Txn) -> Result<(), Error> {
         let parts = txn.changes.len().max(txn.guards.len());
         within("the number of changes or guards", parts, self.txn, "split the transaction")?;
@@ -61,7 +61,7 @@ impl Limits {
         Ok(())
     }
 
-    /// A time to live as it is granted: whole seconds, at least one.
+    /// The duration that is granted: whole seconds, at least one.
     pub(super) fn grant(&self, ttl: Duration) -> Result<Duration, Error> {
         let up = u64::from(ttl.subsec_nanos() > 0);
         let seconds = ttl.as_secs().saturating_add(up).max(1);

@@ -1,4 +1,4 @@
-//! One transaction on its way to the file: rows, history and what changes in memory afterwards.
+//! One transaction being written: rows, history and the later changes in memory.
 
 use redb::{ReadableTable, WriteTransaction};
 
@@ -6,12 +6,12 @@ use super::disk::{self, ENTRIES, HISTORY, META, failed, meta};
 use crate::Error;
 use crate::store::{Change, LeaseId, Revision};
 
-/// What a transaction does, gathered while it is written.
+/// The effects of a transaction, gathered while it is written.
 pub(super) struct Writing {
     pub(super) revision: Revision,
-    /// Keys more, or fewer.
+    /// Change in the number of keys.
     pub(super) grown: isize,
-    /// Keys that go from one lease to another.
+    /// Keys that move from one lease to another.
     pub(super) moves: Vec<(String, Option<LeaseId>, Option<LeaseId>)>,
     events: u32,
 }
@@ -21,7 +21,7 @@ impl Writing {
         Writing { revision, grown: 0, moves: Vec::new(), events: 0 }
     }
 
-    /// Whether there is a new revision at all: deleting what is not there makes none.
+    /// Whether there is a new revision: deleting an absent key makes none.
     pub(super) fn changed(&self) -> bool {
         self.events > 0
     }

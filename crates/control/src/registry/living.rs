@@ -1,7 +1,7 @@
-//! Gateways that live: their names, their leases, and what they say under them.
+//! Gateways that are alive: their names, their leases, and their reports.
 //!
-//! A name is its gateway's own for as long as its lease; whoever speaks under a name shows the
-//! lease, so a gateway that was taken for gone can't write over the one that came after it.
+//! A name belongs to its gateway for as long as its lease. Every request under a name shows the
+//! lease, so a gateway that was considered gone can't overwrite the records of its successor.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,24 @@ use crate::Error;
 use crate::store::{Change, Committed, Entry, Guard, LeaseId, Store, Txn};
 use crate::tenure::Tenure;
 
-/// Records that are written in one transaction.
+/// Records written in one transaction.
 const AT_ONCE: usize = 100;
 
-/// A gateway that has announced itself.
+/// A registered gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// The lease that its records go with.
+    /// The lease of its records.
     pub lease: LeaseId,
-    /// How long it may take its name for its own.
+    /// How long it may consider the name its own.
     pub tenure: Tenure,
 }
 
 impl<S: Store> Registry<S> {
-    /// A gateway says that it lives, under a name that nobody else has. `asked` is the gateway's
-    /// own time before the call.
+    /// Registers a gateway under a free name. `asked` is the gateway's own time before the call.
     ///
     /// # Errors
-    /// When the name is in use: by another gateway, or by its own life before a restart, until
-    /// that one's lease has run out.
+    /// If the name is in use, by another gateway or by its own process before a restart, until that
+    /// lease has run out.
     pub async fn announce(
         &self,
         name: &str,
@@ -56,35 +55,35 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// A gateway says that it still lives; the answer is how long it counts as alive.
+    /// Renews a gateway's lease; returns how long the gateway counts as alive.
     ///
     /// # Errors
-    /// When the name is no longer its own: its lease ran out, or another one has the name.
+    /// If the name is no longer its own: its lease ran out, or another gateway has the name.
     pub async fn keep(&self, name: &str, lease: LeaseId) -> Result<Duration, Refused> {
         self.own(name, lease).await?;
         Ok(self.store.keep_alive(lease).await?)
     }
 
-    /// A gateway says that it goes: its records go at once.
+    /// Deregisters a gateway: its records disappear at once.
     ///
     /// # Errors
-    /// When the name is no longer its own.
+    /// If the name is no longer its own.
     pub async fn retire(&self, name: &str, lease: LeaseId) -> Result<(), Refused> {
         self.own(name, lease).await?;
         Ok(self.store.revoke(lease).await?)
     }
 
-    /// The gateway's record, where that lease holds it.
+    /// The gateway's record, if that lease holds it.
     async fn own(&self, name: &str, lease: LeaseId) -> Result<Entry, Refused> {
         let there = self.store.get(&Key::gateway(name)?.to_string()).await?;
         there.filter(|entry| entry.lease == Some(lease)).ok_or(Error::NoLease(lease).into())
     }
 
-    /// A gateway says what it sees of replicas, and of which it sees nothing any more. Many are
-    /// written in several transactions.
+    /// Writes a gateway's observations of replicas, and removes outdated ones. Many are written in
+    /// several transactions.
     ///
     /// # Errors
-    /// When its lease is over.
+    /// If its lease has ended.
     pub async fn observe(
         &self,
         gateway: &str,
@@ -109,16 +108,16 @@ impl<S: Store> Registry<S> {
     /// A gateway's own record.
     ///
     /// # Errors
-    /// When the name is no longer its own.
+    /// If the name is no longer its own.
     pub async fn gateway(&self, name: &str, lease: LeaseId) -> Result<Gateway, Refused> {
         let there = self.own(name, lease).await?;
         read(&Key::gateway(name)?, &there.value)
     }
 
-    /// A gateway says how far away other regions are.
+    /// Writes a gateway's measured round trips to other regions.
     ///
     /// # Errors
-    /// When the name is no longer its own.
+    /// If the name is no longer its own.
     pub async fn measured(
         &self,
         name: &str,

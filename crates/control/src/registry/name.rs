@@ -1,10 +1,10 @@
-//! Keys of the registry: what a record is about, as a path.
+//! Keys of the registry: the subject of a record, as a path.
 
 use std::fmt;
 
 use super::Refused;
 
-/// What kind of record a key holds.
+/// The kind of record under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// `desired/region/NAME`
@@ -28,7 +28,7 @@ impl Key {
     /// A region's record.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub fn region(name: &str) -> Result<Key, Refused> {
         Key::new(Kind::Region, name)
     }
@@ -36,7 +36,7 @@ impl Key {
     /// A replica's record.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub fn replica(name: &str) -> Result<Key, Refused> {
         Key::new(Kind::Replica, name)
     }
@@ -44,15 +44,15 @@ impl Key {
     /// A gateway's record.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub fn gateway(name: &str) -> Result<Key, Refused> {
         Key::new(Kind::Gateway, name)
     }
 
-    /// A replica as a gateway sees it.
+    /// A replica as observed by a gateway.
     ///
     /// # Errors
-    /// When one of the names is none.
+    /// If one of the names is invalid.
     pub fn seen(replica: &str, gateway: &str) -> Result<Key, Refused> {
         check("replica", replica)?;
         check("gateway", gateway)?;
@@ -64,7 +64,7 @@ impl Key {
         Ok(Key { kind, name: name.to_owned() })
     }
 
-    /// Reads a key; `None` for one that is not the registry's.
+    /// Parses a key; `None` if it is not a key of the registry.
     #[must_use]
     pub fn parse(text: &str) -> Option<Key> {
         let (kind, name) = Kind::ALL
@@ -76,13 +76,13 @@ impl Key {
         good.then(|| Key { kind, name: name.to_owned() })
     }
 
-    /// What it is about.
+    /// The kind of record.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The name; of a replica as seen, the replica's and the gateway's with `/` between.
+    /// The name; for an observed replica, the replica's and the gateway's with `/` between.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -146,7 +146,7 @@ fn sound(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    // A key comes back from its text; names that would make two keys alike are refused.
+    // A key reads back from its text; names that would make two keys equal are refused.
     #[test]
     fn keys_are_read_back() {
         let keys = [Key::region("eu"), Key::replica("eu-1.a"), Key::seen("r", "g_2")];

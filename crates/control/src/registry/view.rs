@@ -1,8 +1,7 @@
-//! The registry as one who follows it holds it in memory.
+//! A follower's copy of the registry in memory.
 //!
-//! Read once and brought up to date by the batches of a watch, it is the same as if it were read
-//! anew each time. A record that can't be read, of a later version perhaps, is left out and counted:
-//! one such record takes nothing else away.
+//! Read once and updated with the batches of a watch, it equals a fresh copy. A record that can't
+//! be read, perhaps of a later version, is left out and counted; it affects no other record.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +16,29 @@ use crate::store::{Batch, Entry, Event, Listing, Revision};
 pub struct Kept<R> {
     /// The record.
     pub record: R,
-    /// When it was last changed: what a guarded change is made against.
+    /// Revision of its last change, against which a guarded change is made.
     pub at: Revision,
 }
 
-/// Everything at one revision.
+/// The whole registry at one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The revision.
     pub revision: Revision,
     /// The regions by name.
     pub regions: BTreeMap<String, Kept<Region>>,
-    /// The replicas by name, removed ones included.
+    /// The replicas by name, including removed ones.
     pub replicas: BTreeMap<String, Kept<Replica>>,
-    /// The gateways that live, by name.
+    /// The gateways that are alive, by name.
     pub gateways: BTreeMap<String, Kept<Gateway>>,
-    /// Replicas as gateways see them, by `REPLICA/GATEWAY`.
+    /// Replicas as observed by gateways, by `REPLICA/GATEWAY`.
     pub seen: BTreeMap<String, Kept<Seen>>,
     /// Keys whose records can't be read.
     pub unreadable: BTreeMap<String, String>,
 }
 
 impl View {
-    /// The view that a listing of the prefix "" shows.
+    /// The view in a listing of the prefix "".
     #[must_use]
     pub fn of(listing: Listing) -> View {
         let mut view = View { revision: listing.revision, ..View::default() };
@@ -49,7 +48,7 @@ impl View {
         view
     }
 
-    /// Brings it up to date. Batches come in order; one that it knows already changes nothing.
+    /// Applies a batch. Batches come in order; one that is already applied changes nothing.
     pub fn apply(&mut self, batch: &Batch) {
         if batch.revision <= self.revision {
             return;
@@ -95,7 +94,7 @@ impl View {
     }
 }
 
-/// An unreadable record takes the one before it away too: what it said holds no longer.
+/// An unreadable record also removes its predecessor, which is outdated.
 fn keep<R: DeserializeOwned>(
     records: &mut BTreeMap<String, Kept<R>>,
     key: &Key,

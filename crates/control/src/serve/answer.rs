@@ -1,4 +1,4 @@
-//! Answers of the admin port, and refusals: a word for programs, the cause and the remedy.
+//! Answers of the admin port, and refusals: a code, the cause and the remedy.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use meridian_wire::openai::error_json;
 use crate::Error;
 use crate::registry::Refused;
 
-/// Of every answer; that of a watch does not end.
+/// Body of every answer; that of a watch does not end.
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// One refusal.
@@ -98,7 +98,7 @@ fn with(status: StatusCode, body: Bytes, kind: &'static str) -> Response<Body> {
     response
 }
 
-/// An answer of a kind.
+/// An answer with a content type.
 pub(super) fn typed(body: Body, kind: &'static str) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,4 +1,4 @@
-//! The admin API: the registry's records by name, and what follows from them.
+//! The admin API: the registry's records by name, and the state derived from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::{Shared, gateways, metrics, names, needs, watch};
 use crate::registry::{Kept, Key, View, region_name};
 use crate::store::Revision;
 
-/// Largest request, bytes: a gateway's report of a thousand replicas has about a quarter of it.
+/// Largest request, bytes: a gateway's report on a thousand replicas takes about a quarter of it.
 const MOST_BODY: usize = 1 << 20;
 
-/// Every path that is served, for those who ask for another one.
+/// Every supported path, for the error about an unknown one.
 const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/registry /admin/watch \
     /admin/replicas /admin/regions /admin/gateways, PUT /admin/replicas/NAME /admin/regions/NAME \
     /admin/regions/NAME/policy, POST /admin/replicas/NAME/drain /admin/replicas/NAME/undrain \
@@ -33,7 +33,7 @@ const SERVED: &str = "served here: GET /health /metrics /admin/status /admin/reg
     /admin/regions/NAME /admin/regions/NAME/policy, and POST, PUT, DELETE /admin/gateways/NAME \
     for gateways";
 
-/// One request, its body read.
+/// One request with its body.
 pub(super) struct Asked {
     pub(super) query: Query,
     pub(super) body: Bytes,
@@ -48,7 +48,7 @@ pub(super) async fn answer(
     let method = request.method().clone();
     let answered = answered(shared, party, request).await;
     answered.unwrap_or_else(|refusal| {
-        // Reads fail when the store does, which is told where it happens.
+        // Reads fail only if the store does, which is reported where it happens.
         if method != Method::GET {
             tracing::info!(%method, refusal = ?refusal, "a change was refused");
         }
@@ -90,7 +90,7 @@ async fn answered(
     }
 }
 
-/// Refuses what a web page of another site may have sent.
+/// Refuses requests that a web page of another site may have sent.
 fn guard(
     shared: &Shared,
     party: Option<&Party>,
@@ -104,7 +104,8 @@ fn guard(
     let proven =
         party.is_some() || (shared.token.is_some() && admit(shared, &head.headers).is_ok());
     shared.guard.check(&head.method, &head.headers, proven)?;
-    // Earlier gateways renew their leases without a type; a browser names the page beside it.
+    // Older gateways renew their leases without a content type; a browser names the page in another
+    // header.
     let of_gateway = matches!(path, ["admin", "gateways", _])
         && !head.headers.contains_key(header::CONTENT_TYPE)
         && !head.headers.contains_key(header::ORIGIN);
@@ -114,7 +115,7 @@ fn guard(
     Ok(())
 }
 
-/// The parameters that a request may have; none where scrapers and probes add their own.
+/// The parameters that a request may have; none if scrapers and health checks add their own.
 fn parameters(method: &Method, path: &[&str]) -> Option<&'static [&'static str]> {
     Some(match (method.as_str(), path) {
         ("GET", ["health" | "metrics"]) => return None,
@@ -150,7 +151,7 @@ pub(super) fn unknown() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "unknown_path", SERVED)
 }
 
-/// Whether the request may change something.
+/// Checks whether the request may change something.
 fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(token) = &shared.token else { return Ok(()) };
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -165,13 +166,13 @@ fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::UNAUTHORIZED, "no_token", message))
 }
 
-/// Compares without telling by its time where the two differ.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differs = a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differs) == 0
 }
 
-/// A body as a record; `form` says how one looks.
+/// Parses a body as a record; `form` shows an example.
 pub(super) fn read<R: DeserializeOwned>(body: &[u8], form: &str) -> Result<R, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::bad("invalid_body", format!("{error}; send {form}")))
@@ -212,7 +213,7 @@ fn snapshot(shared: &Shared, view: View) -> Snapshot {
 #[derive(Serialize)]
 struct Listed<R> {
     name: String,
-    /// When it was last changed.
+    /// Revision of its last change.
     revision: u64,
     #[serde(flatten)]
     record: R,
@@ -224,7 +225,7 @@ fn listed<R>(records: BTreeMap<String, Kept<R>>) -> Vec<Listed<R>> {
     records.into_iter().map(one).collect()
 }
 
-/// A replica in a list, with what gateways see of it.
+/// A replica in a list, with the gateways' observations.
 #[derive(Serialize)]
 struct ListedReplica {
     #[serde(flatten)]
@@ -247,7 +248,7 @@ fn replicas(view: View) -> Vec<ListedReplica> {
     listed(view.replicas).into_iter().map(with).collect()
 }
 
-/// What a change is answered with.
+/// The answer to a change.
 #[derive(Serialize)]
 struct Changed {
     revision: u64,
@@ -348,7 +349,7 @@ async fn region(shared: &Shared, method: &str, rest: &[&str], asked: &Asked) -> 
     }
 }
 
-/// Makes sure that a region has a record that a request changes: it does, or `force` makes one.
+/// Ensures that the region in a request has a record: it exists, or `force` creates it.
 async fn prepared(shared: &Shared, name: &str, asked: &Asked) -> Result<(), Refusal> {
     Key::region(name)?;
     if asked.query.flag("force")? {
@@ -357,7 +358,7 @@ async fn prepared(shared: &Shared, name: &str, asked: &Asked) -> Result<(), Refu
     names::known(&view(shared).await?, "region", [&name.to_owned()])
 }
 
-/// Refuses adopters that are no regions of the fleet; those that the record had are prepared.
+/// Refuses adopters that are not regions of the fleet; those already in the record may stay.
 fn adopters(view: &View, name: &str, region: &Region) -> Result<(), Refusal> {
     let known: Vec<&String> = region.adopters.iter().flatten().collect();
     for one in &known {

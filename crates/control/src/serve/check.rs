@@ -1,5 +1,5 @@
-//! `meridian check`: what a start would make of a control plane's configuration and its files,
-//! without opening the store, which a running control plane has for itself.
+//! `meridian check`: validates a control plane's configuration and its files without opening the
+//! store, which a running control plane has locked.
 
 use std::fs::{File, OpenOptions, remove_file};
 use std::io;
@@ -11,8 +11,8 @@ use meridian_wire::config::Control as Config;
 use super::ServeError;
 use super::secured::{Secured, files};
 
-/// Everything in `config`, and in the files that it names, that keeps a control plane from starting
-/// or from working. Whether its address is free is seen at a start only.
+/// Every problem of `config` and of the files it names that keeps a control plane from starting or
+/// from working. Only a start can tell whether its address is free.
 #[must_use]
 pub fn check(config: &Config) -> Vec<String> {
     let mut found = config.problems();
@@ -24,21 +24,21 @@ pub fn check(config: &Config) -> Vec<String> {
     found
 }
 
-/// What is wrong with certificates that a start can use.
+/// Problems of certificates that do not prevent a start.
 pub(super) fn doubts(config: &Config) -> Vec<String> {
     #[expect(clippy::disallowed_methods, reason = "certificates hold from one date to another")]
     let now = SystemTime::now();
     let Some(files) = config.tls.as_ref().map(files) else { return Vec::new() };
-    // What cannot be read is an error, and was found before.
+    // An unreadable file is an error, and was reported before.
     let Ok(material) = files.read() else { return Vec::new() };
     let doubts = files.doubts(&material, now);
     doubts.iter().chain(&files.mismatch(&material)).map(ToString::to_string).collect()
 }
 
-/// Whether the store can be opened or made at `path`.
+/// Checks whether the store can be opened or created at `path`.
 ///
 /// # Errors
-/// Why it cannot.
+/// If it can't.
 pub(super) fn store(path: &Path) -> Result<(), ServeError> {
     let tried = if path.exists() {
         OpenOptions::new().read(true).write(true).open(path).map(drop)
@@ -48,7 +48,7 @@ pub(super) fn store(path: &Path) -> Result<(), ServeError> {
     tried.map_err(|source| ServeError::StoreFile { path: path.to_owned(), source })
 }
 
-/// Makes a file beside `path`, and removes it.
+/// Creates a file next to `path`, and removes it.
 fn beside(path: &Path) -> io::Result<()> {
     let mut probe = path.as_os_str().to_owned();
     probe.push(".try");

@@ -1,4 +1,4 @@
-//! Gateways that say that they live, how they are, and that they go.
+//! Requests of gateways: register, renew and report, deregister.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::store::LeaseId;
 
 const ANNOUNCE: &str = r#"{"gateway": {"region": "eu", "address": "http://host:port", "version": "0.1.0"}, "lease": "5s"}"#;
 const RENEW: &str = r#"{"lease": "1f"}, as it was granted, with held, replicas and rtt_ms"#;
-/// Longest lease, and the longest texts of a gateway's record.
+/// Longest lease, and the longest texts in a gateway's record.
 const MOST_LEASE: Duration = Duration::from_secs(3600);
 const MOST_TEXT: usize = 512;
-/// A round trip is written down anew when it is another one by this share, and by this many ms.
+/// A round trip is stored again when it differs by this share and by this many ms.
 const DIFFERS: (f64, f64) = (0.25, 2.0);
 
 /// Answers one request of the gateway `name`.
@@ -86,8 +86,8 @@ async fn renew(shared: &Arc<Shared>, name: &str, said: Renew) -> Answered {
     Ok(page(&leased(lease, ttl)))
 }
 
-/// Writes measured round trips into the gateway's record, where they tell something new: every
-/// follower computes its assignment from them, so they shall not tremble.
+/// Stores measured round trips in the gateway's record, but only if they differ notably: every
+/// follower computes its assignment from them, so small variations must not change them.
 async fn write_distances(
     shared: &Shared,
     name: &str,

@@ -17,7 +17,7 @@ struct RegionLabel {
 
 type Column = (&'static str, &'static str, fn(&RegionStatus) -> Option<f64>);
 
-/// One figure of each region.
+/// One value per region.
 const COLUMNS: &[Column] = &[
     ("region_gateways", "Gateways that live", |r| Some(r.gateways.len() as f64)),
     ("region_replicas", "Replicas that are to serve", |r| Some(f64::from(r.replicas))),
@@ -56,7 +56,7 @@ pub(super) fn page(status: &Status) -> String {
 mod tests {
     use super::*;
 
-    // The page and its documentation name the same metrics.
+    // The page and its documentation list the same metrics.
     #[test]
     fn documented() {
         let region = RegionStatus { needed: Some(1), work: Some(0.5), ..RegionStatus::default() };

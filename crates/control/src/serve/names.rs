@@ -1,5 +1,5 @@
-//! Names of regions that a request refers to. A mistyped one would make a region that nothing serves,
-//! so it is refused with the nearest known one, unless `force` says that the region is being prepared.
+//! Checks the region names in a request. A mistyped name would create a region without gateways, so
+//! it is refused with the nearest known one, unless `force` says that the region is being prepared.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,13 @@ use http::StatusCode;
 use super::answer::Refusal;
 use crate::registry::View;
 
-/// Names that an error lists.
+/// Most names that an error lists.
 const LISTED: usize = 8;
-/// From here on, two names are alike (Jaro-Winkler).
+/// Names with at least this similarity count as alike (Jaro-Winkler).
 const ALIKE: f64 = 0.7;
 
-/// Refuses the first of `names` that is no region of the fleet; `field` is where they stand.
+/// Refuses the first of `names` that is not a region of the fleet; `field` is their place in the
+/// request.
 pub(super) fn known<'a>(
     view: &View,
     field: &str,

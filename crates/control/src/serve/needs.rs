@@ -1,10 +1,10 @@
-//! How each region is, and how many replicas its load asks for.
+//! The state of each region, and the number of replicas that its load requires.
 //!
-//! A replica is worth its utilisation, as gateways see it: the larger of the share of KV in use and
-//! the share of time in prefill. Requests that wait (pending in an engine, held in a gateway) have
-//! no utilisation yet; each is worth what a running one is worth on average. The sum is the
-//! region's work `W` in replicas that are fully used, and `W / target` replicas, rounded up, would
-//! do it at the target's use:
+//! A replica counts as much as its utilisation, as gateways see it: the larger of the share of KV
+//! in use and the share of time in prefill. Waiting requests (pending in an engine, queued in a
+//! gateway) have no utilisation yet; each counts as much as the average running one. The sum is the
+//! region's work `W` in fully used replicas, and `W / target` replicas, rounded up, would do it at
+//! the target's utilisation:
 //!
 //! ```text
 //! W      = sum of utilisation + (pending + held) / per
@@ -12,9 +12,9 @@
 //! needed = max(1, ceil(W / target)); 0 while the region is drained or has no replica to serve
 //! ```
 //!
-//! A replica that several gateways see is taken once, with the larger figures. What a region sends
-//! on to others is work where it is done. Deliberately not here: smoothing over minutes and the
-//! order to change anything, which autoscalers do.
+//! A replica that several gateways see counts once, with the larger values. Forwarded requests
+//! count as work of the region that serves them. Deliberately not here: smoothing over minutes and
+//! the decision to scale, which are up to autoscalers.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn entry<'a>(regions: &'a mut BTreeMap<String, RegionStatus>, name: &str) -> &'a
     regions.entry(name.to_owned()).or_insert_with(up)
 }
 
-/// One replica, as all gateways together see it.
+/// One replica, as seen by all gateways together.
 #[derive(Default)]
 struct Seen {
     is_up: bool,
@@ -85,7 +85,7 @@ fn loads(reports: &Reports) -> BTreeMap<&str, Seen> {
         let Load { seen, utilisation, running, pending } = load;
         let one = loads.entry(name).or_default();
         one.is_up |= seen.state == "up";
-        // A comparison with NaN is false: it counts as nothing.
+        // A comparison with NaN is false, so NaN counts as nothing.
         one.utilisation = one.utilisation.max(f64::from(*utilisation).clamp(0.0, 1.0));
         one.running = one.running.max(*running);
         one.pending = one.pending.max(*pending);
@@ -154,9 +154,9 @@ mod tests {
         regions(view, reports, 0.7)["eu"].clone()
     }
 
-    // The formula on figures that a person can follow: two replicas at 0.8 with 20 running each
-    // take 25 requests when full; 10 pending and 15 held are one more replica; 2.6 / 0.7 is 4. What
-    // two gateways see of one replica counts once.
+    // The formula with simple numbers: two replicas at 0.8 with 20 running each take 25 requests
+    // when full; 10 pending and 15 queued are one more replica; 2.6 / 0.7 is 4. A replica that two
+    // gateways see counts once.
     #[test]
     fn needed_by_the_formula() {
         let (view, mut reports) = (view(), Reports::default());
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((status.needed, status.up, status.held), (Some(4), 2, 15));
     }
 
-    // An idle region needs one, a drained one none, and nobody's word is no number at all.
+    // An idle region needs one replica, a drained one none. Without any report there is no number.
     #[test]
     fn idle_drained_and_unknown() {
         let (mut view, mut reports) = (view(), Reports::default());
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(eu(&view, &reports).needed, Some(0));
     }
 
-    // Waiting requests ask for replicas even where engines tell nothing of their use.
+    // Waiting requests require replicas even if engines report no utilisation.
     #[test]
     fn requests_that_wait_count() {
         let (view, mut reports) = (view(), Reports::default());

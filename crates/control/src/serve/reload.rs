@@ -1,6 +1,5 @@
-//! Reload of the certificates: by a poll every 2 seconds, and at once when it is asked for (SIGHUP).
-//! The rest of the configuration is for the next start; a reload that was asked for says which of
-//! it changed.
+//! Hot reload of the certificates: by a poll every 2 seconds, and at once on request (SIGHUP). The
+//! rest of the configuration needs a restart; a requested reload logs which parts of it changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,14 +10,14 @@ use tokio::sync::Notify;
 
 use super::Shared;
 
-/// A configuration, the file that it was read from, and what asks for a reload.
+/// A configuration, the file it was read from, and a trigger for a reload.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// What the control plane starts with.
+    /// The configuration at the start.
     pub config: Config,
     /// Its file; none for a pipe.
     pub file: Option<PathBuf>,
-    /// Notified, everything that can be reloaded is, at once.
+    /// When notified, everything that can be reloaded is reloaded at once.
     pub reload: Arc<Notify>,
 }
 
@@ -28,7 +27,7 @@ impl From<Config> for Given {
     }
 }
 
-/// Polls the certificates, and reloads at once when that is asked for, for ever.
+/// Polls the certificates, and reloads at once on request; never returns.
 pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
     loop {
         let now = tokio::select! {
@@ -51,7 +50,7 @@ pub(super) async fn keep(shared: Arc<Shared>, given: Given) {
     }
 }
 
-/// Tells what else of the file changed.
+/// Logs which other parts of the file changed.
 fn compare(started: &Config, file: Option<&Path>) {
     let Some(file) = file else {
         tracing::info!("the configuration was read from a pipe, so a reload leaves it as it is");

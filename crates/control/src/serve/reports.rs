@@ -1,5 +1,5 @@
-//! What gateways last said of their load. In memory alone: a control plane that starts again hears
-//! it anew within a third of a lease.
+//! The gateways' latest load reports. Kept only in memory: a control plane that restarts receives
+//! them again within a third of a lease.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(super) struct Report {
 pub(super) struct Reports(BTreeMap<String, Report>);
 
 impl Reports {
-    /// Takes a report; says what differs from the last of the same lease in what it sees of
-    /// replicas, and is to be written down.
+    /// Stores a report; returns the observations of replicas that differ from the last report under
+    /// the same lease, to be written to the store.
     pub(super) fn take(
         &mut self,
         gateway: &str,
@@ -44,12 +44,12 @@ impl Reports {
         differs
     }
 
-    /// What was to be written down was not: all of it is to be said again.
+    /// The observations could not be written: all of them have to be sent again.
     pub(super) fn forget(&mut self, gateway: &str) {
         self.0.remove(gateway);
     }
 
-    /// Forgets gateways that live no more.
+    /// Drops gateways that are no longer alive.
     pub(super) fn keep(&mut self, lives: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| lives(name));
     }
@@ -72,8 +72,8 @@ mod tests {
         Renew { replicas: replicas.collect(), ..Renew::default() }
     }
 
-    // Only what changed is to be written; under a new lease all of it, for the old one took its
-    // records along.
+    // Only changes are written. Under a new lease everything is, since the old lease took its
+    // records with it.
     #[test]
     fn only_changes_are_written() {
         let mut reports = Reports::default();

@@ -1,6 +1,6 @@
-//! The admin port over TLS: who asks is known by a certificate of the fleet, and so is what they may
-//! change. An operator may change everything; a gateway its own lease and nothing else; everybody
-//! may read.
+//! The admin port over TLS: a certificate of the fleet identifies the client and determines what it
+//! may change. An operator may change everything, a gateway only its own lease. Every client may
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::answer::Refusal;
 
-/// The certificates, as they are now.
+/// The current certificates.
 pub(super) struct Secured(Reread<Side>);
 
 struct Side {
@@ -24,7 +24,7 @@ struct Side {
     revoked: Revoked,
 }
 
-/// A connection whose other side is known.
+/// A connection with an identified client.
 pub(super) struct Met {
     pub(super) stream: TlsStream<TcpStream>,
     pub(super) party: Party,
@@ -48,12 +48,12 @@ impl Secured {
         Ok(Secured(Reread::new(paths, move || make(&files))?))
     }
 
-    /// Reads the files again where they changed, or `now` in any case.
+    /// Polls the files and reloads them if they changed; with `now`, in any case.
     pub(super) fn look(&self, now: bool) -> Look {
         if now { self.0.reload() } else { self.0.look() }
     }
 
-    /// Shakes hands with whoever came; none where that is a stranger, or takes too long.
+    /// Performs the handshake with a client; none if it is not of the fleet, or takes too long.
     pub(super) async fn meet(&self, stream: TcpStream, patience: Duration) -> Option<Met> {
         let address = stream.peer_addr().map(|a| a.to_string()).unwrap_or_default();
         let refused = |error: &dyn std::fmt::Display| {
@@ -68,7 +68,7 @@ impl Secured {
         Some(Met { stream, party, certificate })
     }
 
-    /// Completes once the other side's certificate is revoked.
+    /// Completes when the client's certificate is revoked.
     pub(super) fn revoked(&self, met: &Met) -> impl Future<Output = ()> + Send + 'static {
         let certificate = met.certificate.clone();
         self.0.until(move |side| side.revoked.has(&certificate))
@@ -86,7 +86,8 @@ pub(super) fn files(tls: &MutualTls) -> Files {
     }
 }
 
-/// Whether whoever asks may change what `path` names. Without certificates the token alone decides.
+/// Checks whether the client may change what `path` names. Without certificates only the token
+/// matters.
 pub(super) fn may_change(party: Option<&Party>, path: &[&str]) -> Result<(), Refusal> {
     match (party, path) {
         (None | Some(Party::Operator { .. }), _) => Ok(()),
@@ -105,7 +106,7 @@ pub(super) fn may_change(party: Option<&Party>, path: &[&str]) -> Result<(), Ref
     }
 }
 
-/// Whether a gateway announces the region that its certificate names.
+/// Checks that a gateway announces the region in its certificate.
 pub(super) fn may_serve(party: Option<&Party>, region: &str) -> Result<(), Refusal> {
     match party {
         Some(Party::Gateway(identity)) if identity.region() != region => {

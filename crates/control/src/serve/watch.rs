@@ -1,12 +1,13 @@
 //! `GET /admin/watch`: every change of the registry, as server-sent events.
 //!
-//! The first event is a `beat`, which names the store and says from where the events count; an
-//! `update` is one revision; further beats say that nothing else happened, so silence means that
-//! the way is broken. Whoever comes back says from which revision on; where the history does not
-//! reach so far back, or the store is another one, it is told to read the registry anew.
+//! The first event is a `beat`, which names the store and the revision from which the events count.
+//! An `update` is one revision. Further beats say that nothing else happened, so silence means that
+//! the connection is broken. A follower that reconnects names the revision to resume from. If the
+//! history does not reach back that far, or the store is another one, it has to read the registry
+//! again.
 //!
-//! What gateways see of replicas is not in it: they would tell each other of every probe. The
-//! events' ids are revisions, so a browser resumes by itself.
+//! Observations of replicas are not included: every probe would cause an event. The events' ids are
+//! revisions, so a browser resumes automatically.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,16 +32,16 @@ use crate::embedded::Embedded;
 use crate::registry::{Key, Kind};
 use crate::store::{Batch, Event, Revision, Store, Watch};
 
-/// Between two beats.
+/// Interval between two beats.
 const BEAT: Duration = Duration::from_secs(1);
-/// Events on their way to a follower; beyond them the watch waits.
+/// Most events in transit to a follower; further ones wait.
 const QUEUE: usize = 16;
 /// Most followers at once.
 const MOST: usize = 4096;
 
 type Piece = Result<Frame<Bytes>, Infallible>;
 
-/// Begins a watch of what `query` asks for.
+/// Starts the watch that `query` requests.
 pub(super) async fn begin(shared: &Arc<Shared>, query: &Query, last: Option<&str>) -> Answered {
     let head = shared.registry.head().await?;
     let from = from(query, last, head)?;
@@ -79,7 +80,7 @@ fn stream(receive: mpsc::Receiver<Piece>) -> Response<Body> {
     typed(body, "text/event-stream")
 }
 
-/// The first revision that is asked for: the one after the last event's, else `from`, else the next.
+/// The first requested revision: the one after the last event's, else `from`, else the next.
 fn from(query: &Query, last: Option<&str>, head: Revision) -> Result<Revision, Refusal> {
     let number = |what: &str, text: &str| {
         text.parse().map(Revision).map_err(|_| {
@@ -98,13 +99,13 @@ fn from(query: &Query, last: Option<&str>, head: Revision) -> Result<Revision, R
 struct Follower {
     watch: <Embedded as Store>::Watch,
     store: String,
-    /// Everything up to here was sent, or is nothing for followers.
+    /// Everything up to here was sent, or is irrelevant for followers.
     sent: Revision,
     send: mpsc::Sender<Piece>,
 }
 
 impl Follower {
-    /// Tells until the follower is gone or has to read anew.
+    /// Sends events until the follower is gone or has to read the registry again.
     async fn tell(mut self) {
         if self.beat().await.is_none() {
             return;
@@ -141,7 +142,7 @@ impl Follower {
         self.event("update", &Update { revision: batch.revision.0, changes }).await
     }
 
-    /// The watch can't go on: the follower is to read the registry anew.
+    /// The watch can't continue: the follower has to read the registry again.
     async fn end(&mut self, error: &Error) {
         let _ = self.event("again", &error.to_string()).await;
     }
@@ -153,7 +154,7 @@ impl Follower {
     }
 }
 
-/// What an event says to followers; a record that can't be read counts as gone.
+/// The event for followers; a record that can't be read counts as removed.
 fn change(event: &Event) -> Option<Change> {
     let (key, value) = match event {
         Event::Put(entry) => (entry.key.as_str(), Some(entry.value.as_slice())),
@@ -173,7 +174,7 @@ fn record<R: DeserializeOwned>(value: &[u8]) -> Option<R> {
     serde_json::from_slice(value).ok()
 }
 
-/// One follower of a bounded number, given back when dropped.
+/// One of a limited number of followers, returned when dropped.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {

@@ -1,4 +1,4 @@
-//! A disk in memory that loses power: what was not synced is lost, or half lost.
+//! A simulated disk that loses power: unsynced writes are lost, or half lost.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,7 +17,7 @@ struct Inner {
     live: Vec<u8>,
     synced: Vec<u8>,
     unsynced: Vec<Unsynced>,
-    /// Writes and syncs until the power goes.
+    /// Number of writes and syncs until the power fails.
     fuse: Option<u64>,
 }
 
@@ -33,18 +33,18 @@ impl Disk {
         Disk(Arc::new(Mutex::new(inner)))
     }
 
-    /// The power goes after this many writes and syncs.
+    /// The power fails after this many writes and syncs.
     pub(crate) fn fuse(&self, after: u64) {
         self.lock().fuse = Some(after);
     }
 
-    /// What is on it as long as it has power.
+    /// The contents while it has power.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.lock().live.clone()
     }
 
-    /// What a loss of power leaves: all that was synced, and of each sector written since, the old
-    /// or the new.
+    /// The contents after a power failure: all synced data, and for each sector written since, the
+    /// old or the new version.
     pub(crate) fn after_loss(&self, rng: &mut Rng) -> Vec<u8> {
         let inner = self.lock();
         let mut left = inner.synced.clone();

@@ -1,6 +1,6 @@
-//! A control plane inside a test, asked over its sockets.
+//! A control plane inside a test, used over its sockets.
 
-// Each test program uses its part of this file.
+// Each test program uses a part of this file.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) struct Plane {
 static PLANES: AtomicU32 = AtomicU32::new(0);
 
 impl Plane {
-    /// One with a file of its own, and more lines of configuration.
+    /// Starts one with a new file, and more lines of configuration.
     pub(crate) async fn start(more: &str) -> Plane {
         let number = PLANES.fetch_add(1, Ordering::Relaxed);
         let dir = format!("meridian-plane-{}-{number}", std::process::id());
@@ -40,7 +40,7 @@ impl Plane {
         let yaml = format!("version: 1\nstore: {}\nadmin: 127.0.0.1:0\n{more}", file.display());
         let config = Config::read(&yaml).unwrap();
         let (admin, stop, served) = begin(config.clone()).await;
-        // Who knows it finds it again after a restart.
+        // On the same port, so that its clients find it again after a restart.
         let config = Config { admin, ..config };
         Plane { dir, config, admin, stop: Some(stop), served }
     }
@@ -54,13 +54,13 @@ impl Plane {
         (&mut self.served).await.unwrap().unwrap();
     }
 
-    /// Starts it again, with the same file and port.
+    /// Restarts it, with the same file and port.
     pub(crate) async fn start_again(&mut self) {
         let (admin, stop, served) = begin(self.config.clone()).await;
         (self.admin, self.stop, self.served) = (admin, Some(stop), served);
     }
 
-    /// Loses its file; only while it is stopped.
+    /// Deletes its file; only while it is stopped.
     pub(crate) fn lose_file(&self) {
         std::fs::remove_file(&self.config.store).unwrap();
     }
@@ -94,7 +94,7 @@ impl Plane {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    /// A request with these headers and no others.
+    /// A request with exactly these headers.
     pub(crate) async fn raw(
         &self,
         method: &str,
@@ -164,7 +164,7 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// With the last event's id, as a browser would; else by the revision that comes next.
+    /// Resumes with the last event's id, as a browser would; else by the next revision.
     pub(crate) async fn begin(plane: &Plane, held: &Snapshot, last: Option<&str>) -> Watching {
         let path = format!("/admin/watch?from={}&store={}", held.revision + 1, held.store);
         let mut request = Request::get(path).header("host", "localhost");
@@ -195,7 +195,7 @@ impl Watching {
         }
     }
 
-    /// Applies updates until the snapshot is as it should be; says how many there were.
+    /// Applies updates until the snapshot is as expected; returns how many there were.
     pub(crate) async fn until(
         &mut self,
         held: &mut Snapshot,

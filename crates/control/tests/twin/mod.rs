@@ -9,7 +9,7 @@ use meridian_control::store::{
     Batch, Change, Committed, Entry, Event, Guard, LeaseId, Revision, Txn,
 };
 
-/// Small, so that every limit is met.
+/// Small, so that every limit is reached.
 pub(crate) const LIMITS: Limits = Limits {
     key: 8,
     value: 2000,
@@ -20,7 +20,7 @@ pub(crate) const LIMITS: Limits = Limits {
     history: 12,
 };
 
-/// All that a store shows of itself.
+/// The complete visible state of a store.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     pub(crate) head: u64,
@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) history: Vec<Batch>,
 }
 
-/// What the core holds. The time is one at which no lease ends.
+/// The core's state. No lease ends at `now`.
 pub(crate) fn state(core: &mut Core, now: Time) -> State {
     let entries = core.list(now, "").unwrap().entries;
     let (head, compacted) = (core.head(), core.compacted());
@@ -80,9 +80,9 @@ pub(crate) struct Twin {
     head: u64,
     compacted: u64,
     last_lease: u64,
-    /// Time to live in seconds, and the end.
+    /// Duration in seconds, and the end.
     leases: BTreeMap<u64, (u64, Time)>,
-    /// Every state since the trail was last taken, newest last: what a crash may leave.
+    /// Every state since the trail was last taken, newest last: the possible states after a crash.
     pub(crate) trail: Vec<State>,
 }
 
@@ -97,7 +97,7 @@ impl Twin {
         }
     }
 
-    /// The process ends here and begins again: leases begin anew. `at` is what the crash left.
+    /// Restarts the process: all leases restart. `at` is the state that the crash left.
     pub(crate) fn restart(&mut self, at: &State, now: Time) {
         self.entries = at.entries.iter().map(|e| (e.key.clone(), e.clone())).collect();
         self.history.clone_from(&at.history);
@@ -107,7 +107,7 @@ impl Twin {
         self.trail.clear();
     }
 
-    /// After a crash that may have lost the number of a grant that was not answered.
+    /// For a crash that may have lost the number of an unacknowledged grant.
     pub(crate) fn restart_numbers(&mut self, last: u64) {
         self.last_lease = last;
     }
@@ -230,7 +230,7 @@ impl Twin {
     }
 }
 
-/// The remedy is the store's own.
+/// The remedy is the store's own text.
 fn beyond(what: &'static str, is: usize, limit: usize) -> Result<(), Error> {
     if is <= limit { Ok(()) } else { Err(Error::Beyond { what, is, limit, remedy: "" }) }
 }
@@ -243,7 +243,7 @@ pub(crate) fn plain(answer: Result<Answer, Error>) -> Result<Answer, Error> {
     })
 }
 
-/// A random call that fits what is there, and now and then one that does not.
+/// A random call that suits the current state, and occasionally one that does not.
 pub(crate) fn draw(rng: &mut Rng, twin: &Twin) -> Op {
     let lease = |rng: &mut Rng| LeaseId(1 + rng.below(twin.last_lease as usize + 1) as u64);
     match rng.below(20) {

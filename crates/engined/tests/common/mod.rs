@@ -1,4 +1,4 @@
-//! An engine and a client joined by a pipe in memory, so that paused time is the only time.
+//! An engine and a client joined by a pipe in memory, so that there is only paused time.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ impl Client {
         });
         tokio::spawn(async move {
             let server = hyper::server::conn::http1::Builder::new();
-            // The client's going away in mid-stream is what some tests are about.
+            // Some tests disconnect the client in mid-stream.
             let _ = server.serve_connection(TokioIo::new(far), handler).await;
         });
         Client::over(near).await
@@ -62,7 +62,7 @@ impl Client {
         read(self.send(request).await).await
     }
 
-    /// Posts, and gives the status and the answer as JSON.
+    /// Posts, and returns the status and the answer as JSON.
     pub(crate) async fn json(&mut self, path: &str, body: &str) -> (u16, serde_json::Value) {
         let (status, text) = read(self.post(path, body).await).await;
         (status, serde_json::from_str(&text).unwrap())
