@@ -1,8 +1,8 @@
-//! How exact the emulated WAN is, and what it costs: delays against configured ones, throughput,
-//! and the CPU time of connections that do nothing.
+//! Precision and cost of the emulated WAN: measured against configured delays, throughput, and the
+//! CPU time of idle connections.
 //!
 //! `cargo run --release -p meridian-lab --example wan` prints the table of docs/wan.md. The relay
-//! has a thread of its own; both ends are played by another one.
+//! runs on one thread, both ends on another.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -20,10 +20,10 @@ const IDLE: usize = 100;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 const BULK: usize = 1 << 30;
 
-/// A relay on a thread of its own; ends when it is dropped.
+/// A relay on its own thread; ends when dropped.
 struct Far {
     door: SocketAddr,
-    /// Asks for the thread's CPU time so far.
+    /// Requests the thread's CPU time so far.
     ask: mpsc::UnboundedSender<oneshot::Sender<Duration>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -47,7 +47,7 @@ impl Far {
                 let door = relay.listen("a-b").expect("the route is there");
                 send.send(door).expect("the starter waits");
                 while let Some(answer) = asked.recv().await {
-                    // Who asked may have ended meanwhile.
+                    // The receiver may have ended meanwhile.
                     let _ = answer.send(cpu_of_this_thread());
                 }
                 relay.stop().await;

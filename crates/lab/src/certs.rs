@@ -1,4 +1,4 @@
-//! The certificates of a fleet, made by `meridian certs`.
+//! The certificates of a fleet, made with `meridian certs`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::{Error, Fleet, Result};
 
-/// A guard: what commands do here takes milliseconds.
+/// A guard: the commands here take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the control plane is called, and who operates it.
+/// Names of the control plane and of the operator.
 const CONTROL: &str = "control";
 const OPERATOR: &str = "operator";
 
-/// The folder of an authority and of the certificates that it issued.
+/// The folder of a CA and of its certificates.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     dir: PathBuf,
 }
 
 impl Certificates {
-    /// The file of the authority.
+    /// The CA's file.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
         self.dir.join("ca.crt")
@@ -33,13 +33,13 @@ impl Certificates {
         (file("crt"), file("key"))
     }
 
-    /// The authority, and the control plane's certificate and key.
+    /// The CA, and the control plane's certificate and key.
     #[must_use]
     pub fn control(&self) -> [PathBuf; 3] {
         self.files("control", CONTROL)
     }
 
-    /// The authority, and the certificate and key of whoever operates the fleet.
+    /// The CA, and the operator's certificate and key.
     #[must_use]
     pub fn operator(&self) -> [PathBuf; 3] {
         self.files("operators", OPERATOR)
@@ -52,10 +52,10 @@ impl Certificates {
 }
 
 impl Fleet {
-    /// Makes an authority and a certificate for each of these gateways, given with their regions.
+    /// Creates a CA and a certificate for each of these gateways, given with their regions.
     ///
     /// # Errors
-    /// When `meridian certs` fails.
+    /// If `meridian certs` fails.
     pub async fn certificates(&self, gateways: &[(String, String)]) -> Result<Certificates> {
         let dir = self.dir().join("fleet");
         self.certs(&dir, &["init"], &["--fleet", "lab"]).await?;
@@ -65,10 +65,10 @@ impl Fleet {
         Ok(Certificates { dir })
     }
 
-    /// Makes the certificates of the control plane and of whoever operates it.
+    /// Creates the certificates of the control plane and of the operator.
     ///
     /// # Errors
-    /// When `meridian certs` fails.
+    /// If `meridian certs` fails.
     pub async fn control_certificates(&self, certificates: &Certificates) -> Result<()> {
         for whose in [["--control", CONTROL], ["--operator", OPERATOR]] {
             self.certs(&certificates.dir, &["issue"], &whose).await?;
@@ -83,7 +83,7 @@ impl Fleet {
         self.command("certs", args, "making the fleet's certificates").await
     }
 
-    /// Runs a command of `meridian` to its end, which is to be a good one.
+    /// Runs a command of `meridian` to its end; an error if it fails.
     pub(crate) async fn command(&self, name: &str, args: Vec<OsString>, what: &str) -> Result<()> {
         let mut process = self.meridian(name, args, &[]).await?;
         let status = process.wait(LIMIT).await?;

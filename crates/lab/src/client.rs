@@ -1,7 +1,7 @@
-//! A small HTTP client for asking the fleet's own processes on loopback.
+//! A small HTTP client for the fleet's own processes on loopback.
 //!
-//! Connections are not kept unless a client is made for that: questions are asked a few times a
-//! second, and a kept connection to a process that was killed would turn up as another one's error.
+//! Connections are not reused unless the client was made for that: requests are rare, and a kept
+//! connection to a killed process would make a later request fail.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use serde::de::DeserializeOwned;
 use crate::sse::Events;
 use crate::{Error, Event, Result, Scrape};
 
-/// The longest wait for the answer to a question that costs nothing.
+/// Timeout of a cheap request.
 const QUESTION_LIMIT: Duration = Duration::from_secs(20);
 
-/// Asks processes over HTTP.
+/// Sends requests to processes over HTTP.
 #[derive(Debug, Clone)]
 pub struct Client {
     hyper: Hyper<HttpConnector, Full<Bytes>>,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body's bytes as they came.
+    /// The body's bytes, unchanged.
     pub body: Bytes,
 }
 
-/// An answer that is still coming.
+/// An answer that is still streaming.
 #[derive(Debug)]
 pub struct Stream {
     /// The status.
@@ -61,7 +61,7 @@ impl Client {
         Client::with(0)
     }
 
-    /// A client that keeps its connections, as clients of an API do.
+    /// A client that reuses its connections, as clients of an API do.
     pub(crate) fn keeping() -> Client {
         Client::with(usize::MAX)
     }
@@ -89,7 +89,7 @@ impl Client {
         Ok(Scrape::new(String::from_utf8_lossy(&answer.body).into_owned()))
     }
 
-    /// GET, whole; any status but 200 is an error.
+    /// GET, complete; any status but 200 is an error.
     pub async fn get(&self, url: &str) -> Result<Answer> {
         let ask = async { self.send(Method::GET, url, Bytes::new(), &[]).await?.whole().await };
         let answer =
@@ -105,17 +105,17 @@ impl Client {
         Ok(answer)
     }
 
-    /// POST of a JSON body, whole, whatever its status.
+    /// POST of a JSON body; returns the complete answer, whatever its status.
     pub async fn post(&self, url: &str, body: impl Into<Bytes>) -> Result<Answer> {
         self.open(url, body, &[]).await?.whole().await
     }
 
-    /// PUT of a JSON body, whole, whatever its status.
+    /// PUT of a JSON body; returns the complete answer, whatever its status.
     pub async fn put(&self, url: &str, body: impl Into<Bytes>) -> Result<Answer> {
         self.send(Method::PUT, url, body.into(), &[]).await?.whole().await
     }
 
-    /// POST of a JSON body with more headers; returns once the answer's head is there.
+    /// POST of a JSON body with additional headers; returns when the answer's head has arrived.
     pub async fn open(
         &self,
         url: &str,
@@ -153,24 +153,24 @@ impl Client {
 }
 
 impl Answer {
-    /// The value of a header, if it is there and is text.
+    /// The value of a header, if present and text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as JSON; null when it is something else.
+    /// The body as JSON; null if it is not JSON.
     pub fn value(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 impl Stream {
-    /// The value of a header, if it is there and is text.
+    /// The value of a header, if present and text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The next event; none when the stream has ended in good order, an error when it broke off.
+    /// The next event; none when the stream has ended properly, an error if it broke off.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(event) = self.events.next() {
@@ -184,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// The rest of it in one piece.
+    /// The rest of the answer in one piece.
     pub async fn whole(self) -> Result<Answer> {
         let body = self.body.collect().await.map_err(|e| failed(&self.url, e))?.to_bytes();
         Ok(Answer { status: self.status, headers: self.headers, body })

@@ -1,15 +1,15 @@
-//! Wall clocks that can be set: each program of a fleet sees one of its own, through libfaketime.
+//! Adjustable wall clocks: each program of a fleet sees its own, through libfaketime.
 //!
-//! A machine's clock may jump, by an operator or by NTP, and nobody's requests may notice. The
-//! library stands between a program and the kernel and moves CLOCK_REALTIME by what a file says; it
-//! leaves CLOCK_MONOTONIC, which every timeout should be measured by, as it is.
+//! A machine's clock may jump, because of an operator or NTP, and no request may be affected. The
+//! library sits between a program and the kernel and shifts CLOCK_REALTIME by the amount in a file.
+//! It leaves CLOCK_MONOTONIC, which every timeout should use, unchanged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Where Debian's package has it, for each kind of machine.
+/// Paths of Debian's package, for each kind of machine.
 const USUAL: [&str; 2] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -21,10 +21,10 @@ pub(crate) struct Clocks {
     library: PathBuf,
 }
 
-/// libfaketime, where Debian's package put it.
+/// libfaketime at the path of Debian's package.
 ///
 /// # Errors
-/// When it is not installed.
+/// If it is not installed.
 pub fn library() -> Result<PathBuf> {
     let found = USUAL.iter().map(PathBuf::from).find(|path| path.exists());
     found.ok_or_else(|| Error::Missing {
@@ -38,7 +38,7 @@ impl Clocks {
         Clocks { library: library.to_owned() }
     }
 
-    /// What a program is started with.
+    /// The environment of a program.
     pub(crate) fn env(&self, dir: &Path, name: &str) -> Result<Vec<(OsString, OsString)>> {
         let file = file(dir, name);
         if !file.exists() {
@@ -48,7 +48,7 @@ impl Clocks {
         Ok(vec![
             set("LD_PRELOAD", self.library.clone().into()),
             set("FAKETIME_TIMESTAMP_FILE", file.into()),
-            // The file is read at each look at the clock, so that a step comes at once.
+            // The file is read at each reading of the clock, so a step takes effect at once.
             set("FAKETIME_NO_CACHE", "1".into()),
             set("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
         ])
@@ -57,7 +57,7 @@ impl Clocks {
     pub(crate) fn set(&self, dir: &Path, name: &str, by: i64) -> Result<()> {
         let (file, new) = (file(dir, name), dir.join(format!("{name}.clock.new")));
         std::fs::write(&new, format!("{by:+}\n")).map_err(Error::file("writing", &new))?;
-        // In one step: a program may be reading.
+        // Replaced atomically: a program may be reading it.
         std::fs::rename(&new, &file).map_err(Error::file("writing", &file))
     }
 }

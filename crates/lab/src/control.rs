@@ -1,4 +1,4 @@
-//! The control plane of a fleet: `meridian control` with a store of its own, asked with certificates.
+//! The control plane of a fleet: `meridian control` with its own store, used with certificates.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,18 +11,18 @@ use crate::{Certificates, Error, Fleet, Process, Result};
 pub struct Control {
     /// The process.
     pub process: Process,
-    /// Where its admin port is: `https://127.0.0.1:PORT`.
+    /// URL of its admin port: `https://127.0.0.1:PORT`.
     pub admin: String,
-    /// What it is asked with: the authority, a certificate, its key.
+    /// Files for its clients: the CA, a certificate, its key.
     operator: [PathBuf; 3],
 }
 
 impl Fleet {
-    /// Starts the control plane. `admin` is its address, with port 0 for any. One that was killed
-    /// finds its registry again.
+    /// Starts the control plane. `admin` is its address, with port 0 for any. After a kill it finds
+    /// its registry again.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it can't be started.
     pub async fn control(&self, admin: &str, certificates: &Certificates) -> Result<Control> {
         let (file, store) = (self.dir().join("control.yaml"), self.dir().join("control.redb"));
         let control = certificates.control();
@@ -39,10 +39,11 @@ impl Fleet {
         Ok(Control { process, admin, operator: certificates.operator() })
     }
 
-    /// Adds a replica to a region. Where gateways of other regions reach it, they are told by region.
+    /// Adds a replica to a region, with separate addresses for the gateways of other regions if
+    /// needed.
     ///
     /// # Errors
-    /// When the control plane does not answer, or refuses.
+    /// If the control plane does not answer, or refuses.
     pub async fn add_replica(
         &self,
         control: &Control,
@@ -72,7 +73,7 @@ impl Control {
         self.admin.trim_start_matches("https://").to_owned()
     }
 
-    /// What commands that ask it are given, by the names of their flags.
+    /// Flags of commands that connect to it, with their values.
     #[must_use]
     pub fn asked_with(&self) -> [(&'static str, String); 4] {
         let [ca, certificate, key] =

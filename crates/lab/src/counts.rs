@@ -1,40 +1,40 @@
-//! The three counts of a run, side by side: the client's, the gateway's, the engines' own.
+//! The three counts of a run: the client's, the gateway's, the engines' own.
 //!
-//! Each party counts by itself and none sees the others' numbers, so a request that is lost,
-//! doubled or made up on the way shows as a difference. What a party cannot count is left empty:
-//! llama.cpp counts tokens and no requests, a gateway reads what is cached out of the answers and
-//! does not count output. Cached tokens are compared too where each says them.
+//! Each party counts on its own and none sees the others' numbers, so a request that is lost,
+//! doubled or invented on the way shows as a difference. A count that a party can't provide stays
+//! empty: llama.cpp counts tokens but not requests, and a gateway reads cached tokens from the
+//! answers and does not count output. Cached tokens are compared, too, if each party reports them.
 
 use meridian_wire::admin::Status;
 
 use crate::{Client, ClientCounts, Result, Scrape};
 
-/// One quantity, as the three parties count it.
+/// One quantity, as counted by the three parties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// What is counted.
+    /// Its name.
     pub name: &'static str,
-    /// By the load generator.
+    /// The load generator's count.
     pub client: Option<u64>,
-    /// By the gateway.
+    /// The gateway's count.
     pub gateway: Option<u64>,
-    /// By the engines, summed.
+    /// The engines' count, summed.
     pub engines: Option<u64>,
 }
 
-/// All that is counted.
+/// All counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Quantity by quantity.
+    /// One row per quantity.
     pub rows: Vec<Count>,
 }
 
-/// What the engines count by themselves, summed over replicas.
+/// The engines' own counts, summed over replicas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineCounts {
-    /// Requests that ended well; none where an engine does not count requests.
+    /// Requests that succeeded; none if an engine does not count requests.
     pub done: Option<u64>,
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub prompt_tokens: u64,
     /// Of those, cached.
     pub cached_tokens: u64,
@@ -45,7 +45,7 @@ pub struct EngineCounts {
 }
 
 impl EngineCounts {
-    /// Asks the engines at these addresses.
+    /// Reads the counts of the engines at these addresses.
     pub async fn ask<S: AsRef<str>>(
         client: &Client,
         urls: impl IntoIterator<Item = S>,
@@ -85,7 +85,7 @@ impl EngineCounts {
 }
 
 impl Count {
-    /// Whether all who count it have the same number.
+    /// Whether all parties with a count have the same number.
     pub fn agrees(&self) -> bool {
         let mut counted = [self.client, self.gateway, self.engines].into_iter().flatten();
         counted.next().is_none_or(|first| counted.all(|other| other == first))
@@ -93,7 +93,7 @@ impl Count {
 }
 
 impl Counts {
-    /// Puts the counts side by side; `client` is none where no load was part of the run.
+    /// The counts of all parties; `client` is none if the run had no load.
     pub fn new(client: Option<&ClientCounts>, gateway: &Status, engines: &EngineCounts) -> Counts {
         let row = |name, of: fn(&ClientCounts) -> u64, gateway, engines| Count {
             name,
@@ -128,7 +128,7 @@ impl Counts {
         Counts { rows }
     }
 
-    /// The names of what the parties count differently.
+    /// The names of the quantities on which the parties disagree.
     pub fn disagreements(&self) -> Vec<&'static str> {
         self.rows.iter().filter(|row| !row.agrees()).map(|row| row.name).collect()
     }
@@ -142,8 +142,8 @@ mod tests {
         EngineCounts::of(&Scrape::new(page.to_owned()))
     }
 
-    // Both kinds of engine are read into the same counts; requests that a client aborted are not
-    // done, and llama.cpp says nothing of requests.
+    // Both kinds of engine are read into the same counts. Requests that a client aborted are not
+    // done, and llama.cpp does not count requests.
     #[test]
     fn pages_of_both_engines_are_read() {
         let vllm = "vllm:request_success_total{finished_reason=\"stop\"} 3\n\
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(engine(llama), EngineCounts { done: None, ..expected });
     }
 
-    // A count that one party does not have is no disagreement; two numbers that differ are.
+    // A missing count is not a disagreement; two different numbers are.
     #[test]
     fn only_numbers_that_differ_disagree() {
         let count = Count { name: "x", client: Some(1), gateway: None, engines: Some(1) };

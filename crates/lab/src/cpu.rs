@@ -1,21 +1,21 @@
-//! How busy the machine was, and how much of that were the processes of a fleet.
+//! CPU use of the machine, and the fleet's share of it.
 //!
-//! A fleet that waits for the processor shows how processes wait, not what its programs do; whoever
-//! reports times says how much of the machine stood idle.
+//! A fleet that waits for the CPU shows how processes wait, not what its programs do. Results with
+//! times therefore report how much of the machine was idle.
 
 use crate::{Error, Result};
 
 /// Shares of all cores together over some time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Busy {
-    /// Nothing ran.
+    /// Idle.
     pub idle: f64,
-    /// The fleet ran.
+    /// Used by the fleet.
     pub fleet: f64,
 }
 
 impl Busy {
-    /// What the rest of the machine did.
+    /// Used by the rest of the machine.
     #[must_use]
     pub fn others(self) -> f64 {
         (1.0 - self.idle - self.fleet).max(0.0)
@@ -37,12 +37,12 @@ impl Ticks {
         let text = std::fs::read_to_string(path).map_err(Error::file("reading", path))?;
         let (all, idle) = machine(&text);
         let one = |id: u32| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
-        // One that has ended meanwhile is no longer counted.
+        // A process that has ended meanwhile is no longer counted.
         let fleet = processes.into_iter().filter_map(one).map(|line| process(&line)).sum();
         Ok(Ticks { all, idle, fleet })
     }
 
-    /// The shares from then to now.
+    /// The shares between `then` and this reading.
     pub(crate) fn since(self, then: Ticks) -> Busy {
         let all = self.all.saturating_sub(then.all).max(1) as f64;
         let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
@@ -50,8 +50,8 @@ impl Ticks {
     }
 }
 
-/// All ticks and idle ones, by the first line of the machine's page: user, nice, system, idle,
-/// iowait and so on. The last two, of guests, are within the first.
+/// All ticks and idle ones, from the first line of the machine's page: user, nice, system, idle,
+/// iowait and so on. The last two, of guests, are included in the first.
 fn machine(text: &str) -> (u64, u64) {
     let line = text.lines().next().unwrap_or_default();
     let ticks: Vec<u64> =
@@ -60,7 +60,7 @@ fn machine(text: &str) -> (u64, u64) {
     (ticks.iter().sum(), idle)
 }
 
-/// A process's own ticks, in user and system mode. Its name, in brackets, may hold anything.
+/// A process's own ticks, in user and system mode. Its name, in brackets, may contain anything.
 fn process(line: &str) -> u64 {
     let rest = line.rfind(')').map_or("", |at| &line[at + 1..]);
     rest.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum()
@@ -70,7 +70,8 @@ fn process(line: &str) -> u64 {
 mod tests {
     use super::*;
 
-    // The right columns of both pages; what is neither idle nor ours is others'.
+    // The right columns of both pages; ticks that are neither idle nor the fleet's belong to
+    // others.
     #[test]
     fn columns() {
         let page = "cpu  100 10 40 800 50 0 0 0 7 7\ncpu0 1 1 1 1\n";

@@ -1,4 +1,4 @@
-//! Distance between the regions of a fleet: `meridian wan` as a process, and its routes.
+//! The distance between the regions of a fleet: `meridian wan` as a process, and its routes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,19 +12,19 @@ use crate::{Client, Error, Fleet, Process, Result};
 pub struct Distance {
     /// The process.
     pub process: Process,
-    /// Where its admin port is.
+    /// URL of its admin port.
     pub admin: String,
-    /// Where each route listens.
+    /// The address of each route.
     listens: BTreeMap<String, SocketAddr>,
     client: Client,
 }
 
 impl Fleet {
-    /// Starts a relay with these routes, given by name, from and to; they lead nowhere yet. `links`
-    /// are the directions whose distance is not known.
+    /// Starts a relay with these routes, given by name, from and to; they have no target yet.
+    /// `links` are the directions without a known distance.
     ///
     /// # Errors
-    /// When it cannot be started or does not answer.
+    /// If it can't be started or does not answer.
     pub async fn distance(
         &self,
         routes: &[(String, String, String)],
@@ -64,25 +64,25 @@ impl Fleet {
 }
 
 impl Distance {
-    /// Where a route listens.
+    /// The address of a route.
     ///
     /// # Panics
-    /// When the relay was not started with such a route.
+    /// If the relay has no such route.
     #[must_use]
     pub fn listens(&self, route: &str) -> SocketAddr {
         self.listens[route]
     }
 
-    /// Where a route listens, if there is such a route.
+    /// The address of a route, if it exists.
     #[must_use]
     pub fn door(&self, route: &str) -> Option<SocketAddr> {
         self.listens.get(route).copied()
     }
 
-    /// Puts a program at the end of a route.
+    /// Sets the target of a route.
     ///
     /// # Errors
-    /// When the relay does not answer, or refuses.
+    /// If the relay does not answer, or refuses.
     pub async fn leads_to(&self, route: &str, target: SocketAddr) -> Result<()> {
         let set = serde_json::to_vec(&SetRoute { target }).expect("an address is JSON");
         self.set(&format!("routes/{route}"), set).await
@@ -91,7 +91,7 @@ impl Distance {
     /// Changes one direction between two regions.
     ///
     /// # Errors
-    /// When the relay does not answer, or refuses.
+    /// If the relay does not answer, or refuses.
     pub async fn set_way(&self, from: &str, to: &str, set: SetLink) -> Result<()> {
         let set = serde_json::to_vec(&set).expect("a link's settings are JSON");
         self.set(&format!("links/{from}/{to}"), set).await
@@ -100,7 +100,7 @@ impl Distance {
     /// The state of all links.
     ///
     /// # Errors
-    /// When the relay does not answer.
+    /// If the relay does not answer.
     pub async fn state(&self) -> Result<State> {
         self.client.json(&format!("{}/admin/wan", self.admin)).await
     }

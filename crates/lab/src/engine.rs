@@ -1,8 +1,8 @@
-//! A model engine of the fleet: `meridian engine` behind a port of its own.
+//! A model engine of the fleet: `meridian engine` on its own port.
 
 use crate::{Fleet, Process, Result};
 
-/// A model engine to start.
+/// Settings of a model engine.
 #[derive(Debug, Clone)]
 pub struct EngineSpec {
     /// The model's name in the engine model's table.
@@ -11,13 +11,13 @@ pub struct EngineSpec {
     pub gpu: String,
     /// `ADDRESS:PORT`; port 0 means any.
     pub listen: String,
-    /// How many times faster than real time it runs.
+    /// Speed relative to real time.
     pub time_scale: f64,
-    /// KV blocks, where the GPU's own number is not wanted.
+    /// KV blocks, if not the GPU's own number.
     pub kv_blocks: Option<u32>,
-    /// Requests in a batch, where the default is not wanted.
+    /// Requests in a batch, if not the default.
     pub max_num_seqs: Option<u32>,
-    /// The seed of its noise.
+    /// Seed of its noise.
     pub seed: u64,
     /// Further arguments of `meridian engine`.
     pub args: Vec<String>,

@@ -1,4 +1,4 @@
-//! What can go wrong with a fleet, said so that the reader knows what to do next.
+//! Errors of a fleet, each with a remedy for the reader.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,49 +8,49 @@ use std::time::Duration;
 /// The result of anything that a fleet does.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a fleet: which program or address, what happened, and what to do.
+/// An error of a fleet: the program or address, the problem, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory of the run could not be made, read or written.
+    /// A file or directory of the run could not be created, read or written.
     #[error("{what} {path}: {source}")]
     File {
-        /// What was tried, as a verb: "writing".
+        /// The operation, as a verb: "writing".
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's own words.
+        /// The system's error.
         source: io::Error,
     },
-    /// A program could not be started at all.
+    /// A program could not be started.
     #[error("starting {name} ({program}): {source}")]
     Start {
         /// The name of the process in this fleet.
         name: String,
-        /// The file that was to be executed.
+        /// The file to execute.
         program: PathBuf,
-        /// The system's own words.
+        /// The system's error.
         source: io::Error,
     },
-    /// A program ended before it said that it was ready.
+    /// A program ended before it was ready.
     #[error("{name} ended with {status} before it printed \"{awaited}\"\n{log}")]
     EndedEarly {
         /// The name of the process in this fleet.
         name: String,
         /// How it ended.
         status: ExitStatus,
-        /// The line that was waited for.
+        /// The expected line.
         awaited: String,
         /// The last lines of its log.
         log: String,
     },
-    /// A program did not do something within the limit for it.
+    /// A program missed a timeout.
     #[error("{name} did not {what} within {limit:?}\n{log}")]
     TooSlow {
         /// The name of the process in this fleet.
         name: String,
-        /// What was waited for: "print \"listening on \"", "end after SIGTERM".
+        /// The expected action: "print \"listening on \"", "end after SIGTERM".
         what: String,
-        /// How long it was waited for.
+        /// The timeout.
         limit: Duration,
         /// The last lines of its log.
         log: String,
@@ -58,59 +58,59 @@ pub enum Error {
     /// A tool that makes something (a virtual environment, a model) failed.
     #[error("{what} failed with {status}: {remedy}\n{log}")]
     Tool {
-        /// What it was to do.
+        /// Its purpose.
         what: String,
         /// How it ended.
         status: ExitStatus,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
-        /// What it printed.
+        /// Its output.
         log: String,
     },
-    /// Something that the fleet needs is not on this machine.
+    /// Something that the fleet needs is missing on this machine.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// What is needed.
+        /// The missing thing.
         what: String,
         /// How to get it.
         remedy: String,
     },
-    /// A program did not answer a question over HTTP.
+    /// A program did not answer an HTTP request.
     #[error("{method} {url}: {source}")]
     Http {
         /// The method of the request.
         method: &'static str,
-        /// The address asked.
+        /// The requested address.
         url: String,
-        /// What happened.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A program answered, and the answer is not what its protocol promises.
+    /// A program's answer violates its protocol.
     #[error("{url} answered with {what}")]
     Answer {
-        /// The address asked.
+        /// The requested address.
         url: String,
-        /// What is wrong with the answer.
+        /// The problem.
         what: String,
     },
-    /// An address can't be listened on.
+    /// The address is not available.
     #[error("{field} {address}: {source}; use a free port of this machine, or 0 for any")]
     Listen {
         /// The name of the setting.
         field: String,
         /// The address given.
         address: std::net::SocketAddr,
-        /// The system's own words.
+        /// The system's error.
         source: io::Error,
     },
-    /// A setting of the fleet makes no sense.
+    /// A setting of the fleet is invalid.
     #[error("{field} {value}: {remedy}")]
     Setting {
         /// The name of the setting.
         field: &'static str,
         /// The value given.
         value: String,
-        /// What it may be.
+        /// The valid values.
         remedy: String,
     },
 }

@@ -1,8 +1,8 @@
-//! A fleet: the processes of one run on one machine, and the place where their logs are.
+//! A fleet: the processes of one run on one machine, and the directory with their logs.
 //!
-//! Dropping it kills whatever still runs, also when a test panics or the caller leaves early; a
-//! caller that dies without dropping anything is covered by the keeper. Processes are owned by
-//! whoever started them, so a test can kill one and start another under the same name.
+//! Dropping it kills all remaining processes, also when a test panics or the caller returns early.
+//! If the caller dies without dropping anything, the keeper does it. A process belongs to the
+//! caller that started it, so a test can kill one and start another with the same name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ pub struct Fleet {
     binary: PathBuf,
     clocks: Option<Clocks>,
     namespace: Option<String>,
-    // Dropped before the directory: a process that still runs would write into it.
+    // Dropped before the directory: a running process would write into it.
     keeper: Keeper,
     dir: RunDir,
 }
 
 impl Fleet {
-    /// A fleet whose engines, gateways and loads are run by `binary`, a `meridian`.
+    /// A fleet whose engines, gateways and loads run `binary`, a `meridian`.
     pub fn new(binary: impl Into<PathBuf>) -> Result<Fleet> {
         let (keeper, dir) = (Keeper::start()?, RunDir::new()?);
         Ok(Fleet { binary: binary.into(), clocks: None, namespace: None, keeper, dir })
     }
 
-    /// A fleet run by the very file that this process runs.
+    /// A fleet that runs the executable of this process.
     pub fn of_this_program() -> Result<Fleet> {
         let binary = std::env::current_exe().map_err(Error::file("finding", "this program"))?;
         Fleet::new(binary)
@@ -50,7 +50,7 @@ impl Fleet {
         program.start(self.dir.path(), self.keeper.group()).await
     }
 
-    /// Starts a subcommand of `meridian`, and waits until it is ready.
+    /// Starts a subcommand of `meridian` and waits until it is ready.
     pub async fn meridian<A: Into<std::ffi::OsString>>(
         &self,
         name: &str,
@@ -60,21 +60,21 @@ impl Fleet {
         self.start(Program::new(name, &self.binary).args(args).ready(ready)).await
     }
 
-    /// From now on programs are started in this network namespace, or again in the machine's own.
+    /// Starts further programs in this network namespace, or in the machine's own again.
     pub fn enter(&mut self, namespace: Option<&str>) {
         self.namespace = namespace.map(str::to_owned);
     }
 
-    /// From now on each program that is started reads a wall clock of its own, by libfaketime.
+    /// Gives each further program its own wall clock, through libfaketime.
     pub fn fake_clocks(&mut self, library: &Path) {
         self.clocks = Some(Clocks::new(library));
     }
 
-    /// Sets a program's wall clock to so many seconds beside the machine's, for it and for those
-    /// that are started under its name later.
+    /// Shifts a program's wall clock by this many seconds, for it and for later programs with its
+    /// name.
     ///
     /// # Errors
-    /// When the fleet has no such clocks, or the file cannot be written.
+    /// If the fleet has no such clocks, or the file can't be written.
     pub fn set_clock(&self, name: &str, by: i64) -> Result<()> {
         match &self.clocks {
             Some(clocks) => clocks.set(self.dir(), name, by),
@@ -90,7 +90,7 @@ impl Fleet {
         self.dir.path()
     }
 
-    /// Leaves the directory where it is when the fleet ends.
+    /// Keeps the directory when the fleet ends.
     pub fn keep_logs(&self) {
         self.dir.keep();
     }

@@ -7,30 +7,30 @@ use std::time::Duration;
 
 use crate::{Error, Fleet, Process, Result};
 
-/// The gateway to start.
+/// Settings of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewaySpec {
     /// The region that it serves.
     pub region: String,
-    /// Which requests leave the region, where it has peers.
+    /// Which requests are forwarded, if it has peers.
     pub topology: String,
     /// The policy's name.
     pub policy: String,
-    /// When a replica may be given more; none leaves it to the policy.
+    /// The admission mode; none leaves it to the policy.
     pub admission: Option<String>,
-    /// The data address; port 0 means any.
+    /// The address for clients; port 0 means any.
     pub listen: String,
     /// The admin address; port 0 means any.
     pub admin: String,
     /// The replicas' addresses.
     pub replicas: Vec<String>,
-    /// What kind of engine they are: `auto` detects it.
+    /// Their engine: `auto` detects it.
     pub engine: String,
     /// Gateways of other regions.
     pub peers: Option<PeersSpec>,
     /// The control plane's admin address.
     pub control: Option<String>,
-    /// Broken streams go on elsewhere.
+    /// Whether broken streams are resumed on another replica.
     pub resume: bool,
     /// Further lines of the config file.
     pub further: String,
@@ -39,15 +39,15 @@ pub struct GatewaySpec {
 /// The peers of a gateway.
 #[derive(Debug, Clone)]
 pub struct PeersSpec {
-    /// Where it listens for them; port 0 means any.
+    /// Its address for peers; port 0 means any.
     pub listen: String,
-    /// The files of the authority, of its certificate and of its key.
+    /// The files of the CA, of its certificate and of its key.
     pub files: [PathBuf; 3],
-    /// Name, region, and where it is from here.
+    /// Name, region, and address as seen from here.
     pub gateways: Vec<(String, String, SocketAddr)>,
-    /// Those that may connect though they are not followed, as `REGION/NAME`.
+    /// Gateways that may connect without being followed, as `REGION/NAME`.
     pub accept: Vec<String>,
-    /// Between two digests, where that is not the usual.
+    /// Interval between two digests, if not the default.
     pub digests: Option<Duration>,
 }
 
@@ -56,16 +56,16 @@ pub struct PeersSpec {
 pub struct Gateway {
     /// The process.
     pub process: Process,
-    /// Where clients go: `http://127.0.0.1:PORT`.
+    /// URL for clients: `http://127.0.0.1:PORT`.
     pub url: String,
-    /// Where the admin API is.
+    /// URL of the admin API.
     pub admin: String,
-    /// Where its peers connect, where it has any.
+    /// Address for peers, if it has any.
     pub peers: Option<SocketAddr>,
 }
 
 impl Default for GatewaySpec {
-    /// The default policy in front of nothing, on any ports.
+    /// The default policy without replicas, on any ports.
     fn default() -> GatewaySpec {
         GatewaySpec {
             region: "local".into(),
@@ -85,7 +85,7 @@ impl Default for GatewaySpec {
 }
 
 impl GatewaySpec {
-    /// The config file, as a person would write it. What it is told of the fleet it keeps in `view`.
+    /// The config file, as a person would write it. The registry's view is saved in `view`.
     fn yaml(&self, view: &Path) -> String {
         let mut yaml = format!(
             "version: 1\nregion: {}\nlisten: {}\nadmin: {}\npolicy: {}\n",
@@ -105,7 +105,7 @@ impl GatewaySpec {
             let _ = writeln!(yaml, "control: {{url: \"{url}\", lease: 2s, view: {view:?}}}");
         }
         if let Some(peers) = &self.peers {
-            // Prefixes are shared between those whose secret is the same.
+            // Only gateways with the same secret share prefixes.
             let _ = writeln!(yaml, "secret: lab\ntopology: {}", self.topology);
             peers.write(&mut yaml);
         }
@@ -138,7 +138,7 @@ impl PeersSpec {
 }
 
 impl Fleet {
-    /// Writes the config file, in one step: a gateway may be reading it.
+    /// Writes the config file atomically: a gateway may be reading it.
     pub(crate) fn gateway_file(&self, name: &str, spec: &GatewaySpec) -> Result<PathBuf> {
         let config = self.dir().join(format!("{name}.yaml"));
         let new = self.dir().join(format!("{name}.yaml.new"));

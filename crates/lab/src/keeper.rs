@@ -1,10 +1,10 @@
 //! The keeper: a shell that waits for this process to end, and then kills the whole fleet.
 //!
-//! A process that is killed with SIGKILL runs no destructor, and its children would live on. The
+//! A process that is killed with SIGKILL runs no destructor, and its children would survive. The
 //! kernel does close its pipes. So the first process of a fleet is a shell that reads from a pipe
-//! whose other end is here: when that end closes, whatever the reason, the shell kills its own
-//! process group, which every process of the fleet has joined. Having a group of their own also
-//! keeps the terminal's Ctrl-C away from the children: the fleet ends them in its own order.
+//! whose other end is in this process. When that end closes, for whatever reason, the shell kills
+//! its own process group, which every process of the fleet has joined. A separate group also keeps
+//! the terminal's Ctrl-C away from the children: the fleet ends them in its own order.
 
 use std::process::{Child, Command, Stdio};
 
@@ -47,7 +47,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The shell is not reaped yet, so the group's id cannot have passed to anybody else.
+        // The shell is not reaped yet, so no other group can have its id.
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.shell.wait();
     }

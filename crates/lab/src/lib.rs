@@ -1,12 +1,12 @@
 //! Fleets of real processes on one machine: model engines, real llama.cpp servers, gateways, load.
 //!
-//! Everything here starts programs and asks them things over their own sockets; nothing is linked
-//! in and nothing is imitated, so what a fleet shows is what the programs do. A [`Fleet`] owns one
-//! run: a directory with every program's log, and a process group that dies with it, however it
-//! ends. `meridian up` is [`up::run`]; the tests with real parts use the same pieces.
+//! Everything here starts programs and uses their own sockets. No program is linked in or imitated,
+//! so a fleet shows what the programs really do. A [`Fleet`] owns one run: a directory with every
+//! program's log, and a process group that ends with it, however that happens. `meridian up` is
+//! [`up::run`]; the tests with real processes use the same parts.
 //!
-//! It deliberately knows no policy, no clock but the machine's and no format but those that the
-//! programs speak over HTTP.
+//! It deliberately contains no policy, no clock but the machine's and no format but those that the
+//! programs use over HTTP.
 
 mod certs;
 mod client;

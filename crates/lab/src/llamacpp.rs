@@ -1,12 +1,11 @@
-//! Real llama.cpp servers, set up on the spot.
+//! Real llama.cpp servers, installed on demand.
 //!
-//! The server is llama.cpp's own, embedded in Python by `xllamacpp`; the model is made here, tiny
-//! and random (`llamacpp/model.py`), since what matters is how a real server schedules, caches and
-//! counts. Everything is kept in one directory and made once: a virtual environment with pinned
-//! packages, the two tools, and the model.
+//! The server is llama.cpp's own, embedded in Python by `xllamacpp`. The model is generated here,
+//! tiny and random (`llamacpp/model.py`), since the tests are about how a real server schedules,
+//! caches and counts. Everything is in one directory and created once: a virtual environment with
+//! pinned packages, the two tools, and the model.
 //!
-//! What llama.cpp counts by itself are tokens, not requests: the prompt tokens it computed, those
-//! it had cached, and those it generated.
+//! llama.cpp counts tokens, not requests: computed prompt tokens, cached ones, and generated ones.
 
 mod venv;
 
@@ -25,12 +24,12 @@ pub struct LlamaCpp {
     model: PathBuf,
 }
 
-/// A llama.cpp server to start.
+/// Settings of a llama.cpp server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerSpec {
-    /// Requests at once.
+    /// Concurrent requests.
     pub slots: u32,
-    /// Tokens that a slot has room for.
+    /// Context length of a slot in tokens.
     pub context: u32,
     /// The port; 0 means any.
     pub port: u16,
@@ -42,8 +41,8 @@ impl Default for ServerSpec {
     }
 }
 
-/// Where the installation is kept: `$MERIDIAN_HOME/llamacpp`, or `.venv/llamacpp` in the nearest
-/// directory at or above `start` that holds a `Cargo.lock`, or in `start` itself.
+/// The installation directory: `$MERIDIAN_HOME/llamacpp`, or `.venv/llamacpp` in the nearest
+/// directory at or above `start` that contains a `Cargo.lock`, or in `start` itself.
 pub fn home(start: &Path) -> PathBuf {
     if let Some(home) = std::env::var_os("MERIDIAN_HOME") {
         return PathBuf::from(home).join("llamacpp");
@@ -52,7 +51,7 @@ pub fn home(start: &Path) -> PathBuf {
     root.unwrap_or(start).join(".venv").join("llamacpp")
 }
 
-/// Installs what is not there yet. Several processes may ask at once: one does it, the others wait.
+/// Installs the missing parts. If several processes ask at once, one installs and the others wait.
 pub async fn install(home: &Path) -> Result<LlamaCpp> {
     let home = home.to_owned();
     let work = tokio::task::spawn_blocking(move || install_blocking(&home));
@@ -69,7 +68,7 @@ fn install_blocking(home: &Path) -> Result<LlamaCpp> {
     let python = venv::ensure(home)?;
     let serve = tool(home, "serve.py", SERVE_TOOL)?;
     let maker = tool(home, "model.py", MODEL_TOOL)?;
-    // Another text of the tool makes another model.
+    // A changed tool makes a new model.
     let name = format!("model-{:016x}.gguf", fnv(MODEL_TOOL.as_bytes()));
     let model = home.join(name);
     if !model.is_file() {
@@ -82,7 +81,7 @@ fn install_blocking(home: &Path) -> Result<LlamaCpp> {
     Ok(LlamaCpp { python, serve, model })
 }
 
-/// Writes a tool where the interpreter finds it, if it is not there as it is here.
+/// Writes a tool's file, unless it is already there with this text.
 fn tool(home: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let path = home.join(name);
     if std::fs::read_to_string(&path).ok().as_deref() != Some(text) {
@@ -91,7 +90,7 @@ fn tool(home: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// FNV-1a: a name for a text, nothing more.
+/// FNV-1a, used only to name a text.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,6 +1,6 @@
-//! The load of a fleet: `meridian bench` as a process of its own, and what it says.
+//! The load of a fleet: `meridian bench` as a process, and its reports.
 //!
-//! Only the fields that a fleet looks at are read; the report itself is the load generator's.
+//! Only the fields that a fleet uses are read; the report's format belongs to the load generator.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Fleet, Process, Result};
 
-/// A load to start.
+/// Settings of a load.
 #[derive(Debug, Clone)]
 pub struct LoadSpec {
-    /// The address that it asks: `http://127.0.0.1:PORT`.
+    /// The target URL: `http://127.0.0.1:PORT`.
     pub url: String,
-    /// How long it starts requests; it ends sooner on SIGTERM.
+    /// How long it sends requests; SIGTERM ends it earlier.
     pub duration: Duration,
     /// Further arguments of `meridian bench`.
     pub args: Vec<String>,
@@ -27,7 +27,7 @@ pub struct LoadSpec {
 pub struct Load {
     /// The process.
     pub process: Process,
-    /// Where its report will be.
+    /// Path of its report.
     report: PathBuf,
 }
 
@@ -36,13 +36,13 @@ pub struct Load {
 pub struct Live {
     /// Requests started.
     pub sent: u64,
-    /// Whole answers.
+    /// Complete answers.
     pub ok: u64,
-    /// Requests that ended badly.
+    /// Failed requests.
     pub errors: u64,
-    /// Requests on their way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Whole answers a second since the last line.
+    /// Complete answers a second since the last line.
     pub rps: f64,
     /// TTFT over the whole run so far.
     pub ttft_ms: LiveQuantiles,
@@ -59,7 +59,7 @@ pub struct LiveQuantiles {
     pub p99: Option<f64>,
 }
 
-/// What a load reports when it has ended.
+/// The final report of a load.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Report {
     /// Counts over the whole run.
@@ -68,25 +68,25 @@ pub struct Report {
     pub errors: BTreeMap<String, u64>,
     /// Measurements.
     pub rows: Vec<ReportRow>,
-    /// The comparison with the gateway's counts, where it was asked for.
+    /// The comparison with the gateway's counts, if requested.
     pub gateway: Option<serde_json::Value>,
 }
 
-/// What the client counted.
+/// The client's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct ClientCounts {
     /// Requests started.
     pub sent: u64,
-    /// Whole answers.
+    /// Complete answers.
     pub ok: u64,
-    /// Requests whose client hung up on purpose.
+    /// Requests whose client disconnected on purpose.
     pub aborted: u64,
     /// All others.
     pub errors: u64,
-    /// Of those, without a piece of an answer.
+    /// Of those, without any piece of an answer.
     #[serde(default)]
     pub bare: u64,
-    /// Attempts without a byte of an answer, after which the request went elsewhere.
+    /// Attempts without any byte of an answer, after which the request was retried elsewhere.
     #[serde(default)]
     pub moved: u64,
     /// Tokens of the replies, by the engines' usage.
@@ -115,16 +115,16 @@ impl Add for ClientCounts {
     }
 }
 
-/// The one row of a load's measurements.
+/// The single row of a load's measurements.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ReportRow {
-    /// Whole answers a second.
+    /// Complete answers a second.
     pub throughput_rps: Option<f64>,
     /// TTFT at the client.
     pub ttft_ms: Option<ReportQuantiles>,
     /// From the first byte sent to the last received.
     pub e2e_ms: Option<ReportQuantiles>,
-    /// Cached share of the prompt tokens, as the engines told.
+    /// Cached share of the prompt tokens, as reported by the engines.
     pub prefix_hit_ratio: Option<f64>,
     /// Requests without an end.
     pub lost: Option<u64>,
@@ -140,7 +140,7 @@ pub struct ReportQuantiles {
 }
 
 impl Fleet {
-    /// Starts a load. It has no line that says that it is ready: it is, once it runs.
+    /// Starts a load. It prints no line when it is ready, which it is at once.
     pub async fn load(&self, name: &str, spec: &LoadSpec) -> Result<Load> {
         let report = self.dir().join(format!("{name}.json"));
         let mut args: Vec<String> =
@@ -159,10 +159,10 @@ impl Load {
         serde_json::from_str(&self.process.line().borrow()).ok()
     }
 
-    /// Waits until it has ended by itself and reads its report.
+    /// Waits for its own end and reads its report.
     pub async fn report(&mut self, limit: Duration) -> Result<Report> {
         let status = self.process.wait(limit).await?;
-        // It fails when nothing was answered or counts disagree, and has then still reported.
+        // It fails if nothing was answered or counts disagree, but it has still written its report.
         read(&self.report).map_err(|error| match error {
             Error::File { .. } => Error::EndedEarly {
                 name: self.process.name().to_owned(),

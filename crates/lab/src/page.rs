@@ -1,6 +1,6 @@
-//! What `up` shows: the live table, the plain line for those who read a log, and the summary.
+//! The output of `up`: the live table, the plain line for logs, and the summary.
 //!
-//! All of it is text made from values; drawing in place is three control codes.
+//! Everything is text made from values; drawing in place takes three control codes.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -11,7 +11,7 @@ use meridian_wire::admin::{Peer, Status};
 
 use crate::{Counts, Live, Report};
 
-/// What is known of a region at a moment.
+/// The state of a region at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// Its name.
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
     pub(crate) status: Option<Status>,
     /// Its clients' running counts.
     pub(crate) live: Option<Live>,
-    /// The names of what is dead.
+    /// The names of dead processes.
     pub(crate) dead: Vec<String>,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: bool,
-    /// Lines that the last page took.
+    /// Lines of the last page.
     drawn: usize,
     /// When the last plain line was written.
     last: Option<Duration>,
 }
 
-/// A tick may come this much early, as clocks go.
+/// A tick may come this much early because of clock rounding.
 const LATE: Duration = Duration::from_millis(100);
-/// How often a log gets a line.
+/// Interval between two lines in a log.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
 impl Screen {
@@ -44,16 +44,17 @@ impl Screen {
         Screen { terminal: std::io::stdout().is_terminal(), drawn: 0, last: None }
     }
 
-    /// Shows the state: in place of the last one on a terminal, now and then a line elsewhere.
+    /// Shows the state: in place of the last one on a terminal, otherwise a line at intervals.
     pub(crate) fn show(&mut self, elapsed: Duration, seen: &[Seen]) {
         let mut out = std::io::stdout().lock();
-        // Whoever read the output may be gone; the run goes on.
+        // The reader of the output may be gone; the run continues.
         let _ = if self.terminal {
             let page = page(elapsed, seen);
             let up = std::mem::replace(&mut self.drawn, page.lines().count());
-            // Up to the first line of the last page, and everything below it erased.
+            // Up to the first line of the last page, then erase everything below.
             let back = if up > 0 { format!("\x1b[{up}F\x1b[J") } else { String::new() };
-            // Long lines are cut and not wrapped, or the next page would not know where this began.
+            // Long lines are cut and not wrapped, or the next page would not find the start of this
+            // one.
             write!(out, "{back}\x1b[?7l{page}\x1b[?7h").and_then(|()| out.flush())
         } else if self.last.is_none_or(|last| elapsed >= last + PLAIN_EVERY - LATE) {
             self.last = Some(elapsed);
@@ -67,7 +68,7 @@ impl Screen {
     }
 }
 
-/// A region's state in a line; its name stands in it where there are several.
+/// A region's state in one line, with its name if there are several.
 fn of_region(seen: &Seen) -> String {
     let name = if seen.name.is_empty() { String::new() } else { format!("{:5}", seen.name) };
     let state = match &seen.status {
@@ -78,7 +79,7 @@ fn of_region(seen: &Seen) -> String {
     format!("{name}{state}{dead}{}", seen.dead.join(" "))
 }
 
-/// What was sent on to and taken from peers, where there are any.
+/// Forwards to and from peers, if there are any.
 fn forwards(status: &Status) -> String {
     if status.peers.is_empty() {
         return String::new();
@@ -92,7 +93,7 @@ fn sent_and_taken(status: &Status) -> (u64, u64) {
     (sum(|peer| peer.sent.begun), sum(|peer| peer.taken.begun))
 }
 
-/// The whole state in a line.
+/// The whole state in one line.
 fn line(status: &Status, live: Option<&Live>) -> String {
     let r = &status.requests;
     let ended_badly = r.client_error + r.rejected + r.failed + r.cancelled;
@@ -175,7 +176,7 @@ pub(crate) fn regions(seen: &[Seen], reports: &[Option<Report>]) -> Table {
     table
 }
 
-/// The three counts side by side.
+/// The three counts as a table.
 pub(crate) fn counts(counts: &Counts) -> String {
     let mut table = table(&["", "client", "gateway", "engines", ""]);
     let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
@@ -200,7 +201,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// At the client where one is there, at the gateway otherwise.
+/// Measured at the client if there is one, at the gateway otherwise.
 fn ttft(status: &Status, live: Option<&Live>) -> (String, String) {
     match live {
         Some(live) => (ms(live.ttft_ms.p50), ms(live.ttft_ms.p99)),
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
     use meridian_wire::admin::{Prefix, Replica, Requests};
 
-    // A line and a table show what the status says, and a dash for what is not known yet.
+    // A line and a table show the values of the status, and a dash for unknown ones.
     #[test]
     fn a_status_is_shown_whole() {
         let replica = Replica {

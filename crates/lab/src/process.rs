@@ -1,8 +1,8 @@
-//! One program of a fleet: started, watched until it is ready, and ended.
+//! One program of a fleet: starts it, waits until it is ready, and ends it.
 //!
-//! Both its outputs go to one log file. Of its stdout the fleet also reads the lines by which it
-//! says that it is ready (`listening on http://...`), so ports are always chosen by the kernel,
-//! and keeps the latest line for whoever watches.
+//! Both its outputs go to one log file. From its stdout the fleet also reads the lines that report
+//! readiness (`listening on http://...`), so the kernel can choose all ports, and keeps the latest
+//! line for callers.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,28 +20,28 @@ use tokio::task::JoinHandle;
 use crate::rundir::tail;
 use crate::{Error, Result};
 
-/// How long a program may take to say that it is ready. A guard, not an expectation: a machine
-/// with every core busy takes seconds to start an interpreter.
+/// How long a program may take to be ready. A guard, not an expectation: with every core busy,
+/// starting an interpreter takes seconds.
 const READY_LIMIT: Duration = Duration::from_secs(90);
-/// The longest wait for what is left in the pipe of a program that has ended.
+/// The longest wait for the rest of the pipe of a program that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What to start.
+/// Settings of a program.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The name in this fleet: of its log file, and in every error.
+    /// Its name in this fleet: for its log file, and in every error.
     pub name: String,
     /// The file to execute.
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Further variables of its environment.
+    /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// The lines on stdout by which it says that it is ready, by how they start.
+    /// Prefixes of the stdout lines that report readiness.
     pub ready: &'static [&'static str],
 }
 
-/// A running program. Dropped, it is killed.
+/// A running program. It is killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -49,18 +49,18 @@ pub struct Process {
     log: PathBuf,
     said: Vec<String>,
     line: watch::Receiver<String>,
-    /// It was suspended, and was not told to go on.
+    /// Whether it is suspended.
     stopped: bool,
-    /// It was told to end.
+    /// Whether it was told to end.
     ending: bool,
-    /// Writes what it says into its log.
+    /// Copies its output into its log.
     copying: JoinHandle<()>,
-    // Closes with this value: what watches its stdin ends then.
+    // Closes with this value: a program that watches its stdin then ends.
     _stdin: Option<ChildStdin>,
 }
 
 impl Program {
-    /// A program that says nothing when it is ready.
+    /// A program that prints nothing when it is ready.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Program {
         Program {
             name: name.into(),
@@ -78,7 +78,7 @@ impl Program {
         self
     }
 
-    /// Waits for these lines on stdout, by how they start, one after the other.
+    /// Waits for lines on stdout with these prefixes, one after the other.
     #[must_use]
     pub fn ready(mut self, ready: &'static [&'static str]) -> Program {
         self.ready = ready;
@@ -134,10 +134,10 @@ impl Process {
         &self.name
     }
 
-    /// What stood after the `nth` ready line's start: the address of `listening on ADDRESS`.
+    /// The text after the prefix of the `nth` ready line: the address in `listening on ADDRESS`.
     ///
     /// # Panics
-    /// When the program was not asked for so many lines.
+    /// If the program has fewer ready lines.
     pub fn said(&self, nth: usize) -> &str {
         &self.said[nth]
     }
@@ -147,7 +147,7 @@ impl Process {
         self.line.clone()
     }
 
-    /// Where its log is.
+    /// Path of its log.
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -157,37 +157,37 @@ impl Process {
         tail(&self.log)
     }
 
-    /// Its process id; none once it has ended and been waited for.
+    /// Its process id; none once it has ended and was reaped.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Ends it with SIGKILL, as a crash or the kernel's memory killer would, and reaps it. A
-    /// suspended process ends too.
+    /// Kills it with SIGKILL, as a crash or the OOM killer would, and reaps it. Also ends a
+    /// suspended process.
     pub async fn kill(&mut self) -> Result<()> {
         self.child.kill().await.map_err(Error::file("killing", &self.name))
     }
 
-    /// Sends SIGTERM: the polite request to drain and end. A suspended process gets it once it goes
-    /// on. No-op once it has ended.
+    /// Sends SIGTERM: a request to drain and end. A suspended process gets it when it resumes.
+    /// No-op once it has ended.
     pub fn terminate(&mut self) {
         self.ending = true;
         self.send(Signal::TERM);
     }
 
-    /// Suspends it with SIGSTOP: its connections stay open, and nothing of it answers.
+    /// Suspends it with SIGSTOP: its connections stay open, and it answers nothing.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.send(Signal::STOP);
     }
 
-    /// Lets it go on after [`Process::stop`], with SIGCONT.
+    /// Resumes it after [`Process::stop`], with SIGCONT.
     pub fn go_on(&mut self) {
         self.stopped = false;
         self.send(Signal::CONT);
     }
 
-    /// Sends SIGHUP: the request to reload. No-op once it has ended.
+    /// Sends SIGHUP: a request to reload. No-op once it has ended.
     pub fn hang_up(&self) {
         self.send(Signal::HUP);
     }
@@ -209,11 +209,11 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended by itself, and all that it said is in its log.
+    /// Waits until it has ended and all its output is in its log.
     pub async fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         match tokio::time::timeout(limit, self.child.wait()).await {
             Ok(status) => {
-                // Whoever it started may have its stdout open still.
+                // A child of it may still have its stdout open.
                 if !self.copying.is_finished() {
                     let _ = tokio::time::timeout(LAST_WORDS, &mut self.copying).await;
                 }
@@ -228,7 +228,7 @@ impl Process {
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -249,7 +249,7 @@ async fn await_line(
     None
 }
 
-/// Keeps the pipe empty: a program whose stdout is full would stop.
+/// Keeps the pipe empty: a program with a full stdout would block.
 async fn copy_lines(
     mut lines: Lines<BufReader<ChildStdout>>,
     log: File,
@@ -262,12 +262,12 @@ async fn copy_lines(
 }
 
 fn note(mut log: &File, line: &str) {
-    // A log that cannot be written (a full disk) must not stop the program.
+    // A log that can't be written (a full disk) must not stop the program.
     let _ = writeln!(log, "{line}");
 }
 
 async fn ended_early(name: &str, mut child: Child, awaited: &str, log: &Path) -> Error {
-    // Its stdout is closed; a program that closes it and lives on is of no use either.
+    // Its stdout is closed; a program that closes it and keeps running is unusable.
     let _ = child.start_kill();
     match child.wait().await {
         Ok(status) => Error::EndedEarly {

@@ -1,14 +1,14 @@
 //! The directory of one run: every program's log and config file.
 //!
-//! It lies under the system's directory for temporary files and goes away with the run, unless the
-//! run went wrong: then it stays, so that the logs can be read.
+//! It is in the system's directory for temporary files and is removed with the run. If the run
+//! failed, it stays, so that the logs can be read.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::{Error, Result};
 
-/// How many lines of a log an error shows.
+/// Log lines in an error.
 const LINES_SHOWN: usize = 20;
 
 /// The directory of one run.
@@ -19,13 +19,13 @@ pub(crate) struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new directory with a name that no other run has.
+    /// Creates a new directory with a unique name.
     pub(crate) fn new() -> Result<RunDir> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let name = format!("meridian-{}-{run}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // A leftover of an earlier process with the same id is nobody's any more.
+        // A leftover of an earlier process with the same id has no owner any more.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).map_err(Error::file("making", &path))?;
         Ok(RunDir { path, keep: AtomicBool::new(false) })
@@ -35,7 +35,7 @@ impl RunDir {
         &self.path
     }
 
-    /// Leaves the directory where it is when the run ends.
+    /// Keeps the directory when the run ends.
     pub(crate) fn keep(&self) {
         self.keep.store(true, Ordering::Relaxed);
     }
@@ -51,7 +51,7 @@ impl Drop for RunDir {
     }
 }
 
-/// The last lines of a log, with a first line that says where the whole of it is.
+/// The last lines of a log, with a first line that names the file.
 pub(crate) fn tail(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

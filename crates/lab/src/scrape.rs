@@ -1,6 +1,6 @@
-//! One page of Prometheus text, for the few sums that a fleet asks of its engines.
+//! One page of Prometheus text, for the few sums that a fleet reads from its engines.
 
-/// A metrics page as it came.
+/// A metrics page, unparsed.
 #[derive(Debug, Clone)]
 pub struct Scrape {
     text: String,
@@ -12,7 +12,7 @@ impl Scrape {
         Scrape { text }
     }
 
-    /// The sum of a metric over all its labels; none when the page does not have it.
+    /// The sum of a metric over all its labels; none if the page does not contain it.
     pub fn sum(&self, name: &str) -> Option<f64> {
         let values = self.text.lines().filter_map(|line| value_of(line, name));
         values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
@@ -20,11 +20,11 @@ impl Scrape {
 
     /// The sum of a counter as a whole number.
     pub fn count(&self, name: &str) -> Option<u64> {
-        // Counters are doubles on the page; whole numbers are exact in them up to 2^53.
+        // Counters are doubles on the page; whole numbers up to 2^53 are exact.
         self.sum(name).map(|sum| sum as u64)
     }
 
-    /// The same over those samples alone that carry the label, written as on the page: `a="b"`.
+    /// The same over only those samples with this label, written as on the page: `a="b"`.
     pub fn count_with(&self, name: &str, label: &str) -> Option<u64> {
         let lines = self.text.lines().filter(|line| line.contains(label));
         let values = lines.filter_map(|line| value_of(line, name));
@@ -36,7 +36,8 @@ impl Scrape {
 fn value_of(line: &str, name: &str) -> Option<f64> {
     let rest = line.strip_prefix(name)?;
     let value = match rest.strip_prefix('{') {
-        // A label's value may hold anything but an unescaped quote; the value is what stands last.
+        // A label's value may contain anything but an unescaped quote; the metric's value comes
+        // last.
         Some(labels) => &labels[labels.rfind('}')? + 1..],
         None => rest.strip_prefix(' ')?,
     };
@@ -47,7 +48,7 @@ fn value_of(line: &str, name: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    // Sums run over labels, and neither a longer name nor a comment is taken for the metric.
+    // Sums include all labels; neither a longer name nor a comment is taken for the metric.
     #[test]
     fn sums_are_over_labels_of_that_name_alone() {
         let page = "# HELP done x\ndone{a=\"}\"} 1\ndone{a=\"2\"} 2.0\ndone_total 7\nfree 3 1700\n";

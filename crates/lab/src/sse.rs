@@ -1,13 +1,13 @@
-//! Server-sent events out of pieces of bytes, as much of them as OpenAI's streams use: `data:`.
+//! Parses server-sent events from pieces of bytes, as far as OpenAI's streams use them: `data:`.
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What stands after `data:`.
+    /// The text after `data:`.
     pub data: String,
 }
 
-/// The events of one stream, cut out of the bytes as they come.
+/// The events of one stream, parsed as bytes arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     bytes: Vec<u8>,
@@ -19,12 +19,12 @@ impl Event {
         self.data == "[DONE]"
     }
 
-    /// Its JSON; null when it is something else.
+    /// Its JSON; null if it is not JSON.
     pub fn value(&self) -> serde_json::Value {
         serde_json::from_str(&self.data).unwrap_or_default()
     }
 
-    /// Whether it tells of an error.
+    /// Whether it reports an error.
     pub fn is_error(&self) -> bool {
         self.value().get("error").is_some_and(|error| !error.is_null())
     }
@@ -35,7 +35,7 @@ impl Events {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next whole event; comments and fields other than `data` are passed over.
+    /// The next complete event; comments and fields other than `data` are ignored.
     pub(crate) fn next(&mut self) -> Option<Event> {
         loop {
             let end = self.bytes.windows(2).position(|pair| pair == b"\n\n")?;
@@ -67,8 +67,8 @@ mod tests {
         found
     }
 
-    // An event is whole once its blank line is there, however the bytes were cut; comments and
-    // other fields make no event.
+    // An event is complete with its blank line, however the bytes were cut; comments and other
+    // fields make no event.
     #[test]
     fn events_are_found_across_any_cut() {
         let text = ": ping\n\ndata: {\"a\":1}\n\nevent: error\ndata: x\n\ndata: [DONE]\n\n";
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    // Only an event that carries a non-null `error` tells of one.
+    // Only an event with a non-null `error` is an error.
     #[test]
     fn error_events_are_told_apart() {
         let is = |data: &str| Event { data: data.to_owned() }.is_error();

@@ -1,9 +1,8 @@
-//! A fleet that is given as data: which engines, gateways and clients stand in which regions, and who
-//! knows whom. It is brought up, plays once, and says what all of them counted.
+//! A fleet described as data: engines, gateways and clients by region, and their connections. It is
+//! started, runs once, and returns all parties' counts.
 //!
-//! Regions are apart by the emulated WAN; within one everything is as near as processes of a machine
-//! are. Gateways know each other and their replicas from their files, so nothing changes while it
-//! plays.
+//! The emulated WAN separates the regions; within one, processes are as close as on one machine.
+//! Gateways find each other and their replicas in their files, so nothing changes during the run.
 
 mod world;
 
@@ -18,15 +17,15 @@ use self::world::World;
 use crate::cpu::{Busy, Ticks};
 use crate::{Client, ClientCounts, Counts, EngineSpec, Fleet, GatewaySpec, Result};
 
-/// Guard: the longest that a gateway may take to find everybody, and a load to end.
+/// Guard: the longest that a gateway may take to find its replicas and peers, and a load to end.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The fleet, and what its clients do.
+/// The fleet and its clients.
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
-    /// Names of the regions; others name them by their place here.
+    /// Names of the regions; other fields refer to them by index.
     pub regions: Vec<String>,
-    /// Round-trip times between them, in ms; the diagonal is not looked at.
+    /// Round-trip times between them, in ms; the diagonal is ignored.
     pub rtt_ms: Vec<Vec<f64>>,
     /// Engines, each with its region.
     pub engines: Vec<(usize, EngineSpec)>,
@@ -34,55 +33,55 @@ pub struct Stage {
     pub gateways: Vec<Post>,
     /// Clients.
     pub loads: Vec<StageLoad>,
-    /// What is not looked at in the beginning.
+    /// Warmup that is not measured.
     pub warmup: Duration,
-    /// For how long after that requests are sent.
+    /// Duration of the measurement after it.
     pub window: Duration,
 }
 
-/// A gateway at its post.
+/// A gateway and its connections.
 #[derive(Debug, Clone, Default)]
 pub struct Post {
     /// Its region.
     pub region: usize,
     /// Its settings; replicas and peers are filled in.
     pub spec: GatewaySpec,
-    /// Its replicas, by their place among the engines.
+    /// Its replicas, by index of the engines.
     pub replicas: Vec<usize>,
-    /// Its peers, by their place among the gateways.
+    /// Its peers, by index of the gateways.
     pub peers: Vec<usize>,
-    /// Between two digests, where that is not the usual.
+    /// Interval between two digests, if not the default.
     pub digests: Option<Duration>,
 }
 
 /// Clients of one region.
 #[derive(Debug, Clone, Default)]
 pub struct StageLoad {
-    /// Where they stand.
+    /// Their region.
     pub region: usize,
-    /// The gateways that they share their sessions out to.
+    /// The gateways among which they distribute their sessions.
     pub gateways: Vec<usize>,
     /// Further arguments of `meridian bench`.
     pub args: Vec<String>,
 }
 
-/// How it went.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Played {
-    /// What clients, gateways and engines counted.
+    /// The counts of clients, gateways and engines.
     pub counts: Counts,
     /// A file of records for each load.
     pub records: Vec<PathBuf>,
-    /// The processor, while it was looked at.
+    /// CPU use during the measurement.
     pub busy: Busy,
 }
 
 impl Stage {
-    /// Brings it up, lets it play, and reads all counts when everything is at rest. The records lie
-    /// in the fleet's directory.
+    /// Starts the fleet, runs the loads, and reads all counts when everything is at rest. The
+    /// records are in the fleet's directory.
     ///
     /// # Errors
-    /// When a process does not start or ends early, or something does not come to rest.
+    /// If a process does not start or ends early, or does not come to rest.
     pub async fn play(&self, fleet: &Fleet) -> Result<Played> {
         let mut world = World::of(self, fleet).await?;
         let client = Client::new();
@@ -113,7 +112,7 @@ impl Stage {
         self.regions[region].clone()
     }
 
-    /// Who reaches whom in another region: name, from and to.
+    /// Connections to other regions: name, from and to.
     fn routes(&self) -> Vec<(String, String, String)> {
         let mut routes = Vec::new();
         let mut add = |name: String, from: usize, to: usize| {

@@ -1,14 +1,14 @@
-//! All regions' counts as if they were one gateway's.
+//! All regions' counts, as if they were one gateway's.
 //!
-//! A request that was sent on is a request of two gateways. The clients know of one, so what a
-//! gateway has taken from its peers is left out here. Tokens are those of the replicas, each of
-//! which has one answer's tokens once.
+//! A forwarded request is a request of two gateways. The clients see one, so a gateway's requests
+//! from its peers are left out here. Tokens are those of the replicas, each of which counts an
+//! answer's tokens once.
 
 use meridian_wire::admin::{Prefix, Residency, RuleCounts, Status};
 
 use crate::page::Seen;
 
-/// The sum over the regions whose gateways live.
+/// The sum over the regions whose gateways are alive.
 pub(crate) fn total(seen: &[Seen]) -> Status {
     let living: Vec<&Status> = seen.iter().filter_map(|seen| seen.status.as_ref()).collect();
     total_of(&living)
@@ -45,7 +45,7 @@ pub fn total_of(gateways: &[&Status]) -> Status {
                 (&mut sum.cancelled, taken.cancelled),
                 (&mut sum.in_flight, taken.in_flight),
             ] {
-                // A look may fall between the two counts of one end.
+                // A poll may fall between the two counts of one end.
                 *sum = sum.saturating_sub(taken);
             }
         }
@@ -68,7 +68,7 @@ pub fn total_of(gateways: &[&Status]) -> Status {
     all
 }
 
-/// A request that was sent on is counted where it was sent from and where it was served.
+/// A forwarded request counts both where it was sent from and where it was served.
 fn add(sum: &mut Residency, one: &Residency) {
     sum.breaches += one.breaches;
     for row in &one.rules {
@@ -99,7 +99,7 @@ mod tests {
         Seen { status: Some(status), ..Seen::default() }
     }
 
-    // Five clients' requests, two of which were sent on from the first gateway to the second.
+    // Five clients' requests, two of which were forwarded from the first gateway to the second.
     #[test]
     fn what_was_sent_on_counts_once() {
         let all = total(&[seen(5, 0, 30), seen(2, 2, 20), Seen::default()]);

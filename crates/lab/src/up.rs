@@ -1,10 +1,10 @@
-//! `meridian up`: regions on this machine, with a load to watch, and an honest end.
+//! `meridian up`: regions on this machine, with a load to watch, and a check of the results.
 //!
-//! Engines, gateways, loads, the control plane and the WAN between the regions are processes of
-//! their own. The run ends after the time given or when
-//! somebody asks for it; either way the load stops first, what is in flight ends, the counts of
-//! client, gateways and engines are read and compared, and the gateways are drained. It ended well
-//! only if every request did, all counts agree, and every process ended as it should.
+//! Engines, gateways, loads, the control plane and the WAN between the regions are separate
+//! processes. The run ends after the given time or on request. Either way the load stops first,
+//! requests in flight end, the counts of client, gateways and engines are read and compared, and
+//! the gateways are drained. The run succeeds only if every request did, all counts agree, and
+//! every process ended as expected.
 
 mod arrange;
 mod beside;
@@ -32,18 +32,18 @@ use stop::Stop;
 use verdict::{judge, judge_broken, summarize};
 use world::World;
 
-/// Between two looks at the gateway.
+/// Interval between two polls of the gateway.
 const TICK: Duration = Duration::from_millis(500);
 /// Guards: the longest that requests in flight may take to end, and the gateway to drain.
 const DRAIN: Duration = Duration::from_secs(120);
-/// The longest that the last counters may take to arrive where they are read.
+/// Longest wait for the last counter updates.
 const SETTLE: Duration = Duration::from_secs(10);
 /// The topology in which the first region's gateway serves all regions.
 const CENTRAL: &str = "central";
-/// A load without an end runs for this long.
+/// Duration of a load without an end.
 const WITHOUT_END: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What kind of replicas a region has.
+/// Kind of a region's replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engines {
     /// Model engines: Llama-3.1-8B on L4.
@@ -52,54 +52,54 @@ pub enum Engines {
     LlamaCpp,
 }
 
-/// How much is asked of the region.
+/// How much load the regions get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: the region is for the user's own requests.
+    /// None: the region is for the user's own requests.
     None,
     /// A few sessions.
     Light,
     /// Sessions, trees and chats, enough to keep the replicas busy.
     Mixed,
-    /// The same all day, some of whose clients hang up, and in one region more than it can serve
-    /// well.
+    /// The same all day, with some clients that disconnect, and in one region more than it can
+    /// serve well.
     Steady,
 }
 
-/// The regions to bring up.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Their names; several are to be such whose distances are known.
+    /// Their names; if there are several, their distances must be known.
     pub regions: Vec<String>,
-    /// Which requests leave a region, where there are several.
+    /// Which requests are forwarded, if there are several regions.
     pub topology: String,
-    /// How long a day of the clients lasts, where there are several regions.
+    /// Length of the clients' day, if there are several regions.
     pub day: Duration,
-    /// What kind of replicas.
+    /// Kind of replicas.
     pub engines: Engines,
-    /// How many.
+    /// Replicas per region.
     pub replicas: u32,
     /// The gateway's policy.
     pub policy: String,
-    /// How many times faster than real time model engines run.
+    /// Speed of model engines relative to real time.
     pub time_scale: f64,
     /// The load.
     pub demand: Demand,
     /// The load's seed.
     pub seed: u64,
-    /// What to show beside the run.
+    /// An arrangement to compare the run with.
     pub beside: Option<Beside>,
-    /// Ends by itself after this long; none runs until somebody ends it.
+    /// Duration; none runs until it is stopped.
     pub duration: Option<Duration>,
-    /// The `meridian` to run; none takes this very program.
+    /// The `meridian` to run; none runs this program itself.
     pub binary: Option<PathBuf>,
-    /// Where llama.cpp is installed, or will be; none takes the usual place.
+    /// Where llama.cpp is or will be installed; none uses the default place.
     pub llamacpp_home: Option<PathBuf>,
-    /// libfaketime, where programs are to have clocks that can be set.
+    /// libfaketime, if programs should have adjustable clocks.
     pub clocks: Option<PathBuf>,
-    /// Broken streams go on elsewhere.
+    /// Whether broken streams are resumed on another replica.
     pub resume: bool,
-    /// Model engines note each request that reaches them in their logs.
+    /// Whether model engines log each request that reaches them.
     pub log_requests: bool,
 }
 
@@ -126,16 +126,16 @@ impl Default for Options {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What went wrong, a sentence each; nothing when all went well.
+    /// All problems, one sentence each; empty if there were none.
     pub faults: Vec<String>,
-    /// Something was broken on purpose: counts were not compared, and requests may be lost.
+    /// A fault was injected: counts were not compared, and requests may be lost.
     pub broken: bool,
 }
 
-/// Brings the regions up, shows them until the end, and says how it went.
+/// Starts the regions, shows them until the end, and returns the result.
 pub async fn run(options: &Options) -> Result<Verdict> {
     validate(options)?;
     let mut stop = Stop::new()?;
@@ -156,7 +156,7 @@ pub async fn run(options: &Options) -> Result<Verdict> {
             let all = crate::total::total(&seen);
             match world.orders.is_empty() {
                 true => judge(&all, &counts, &reports, &mut faults),
-                // The counts of the dead are gone: what is left is shown, and not compared.
+                // The counts of dead processes are gone: the rest is shown, and not compared.
                 false => judge_broken(&all, &reports, &mut faults),
             }
             summarize(&seen, &counts, &reports);

@@ -1,18 +1,19 @@
-//! The emulated WAN: a relay that lets bytes between regions take as long as they would.
+//! The emulated WAN: a relay that delays bytes between regions as a real network would.
 //!
-//! Programs of one machine reach each other in microseconds. Where they play regions, they connect
-//! through this relay instead: it holds every byte back for the one-way delay of its direction,
-//! lets no more pass than the link's rate and each connection's window allow, and makes a new
-//! connection wait out its handshake. Links are cut, slowed and mended while everything runs.
+//! Programs on one machine reach each other in microseconds. If they stand for regions, they
+//! connect through this relay instead. It delays every byte by the one-way delay of its direction,
+//! limits throughput to the link's rate and each connection's window, and makes a new connection
+//! wait for its handshake. Links can be cut, slowed and restored at run time.
 //!
-//! The timing is in machines that are told the time and know no socket: [`Link`] is one direction
-//! between two regions, [`Flow`] one direction of a connection over it, [`Pair`] a connection. The
-//! relay around them moves bytes between sockets and asks the machines when.
+//! The timing is in machines that get the time as an argument and own no socket: [`Link`] is one
+//! direction between two regions, [`Flow`] one direction of a connection over it, [`Pair`] a
+//! connection. The relay around them moves bytes between sockets at the times that the machines
+//! return.
 //!
-//! It deliberately models no loss and no congestion control beyond slow start: a connection's
-//! window only grows, and after a cut bytes flow on at once, where TCP would wait for its backed-off
-//! timer. A relay ends TCP on both sides, so a client's `connect` returns at once and it is the
-//! first byte that waits out the handshake.
+//! It deliberately models no loss, and of congestion control only slow start: a connection's window
+//! only grows, and after a cut bytes flow at once, whereas TCP would wait for its backed-off timer.
+//! A relay ends TCP on both sides, so a client's `connect` returns at once, and the first byte
+//! waits for the handshake.
 
 mod admin;
 mod descriptors;

@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use meridian_lab::{Error, Fleet, Program};
 
-/// A guard for what should take milliseconds.
+/// A guard for operations that should take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Set in the copy of this test program that plays the owner who dies.
+/// Set in the copy of this test program that plays the dying owner.
 const OWNER: &str = "MERIDIAN_LAB_TEST_OWNER";
 
 fn shell(script: &str) -> Program {
     Program::new("shell", "/bin/sh").args(["-c", script])
 }
 
-/// Whether the process still runs: a zombie that nobody reaps does not.
+/// Whether the process still runs: an unreaped zombie does not.
 fn runs(id: u32) -> bool {
     state(id).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-/// The state that the kernel tells of a process: T is a suspended one.
+/// The process's state in the kernel: T is a suspended one.
 fn state(id: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // It follows the command's name, which stands in parentheses.
+    // It follows the command's name, which is in parentheses.
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
 }
 
@@ -35,7 +35,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-// What stands after the ready lines is returned in their order, whatever else is printed between.
+// The texts after the ready prefixes are returned in order, whatever else is printed in between.
 #[tokio::test]
 async fn ready_lines_are_read_in_order() {
     let fleet = Fleet::new("/bin/sh").unwrap();
@@ -47,7 +47,7 @@ async fn ready_lines_are_read_in_order() {
     line.wait_for(|line| line == "last").await.unwrap();
 }
 
-// A program that ends before it is ready is an error with its status and its last words.
+// A program that ends before it is ready is an error with its status and its last output.
 #[tokio::test]
 async fn an_early_end_is_told_with_the_log() {
     let fleet = Fleet::new("/bin/sh").unwrap();
@@ -58,7 +58,7 @@ async fn an_early_end_is_told_with_the_log() {
     assert!(text.contains("exit status: 3") && text.contains("no such model"), "{text}");
 }
 
-// A program that is not there is an error that names it.
+// A missing program is an error that names it.
 #[tokio::test]
 async fn a_missing_program_is_named() {
     let fleet = Fleet::new("/nowhere/meridian").unwrap();
@@ -81,21 +81,21 @@ async fn processes_end_as_they_are_asked() {
     assert!(!killed.wait(LIMIT).await.unwrap().success());
 }
 
-// A fleet that is dropped takes its processes and its directory along.
+// Dropping a fleet ends its processes and removes its directory.
 #[tokio::test]
 async fn a_dropped_fleet_leaves_nothing_behind() {
     let fleet = Fleet::new("/bin/sh").unwrap();
     let process = fleet.start(shell("echo ready; sleep 1000").ready(&["ready"])).await.unwrap();
     let (id, dir) = (process.id().unwrap(), fleet.dir().to_owned());
     assert!(runs(id) && dir.is_dir());
-    // The process is forgotten, so that only the fleet can end it.
+    // The process is leaked, so that only the fleet can end it.
     std::mem::forget(process);
     drop(fleet);
     until("the process ends", || !runs(id));
     assert!(!dir.exists());
 }
 
-// A suspended program does nothing until it goes on; SIGTERM waits for that too.
+// A suspended program does nothing until it is resumed; SIGTERM waits for that too.
 #[tokio::test]
 async fn a_suspended_program_goes_on_where_it_was() {
     let fleet = Fleet::new("/bin/sh").unwrap();
@@ -111,7 +111,7 @@ async fn a_suspended_program_goes_on_where_it_was() {
     assert_eq!(process.wait(LIMIT).await.unwrap().code(), Some(7));
 }
 
-// A fleet that is dropped takes suspended programs along, also those that its owner has forgotten.
+// Dropping a fleet ends suspended programs, too, including those that its owner has leaked.
 #[tokio::test]
 async fn a_dropped_fleet_leaves_no_suspended_program_behind() {
     let fleet = Fleet::new("/bin/sh").unwrap();
@@ -124,8 +124,8 @@ async fn a_dropped_fleet_leaves_no_suspended_program_behind() {
     until("the process ends", || !runs(id));
 }
 
-// The owner dies of SIGKILL, without a destructor: the keeper ends its processes all the same, a
-// suspended one too. The owner is this test program once more, with a variable set.
+// The owner dies of SIGKILL, without a destructor: the keeper still ends its processes, including a
+// suspended one. The owner is this test program itself, with a variable set.
 #[test]
 fn processes_die_with_an_owner_that_is_killed() {
     if std::env::var_os(OWNER).is_some() {

@@ -1,7 +1,7 @@
-//! The emulated WAN with real sockets: what goes in comes out, and ends as it would have.
+//! The emulated WAN with real sockets: bytes and ends pass through unchanged.
 //!
-//! Delays are asserted in simulated time, beside the machines. Here they are short, and what is
-//! asserted is bytes, ends, bounds and counts.
+//! The machines' own tests assert delays in simulated time. Here delays are short, and the tests
+//! assert bytes, ends, limits and counts.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use meridian_wire::wan::{LinkState, SetLink, SetRoute, State, Wan};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A guard for what should take milliseconds.
+/// A guard for operations that should take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 
@@ -58,7 +58,7 @@ impl World {
         self.relay.set_link(from, to, &set).expect("the link is there");
     }
 
-    /// Waits until the state is as it should be: the relay's own account follows the sockets.
+    /// Waits until the state is as expected: the relay's counts follow the sockets.
     async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) -> State {
         let start = Instant::now();
         loop {
@@ -106,7 +106,7 @@ async fn is_reset(stream: &mut TcpStream) -> bool {
     read.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset)
 }
 
-// Bytes come out as they went in, both ways at once, and either side may end first.
+// Bytes pass unchanged, both ways at once, and either side may end first.
 #[tokio::test]
 async fn bytes_and_half_closes_pass_through() {
     let world = World::new("").await;
@@ -118,7 +118,7 @@ async fn bytes_and_half_closes_pass_through() {
             let (mut reads, mut writes) = stream.into_split();
             let writing = tokio::spawn(async move {
                 writes.write_all(&sends).await.unwrap();
-                // The write half is dropped here, which shuts it down; the read half goes on.
+                // The write half is dropped here, which shuts it down; the read half continues.
             });
             let mut bytes = Vec::new();
             soon("the stream ends", reads.read_to_end(&mut bytes)).await.unwrap();
@@ -134,7 +134,7 @@ async fn bytes_and_half_closes_pass_through() {
     assert_eq!((counts(0), counts(1)), ((3 * MIB as u64, 0), (2 * MIB as u64 + 1, 0)));
 }
 
-// A client that ends its half before the handshake is over is served all the same.
+// A client that closes its sending half before the handshake is complete is still served.
 #[tokio::test]
 async fn an_early_half_close_is_no_cancel() {
     let world = World::new("").await;
@@ -163,7 +163,7 @@ async fn resets_pass_through() {
     assert_eq!(world.all_closed().await.links[0].resets, 2);
 }
 
-// A client that hangs up while the answer comes ends the sender too: its writes fail.
+// A client that disconnects during the answer also ends the sender: its writes fail.
 #[tokio::test]
 async fn a_cancel_travels_back() {
     let world = World::new("").await;
@@ -181,8 +181,8 @@ async fn a_cancel_travels_back() {
     world.all_closed().await;
 }
 
-// Where nobody listens, and where no target is known yet, a connection is reset; once the target
-// is set, it is served.
+// If nothing listens, or no target is set yet, a connection is reset; once the target is set, it
+// works.
 #[tokio::test]
 async fn a_missing_target_refuses() {
     let World { relay, door, target } = World::new("").await;
@@ -197,8 +197,8 @@ async fn a_missing_target_refuses() {
     world.connect().await;
 }
 
-// A reader that does not read bounds what the relay holds: the sender is slowed down, nothing is
-// lost, and all of it arrives once the reader goes on.
+// A reader that does not read limits what the relay holds: the sender is slowed down, nothing is
+// lost, and everything arrives once the reader continues.
 #[tokio::test]
 async fn a_slow_reader_bounds_memory() {
     let world = World::new("buffer: 64KiB\n").await;
@@ -227,7 +227,7 @@ async fn a_slow_reader_bounds_memory() {
 }
 
 // A cut direction delivers nothing and loses nothing, while the other direction still delivers;
-// after the mend everything arrives.
+// after the repair everything arrives.
 #[tokio::test]
 async fn a_one_way_cut_holds_bytes_back() {
     let world = World::new("").await;
@@ -269,7 +269,7 @@ async fn a_connect_over_a_cut_hangs() {
     assert_eq!(&bytes, b"hello", "the one that gave up is not dialled for");
 }
 
-// The loss of a link resets what is open and what comes, until it is mended.
+// A lost link resets open and new connections, until it is restored.
 #[tokio::test]
 async fn a_lost_link_resets() {
     let world = World::new("").await;
@@ -283,7 +283,7 @@ async fn a_lost_link_resets() {
     world.connect().await;
 }
 
-// Two hundred connections at once, each with bytes of its own: none sees another's.
+// Two hundred connections at once, each with its own bytes: none sees another's.
 #[tokio::test]
 async fn many_connections_do_not_mix() {
     let world = World::new("").await;
@@ -319,7 +319,7 @@ async fn many_connections_do_not_mix() {
     relay.stop().await;
 }
 
-// The bound on connections holds: the one beyond it is reset, and the others live.
+// The limit on connections holds: the one beyond it is reset, and the others stay open.
 #[tokio::test]
 async fn connections_are_bounded() {
     let world = World::new("connections: 1\n").await;
@@ -331,7 +331,7 @@ async fn connections_are_bounded() {
     far.read_exact(&mut bytes).await.unwrap();
 }
 
-// Stopping resets every connection, hanging ones too, and returns once they are gone.
+// Stopping resets every connection, including hanging ones, and returns once they are gone.
 #[tokio::test]
 async fn stopping_ends_everything() {
     let World { relay, door, target } = World::new("").await;
@@ -347,8 +347,8 @@ async fn stopping_ends_everything() {
     assert!(TcpStream::connect(door).await.is_err());
 }
 
-// The admin port shows the state, changes links, regions and routes, and refuses what it cannot
-// mean with the remedy.
+// The admin port shows the state, changes links, regions and routes, and refuses invalid requests
+// with the remedy.
 #[tokio::test]
 async fn the_admin_port() {
     let world = World::new("").await;
@@ -385,7 +385,7 @@ async fn the_admin_port() {
     assert_eq!(post("/admin/link", "{}").await.0, 404);
 }
 
-// An address that is taken is an error that names the setting and the address.
+// An address in use is an error that names the setting and the address.
 #[tokio::test]
 async fn a_taken_address_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

@@ -1,21 +1,22 @@
-//! A Python virtual environment with exactly the packages of the pins, and nothing that they drag
-//! in: the same bytes on every machine.
+//! A Python virtual environment with exactly the pinned packages and no further dependencies: the
+//! same bytes on every machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::{Error, Result};
 
-/// The one place where versions are chosen.
+/// The only place where versions are set.
 const VERSIONS: &str = include_str!("../../../../versions.env");
 
-/// The pinned packages. Of what they depend on, the tools need no more than is pinned with them.
+/// The pinned packages. They include all dependencies that the tools need.
 fn pins() -> &'static str {
     let line = VERSIONS.lines().find_map(|line| line.strip_prefix("LLAMACPP_PIP="));
     line.expect("versions.env names llama.cpp's packages").trim_matches('"')
 }
 
-/// The interpreter of the environment under `home`, made or remade when it is not as pinned.
+/// The interpreter of the environment under `home`, created, or created again if it differs from
+/// the pins.
 pub(super) fn ensure(home: &Path) -> Result<PathBuf> {
     let venv = home.join("venv");
     let python = venv.join("bin").join("python");
@@ -39,12 +40,12 @@ pub(super) fn ensure(home: &Path) -> Result<PathBuf> {
             .args(pins.split_whitespace()),
         "the packages must be reachable by pip, and Python must be 3.10 or newer (Debian 12 has 3.11)",
     )?;
-    // Written last: an installation that was interrupted has no stamp and is made again.
+    // Written last: an interrupted installation has no stamp and is repeated.
     std::fs::write(&stamp, pins).map_err(Error::file("writing", &stamp))?;
     Ok(python)
 }
 
-/// Whether the interpreter still runs: a system upgrade takes the base of an environment away.
+/// Whether the interpreter still runs: a system upgrade may remove an environment's base.
 fn works(python: &Path) -> bool {
     let mut command = Command::new(python);
     command.args(["-c", "import xllamacpp"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -62,7 +63,7 @@ fn require_python() -> Result<()> {
     }
 }
 
-/// Runs a tool to its end; what it printed is in the error when it fails.
+/// Runs a tool to its end; if it fails, the error contains its output.
 pub(super) fn run(what: &str, command: &mut Command, remedy: &str) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().map_err(|source| Error::Start {
         name: what.to_owned(),

@@ -1,4 +1,4 @@
-//! What plays on a stage: its processes, and the ways between them.
+//! The running processes of a stage, and the routes between them.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::{
     GatewaySpec, LoadSpec, PeersSpec, Process, Result, total_of,
 };
 
-/// The longest that the last counters may take to arrive where they are read.
+/// Longest wait for the last counter updates.
 const SETTLE: Duration = Duration::from_secs(10);
-/// Between two looks at the gateways.
+/// Interval between two polls of the gateways.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Everything that runs.
+/// All running processes.
 pub(super) struct World {
-    // In this order they are dropped.
+    // Dropped in this order.
     pub(super) loads: Vec<Load>,
     pub(super) gateways: Vec<Gateway>,
     distance: Option<Distance>,
@@ -29,7 +29,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Brings a stage up.
+    /// Starts a stage.
     pub(super) async fn of(stage: &Stage, fleet: &Fleet) -> Result<World> {
         let mut engines = Vec::new();
         for (at, (_, spec)) in stage.engines.iter().enumerate() {
@@ -136,12 +136,12 @@ impl World {
         Ok(())
     }
 
-    /// Where a way to another region begins; none within a region.
+    /// The address of a route to another region; none within a region.
     fn way(&self, route: &str) -> Option<SocketAddr> {
         self.distance.as_ref()?.door(route)
     }
 
-    /// Leads the ways that a gateway will take to its replicas.
+    /// Sets the targets of the routes to a gateway's replicas.
     async fn lead_to_replicas(&self, stage: &Stage, at: usize) -> Result<()> {
         for replica in &stage.gateways[at].replicas {
             self.lead(&to_replica(at, *replica), address(self.engines[*replica].said(0))).await?;
@@ -149,7 +149,7 @@ impl World {
         Ok(())
     }
 
-    /// Leads the ways to gateways, once they are there.
+    /// Sets the targets of the routes to gateways, once they run.
     async fn lead_to_gateways(&self, stage: &Stage) -> Result<()> {
         for (at, post) in stage.gateways.iter().enumerate() {
             for peer in &post.peers {
@@ -185,7 +185,8 @@ impl World {
             .collect()
     }
 
-    /// Reads the counts once they are at rest. What differs at the end of a bounded wait, differs.
+    /// Reads the counts once they are at rest. After a bounded wait, remaining differences are
+    /// reported as they are.
     pub(super) async fn settle(&self, client: &Client, clients: &ClientCounts) -> Result<Counts> {
         let deadline = Instant::now() + SETTLE;
         loop {

@@ -1,10 +1,10 @@
-//! Who knows whom: what the regions of a run share, which replicas a gateway has, and the routes by
-//! which one region reaches another.
+//! The connections of a run: processes shared by the regions, each gateway's replicas, and the
+//! routes between regions.
 //!
-//! Several regions are linked by the emulated WAN, follow one control plane, and know each other by
-//! certificates. Where one gateway serves all of them (`central`), it has the replicas of all in its
-//! file, and clients and replicas of other regions are as far from it as their regions are. One
-//! region alone has none of these.
+//! Several regions are linked by the emulated WAN, follow one control plane, and identify each
+//! other by certificates. If one gateway serves all of them (`central`), its file lists the
+//! replicas of all regions, and clients and replicas are as far from it as their regions are. A
+//! single region has none of these.
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ use super::region::{Region, Replica, USUAL};
 use super::{CENTRAL, Options, tenants};
 use crate::{Certificates, Control, Distance, Fleet, GatewaySpec, PeersSpec, Result};
 
-/// What the regions of a run share.
+/// Processes shared by the regions.
 pub(super) struct Shared {
     pub(super) distance: Distance,
-    /// None where one gateway serves all regions.
+    /// None if one gateway serves all regions.
     pub(super) common: Option<(Certificates, Control)>,
 }
 
 impl Shared {
-    /// Starts what is shared, and tells the control plane of all replicas.
+    /// Starts the shared processes, and registers all replicas with the control plane.
     pub(super) async fn start(
         fleet: &Fleet,
         options: &Options,
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// The gateway of a region; none where another region's serves it.
+/// The settings of a region's gateway; none if another region's serves it.
 pub(super) fn gateway(
     options: &Options,
     shared: Option<&Shared>,
@@ -108,7 +108,7 @@ fn peers(
     }
 }
 
-/// Where the clients of a region ask: their own gateway, and then the others, nearest first.
+/// Target addresses of a region's clients: their own gateway, then the others, nearest first.
 pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usize) -> Vec<String> {
     let here = &regions[at];
     let mut all: Vec<&Region> = regions.iter().filter(|region| region.spec.is_some()).collect();
@@ -123,7 +123,7 @@ pub(super) fn addresses(regions: &[Region], distance: Option<&Distance>, at: usi
     all.iter().filter_map(url).collect()
 }
 
-/// All routes between regions, from each to each, and to each replica: name, from and to.
+/// All routes between regions, in all directions, and to each replica: name, from and to.
 fn routes(regions: &[Region]) -> Vec<(String, String, String)> {
     let mut routes = Vec::new();
     for (from, to) in pairs(regions) {
@@ -135,7 +135,7 @@ fn routes(regions: &[Region]) -> Vec<(String, String, String)> {
     routes
 }
 
-/// What is at the ends of the routes now.
+/// The current targets of the routes.
 pub(super) fn at_the_ends(regions: &[Region]) -> Vec<(String, SocketAddr)> {
     let mut all = Vec::new();
     for (from, to) in pairs(regions) {
@@ -158,17 +158,17 @@ fn pairs(regions: &[Region]) -> impl Iterator<Item = (&Region, &Region)> {
     all.filter(|(from, to)| from.name != to.name)
 }
 
-/// The name of the route by which `from` reaches a gateway's port in `to`.
+/// The name of the route from `from` to a gateway's port in `to`.
 fn route(kind: &str, from: &str, to: &str) -> String {
     format!("{kind}-{from}-{to}")
 }
 
-/// Where a region's gateway reaches a replica of another one.
+/// The address at which a region's gateway reaches a replica of another one.
 fn way(distance: &Distance, from: &Region, replica: &Replica) -> String {
     format!("http://{}", distance.listens(&replica_route(from, replica)))
 }
 
-/// The name of the route by which a region's gateway reaches a replica of another one.
+/// The name of the route from a region's gateway to a replica of another one.
 fn replica_route(from: &Region, replica: &Replica) -> String {
     format!("replica-{}-{}", from.name, replica.name)
 }

@@ -1,6 +1,6 @@
-//! What another arrangement of the same fleet would show, beside what this one does.
+//! Expected results of another arrangement of the same fleet, for comparison with the run.
 //!
-//! Whoever starts the run may work it out while the run goes on; until then nothing is shown.
+//! The caller may compute them during the run; until then nothing is shown.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,37 +9,37 @@ use serde::Serialize;
 
 use crate::page;
 
-/// The other arrangement, by the second of the run.
+/// The other arrangement, by second of the run.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// What it is called: `region_local, simulated`.
+    /// Its name: `region_local, simulated`.
     pub name: String,
-    /// Seconds 0, 1, 2 and so on; empty until they are known.
+    /// Seconds 0, 1, 2 and so on; empty until computed.
     pub seconds: Arc<OnceLock<Vec<Second>>>,
 }
 
-/// What clients would have seen until a second of the run.
+/// The clients' results up to a second of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Second {
-    /// Those of all regions.
+    /// For all regions.
     pub all: Figures,
-    /// Those of each region.
+    /// For each region.
     pub regions: Vec<Figures>,
 }
 
-/// What some clients would have seen.
+/// Results of some clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Median TTFT; none before the first.
+    /// Median TTFT; none before the first answer.
     pub ttft_p50_ms: Option<f64>,
     /// Its 99th percentile.
     pub ttft_p99_ms: Option<f64>,
-    /// Share of the prompt tokens that were cached.
+    /// Cached share of the prompt tokens.
     pub prefix_hit_ratio: Option<f64>,
 }
 
 impl Beside {
-    /// After this long; none before it is known, and the last that is known for ever after.
+    /// The results at this time; none before they are computed, and the last ones after their end.
     #[must_use]
     pub fn at(&self, elapsed: Duration) -> Option<&Second> {
         let seconds = self.seconds.get()?;
@@ -60,7 +60,7 @@ impl Beside {
 mod tests {
     use super::*;
 
-    // Nothing before it is known; then the second asked for, and the last one for ever after.
+    // Nothing before they are computed; then the requested second, and after the end the last one.
     #[test]
     fn it_is_read_by_the_second() {
         let beside = Beside { name: "other".into(), seconds: Arc::default() };

@@ -1,9 +1,9 @@
-//! The page in the browser: the regions as they are, and buttons that break and mend them.
+//! The browser page: the state of the regions, and buttons to break and repair them.
 //!
-//! One document without anything fetched from elsewhere, one stream of the state (`/stream`,
-//! server-sent events, twice a second; `/state` is the last of it), one address for orders (`POST /orders`). It listens on this
-//! machine alone, and takes orders only from pages of its own: whoever can reach it can kill the
-//! fleet.
+//! One document that loads nothing from elsewhere, one stream of the state (`/stream`, server-sent
+//! events, twice a second; `/state` is the latest one), one address for orders (`POST /orders`). It
+//! listens on loopback only, and accepts orders only from its own pages: any client that reaches it
+//! can kill the fleet.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,21 +26,21 @@ use crate::{Error, Result};
 const PAGE: &str = include_str!("board/page.html");
 /// The largest order, bytes.
 const MOST_BODY: usize = 4 << 10;
-/// The most pages at once.
+/// Most open pages.
 const MOST_PAGES: usize = 32;
-/// How long a client may take for its headers, and for its body.
+/// Timeout for a client's headers, and for its body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An order and where its outcome is awaited.
+/// An order and the channel for its outcome.
 pub(super) type Asked = (Order, oneshot::Sender<std::result::Result<(), String>>);
 
-/// The page's server, and the ends of what it is connected to.
+/// The page's server and its channels.
 pub(super) struct Board {
     /// Where it is.
     pub(super) address: SocketAddr,
     /// The state in JSON, as the pages see it.
     pub(super) state: watch::Sender<Bytes>,
-    /// What the pages ask for.
+    /// Orders from the pages.
     pub(super) orders: mpsc::Receiver<Asked>,
 }
 
@@ -53,7 +53,7 @@ struct Ends {
 type Answer = Response<Either<Full<Bytes>, Events>>;
 
 impl Board {
-    /// Listens on any port of this machine and serves for as long as the runtime lives.
+    /// Listens on any loopback port and serves as long as the runtime lives.
     pub(super) async fn start() -> Result<Board> {
         let address = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0));
         let failed = |source| Error::Listen { field: "the page's address".into(), address, source };
@@ -82,7 +82,7 @@ async fn serve(listener: TcpListener, ends: Ends) {
             });
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-            // A page that is closed is its own affair.
+            // A closed page is not an error.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
@@ -116,7 +116,7 @@ async fn order(
     request: Request<Incoming>,
 ) -> std::result::Result<(), (StatusCode, String)> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    // A page of another site can send a form here; it cannot send this type without being asked.
+    // A page of another site can send a form here, but not this type without a preflight.
     let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     if kind != Some(b"application/json") {
         return Err(bad("content-type: send application/json".into()));
@@ -150,7 +150,7 @@ fn events(mut state: watch::Receiver<Bytes>) -> Answer {
     tokio::spawn(async move {
         loop {
             let now = state.borrow_and_update().clone();
-            // Empty before the first look.
+            // Empty before the first poll.
             let event = [b"data: ", &now[..], b"\n\n"].concat();
             let gone = !now.is_empty() && send.send(Bytes::from(event)).await.is_err();
             if gone || state.changed().await.is_err() {

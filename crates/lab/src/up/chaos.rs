@@ -1,12 +1,14 @@
-//! The chaos suite: `meridian up` with tables of faults in place of somebody's clicks, and a judge.
+//! The chaos suite: `meridian up` with tables of faults instead of clicks, and a check of the
+//! results.
 //!
-//! Each scenario brings up a fleet of its own, breaks it under load as its table says, mends it,
-//! waits until everything is as it was, and then compares the books of clients, gateways and
-//! engines. What a scenario promises its clients is a value too. Who is hit, and when to the half
-//! second, comes from the seed; what a fault meets is the machine's affair and must not matter.
+//! Each scenario starts its own fleet, injects the faults of its table under load, repairs them,
+//! waits until everything is as before, and then compares the counts of clients, gateways and
+//! engines. A scenario's promise to its clients is a value, too. The seed determines the targets,
+//! and the time of each fault to the half second. The exact state of the machine at a fault varies
+//! and must not matter.
 //!
-//! Nothing here asserts how long something took: how fast TTFT came back is told, and is asserted
-//! where the clock is invented (`crates/sim/tests/heal.rs`).
+//! Nothing here asserts durations: the recovery time of TTFT is reported, and is asserted in
+//! simulated time (`crates/sim/tests/heal.rs`).
 
 mod books;
 mod left;
@@ -26,35 +28,35 @@ use crate::{Error, Result};
 use scenario::Scenario;
 use scenes::{ALL, SHORT};
 
-/// What to break.
+/// Settings of the suite.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Seed of who is hit and when, and of the load.
+    /// Seed of targets, times and load.
     pub seed: u64,
     /// The scenarios' names; all of them when empty, apart from [`RANDOM`].
     pub only: Vec<String>,
-    /// How long faults come in [`RANDOM`].
+    /// How long faults are injected in [`RANDOM`].
     pub length: Duration,
-    /// The short form: two scenarios that have something of everything.
+    /// The short form: two scenarios with a mix of all faults.
     pub short: bool,
-    /// The `meridian` to run; none takes this very program.
+    /// The `meridian` to run; none runs this program itself.
     pub binary: Option<PathBuf>,
 }
 
-/// The scenario without a table: faults of all kinds by chance, for as long as asked.
+/// The scenario without a table: random faults of all kinds, for the given time.
 pub const RANDOM: &str = "random";
 
-/// The names of all scenarios, with what each is about.
+/// The names of all scenarios, with a description of each.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let random =
         (RANDOM, "a fault of any kind every few seconds, for --for; every answer is compared");
     ALL.iter().chain(SHORT).map(|scenario| (scenario.name, scenario.what)).chain([random])
 }
 
-/// Plays the scenarios and prints what came of each; returns what was found wrong, a sentence each.
+/// Runs the scenarios and prints the result of each; returns all problems, one sentence each.
 ///
 /// # Errors
-/// When there is no such scenario.
+/// If there is no such scenario.
 pub async fn run(options: &Options) -> Result<Vec<String>> {
     let chosen = chosen(options)?;
     let (mut wrong, mut rows) = (Vec::new(), Vec::new());
@@ -103,5 +105,5 @@ fn chosen(options: &Options) -> Result<Vec<&'static Scenario>> {
     options.only.iter().filter(|name| *name != RANDOM).map(one).collect()
 }
 
-/// The load runs for this long before the first fault and after the last was mended.
+/// Load before the first fault and after the last repair.
 const CALM: Duration = Duration::from_secs(6);

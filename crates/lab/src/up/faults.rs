@@ -1,5 +1,5 @@
-//! Breaking things on purpose, and mending them: real processes are killed, suspended or told to end,
-//! real links are reset, silenced or slowed down.
+//! Injects faults and repairs them: kills, suspends or ends real processes, and resets, silences or
+//! slows down real links.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::world::{World, end};
 use super::{Options, SETTLE};
 use crate::{Error, Process, Result};
 
-/// What a slow link has of delay more, of jitter, and of bytes a second.
+/// Additional delay, jitter, and bytes a second of a slow link.
 const SLOW: (Duration, Duration, u64) =
     (Duration::from_millis(400), Duration::from_millis(100), 256 << 10);
 
 impl World {
-    /// Carries an order out. Killing the dead and reviving the living change nothing.
+    /// Performs an order. Killing a dead process or reviving a living one changes nothing.
     pub(super) async fn obey(&mut self, options: &Options, order: &Order) -> Result<()> {
         if !order.makes_sense() {
             return Err(Error::Setting {
@@ -157,7 +157,8 @@ impl World {
     }
 }
 
-/// Does what a signal alone does; false where the process is to end, or another one to start.
+/// Performs an act that is a signal only; false if the process has to end or another one has to
+/// start.
 fn signalled(process: Option<&mut Process>, act: Act) -> bool {
     match (act, process) {
         (Act::Stop, Some(process)) => process.stop(),
@@ -197,8 +198,8 @@ fn set_link(act: Act, from: &str, to: &str) -> SetLink {
     }
 }
 
-/// Starts a program at an address that it had before. A connection of another program may have
-/// the port for a moment, since the kernel gives both out of one range.
+/// Starts a program at its previous address. Another program's connection may have the port for a
+/// moment, since the kernel assigns both from one range.
 async fn again<T, F: Future<Output = Result<T>>>(mut start: impl FnMut() -> F) -> Result<T> {
     let give_up = tokio::time::Instant::now() + SETTLE;
     loop {

@@ -1,47 +1,47 @@
-//! Orders to break or mend something of the fleet, as the page and the chaos tables give them.
+//! Orders to break or repair a part of the fleet, from the page and the chaos tables.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is to happen to something of the fleet.
+/// An order for a part of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Order {
-    /// Break or mend.
+    /// The action.
     pub(super) act: Act,
-    /// What of.
+    /// The kind of part.
     pub(super) what: What,
-    /// `us-engine-0`, a region for `gateway` and `region`, `control` for itself; for `link` `us/eu`
-    /// both ways and `us>eu` one way.
+    /// `us-engine-0`, a region for `gateway` and `region`, `control` for itself; for `link`,
+    /// `us/eu` in both directions and `us>eu` in one.
     pub(super) name: String,
 }
 
-/// Break or mend.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Act {
-    /// Kill it, with SIGKILL; of a link: reset what is open on it.
+    /// Kill it with SIGKILL; for a link: reset its connections.
     Kill,
-    /// Start it again, where it was, or let it go on; of a link: as it was.
+    /// Start it again at its old address, or resume it; for a link: restore it.
     Revive,
-    /// Tell it to end, with SIGTERM, and start it again when it has.
+    /// End it with SIGTERM, and start it again afterwards.
     Restart,
-    /// Suspend it, with SIGSTOP: it keeps its connections and answers nothing.
+    /// Suspend it with SIGSTOP: it keeps its connections and answers nothing.
     Stop,
-    /// Tell it to end, with SIGTERM, and wait for nothing.
+    /// End it with SIGTERM, without waiting.
     End,
-    /// Have it read its files again, with SIGHUP.
+    /// Make it reload its files, with SIGHUP.
     Reload,
-    /// Of a gateway: change its file in a way that changes nothing for its clients.
+    /// For a gateway: change its file without effect on its clients.
     Edit,
-    /// Of a link: nothing arrives, and nobody is told.
+    /// For a link: nothing arrives, and no connection is reset.
     Cut,
-    /// Of a link: far longer, and narrow.
+    /// For a link: much longer delay and low rate.
     Slow,
 }
 
-/// The kinds of things that break.
+/// The kinds of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum What {
@@ -58,7 +58,7 @@ pub(super) enum What {
 }
 
 impl Order {
-    /// Whether such a thing can be done to such a thing.
+    /// Whether the action applies to this kind of part.
     pub(super) fn makes_sense(&self) -> bool {
         match self.act {
             Act::Kill | Act::Revive => true,

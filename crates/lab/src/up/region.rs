@@ -8,34 +8,34 @@ use crate::load::Load;
 use crate::page::Seen;
 use crate::{Client, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Result};
 
-/// Where clients are told to go, where nobody else listens there.
+/// The documented address for clients, if it is free.
 pub(super) const USUAL: &str = "127.0.0.1:8080";
 
 /// A region.
 pub(super) struct Region {
-    // In this order they are dropped.
+    // Dropped in this order.
     pub(super) load: Option<Load>,
     /// None while it is dead.
     pub(super) gateway: Option<Gateway>,
     pub(super) replicas: Vec<Replica>,
     pub(super) name: String,
-    /// How the gateway is started again, at the addresses that others know; none where another
-    /// region's gateway serves this one too.
+    /// Settings to restart the gateway at the addresses that others know; none if another region's
+    /// gateway serves this one too.
     pub(super) spec: Option<GatewaySpec>,
-    /// How often the gateway was killed or told to end.
+    /// Times the gateway was killed or told to end.
     pub(super) restarts: u32,
-    /// How often its file was changed.
+    /// Times its file was changed.
     pub(super) edits: u32,
 }
 
 /// A replica, dead or alive.
 pub(super) struct Replica {
     pub(super) name: String,
-    /// Where it is, also after a restart.
+    /// Its URL, which a restart keeps.
     pub(super) url: String,
     /// None while it is dead.
     pub(super) process: Option<Process>,
-    /// How often it was killed or told to end.
+    /// Times it was killed or told to end.
     pub(super) restarts: u32,
 }
 
@@ -68,15 +68,15 @@ impl Region {
         Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })
     }
 
-    /// The gateway's name, which its certificate says too.
+    /// The gateway's name, also in its certificate.
     pub(super) fn gateway_name(region: &str) -> String {
         format!("{region}-gateway")
     }
 
-    /// Starts the gateway for the first time; where somebody has the usual port, at any other.
+    /// Starts the gateway for the first time; if the documented port is in use, at any other.
     pub(super) async fn first_gateway(&mut self, fleet: &Fleet) -> Result<()> {
         let gateway = match self.new_gateway(fleet).await {
-            // To look first whether it is free would leave time for somebody to take it.
+            // Checking first would leave time for another process to take it.
             Err(Error::EndedEarly { log, .. }) if log.contains(USUAL) => {
                 self.spec.iter_mut().for_each(|spec| spec.listen = "127.0.0.1:0".into());
                 self.new_gateway(fleet).await?
@@ -87,13 +87,13 @@ impl Region {
         Ok(())
     }
 
-    /// Starts a gateway as its settings say, for the first time or again.
+    /// Starts a gateway with its settings, for the first time or again.
     pub(super) async fn new_gateway(&self, fleet: &Fleet) -> Result<Gateway> {
         let spec = self.spec.as_ref().expect("only regions with a gateway of their own ask");
         fleet.gateway(&Region::gateway_name(&self.name), spec).await
     }
 
-    /// The gateway is there, and stays at these addresses.
+    /// The gateway runs; keeps its addresses for restarts.
     pub(super) fn settle_in(&mut self, gateway: Gateway) {
         let spec = self.spec.as_mut().expect("only regions with a gateway of their own ask");
         let address = |url: &str| url.trim_start_matches("http://").to_owned();
@@ -105,8 +105,8 @@ impl Region {
         self.gateway = Some(gateway);
     }
 
-    /// Starts the clients: they go to the first of these addresses, and where nobody answers there
-    /// to the others.
+    /// Starts the clients: they use the first of these addresses, and if it does not answer, the
+    /// others.
     pub(super) async fn start_load(
         &mut self,
         fleet: &Fleet,
@@ -136,8 +136,8 @@ impl Region {
         self.gateway.as_ref().filter(|gateway| !gateway.process.is_stopped())
     }
 
-    /// Changes the gateway's file in a way that changes nothing for its clients: another tenant, and
-    /// a rule for it, come or go.
+    /// Changes the gateway's file without effect on its clients: adds or removes another tenant and
+    /// a rule for it.
     pub(super) fn edit(&mut self, fleet: &Fleet) -> Result<()> {
         let Some(spec) = &mut self.spec else { return Ok(()) };
         self.edits += 1;
@@ -158,7 +158,7 @@ impl Region {
         }
     }
 
-    /// What is known of it now. A gateway that does not answer counts as dead for once.
+    /// The current state. A gateway that does not answer counts as dead this time.
     pub(super) async fn look(&self, client: &Client) -> Seen {
         Seen {
             name: self.name.clone(),
@@ -168,7 +168,7 @@ impl Region {
         }
     }
 
-    /// The names of what is dead or suspended.
+    /// The names of dead or suspended processes.
     fn dead(&self) -> Vec<String> {
         let replicas = self.replicas.iter().filter(|r| !r.answers()).map(|r| r.name.clone());
         let gateway = (self.answering().is_none() && self.spec.is_some())
@@ -176,7 +176,7 @@ impl Region {
         replicas.chain(gateway).collect()
     }
 
-    /// Whether everything that is to live still does.
+    /// Checks that every process that should be alive is.
     pub(super) fn none_died(&mut self) -> std::result::Result<(), String> {
         let load = self.load.as_mut().map(|load| &mut load.process);
         let gateway = self.gateway.as_mut().map(|gateway| &mut gateway.process);
@@ -187,7 +187,7 @@ impl Region {
         Ok(())
     }
 
-    /// Whether the gateway has found its replicas, and no others, and its peers.
+    /// Whether the gateway has found exactly its replicas, and its peers.
     pub(super) fn is_up(&self, status: &Status) -> bool {
         let Some(spec) = &self.spec else { return true };
         let own = match spec.control {
@@ -201,7 +201,7 @@ impl Region {
             && status.peers.iter().filter(|p| p.state == "up").count() == peers
     }
 
-    /// Why it takes so long.
+    /// The error for a timeout, with its reason.
     pub(super) fn too_slow(&self, limit: std::time::Duration) -> Error {
         Error::TooSlow {
             name: Region::gateway_name(&self.name),
@@ -212,7 +212,7 @@ impl Region {
     }
 }
 
-/// An error when the process has ended without being told to.
+/// An error if the process has ended without being told to.
 pub(super) fn still_runs(process: &mut Process) -> std::result::Result<(), String> {
     match process.ended().filter(|_| !process.is_ending()) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What a region is made of: its replicas, its address, its load.
+//! The parts of a region: its replicas, its address, its load.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
 
-/// How replicas are made.
+/// How to create replicas.
 pub(super) enum Maker {
     Model,
     LlamaCpp(LlamaCpp),
 }
 
 impl Maker {
-    /// Installs what is needed.
+    /// Installs the required software.
     pub(super) async fn new(options: &Options) -> Result<Maker> {
         if options.engines == Engines::Model {
             return Ok(Maker::Model);
@@ -25,8 +25,8 @@ impl Maker {
         Ok(Maker::LlamaCpp(llamacpp::install(&home).await?))
     }
 
-    /// Starts one replica on this port, 0 for any. All replicas are of one model: each of them gives
-    /// the same answer to a prompt.
+    /// Starts one replica on this port, 0 for any. All replicas have one model, so each gives the
+    /// same answer to a prompt.
     pub(super) async fn replica(
         &self,
         fleet: &Fleet,
@@ -59,8 +59,8 @@ fn note_installation(home: &Path) {
     }
 }
 
-/// One region, by the seed, has many more clients than it can serve well, so that it sends requests
-/// on.
+/// One region, chosen by the seed, has many more clients than it can serve well, so it forwards
+/// requests.
 fn uneven(options: &Options, region: usize) -> u32 {
     let regions = options.regions.len() as u64;
     if options.seed % regions == region as u64 { 40 } else { 8 }
@@ -69,23 +69,23 @@ fn uneven(options: &Options, region: usize) -> u32 {
 /// The clients of one region.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clients {
-    /// What they run: a workload of `meridian bench`.
+    /// Their workload, of `meridian bench`.
     pub workload: &'static str,
-    /// How many they are.
+    /// Their number.
     pub count: u32,
     /// Most tokens of a reply.
     pub max_tokens: u32,
     /// Bytes of the system prompt that sessions share.
     pub system_bytes: u32,
-    /// When most are awake, as a share of the day.
+    /// When most are active, as a share of the day.
     pub peak: f64,
-    /// Share of them awake when fewest are.
+    /// The share that is active at the quietest time.
     pub night: f64,
 }
 
 impl Options {
-    /// The clients of this region. All regions have as many, and their days follow one another;
-    /// where the demand is steady there are no days, and one region has more.
+    /// The clients of this region. All regions have the same number, and their days follow one
+    /// another. With steady demand there are no days, and one region has more.
     #[must_use]
     pub fn clients(&self, region: usize) -> Clients {
         let (workload, count, max_tokens, system_bytes) = match (self.demand, self.engines) {

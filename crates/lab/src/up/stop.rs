@@ -1,10 +1,10 @@
-//! Somebody asking a run to end: Ctrl-C, SIGTERM, or the terminal gone.
+//! Requests to end a run: Ctrl-C, SIGTERM, or a closed terminal.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{Error, Result};
 
-/// Somebody asking the run to end.
+/// A request to end the run.
 pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,

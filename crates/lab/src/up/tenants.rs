@@ -1,27 +1,27 @@
-//! The tenants of several regions: anybody's, and one whose requests stay in eu.
+//! The tenants of a run with several regions: an open one, and one whose requests stay in eu.
 //!
-//! Their keys are no secrets: they open a fleet that listens on this machine alone. Here they stand
-//! with their SHA-256, as `meridian tenant-key` makes it.
+//! Their keys are not secret: they belong to a fleet that listens on loopback only. They are listed
+//! here with their SHA-256 in the form of `meridian tenant-key`.
 
 use std::fmt::Write;
 
 use super::{CENTRAL, Demand, Options};
 
-/// Opens the gateways for everybody.
+/// Key of the open tenant.
 pub(super) const VISITORS: &str = "visitors-of-this-machine";
 const VISITORS_HASH: &str =
     "sha256:dd31497288eed11c5328751aa826e94ac79e0cc74ab6b3d3c425de51fa71fcae";
-/// Opens them for the tenant whose requests stay in eu.
+/// Key of the tenant whose requests stay in eu.
 pub(super) const EU_ONLY: &str = "eu-only-on-this-machine";
 const EU_ONLY_HASH: &str =
     "sha256:361219a67412110872bea8783e13a8dd896d63c2c58a4ead9904b8735dad7660";
-/// The region that the rule names.
+/// The region in the rule.
 pub(super) const REGION: &str = "eu";
-/// How the section of the tenants begins.
+/// First line of the tenants' section.
 pub(super) const HEAD: &str = "tenants:\n";
 
-/// Whether a run has tenants: where there is another region than the one that the rule names, with a
-/// gateway of its own. What breaks on purpose has none: it would have nowhere else to go.
+/// Whether a run has tenants: if a region other than the rule's has its own gateway. Runs with
+/// faults have none: the restricted requests could not be retried elsewhere.
 pub(super) fn are_there(options: &Options) -> bool {
     let broken_on_purpose = options.demand == Demand::Steady;
     if broken_on_purpose || options.topology == CENTRAL {
@@ -30,10 +30,10 @@ pub(super) fn are_there(options: &Options) -> bool {
     options.regions.len() > 1 && options.regions.iter().any(|region| region == REGION)
 }
 
-/// Lines of a gateway's configuration. After an odd number of edits there is one more tenant, with a
-/// rule of its own.
+/// Lines of a gateway's configuration. After an odd number of edits there is one more tenant, with
+/// its own rule.
 pub(super) fn config(edits: u32) -> String {
-    // The load counts by the headers which replica and which peer answered.
+    // The load uses headers to count which replica and which peer answered.
     let mut yaml = format!("tell_clients: all\n{HEAD}");
     for (name, hash) in [("visitors", VISITORS_HASH), ("eu-only", EU_ONLY_HASH)] {
         let _ = writeln!(yaml, "  - {{name: {name}, keys: [\"{hash}\"]}}");
@@ -49,7 +49,7 @@ pub(super) fn config(edits: u32) -> String {
     yaml
 }
 
-/// Arguments of a load: a quarter of its sessions are the tenant's that a rule keeps.
+/// Arguments of a load: a quarter of its sessions belong to the tenant with the rule.
 pub(super) fn load_args() -> Vec<String> {
     let keys = [VISITORS, VISITORS, VISITORS, EU_ONLY];
     keys.iter().flat_map(|key| ["--api-key".to_owned(), (*key).to_owned()]).collect()

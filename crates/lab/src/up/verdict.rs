@@ -1,4 +1,4 @@
-//! How a run went: what must hold of its numbers, and the summary.
+//! The result of a run: conditions on its numbers, and the summary.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use crate::page::{self, Seen};
 use crate::total::total;
 use crate::{ClientCounts, Counts, Report};
 
-/// What the clients of all regions counted; none where there were none.
+/// The counts of all regions' clients; none without clients.
 pub(super) fn clients(reports: &[Option<Report>]) -> Option<ClientCounts> {
     let counts = reports.iter().flatten().map(|report| report.counts);
     counts.reduce(|a, b| a + b)
 }
 
-/// Everything that must hold of the numbers.
+/// Checks all conditions on the numbers.
 pub(super) fn judge(
     all: &Status,
     counts: &Counts,
@@ -51,14 +51,14 @@ pub(super) fn judge(
     }
 }
 
-/// Rules hold whatever is killed.
+/// Rules must hold whatever was killed.
 fn breached(all: &Status) -> Option<String> {
     let breaches = all.residency.as_ref().map_or(0, |residency| residency.breaches);
     (breaches > 0).then(|| format!("{breaches} answers were given where a residency rule forbids"))
 }
 
-/// What must hold even where processes were killed: every request has an end, at the client and at
-/// the gateways that live.
+/// Conditions that hold even if processes were killed: every request has an end, at the client and
+/// at the gateways that are alive.
 pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mut Vec<String>) {
     faults.extend(breached(all));
     if all.requests.in_flight > 0 {
@@ -72,7 +72,7 @@ pub(super) fn judge_broken(all: &Status, reports: &[Option<Report>], faults: &mu
     }
 }
 
-/// Prints how it went, and the three counts side by side.
+/// Prints the result, and the three counts as a table.
 pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report>]) {
     let mut text = String::from("\n");
     for (seen, report) in seen.iter().zip(reports) {
@@ -106,7 +106,7 @@ pub(super) fn summarize(seen: &[Seen], counts: &Counts, reports: &[Option<Report
     println!("{text}{}", page::counts(counts));
 }
 
-/// What the clients of a region measured.
+/// The measurements of a region's clients.
 fn measured(report: &Report) -> Option<String> {
     let row = report.rows.first()?;
     let of = |q: Option<ReportQuantiles>| (page::ms(q.map(|q| q.p50)), page::ms(q.map(|q| q.p99)));
@@ -124,7 +124,7 @@ mod tests {
     use crate::{ClientCounts, EngineCounts};
     use meridian_wire::admin::{Prefix, Requests, Residency};
 
-    /// Five requests, all well, as the gateway counts them.
+    /// Five successful requests, as counted by the gateway.
     fn gateway() -> Status {
         let requests = Requests { accepted: 5, done: 5, ..Requests::default() };
         let prefix = Prefix { known_prompt_tokens: 50, cached_tokens: 20, ..Prefix::default() };
@@ -160,13 +160,13 @@ mod tests {
         faults
     }
 
-    // Where all is well nothing is said.
+    // A successful run has no faults.
     #[test]
     fn a_run_that_went_well_has_no_faults() {
         assert_eq!(faults(&client(), &gateway(), &engines()), Vec::<String>::new());
     }
 
-    // Each thing that may go wrong is a fault by itself, and names who and what.
+    // Each possible problem is a separate fault, and names the part and the numbers.
     #[test]
     fn every_fault_is_named() {
         let has = |faults: Vec<String>, word: &str| {

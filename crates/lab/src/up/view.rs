@@ -1,4 +1,4 @@
-//! What the page is told: the state of everything, as JSON.
+//! The data for the page: the state of everything, as JSON.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::world::World;
 use crate::Live;
 use crate::page::Seen;
 
-/// Decisions shown of each region.
+/// Decisions shown per region.
 const DECISIONS: usize = 6;
 
-/// Everything.
+/// The whole state.
 #[derive(Serialize)]
 struct State<'a> {
     /// Seconds since the start.
@@ -24,12 +24,12 @@ struct State<'a> {
     topology: &'a str,
     regions: Vec<OfRegion<'a>>,
     links: Vec<wan::Link>,
-    /// What was broken and mended, newest first.
+    /// Faults and repairs, newest first.
     orders: &'a [String],
     beside: Option<Other<'a>>,
 }
 
-/// Another arrangement, as it would be now.
+/// The expected current results of another arrangement.
 #[derive(Serialize)]
 struct Other<'a> {
     name: &'a str,
@@ -83,7 +83,7 @@ impl World {
         serde_json::to_vec(&state).expect("the state always serializes").into()
     }
 
-    /// The newest decisions; none of a gateway that does not answer.
+    /// The newest decisions; none if the gateway does not answer.
     async fn decisions(&self, region: &super::region::Region) -> Vec<Decided> {
         let Some(gateway) = region.answering() else { return Vec::new() };
         let url = format!("{}/admin/decisions?last={DECISIONS}", gateway.admin);

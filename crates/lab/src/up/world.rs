@@ -1,6 +1,6 @@
-//! All regions while they are up: started, watched, brought to rest, drained.
+//! All regions while they run: starts, watches, settles and drains them.
 //!
-//! Who knows whom, and by which routes, is in `arrange.rs`.
+//! Their connections and routes are in `arrange.rs`.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::{
     Result,
 };
 
-/// Everything that runs.
+/// All running processes.
 pub(super) struct World {
-    // In this order they are dropped.
+    // Dropped in this order.
     pub(super) regions: Vec<Region>,
-    /// None while it is dead, and where there is none.
+    /// None while it is dead, and in runs without one.
     pub(super) control: Option<Control>,
-    /// Where it is, also after a restart, and the certificates that it has.
+    /// Its address, which a restart keeps, and its certificates.
     pub(super) control_at: Option<(String, Certificates)>,
     pub(super) distance: Option<Distance>,
     pub(super) fleet: Fleet,
     pub(super) client: Client,
     pub(super) maker: Maker,
     pub(super) board: Board,
-    /// What was broken and mended, newest first.
+    /// Faults and repairs, newest first.
     pub(super) orders: Vec<String>,
     /// How long the loads ran.
     pub(super) watched: Duration,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Leads the routes to what is at their ends.
+    /// Sets the targets of the routes.
     pub(super) async fn set_routes(&self) -> Result<()> {
         let Some(distance) = &self.distance else { return Ok(()) };
         for (route, target) in arrange::at_the_ends(&self.regions) {
@@ -155,7 +155,7 @@ impl World {
         Ok(())
     }
 
-    /// What is known of every region now.
+    /// The current state of every region.
     pub(super) async fn look(&self) -> Vec<Seen> {
         let mut seen = Vec::new();
         for region in &self.regions {
@@ -164,7 +164,7 @@ impl World {
         seen
     }
 
-    /// Shows the regions until the time is over or somebody asks to stop; an error ends it too.
+    /// Shows the regions until the time is over or a stop is requested; an error also ends it.
     pub(super) async fn watch(
         &mut self,
         options: &Options,
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// Carries out what a page asked for, and tells it how that went.
+    /// Performs a page's order, and reports the outcome.
     async fn order(&mut self, options: &Options, elapsed: Duration, (order, told): Asked) {
         let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
         if outcome.is_ok() {
@@ -210,7 +210,7 @@ impl World {
         self.shared().into_iter().try_for_each(still_runs)
     }
 
-    /// Lets everything that is suspended go on: what is asked of it next it is to answer.
+    /// Resumes everything that is suspended, so it can answer the following requests.
     pub(super) fn go_on(&mut self) {
         for region in &mut self.regions {
             let gateway = region.gateway.as_mut().map(|gateway| &mut gateway.process);
@@ -227,7 +227,7 @@ impl World {
         control.into_iter().chain(distance).collect()
     }
 
-    /// Asks the loads to end, and waits until their requests in flight have.
+    /// Ends the loads, and waits for their requests in flight.
     pub(super) async fn stop_loads(&mut self, faults: &mut Vec<String>) -> Vec<Option<Report>> {
         for load in self.regions.iter_mut().filter_map(|region| region.load.as_mut()) {
             load.process.terminate();
@@ -246,8 +246,9 @@ impl World {
         reports
     }
 
-    /// Reads the counts once they are at rest: nothing in flight, and nothing that still differs
-    /// because a counter is on its way. What differs at the end of a bounded wait, differs.
+    /// Reads the counts once they are at rest: nothing in flight, and no difference because a
+    /// counter update is still on its way. After a bounded wait, remaining differences are reported
+    /// as they are.
     pub(super) async fn settle(&self, reports: &[Option<Report>]) -> Result<(Vec<Seen>, Counts)> {
         let replicas = self.regions.iter().flat_map(|region| &region.replicas);
         let urls: Vec<&str> = replicas.filter(|r| r.answers()).map(|r| r.url.as_str()).collect();
@@ -272,7 +273,7 @@ impl World {
         }
     }
 
-    /// Ends gateways, control plane and relay as an operator would; they must end in good order.
+    /// Ends gateways, control plane and relay as an operator would; they must end properly.
     pub(super) async fn drain(&mut self, faults: &mut Vec<String>) {
         let gateways = self.regions.iter_mut().filter_map(|region| region.gateway.as_mut());
         let mut ends = Vec::new();
@@ -286,7 +287,7 @@ impl World {
     }
 }
 
-/// Tells a program to end, and waits until it has, in good order. A suspended one goes on for that.
+/// Ends a program, and waits until it has ended properly. A suspended one is resumed for that.
 pub(super) async fn end(process: &mut Process) -> Result<()> {
     if !process.is_ending() {
         process.terminate();

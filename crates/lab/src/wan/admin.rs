@@ -1,4 +1,4 @@
-//! The relay's admin port: its state, and links and routes set at run time.
+//! The relay's admin port: its state, and changes of links and routes at run time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::view;
 const MOST_BODY: usize = 64 << 10;
 /// The most connections at once; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a client may take for its headers, and for its body.
+/// Timeout for a client's headers, and for its body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Answer = Response<Full<Bytes>>;
@@ -59,7 +59,7 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    // A client that breaks off is its own affair.
+    // A client that breaks off is not an error.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -4,15 +4,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Error, Result};
 
-/// Of a connection: both sockets and the timer.
+/// Per connection: both sockets and the timer.
 const EACH: u64 = 3;
-/// Beside connections: listeners, the admin port, logs, the runtime.
+/// Other descriptors: listeners, the admin port, logs, the runtime.
 const SPARE: u64 = 192;
 
-/// Raises the soft limit where it is too low, as far as the hard one lets it.
+/// Raises the soft limit if it is too low, as far as the hard one allows.
 ///
 /// # Errors
-/// When even that is too low, with the number of connections that fit.
+/// If even the hard limit is too low; with the number of connections that fit.
 pub(super) fn ensure(connections: usize, routes: usize) -> Result<()> {
     let beside = SPARE + routes as u64;
     let need = (connections as u64).saturating_mul(EACH).saturating_add(beside);
@@ -40,7 +40,7 @@ pub(super) fn ensure(connections: usize, routes: usize) -> Result<()> {
 mod tests {
     use super::*;
 
-    // More connections than there can be descriptors is an error with what would fit.
+    // A number of connections without enough descriptors is an error with the number that fits.
     #[test]
     fn too_many_connections_are_refused() {
         ensure(1, 1).expect("a few always fit");

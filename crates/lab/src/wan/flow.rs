@@ -1,14 +1,15 @@
 //! One direction of a connection over a link: bytes that wait, travel, and have arrived.
 //!
-//! The driver pushes what it read and takes what has arrived, as lengths; it keeps the bytes, which
-//! never overtake each other. In between they leave as the window and the link's rate allow and
-//! arrive a delay later, and a delay of the other direction after that their acknowledgement makes
-//! room in the window. Events are worked off at their own times, however late the driver asks, so a
-//! late timer delays what it was to deliver and nothing after it.
+//! The driver pushes bytes it read and takes bytes that have arrived, as lengths; it keeps the
+//! bytes themselves, which never overtake each other. In between they leave as the window and the
+//! link's rate allow and arrive one delay later. After a delay in the other direction, their
+//! acknowledgement frees capacity in the window. Events are processed at their own times, however
+//! late the driver polls, so a late timer delays only its own deliveries.
 //!
-//! A cut takes back what had not arrived and a change of figures what had not left; both are sent
-//! again. Acknowledgements do not arrive while the other direction is cut, so a one-way partition
-//! lets a window's worth through and then stops that direction too, as it does with TCP.
+//! A cut takes back bytes that had not arrived, and a change of settings takes back bytes that had
+//! not left; both are sent again. Acknowledgements do not arrive while the other direction is cut,
+//! so a one-way partition passes one window of bytes and then stops that direction too, as with
+//! TCP.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use meridian_base::{Rng, Time};
 
 use super::{Figures, Link, Window, WindowSpec};
 
-/// What is sent beside bytes.
+/// Signals sent in addition to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A step of the handshake; it does not wait behind bytes.
@@ -28,11 +29,10 @@ pub enum Mark {
     Reset,
 }
 
-/// The most packets on their way at once; what comes in smaller pieces than that waits and travels
-/// in larger ones.
+/// Most packets in transit at once; smaller pieces beyond that wait and are merged.
 const MOST_PACKETS: usize = 4096;
-/// How far ahead of the link's rate a connection sends. What is beyond waits here and not in front
-/// of the link, where everybody else would wait behind it.
+/// How far ahead of the link's rate a connection sends. Further bytes wait here, not in the link,
+/// where all other connections would wait behind them.
 const AHEAD: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -48,24 +48,24 @@ struct Packet {
 pub struct Flow {
     window: Window,
     rng: Rng,
-    /// The most bytes held in all.
+    /// Most bytes held in total.
     buffer: usize,
-    /// Bytes pushed and not taken: waiting, travelling and arrived.
+    /// Bytes pushed and not taken: waiting, in transit and arrived.
     held: usize,
     /// Steps of the handshake that have not left.
     opens: u32,
-    /// Bytes wait until the handshake is over.
+    /// Bytes wait until the handshake is complete.
     is_open: bool,
     waiting: usize,
-    /// What follows the waiting bytes.
+    /// The mark after the waiting bytes.
     end: Option<Mark>,
     has_sent_end: bool,
     travelling: VecDeque<Packet>,
-    /// Acknowledgements on their way back, by when they arrive.
+    /// Acknowledgements in transit, with their arrival times.
     acknowledged: VecDeque<(Time, usize)>,
     arrived: usize,
     arrived_opens: u32,
-    /// What followed the arrived bytes.
+    /// The mark after the arrived bytes.
     arrived_end: Option<Mark>,
     seen_set: u64,
     seen_broken: u64,
@@ -113,13 +113,13 @@ impl Flow {
         self.arrived
     }
 
-    /// The window as it stands.
+    /// The current window.
     #[must_use]
     pub fn window(&self) -> usize {
         self.window.size()
     }
 
-    /// Takes in bytes: at most [`Flow::room`].
+    /// Accepts bytes: at most [`Flow::room`].
     pub fn push(&mut self, now: Time, len: usize, link: &mut Link, back: &Link) {
         debug_assert!(len <= self.room(), "{len} bytes do not fit");
         self.advance(now, link, back);
@@ -129,8 +129,8 @@ impl Flow {
         self.send(now, link);
     }
 
-    /// Sends a mark: the handshake's at once, the others behind the bytes. A reset takes the place
-    /// of bytes that have not left.
+    /// Sends a mark: the handshake's at once, the others behind the bytes. A reset replaces bytes
+    /// that have not left.
     pub fn mark(&mut self, now: Time, mark: Mark, link: &mut Link, back: &Link) {
         self.advance(now, link, back);
         match mark {
@@ -141,7 +141,7 @@ impl Flow {
                 link.counts.dropped += self.waiting as u64;
                 self.held -= self.waiting;
                 self.waiting = 0;
-                // It follows an end that was sent before: who closed can still be gone altogether.
+                // It may follow an end: a side that closed can still be reset.
                 self.end = Some(Mark::Reset);
                 self.has_sent_end = false;
                 self.is_open = true;
@@ -150,13 +150,13 @@ impl Flow {
         self.send(now, link);
     }
 
-    /// The handshake is over: bytes may leave.
+    /// The handshake is complete: bytes may leave.
     pub fn open(&mut self, now: Time, link: &mut Link) {
         self.is_open = true;
         self.send(now, link);
     }
 
-    /// Gives out bytes: at most [`Flow::arrived`].
+    /// Delivers bytes: at most [`Flow::arrived`].
     pub fn take(&mut self, len: usize, link: &mut Link) {
         debug_assert!(len <= self.arrived, "{len} bytes have not arrived");
         self.arrived -= len;
@@ -171,13 +171,13 @@ impl Flow {
         there
     }
 
-    /// How it ended, once everything before that was taken. A reset does not wait for that.
+    /// How it ended, once all bytes before the end were taken. A reset does not wait for that.
     #[must_use]
     pub fn ended(&self) -> Option<Mark> {
         self.arrived_end.filter(|end| *end == Mark::Reset || self.arrived == 0)
     }
 
-    /// Gives up: what it holds is lost.
+    /// Drops all its bytes.
     pub fn drop_all(&mut self, link: &mut Link) {
         link.counts.dropped += self.held as u64;
         self.held = 0;
@@ -187,7 +187,7 @@ impl Flow {
         self.acknowledged.clear();
     }
 
-    /// Works off everything up to `now`.
+    /// Processes all events up to `now`.
     pub fn advance(&mut self, now: Time, link: &mut Link, back: &Link) {
         self.catch_up(link);
         while let Some(at) = self.event(link, back).filter(|at| *at <= now) {
@@ -197,7 +197,7 @@ impl Flow {
         }
     }
 
-    /// When something happens next by itself that anybody waits for.
+    /// Time of the next event that changes anything without a call.
     #[must_use]
     pub fn next(&self, link: &Link, back: &Link) -> Option<Time> {
         if self.waiting > 0 && self.is_open { self.event(link, back) } else { self.arrival() }
@@ -211,7 +211,7 @@ impl Flow {
         self.travelling.front().map(|packet| packet.arrives)
     }
 
-    /// When bytes that only the link's rate holds up may leave.
+    /// When bytes that wait only for the link's rate may leave.
     fn turn(&self, link: &Link) -> Option<Time> {
         let waits = link.is_up() && self.waiting > 0 && self.is_open && self.window.room() > 0;
         let last = self.travelling.back().filter(|_| waits && !self.is_crowded())?;
@@ -222,7 +222,7 @@ impl Flow {
         self.travelling.len() + self.acknowledged.len() >= MOST_PACKETS
     }
 
-    /// When the next acknowledgement is back. One that a cut caught comes with the mend.
+    /// When the next acknowledgement arrives. One caught by a cut arrives after the repair.
     fn room_at(&self, back: &Link) -> Option<Time> {
         let (at, _) = *self.acknowledged.front()?;
         match at <= back.broken.at {
@@ -231,7 +231,7 @@ impl Flow {
         }
     }
 
-    /// Takes back what a change of the link caught before it arrived or before it left.
+    /// Takes back bytes that a change of the link caught before they arrived or before they left.
     fn catch_up(&mut self, link: &mut Link) {
         let (set, broken) = (link.set, link.broken);
         if self.seen_broken != broken.number {
@@ -279,7 +279,7 @@ impl Flow {
         }
     }
 
-    /// Sends what may leave at `at`, or at the mend where that was later.
+    /// Sends what may leave at `at`, or at the repair if that was later.
     fn send(&mut self, at: Time, link: &mut Link) {
         if !link.is_up() {
             return;

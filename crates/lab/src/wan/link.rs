@@ -1,22 +1,22 @@
-//! One direction between two regions: its figures, whether it works, and what passed.
+//! One direction between two regions: its settings, its state, and its traffic.
 //!
-//! The rate is the link's, shared by all its connections: bytes leave one after the other, in the
-//! order in which they were sent. The delay comes on top of that. A link does not hold bytes; each
-//! connection's [`Flow`](super::Flow) does, and finds out here when something changed.
+//! The rate belongs to the link and is shared by all its connections: bytes leave one after the
+//! other, in the order in which they were sent. The delay is added to that. A link holds no bytes;
+//! each connection's [`Flow`](super::Flow) does, and detects changes of the link here.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use meridian_base::Time;
 
-/// What a direction costs.
+/// The settings of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// How long a byte travels.
+    /// Delay of a byte.
     pub delay: Duration,
-    /// Up to so much longer, drawn evenly for each packet.
+    /// Upper bound of the extra delay, drawn uniformly for each packet.
     pub jitter: Duration,
-    /// Bytes a second; none for as many as come.
+    /// Bytes a second; none for no limit.
     pub rate: Option<NonZeroU64>,
 }
 
@@ -26,33 +26,33 @@ pub enum LinkState {
     /// It works.
     #[default]
     Up,
-    /// Nothing arrives, and nobody is told: connections hang, new ones too.
+    /// Nothing arrives and nothing is reported: connections hang, including new ones.
     Cut,
-    /// Connections over it are reset, new ones too.
+    /// Connections over it are reset, including new ones.
     Down,
 }
 
-/// What passed over a direction since the start.
+/// Traffic of a direction since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Connections over it now, whichever side opened them.
     pub open: u64,
     /// Connections that were opened in this direction.
     pub opened: u64,
-    /// Of those, refused: nobody listens behind the link.
+    /// Of those, refused: nothing listened behind the link.
     pub refused: u64,
-    /// Connections over it that ended with a reset, from either side or by the link's loss.
+    /// Connections over it that ended with a reset, by either side or by the loss of the link.
     pub resets: u64,
-    /// Bytes taken in.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes given out.
+    /// Bytes delivered.
     pub bytes_out: u64,
-    /// Bytes taken in that were never given out: their connection was reset.
+    /// Bytes received but never delivered: their connection was reset.
     pub dropped: u64,
 }
 
 impl LinkCounts {
-    /// Bytes on their way or waiting.
+    /// Bytes in transit or waiting.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.bytes_in - self.bytes_out - self.dropped
@@ -62,9 +62,9 @@ impl LinkCounts {
 /// The last change of one kind, so that each connection can tell whether it has seen it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// How many there were.
+    /// Number of such changes.
     pub(super) number: u64,
-    /// When the last one was.
+    /// Time of the last one.
     pub(super) at: Time,
 }
 
@@ -79,17 +79,17 @@ impl Change {
 pub struct Link {
     figures: Figures,
     state: LinkState,
-    /// What passed.
+    /// Its traffic.
     pub counts: LinkCounts,
     /// When the last byte sent so far has left.
     free_at: Time,
-    /// Of figures: what has not left yet leaves by the new ones.
+    /// Of settings: bytes that have not left yet use the new ones.
     pub(super) set: Change,
-    /// Of the state away from up: what has not arrived yet does not arrive.
+    /// From up to another state: bytes that have not arrived yet do not arrive.
     pub(super) broken: Change,
-    /// Of the state to up.
+    /// Back to up.
     pub(super) mended: Change,
-    /// Losses: connections of before are reset.
+    /// Losses: existing connections are reset.
     pub(super) lost: Change,
 }
 
@@ -117,7 +117,7 @@ impl Link {
         self.state == LinkState::Up
     }
 
-    /// Changes the figures. What has left travels on by the old ones.
+    /// Changes the settings. Bytes that have left keep the old ones.
     pub fn set(&mut self, now: Time, figures: Figures) {
         if figures != self.figures {
             self.figures = figures;
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Changes the state; a link that is down already loses its connections once more.
+    /// Changes the state; setting a link down again resets its connections once more.
     pub fn turn(&mut self, now: Time, state: LinkState) {
         match state {
             LinkState::Up if self.state != LinkState::Up => self.mended.again(now),
@@ -142,7 +142,7 @@ impl Link {
         self.state = state;
     }
 
-    /// Sends so many bytes behind all that was sent before; returns when the last of them leaves.
+    /// Sends bytes after all earlier ones; returns when the last of them leaves.
     pub(super) fn send(&mut self, now: Time, len: usize) -> Time {
         let Some(rate) = self.figures.rate else { return now };
         let nanos = (len as u128 * 1_000_000_000).div_ceil(u128::from(rate.get()));
@@ -151,7 +151,7 @@ impl Link {
         self.free_at
     }
 
-    /// The largest piece that travels as one: a millisecond of the rate, whole segments.
+    /// The largest piece that travels as one: a millisecond of the rate, in whole segments.
     pub(super) fn piece(&self) -> usize {
         const MOST: usize = 64 << 10;
         let Some(rate) = self.figures.rate else { return MOST };

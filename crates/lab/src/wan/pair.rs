@@ -1,12 +1,13 @@
 //! A connection through the WAN: its handshake and its two directions.
 //!
-//! The near side is who connected, the far side whom it connects to. The first step of the
-//! handshake travels to the far side, where the driver then dials; the second one back, from when
-//! on the near side's bytes may leave; the third one there again, from when on the far side's may.
-//! So a request's first byte arrives one and a half round trips after the connect, as with TCP.
+//! The near side is the client, the far side the target. The first step of the handshake travels to
+//! the far side, where the driver then dials. The second one travels back, after which the near
+//! side's bytes may leave. The third one travels to the far side again, after which the far side's
+//! may. So a request's first byte arrives one and a half round trips after the connect, as with
+//! TCP.
 //!
-//! A near side that ends while the handshake hangs on a broken link has given up, since nobody can
-//! half-close what is not connected: nothing of it ever reaches the far side.
+//! A near side that ends while the handshake hangs on a broken link has given up, since a
+//! connection can't be half-closed before it is open: nothing of it ever reaches the far side.
 
 use meridian_base::{Rng, Time};
 
@@ -15,9 +16,9 @@ use super::{Flow, Link, LinkState, Mark, WindowSpec};
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who connected.
+    /// The client.
     Near,
-    /// Whom it connects to.
+    /// The target.
     Far,
 }
 
@@ -36,14 +37,14 @@ impl Side {
     }
 }
 
-/// What the driver is to do.
+/// What the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Connect to the far side and tell by [`Pair::dialled`].
+    /// Connect to the far side and report it with [`Pair::dialled`].
     Dial,
     /// Shut this side down for writing: the other one has ended.
     End(Side),
-    /// The connection is over. What is open of the sides that are true is reset.
+    /// The connection has ended. Sides marked true are reset if open.
     Over {
         /// Of the near side.
         reset_near: bool,
@@ -64,11 +65,11 @@ enum Phase {
     Third,
     /// Both sides are connected.
     Open,
-    /// Nothing comes any more.
+    /// Nothing more arrives.
     Over,
 }
 
-/// The two directions between the two regions, in a connection's own words.
+/// The two directions between the two regions, as seen by a connection.
 #[derive(Debug)]
 pub struct Links<'a> {
     /// From the near side to the far side.
@@ -83,16 +84,16 @@ pub struct Pair {
     phase: Phase,
     there: Flow,
     back: Flow,
-    /// The other side was told that the near, far side ended.
+    /// Whether the near and the far side's end was reported to the other side.
     told_end: [bool; 2],
     near_ended: bool,
-    /// The near, far side was reset.
+    /// Whether the near and the far side were reset.
     is_broken: [bool; 2],
     lost: u64,
 }
 
 impl Pair {
-    /// A connection that was just asked for.
+    /// A new connection.
     #[must_use]
     pub fn new(now: Time, links: &mut Links, window: WindowSpec, buffer: usize, rng: &Rng) -> Pair {
         let Links { there, back } = links;
@@ -112,8 +113,8 @@ impl Pair {
         pair
     }
 
-    /// How many bytes of a side may be read now. Those of the near side may be read before they
-    /// may leave, so that its end is noticed.
+    /// How many bytes of a side may be read now. Those of the near side may be read before they may
+    /// leave, so that its end is noticed.
     #[must_use]
     pub fn room(&self, from: Side) -> usize {
         if self.is_broken[from.index()] {
@@ -165,7 +166,7 @@ impl Pair {
         flow.mark(now, Mark::Reset, link, back);
     }
 
-    /// The driver has connected to the far side, or could not.
+    /// The driver has connected to the far side, or failed to.
     pub fn dialled(&mut self, now: Time, is_connected: bool, links: &mut Links) {
         debug_assert_eq!(self.phase, Phase::Dialling);
         self.phase = Phase::Second;
@@ -174,8 +175,8 @@ impl Pair {
         self.back.mark(now, mark, links.back, links.there);
     }
 
-    /// Works off everything up to `now` and says what to do, one thing at a time: call again until
-    /// there is nothing.
+    /// Processes all events up to `now` and returns one action at a time: call again until there is
+    /// none.
     pub fn advance(&mut self, now: Time, links: &mut Links) -> Option<Step> {
         if self.phase == Phase::Over {
             return None;
@@ -196,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// When something happens next by itself.
+    /// Time of the next event.
     #[must_use]
     pub fn next(&self, links: &Links) -> Option<Time> {
         if self.phase == Phase::Over {
@@ -207,7 +208,7 @@ impl Pair {
         there.map_or(back, |at| Some(back.map_or(at, |back| back.min(at))))
     }
 
-    /// The driver gives the connection up, as when the program ends.
+    /// The driver gives up the connection, for example when the program ends.
     pub fn close(&mut self, links: &mut Links, is_reset: bool) {
         if self.phase == Phase::Over {
             return;
@@ -239,7 +240,7 @@ impl Pair {
         }
     }
 
-    /// Takes the handshake a step on, if that has arrived.
+    /// Advances the handshake by one step, if that has arrived.
     fn shake(&mut self, now: Time, links: &mut Links) -> bool {
         match self.phase {
             Phase::First if self.there.take_open() => self.phase = Phase::Dialling,
@@ -257,7 +258,7 @@ impl Pair {
         true
     }
 
-    /// Hands on the end of a side whose bytes have all been written.
+    /// Passes on the end of a side whose bytes have all been written.
     fn pass_end(&mut self) -> Option<Step> {
         [Side::Near, Side::Far].into_iter().find_map(|to| {
             let is_due = self.towards(to).ended() == Some(Mark::End);
@@ -266,7 +267,7 @@ impl Pair {
         })
     }
 
-    /// Whether it is over, and which sides are to be reset then.
+    /// Whether it has ended, and which sides have to be reset then.
     fn end(&self, links: &Links) -> Option<(bool, bool)> {
         let is_down = |link: &Link| link.state() == LinkState::Down;
         let lost = links.there.lost.number + links.back.lost.number;

@@ -1,8 +1,8 @@
-//! One connection's sockets: bytes in from one side, held for as long as its machine says, and out
-//! to the other.
+//! One connection's sockets: reads bytes from one side, holds them as long as its machine says, and
+//! writes them to the other.
 //!
-//! One task owns both sockets and asks the machine what to do. It reads only what the machine has
-//! room for, so whoever sends faster than the link or the reader takes is slowed down by TCP itself.
+//! One task owns both sockets and follows the machine. It reads only what the machine has capacity
+//! for, so TCP itself applies backpressure to a sender that is faster than the link or the reader.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -22,12 +22,12 @@ use super::{Pair, Side, Step};
 
 /// The most read at once.
 const SCRATCH: usize = 64 << 10;
-/// An empty queue keeps no more room than this.
+/// An empty queue keeps at most this capacity.
 const KEPT: usize = 64 << 10;
 
 type Dial = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// A side's socket, and the bytes that were read from the other one for it.
+/// A side's socket, and the bytes from the other side waiting to be written to it.
 #[derive(Default)]
 struct End {
     stream: Option<TcpStream>,
@@ -53,7 +53,7 @@ enum Event {
     Stopped,
 }
 
-/// Relays one connection until it is over or the relay stops.
+/// Relays one connection until it ends or the relay stops.
 pub(super) async fn run(
     near: TcpStream,
     shared: Arc<Shared>,
@@ -74,7 +74,7 @@ impl Pipe {
     async fn turn(&mut self, stop: CancellationToken) -> io::Result<()> {
         let mut changes = self.shared.changes();
         loop {
-            // Before the machine looks at the links, so that no change falls in between.
+            // Before the machine reads the links, so that no change is missed in between.
             changes.mark_unchanged();
             let Some(next) = self.work().await else { return Ok(()) };
             let next = next.map(|at| self.shared.instant(at));
@@ -93,8 +93,8 @@ impl Pipe {
         }
     }
 
-    /// Does all that is to be done now. Returns when the next thing is due; nothing when the
-    /// connection is over.
+    /// Performs everything that is due. Returns when the next thing is due; none if the connection
+    /// has ended.
     async fn work(&mut self) -> Option<Option<Time>> {
         loop {
             let now = self.shared.now();
@@ -108,7 +108,7 @@ impl Pipe {
                 Some(Step::Dial) => self.dial = Some(dial(&self.route)),
                 Some(Step::End(to)) => {
                     if let Some(stream) = &mut self.end(to).stream {
-                        // Where it fails the side is gone, which its next read or write tells.
+                        // If this fails the side is gone, which its next read or write reports.
                         let _ = stream.shutdown().await;
                     }
                 }
@@ -121,7 +121,7 @@ impl Pipe {
         }
     }
 
-    /// Waits for the first thing that the machine has use for.
+    /// Waits for the first event that the machine can use.
     async fn event(&mut self, next: Option<Instant>) -> io::Result<Event> {
         let Pipe { pair, near, far, dial, timer, .. } = self;
         let reads = |side| pair.room(side) > 0;
@@ -187,7 +187,7 @@ impl Pipe {
 }
 
 impl Drop for Pipe {
-    /// However the task ends, the books are balanced and both sides hear of it.
+    /// However the task ends, the counts are balanced and both sides are notified.
     fn drop(&mut self) {
         let pair = &mut self.pair;
         self.shared.with(&self.route, |links| pair.close(links, true));
@@ -199,7 +199,7 @@ impl Drop for Pipe {
 impl End {
     async fn readable(&self) {
         match &self.stream {
-            // An error is what the read after it tells.
+            // The following read reports any error.
             Some(stream) => drop(stream.readable().await),
             None => pending().await,
         }
@@ -220,7 +220,7 @@ impl End {
         Ok(len)
     }
 
-    /// Writes at most so many bytes: how many, and what stopped it.
+    /// Writes at most `arrived` bytes; returns how many, and the error that stopped it.
     fn write(&mut self, arrived: usize) -> (usize, Option<io::Error>) {
         let Some(stream) = &self.stream else { return (0, None) };
         let mut written = 0;
@@ -244,7 +244,7 @@ impl End {
         if let Some(stream) = self.stream.take()
             && is_reset
         {
-            // Closing it then sends a reset. It fails only where the connection is gone already.
+            // Closing it then sends a reset. It fails only if the connection is already gone.
             let _ = stream.set_zero_linger();
         }
     }

@@ -1,4 +1,4 @@
-//! The relay: it listens on the address of each route and relays what it accepts.
+//! The relay: listens on the address of each route and relays the connections it accepts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::routes::{Directed, Route, Shared, directed};
 use super::{admin, descriptors, pipe, view};
 use crate::{Error, Result};
 
-/// A running relay. Dropped, it stops accepting and resets its connections; [`Relay::stop`] waits
-/// for that too.
+/// A running relay. When dropped, it stops accepting and resets its connections; [`Relay::stop`]
+/// also waits for that.
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
@@ -26,10 +26,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on every address of a configuration that was read, and relays from then on.
+    /// Listens on every address of a checked configuration, and starts relaying.
     ///
     /// # Errors
-    /// When an address can't be listened on, or there are too few file descriptors.
+    /// If an address is not available, or there are too few file descriptors.
     pub async fn start(config: &wire::Wan) -> Result<Relay> {
         descriptors::ensure(config.connections, config.routes.len())?;
         let links: Vec<Directed> = config.all_links().into_iter().map(directed).collect();
@@ -57,13 +57,13 @@ impl Relay {
         Ok(Relay { shared, admin, stop, tasks })
     }
 
-    /// Where the admin port is.
+    /// Address of the admin port.
     #[must_use]
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Where to connect for a route.
+    /// Address of a route.
     #[must_use]
     pub fn listen(&self, route: &str) -> Option<SocketAddr> {
         self.shared.routes.iter().find(|one| one.name == route).map(|one| one.listen)
@@ -78,22 +78,22 @@ impl Relay {
     /// Changes a link as the admin port does.
     ///
     /// # Errors
-    /// When there is no such link or a figure can't be meant.
+    /// If there is no such link or a value is implausible.
     pub fn set_link(&self, from: &str, to: &str, set: &wire::SetLink) -> Result<()> {
         let name = format!("{from}/{to}");
         self.shared.set_links(&name, set, |link| link.from == from && link.to == to)
     }
 
-    /// Changes whom a route reaches as the admin port does.
+    /// Changes the target of a route as the admin port does.
     ///
     /// # Errors
-    /// When there is no such route.
+    /// If there is no such route.
     pub fn set_route(&self, name: &str, set: wire::SetRoute) -> Result<()> {
         self.shared.set_route(name, set)
     }
 
-    /// Stops: nothing is accepted any more, every connection is reset, and all of it is over when
-    /// this returns.
+    /// Stops: accepts nothing more, resets every connection, and returns when all of them have
+    /// ended.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

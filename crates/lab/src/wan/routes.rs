@@ -1,4 +1,4 @@
-//! Links and routes with their state, and what is set of them at run time.
+//! Links and routes with their state, and changes of them at run time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) struct Directed {
     pub(super) link: Link,
 }
 
-/// A door.
+/// A route.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) name: String,
@@ -29,18 +29,18 @@ pub(super) struct Route {
     pub(super) listen: SocketAddr,
     pub(super) open: AtomicU64,
     target: Mutex<Option<SocketAddr>>,
-    /// Its two links' places in the list.
+    /// Indices of its two links in the list.
     there: usize,
     back: usize,
 }
 
-/// What all connections and the admin port share.
+/// State shared by all connections and the admin port.
 #[derive(Debug)]
 pub(super) struct Shared {
     start: Instant,
     links: Mutex<Vec<Directed>>,
     pub(super) routes: Vec<Arc<Route>>,
-    /// Tells every connection that a link was changed.
+    /// Notifies every connection that a link has changed.
     changed: watch::Sender<()>,
     pub(super) window: WindowSpec,
     pub(super) buffer: usize,
@@ -51,7 +51,7 @@ pub(super) struct Shared {
 
 pub(super) fn directed(spec: wire::LinkSpec) -> Directed {
     let figures = Figures {
-        // A configuration that was read has a delay for each of its links.
+        // A checked configuration has a delay for each of its links.
         delay: spec.delay.map_or(Duration::ZERO, |delay| delay.0),
         jitter: spec.jitter.0,
         rate: spec.rate.0,
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Room for one more connection; `None` where there are as many as the configuration allows.
+    /// A permit for one more connection; `None` at the configured limit.
     pub(super) fn admit(&self) -> Option<OwnedSemaphorePermit> {
         self.room.clone().try_acquire_owned().ok()
     }
@@ -137,7 +137,7 @@ impl Shared {
         self.links.lock().expect("nothing panics while it is held")
     }
 
-    /// Does something with a route's two links.
+    /// Runs `what` with a route's two links.
     pub(super) fn with<T>(&self, route: &Route, what: impl FnOnce(&mut Links) -> T) -> T {
         let mut links = self.links();
         let [there, back] = links
@@ -146,7 +146,7 @@ impl Shared {
         what(&mut Links { there: &mut there.link, back: &mut back.link })
     }
 
-    /// Changes all links that are meant; at least one must be.
+    /// Changes all matching links; there must be at least one.
     pub(super) fn set_links(
         &self,
         name: &str,

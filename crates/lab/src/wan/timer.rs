@@ -1,4 +1,4 @@
-//! A timer to the microsecond.
+//! A timer with microsecond precision.
 //!
 //! Tokio's own timers are rounded up to the next millisecond, which is a fifth of a short link's
 //! delay. This one is the kernel's, as a file descriptor: nothing runs until it is due.
@@ -29,7 +29,7 @@ impl Timer {
         Ok(Timer { file, set: None })
     }
 
-    /// Ends at that time; never when there is none. Dropped, it can be asked anew.
+    /// Completes at that time; never if there is none. Dropping it is safe; it can be called again.
     pub(super) async fn until(&mut self, at: Option<Instant>) -> io::Result<()> {
         let Some(at) = at else { return pending().await };
         if self.set != Some(at) {
@@ -59,8 +59,7 @@ impl Timer {
 mod tests {
     use super::*;
 
-    // It does not end early, ends at once for a time that has passed, and can be set anew while it
-    // waits.
+    // It does not end early, ends at once for a past time, and can be set again while it waits.
     #[tokio::test]
     async fn it_ends_when_due() {
         let mut timer = Timer::new().expect("a timer can be made");

@@ -1,4 +1,4 @@
-//! The relay's state in the words of the admin port.
+//! The relay's state in the admin port's terms.
 
 use std::sync::atomic::Ordering;
 

@@ -1,20 +1,20 @@
-//! Slow start: how much of a connection may be on its way before anything is acknowledged.
+//! Slow start: how many bytes of a connection may be in transit without acknowledgement.
 //!
-//! A new connection may send ten segments (RFC 6928) and as much again for all that comes back
-//! acknowledged, so the window doubles in each round trip, up to a bound that stands for the
-//! receiver's buffer. A window that is not used does not grow, as in Linux.
+//! A new connection may send ten segments (RFC 6928) and as much again for all acknowledged bytes,
+//! so the window doubles in each round trip, up to a limit that stands for the receiver's buffer.
+//! An unused window does not grow, as in Linux.
 //!
-//! It deliberately never shrinks by loss: no segment is lost on this WAN.
+//! It deliberately never shrinks because of loss: no segment is lost on this WAN.
 
 /// A segment's bytes: an Ethernet frame without the headers of IP and TCP.
 pub const SEGMENT: usize = 1460;
 
-/// How a connection's window starts and ends.
+/// Start and limit of a connection's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSpec {
     /// Bytes of a new connection's window.
     pub start: usize,
-    /// Bytes that it never exceeds.
+    /// Largest window in bytes.
     pub most: usize,
 }
 
@@ -51,12 +51,12 @@ impl Window {
         self.size
     }
 
-    /// So many bytes leave.
+    /// Bytes leave.
     pub fn sent(&mut self, len: usize) {
         self.in_flight += len;
     }
 
-    /// So many bytes are acknowledged. The window grows if it was at least half used.
+    /// Bytes are acknowledged. The window grows if it was at least half used.
     pub fn acknowledged(&mut self, len: usize) {
         if self.in_flight >= self.size / 2 {
             self.size = self.spec.most.min(self.size + len);
@@ -64,12 +64,12 @@ impl Window {
         self.in_flight -= len;
     }
 
-    /// So many bytes were taken back before they left.
+    /// Bytes were taken back before they left.
     pub fn unsent(&mut self, len: usize) {
         self.in_flight -= len;
     }
 
-    /// Starts anew, as after a retransmission timeout.
+    /// Starts again, as after a retransmission timeout.
     pub fn restart(&mut self) {
         self.size = self.spec.start;
     }

@@ -1,9 +1,9 @@
-//! The books of clients, gateways and engines after a scenario.
+//! The counts of clients, gateways and engines after a scenario.
 //!
-//! Each party counts for itself. Where nobody who counts was killed and nothing could be lost on a
-//! link, the counts are the same to the last request; each fault widens what is possible by what it
-//! can explain, and by no more. A process that was killed took its counts along, so of it only the
-//! bound is left that the others' books give.
+//! Each party counts on its own. If no counting process was killed and nothing could be lost on a
+//! link, the counts are equal to the last request. Each fault widens the allowed range by what it
+//! can explain, and by no more. A killed process loses its counts, so for it only the bound from
+//! the others' counts remains.
 
 use meridian_wire::admin::{Forwards, Requests, Status};
 
@@ -15,7 +15,7 @@ use crate::page::Seen;
 use crate::total::total;
 use crate::{ClientCounts, EngineCounts, Report};
 
-/// What gateways and engines count now.
+/// The current counts of gateways and engines.
 pub(super) struct Parties {
     pub(super) gateways: Vec<Seen>,
     /// By the replica's name.
@@ -23,7 +23,7 @@ pub(super) struct Parties {
 }
 
 impl Parties {
-    /// What is still under way, a sentence each.
+    /// Requests still in flight, one sentence each.
     pub(super) fn restless(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut check = |count: u64, what: String| {
@@ -54,7 +54,7 @@ impl Parties {
 }
 
 impl Parties {
-    /// Whole answers that the living gateways have from the replica at this address.
+    /// Complete answers that the living gateways got from the replica at this address.
     fn had_from(&self, url: &str) -> u64 {
         let gateways = self.gateways.iter().filter_map(|seen| seen.status.as_ref());
         let replicas = gateways.flat_map(|status| &status.replicas);
@@ -62,7 +62,7 @@ impl Parties {
     }
 }
 
-/// A count, and what it may be.
+/// A count, and its allowed range.
 pub(super) struct Line {
     pub(super) what: String,
     pub(super) least: u64,
@@ -85,12 +85,12 @@ pub(super) struct Books {
 struct Excuses {
     /// Gateways were killed or restarted.
     gateways: bool,
-    /// Bytes may be lost between gateways, or between clients and gateways elsewhere.
+    /// Bytes may be lost between gateways, or between clients and gateways of other regions.
     links: bool,
-    /// Ends that a client and others may see differently: it hung up, its answer broke off, or it
-    /// went elsewhere.
+    /// Ends that a client and others may see differently: it disconnected, its answer broke off, or
+    /// it retried elsewhere.
     at_clients: u64,
-    /// Attempts that gateways made again.
+    /// Retries by gateways.
     retries: u64,
 }
 
@@ -120,7 +120,7 @@ impl Books {
         books
     }
 
-    /// Tells every line that does not agree.
+    /// Reports every line that does not agree.
     pub(super) fn judge(&self, faults: &mut Vec<String>) {
         for line in self.lines.iter().filter(|line| !line.agrees()) {
             let Line { what, least, counted, most } = line;
@@ -150,7 +150,7 @@ impl Books {
         self.line("clients: of them, without a byte of an answer", 0, c.bare, bare);
     }
 
-    /// A gateway has one end for each request and each forward.
+    /// A gateway counts one end for each request and each forward.
     fn of_gateway(&mut self, seen: &Seen) {
         let Some(status) = &seen.status else { return };
         let (name, r) = (&seen.name, &status.requests);
@@ -163,9 +163,9 @@ impl Books {
         }
     }
 
-    /// What one gateway sent to another is what that has taken from it. On a link that was cut, an
-    /// attempt may have begun here and never have come there, and an answer may have ended there
-    /// and never have come here; never the other way.
+    /// One gateway's forwards equal the other's requests from it. On a link that was cut, an
+    /// attempt may have started here without arriving there, and an answer may have ended there
+    /// without arriving here; never the other way round.
     fn between(&mut self, regions: &[Region], seen: &[Seen], excuses: &Excuses) {
         for (from, a) in regions.iter().zip(seen) {
             for (to, b) in regions.iter().zip(seen) {
@@ -193,8 +193,8 @@ impl Books {
         self.line("gateways: done", least(c.ok), r.done, c.ok + excuses.at_clients);
     }
 
-    /// An engine that was never killed has ended at least what gateways have whole from it, and all
-    /// engines together at least what clients have.
+    /// An engine that was never killed has ended at least as many requests as gateways got complete
+    /// from it, and all engines together at least as many as clients did.
     fn of_engines(
         &mut self,
         regions: &[Region],
@@ -223,7 +223,7 @@ impl Books {
     }
 }
 
-/// Attempts of a gateway that did not bring the answer.
+/// A gateway's attempts that did not lead to an answer.
 fn retries(status: &Status) -> u64 {
     let replicas: u64 = status.replicas.iter().map(|replica| replica.failed + replica.full).sum();
     let peers: u64 = status.peers.iter().map(|p| p.sent.failed + p.sent.refused).sum();
@@ -238,7 +238,7 @@ fn ends_of_forwards(f: &Forwards) -> u64 {
     f.done + f.client_error + f.refused + f.failed + f.cancelled
 }
 
-/// A range of counts in words.
+/// A range of counts as text.
 pub(super) fn range(least: u64, most: u64) -> String {
     match (least, most) {
         (least, most) if least == most => least.to_string(),

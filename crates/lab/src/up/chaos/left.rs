@@ -1,7 +1,7 @@
-//! Waits for requests to leave what is suspended, while it is suspended.
+//! Waits for requests to leave a suspended process.
 //!
-//! Once it goes on it may answer them, and nothing would be seen of how long they waited for it. How
-//! soon they leave is not asserted here, only that they do.
+//! Once resumed it may answer them, and the wait would not be visible. The test asserts only that
+//! they leave, not how soon.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::super::order::What;
 use super::super::world::World;
 
-/// Far beyond what setting a replica down and breaking its answers off takes, and within the minutes
-/// that a request may wait for the first byte of an answer.
+/// Far longer than it takes to mark a replica as down and break off its answers, and shorter than
+/// the minutes that a request may wait for the first byte of an answer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Waits until no gateway has a request at this replica, or at this region's gateway.

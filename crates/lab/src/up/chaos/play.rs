@@ -14,17 +14,17 @@ use super::scenario::{Deed, Scenario, Step};
 use super::{CALM, Options};
 use crate::{Client, ClientCounts, EngineCounts, Result, clocks};
 
-/// What came of a scenario.
+/// The result of a scenario.
 pub(super) struct Played {
-    /// What the clients counted, of all regions.
+    /// The counts of all regions' clients.
     pub(super) clients: ClientCounts,
     pub(super) books: Books,
     pub(super) course: Course,
-    /// What was found wrong, a sentence each.
+    /// Problems, one sentence each.
     pub(super) faults: Vec<String>,
 }
 
-/// Brings a fleet up, breaks it, mends it, and judges.
+/// Starts a fleet, injects faults, repairs them, and checks the results.
 pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options) -> Result<Played> {
     let up = Up {
         regions: ["us", "eu", "asia"].map(str::to_owned).into(),
@@ -63,7 +63,7 @@ pub(super) async fn play(scenario: &Scenario, steps: &[Step], options: &Options)
     Ok(Played { clients, books, course, faults })
 }
 
-/// Plays the table, and returns when the last fault was mended and all is as it was.
+/// Runs the table, and returns when the last fault is repaired and everything is as before.
 async fn break_and_mend(
     world: &mut World,
     up: &Up,
@@ -80,7 +80,7 @@ async fn break_and_mend(
     Ok(healed)
 }
 
-/// Carries a step out.
+/// Performs a step.
 pub(super) async fn perform(
     world: &mut World,
     up: &Up,
@@ -105,7 +105,7 @@ pub(super) async fn perform(
     world.none_died()
 }
 
-/// Waits until nothing is under way anywhere; what still is after a long time never ends.
+/// Waits until nothing is in flight anywhere; a request that still is after a long time never ends.
 pub(super) async fn at_rest(world: &World, faults: &mut Vec<String>) -> Result<Parties> {
     let give_up = Instant::now() + DRAIN / 2;
     loop {
@@ -133,7 +133,7 @@ async fn look(world: &World) -> Result<Parties> {
     Ok(Parties { gateways: world.look().await, engines })
 }
 
-/// Whether an order touches a link, or suspends a gateway, which lets two gateways count differently:
+/// Whether an order affects a link, or suspends a gateway. Then two gateways may count differently:
 /// the one gives up before the other reads.
 pub(super) fn touches_links(steps: &[Step]) -> bool {
     let touches = |step: &Step| match &step.deed {

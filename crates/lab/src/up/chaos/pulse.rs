@@ -1,7 +1,7 @@
-//! How the clients fare over time: each load's own lines, with when they came.
+//! The clients' results over time: each load's own lines, with their arrival times.
 //!
-//! It tells how far TTFT rose, how soon after the heal it was back, and how much was answered while
-//! something was broken. On a machine whose cores are shared these are figures and no assertions.
+//! It shows how far TTFT rose, how soon it recovered after the repair, and how much was answered
+//! during faults. On a machine with shared cores these numbers are reported, not asserted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::super::region::Region;
 use crate::Live;
 
-/// A region's TTFT is back when the median of a second is at most this many times its calm one.
+/// A region's TTFT has recovered when a second's median is at most this many times the calm one.
 const BACK: f64 = 1.5;
 
-/// The end of the calm, when the load has got going.
+/// The load has started up by this time; the rest of the calm period counts.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// One line of one load.
@@ -25,22 +25,22 @@ struct Beat {
     live: Live,
 }
 
-/// The lines of all loads, taken down as they come.
+/// Records the lines of all loads as they arrive.
 pub(super) struct Pulse {
     beats: Arc<Mutex<Vec<Beat>>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What they tell.
+/// The results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
     /// Median TTFT before the first fault, ms.
     pub(super) calm: Option<f64>,
-    /// The worst median of a second of one region's clients until the heal, ms.
+    /// The worst one-second median of one region's clients until the repair, ms.
     pub(super) worst: Option<f64>,
-    /// From the heal until no region's TTFT was above its calm one by half.
+    /// Time from the repair until every region's TTFT had recovered.
     pub(super) back: Option<Duration>,
-    /// Answers a second before the first fault, and from then to the heal.
+    /// Answers a second before the first fault, and from then to the repair.
     pub(super) rates: [f64; 2],
 }
 

@@ -1,11 +1,11 @@
-//! Faults by chance, for as long as asked: every few seconds something is killed, suspended,
-//! restarted, reloaded, cut off or slowed down, while clients compare every answer with the one that
-//! their prompt has, and a tenant is served in one region alone.
+//! Random faults for the given time: every few seconds something is killed, suspended, restarted,
+//! reloaded, cut off or slowed down. Meanwhile clients compare every answer with the expected one
+//! for its prompt, and one tenant may be served in one region only.
 //!
-//! Half of the time broken streams go on elsewhere (`resume`), half of the time they end with an
-//! error. What must never be: a request without an answer, a stream that ends without saying so, a
-//! piece of an answer twice or of another one, an answer where a rule forbids it, a final refusal
-//! while a permitted replica lives.
+//! Half of the time broken streams are resumed on another replica (`resume`), half of the time they
+//! end with an error. These must never happen: a request without an answer, a stream that ends
+//! without saying so, a duplicate piece of an answer or one of another answer, an answer where a
+//! rule forbids it, a final refusal while a permitted replica is alive.
 
 mod account;
 mod answers;
@@ -27,16 +27,16 @@ use account::{Fault, Half, Taken};
 use clients::Crowd;
 use draw::Drawn;
 
-/// The engine with the right answers is this many times as fast as the others.
+/// Speed of the engine with the expected answers, relative to the others.
 const REFERENCE_SPEED: f64 = 1000.0;
 
-/// Plays both halves and prints what came of them; returns what was found wrong, a sentence each.
+/// Runs both halves and prints their results; returns all problems, one sentence each.
 pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
     let (seconds, seed) = (options.length.as_secs(), options.seed);
     let again = format!("meridian chaos {RANDOM} --for {seconds}s --seed {seed}");
     println!("\n== {RANDOM}: a fault every few seconds, every answer compared\n   again: {again}");
     let (mut halves, mut wrong) = (Vec::new(), Vec::new());
-    // Which comes first is the seed's: a short run that is cut short has either.
+    // The seed decides which comes first, so an aborted short run may be of either kind.
     let first = options.seed.is_multiple_of(2);
     for resume in [first, !first] {
         println!("   -- streams that break {}", if resume { "go on" } else { "end" });
@@ -57,7 +57,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// A fleet of its own, from start to end.
+/// One half with its own fleet, from start to end.
 async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Result<Half> {
     let up = Up {
         regions: ["us", "eu", "asia"].map(str::to_owned).into(),
@@ -109,7 +109,7 @@ async fn half(options: &Options, resume: bool, faults: &mut Vec<String>) -> Resu
     Ok(Half { resume, records, faults: played, engines })
 }
 
-/// Orders all faults and their mendings, each at its time.
+/// Orders all faults and their repairs, each at its time.
 async fn play(
     world: &mut World,
     up: &Up,
@@ -138,7 +138,7 @@ async fn play(
     Ok(())
 }
 
-/// An engine that no gateway knows: what it says to a prompt all others say too.
+/// An engine that no gateway uses: all others give the same answer to a prompt.
 async fn reference(world: &World, up: &Up) -> Result<Process> {
     let spec = EngineSpec { time_scale: REFERENCE_SPEED, seed: up.seed, ..EngineSpec::default() };
     world.fleet.engine("reference", &spec).await

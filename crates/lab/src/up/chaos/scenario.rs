@@ -1,7 +1,7 @@
-//! What a scenario is, and how its table is read; the tables are in `scenes.rs`.
+//! The definition of a scenario, and the parser of its table; the tables are in `scenes.rs`.
 //!
-//! A line is a time in seconds and an order in words. A, B and C are the regions, in an order that
-//! the seed draws; `us` stands for itself. Every line comes up to half a second late, by the seed.
+//! A line is a time in seconds and an order in words. A, B and C are the regions, in an order drawn
+//! from the seed; `us` stands for itself. Every line comes up to half a second late, by the seed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use meridian_base::Rng;
 
 use super::super::order::{Act, Order, What};
 
-/// A table, and what its clients are promised.
+/// A table, and the promise to its clients.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
@@ -18,54 +18,55 @@ pub(super) struct Scenario {
     pub(super) table: Table,
 }
 
-/// What happens when.
+/// The faults and their times.
 pub(super) enum Table {
-    /// Seconds from the start, and what happens.
+    /// Seconds from the start, and the fault.
     Lines(&'static [(f64, &'static str)]),
-    /// Kills and cuts by chance for so many seconds, each mended a few seconds later.
+    /// Random kills and cuts for this many seconds, each repaired a few seconds later.
     Storm(f64),
 }
 
-/// What clients may see of the faults. That every request ends once is promised always.
+/// Effects of the faults that clients may see. In every case each request ends exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promise {
-    /// Nothing at all.
+    /// None.
     NothingLost,
-    /// Only an answer that had begun may break off: what had no byte out goes elsewhere.
+    /// Only an answer that had started may break off: a request without any byte of an answer is
+    /// retried elsewhere.
     OnlyBegun,
-    /// That, and a request may be refused with 503: it came to a gateway that was suspended, and when
-    /// that read it, it was told to end.
+    /// In addition, a request may be refused with 503: it reached a suspended gateway, which was
+    /// told to end before it read the request.
     BegunOrRefused,
-    /// Anything: it is shown what is lost.
+    /// Anything: losses are only shown.
     Nothing,
 }
 
-/// Something that happens.
+/// One event of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) at: Duration,
     pub(super) deed: Deed,
 }
 
-/// What happens.
+/// The kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// A fault, or its mending.
+    /// A fault, or its repair.
     Order(Order),
-    /// A process's wall clock is set to so many seconds beside the machine's.
+    /// Shifts a process's wall clock by this many seconds.
     Clock { of: String, by: i64 },
-    /// Waits until no gateway waits for this suspended replica, or for this region's gateway: what
-    /// waited is broken off or goes elsewhere while it is suspended.
+    /// Waits until no gateway waits for this suspended replica, or for this region's gateway:
+    /// waiting requests are broken off or retried elsewhere while it is suspended.
     Left { what: What, name: String },
 }
 
 impl Scenario {
-    /// Whether a process's clock is set.
+    /// Whether any process's clock is shifted.
     pub(super) fn sets_clocks(&self) -> bool {
         matches!(self.table, Table::Lines(lines) if lines.iter().any(|(_, l)| l.starts_with("clock")))
     }
 
-    /// What happens when, by this chance.
+    /// The events and their times for this random generator.
     pub(super) fn steps(&self, rng: &mut Rng) -> Vec<Step> {
         let regions = shuffled(rng);
         let lines = match self.table {
@@ -94,8 +95,8 @@ fn shuffled(rng: &mut Rng) -> [&'static str; 3] {
     regions
 }
 
-/// A fault a second or so, each mended two to six seconds later. One gateway at a time is dead and
-/// no link resets, so that every client always has somewhere to go.
+/// About one fault a second, each repaired two to six seconds later. Only one gateway at a time is
+/// dead and no link resets, so every client always has a gateway to use.
 fn storm(seconds: f64, rng: &mut Rng) -> Vec<(f64, String)> {
     let (mut at, mut gateways_live, mut lines) = (0.0, 0.0, Vec::new());
     while at < seconds {
@@ -120,7 +121,7 @@ fn storm(seconds: f64, rng: &mut Rng) -> Vec<(f64, String)> {
     lines
 }
 
-/// Reads a line of a table.
+/// Parses a line of a table.
 fn deed(line: &str, regions: &[&str; 3]) -> Option<Deed> {
     let mut words = line.split(' ');
     let (act, what) = (words.next()?, words.next()?);
@@ -170,7 +171,8 @@ mod tests {
     use super::*;
     use crate::up::chaos::scenes::{ALL, SHORT};
 
-    // Every table can be read, whatever the seed; one seed gives one table, another another.
+    // Every table can be read, whatever the seed; the same seed yields the same table, another seed
+    // another.
     #[test]
     fn tables_are_made_of_orders() {
         for scenario in ALL.iter().chain(SHORT) {
@@ -185,7 +187,7 @@ mod tests {
         }
     }
 
-    // What a table breaks it mends: no fault is left when it is over.
+    // Each table repairs its faults: none is left at the end.
     #[test]
     fn every_fault_is_mended() {
         for scenario in ALL.iter().chain(SHORT) {

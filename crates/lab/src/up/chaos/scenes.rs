@@ -1,4 +1,4 @@
-//! The scenarios: tables of faults over time, in the words that `scenario.rs` reads.
+//! The scenarios: tables of faults over time, in the syntax of `scenario.rs`.
 
 use super::super::CENTRAL;
 use super::scenario::{Promise, Scenario, Table};
@@ -12,7 +12,7 @@ const fn two_layer(
     Scenario { name, what, topology: "two_layer", promise, table }
 }
 
-/// All of them.
+/// All scenarios.
 pub(super) static ALL: &[Scenario] = &[
     two_layer(
         "replicas",
@@ -52,7 +52,7 @@ pub(super) static ALL: &[Scenario] = &[
             (0.0, "kill control"),
             (2.0, "kill gateway A"),
             (3.0, "kill replica B-engine-0"),
-            // It serves by the view that it kept, also what may run in A alone.
+            // It serves with its saved view, including requests that may run in A only.
             (5.0, "revive gateway A"),
             (6.0, "revive replica B-engine-0"),
             (7.0, "revive control"),
@@ -160,14 +160,14 @@ pub(super) static ALL: &[Scenario] = &[
             (1.6, "revive replica B-engine-1"),
             (3.0, "left replica A-engine-0"),
             (3.5, "revive replica A-engine-0"),
-            // Its lease runs out, and the others serve its replicas: also after it went on, until
-            // it has its lease again.
+            // Its lease runs out, and the others serve its replicas, even after it has resumed,
+            // until it has its lease again.
             (5.0, "stop gateway A"),
             (8.0, "left gateway A"),
             (9.0, "stop replica A-engine-1"),
             (12.0, "revive gateway A"),
             (14.0, "revive replica A-engine-1"),
-            // Too short for anything to be noticed; and just about as long as a lease.
+            // Too short to be noticed; and about as long as a lease.
             (16.0, "stop gateway B"),
             (16.8, "revive gateway B"),
             (18.0, "stop gateway C"),
@@ -208,7 +208,7 @@ pub(super) static ALL: &[Scenario] = &[
             (26.0, "edit gateway A"),
             (27.0, "reload gateway A"),
             (28.0, "stop replica C-engine-3"),
-            // Its drain ends though one of its replicas is suspended.
+            // Its drain ends although one of its replicas is suspended.
             (28.6, "restart gateway C"),
             (32.0, "revive replica C-engine-3"),
         ]),
@@ -229,7 +229,7 @@ pub(super) static ALL: &[Scenario] = &[
     },
 ];
 
-/// Something of everything, for every run of the tests.
+/// A mix of all faults, for every run of the tests.
 pub(super) static SHORT: &[Scenario] = &[two_layer(
     "brief",
     "something of everything",

@@ -1,4 +1,4 @@
-//! What is printed: the books of one scenario, and all scenarios side by side.
+//! The printed tables: the counts of one scenario, and a comparison of all.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::play::Played;
 use super::scenario::{Promise, Scenario};
 use crate::page::{ms, table};
 
-/// The books of one scenario.
+/// The counts of one scenario.
 pub(super) fn one(played: &Played) -> String {
     let mut shown = table(&["", "counted", "possible", ""]);
     for line in &played.books.lines {
@@ -29,7 +29,7 @@ pub(super) fn one(played: &Played) -> String {
     text
 }
 
-/// A scenario's line among all.
+/// A scenario's row in the comparison.
 pub(super) fn row(scenario: &Scenario, played: &Played) -> [String; 10] {
     let (c, course) = (&played.clients, &played.course);
     let promise = match scenario.promise {

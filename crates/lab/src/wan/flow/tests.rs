@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::wan::{LinkState, SEGMENT};
 
-/// A flow over two links on a clock of its own.
+/// A flow over two links, with its own clock.
 struct World {
     now: Time,
     link: Link,
@@ -12,7 +12,7 @@ struct World {
     flow: Flow,
 }
 
-/// What arrived by when, in ms: pieces of the same time are one.
+/// Arrivals with their times in ms: pieces at the same time are merged.
 type Arrivals = Vec<(f64, usize)>;
 
 fn figures(delay_ms: u64, rate: u64) -> Figures {
@@ -28,7 +28,7 @@ impl World {
         World { now: Time::ZERO, link, back, flow }
     }
 
-    /// The same delay both ways, no rate, and a window that never matters.
+    /// The same delay both ways, no rate, and a window that never limits.
     fn wide(delay_ms: u64) -> World {
         let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
         World::new(figures(delay_ms, 0), figures(delay_ms, 0), window)
@@ -38,7 +38,7 @@ impl World {
         self.flow.push(self.now, len, &mut self.link, &self.back);
     }
 
-    /// Turns the world to a time, event by event, taking all that arrives.
+    /// Advances to a time, event by event, taking everything that arrives.
     fn run(&mut self, until_ms: u64) -> Arrivals {
         let until = Time::from_millis(until_ms);
         let mut arrivals = Arrivals::new();
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-// Bytes arrive exactly the delay after they were pushed, and nothing is left over.
+// Bytes arrive exactly the delay after they were pushed, and no state is left.
 #[test]
 fn bytes_arrive_a_delay_later() {
     let mut world = World::wide(40);
@@ -79,7 +79,7 @@ fn bytes_arrive_a_delay_later() {
     assert_eq!(world.flow.next(&world.link, &world.back), None);
 }
 
-// A rate lets bytes leave one after the other: 100,000 bytes at 1 MB/s end 100 ms after the first.
+// A rate makes bytes leave one after the other: 100,000 bytes at 1 MB/s end 100 ms after the first.
 #[test]
 fn a_rate_spreads_bytes() {
     let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
@@ -91,8 +91,8 @@ fn a_rate_spreads_bytes() {
     assert_eq!(arrivals.iter().map(|a| a.1).sum::<usize>(), 100_000);
 }
 
-// Two connections share a link's rate: together they take as long as one with all the bytes, and
-// the one that is asked about first loses no more than the piece that the other one sent meanwhile.
+// Two connections share a link's rate: together they take as long as one with all the bytes. The
+// one that is polled first loses no more than the piece that the other one sent meanwhile.
 #[test]
 fn a_rate_is_shared() {
     let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
@@ -107,7 +107,7 @@ fn a_rate_is_shared() {
     assert_eq!(other.arrived(), 50_000);
 }
 
-// A link's queue is short: a few bytes do not wait behind all that another connection has to send.
+// A link's queue is short: a few bytes do not wait behind all bytes of another connection.
 #[test]
 fn a_full_link_lets_others_in() {
     let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
@@ -130,12 +130,12 @@ fn the_window_doubles_each_round_trip() {
     let expected =
         [(50.0, segments(10)), (150.0, segments(20)), (250.0, segments(40)), (350.0, segments(30))];
     assert_eq!(world.run(1000), expected);
-    // What the first message opened, the second one uses: it crosses at once.
+    // The second message uses the window that the first one opened: it crosses at once.
     world.push(80 * SEGMENT);
     assert_eq!(world.run(2000), [(1050.0, segments(80))]);
 }
 
-// The window stops at its bound: from there on each round trip carries as much as the one before.
+// The window stops at its limit: from there on each round trip carries as much as the one before.
 #[test]
 fn the_window_is_bounded() {
     let window = WindowSpec { start: 10 * SEGMENT, most: 20 * SEGMENT };
@@ -145,7 +145,7 @@ fn the_window_is_bounded() {
     assert_eq!(sizes, [10, 20, 20, 20]);
 }
 
-// A window that is hardly used does not grow: tokens one by one open it for no later burst.
+// A window that is hardly used does not grow: single tokens do not open it for a later burst.
 #[test]
 fn an_unused_window_does_not_grow() {
     let mut world = World::new(figures(50, 0), figures(50, 0), WindowSpec::default());
@@ -156,7 +156,8 @@ fn an_unused_window_does_not_grow() {
     assert_eq!(world.flow.window(), 10 * SEGMENT);
 }
 
-// A cut keeps what it caught and what comes later, and a mend sends it on, once and in order.
+// A cut keeps the bytes that it caught and those that come later, and the repair sends them once
+// and in order.
 #[test]
 fn a_cut_keeps_bytes_until_the_mend() {
     let mut world = World::wide(40);
@@ -172,7 +173,7 @@ fn a_cut_keeps_bytes_until_the_mend() {
     assert_eq!(world.run(20_000), [(10_040.0, 23)]);
 }
 
-// What had arrived before a cut is given out although the driver asks only after it.
+// Bytes that had arrived before a cut are delivered even if the driver polls after it.
 #[test]
 fn a_cut_does_not_reach_back() {
     let mut world = World::wide(40);
@@ -182,8 +183,8 @@ fn a_cut_does_not_reach_back() {
     assert_eq!(world.flow.arrived(), 100);
 }
 
-// A cut of the other direction stops acknowledgements: a window's worth gets through, no more, and
-// the rest follows the mend.
+// A cut of the other direction stops acknowledgements: one window of bytes passes, and the rest
+// follows the repair.
 #[test]
 fn a_one_way_cut_stops_the_other_way_after_a_window() {
     let mut world = World::new(figures(50, 0), figures(50, 0), WindowSpec::default());
@@ -194,7 +195,7 @@ fn a_one_way_cut_stops_the_other_way_after_a_window() {
     assert_eq!(world.run(9000), [(5050.0, 20 * SEGMENT)]);
 }
 
-// The buffer is the bound: what a cut holds never exceeds it, and room says so beforehand.
+// The buffer is the limit: a cut never holds more, and room reports it in advance.
 #[test]
 fn room_is_what_the_buffer_leaves() {
     let mut world = World::wide(40);
@@ -203,13 +204,13 @@ fn room_is_what_the_buffer_leaves() {
     assert_eq!(world.flow.room(), 5);
     world.push(5);
     assert_eq!(world.flow.room(), 0);
-    // Arrived bytes that nobody takes hold their room as well.
+    // Arrived bytes that are not taken count against the limit as well.
     world.link.turn(Time::ZERO, LinkState::Up);
     world.flow.advance(Time::from_millis(40), &mut world.link, &world.back);
     assert_eq!((world.flow.arrived(), world.flow.room()), (8 << 20, 0));
 }
 
-// A faster rate holds for what has not left yet, and for nothing that has.
+// A faster rate applies to bytes that have not left yet, and to no others.
 #[test]
 fn a_new_rate_holds_at_once() {
     let window = WindowSpec { start: 8 << 20, most: 8 << 20 };
@@ -222,7 +223,7 @@ fn a_new_rate_holds_at_once() {
     assert_eq!(world.run(5000), [(1010.0, 91 * SEGMENT)]);
 }
 
-// A shorter delay does not let later bytes overtake earlier ones.
+// With a shorter delay, later bytes do not overtake earlier ones.
 #[test]
 fn no_overtaking() {
     let mut world = World::wide(100);
@@ -233,7 +234,7 @@ fn no_overtaking() {
     assert_eq!(world.run(1000), [(100.0, 3)]);
 }
 
-// Jitter delays by no more than its figure, differently, and never reorders.
+// Jitter delays by at most its setting, varies, and never reorders.
 #[test]
 fn jitter_is_bounded() {
     let mut world = World::wide(40);
@@ -250,7 +251,7 @@ fn jitter_is_bounded() {
     assert!((4.0..6.0).contains(&mean), "{mean}");
 }
 
-// A driver that asks late gets all that was due, and later rounds are as if it had not been late.
+// A driver that polls late gets everything that was due, and later events are not affected.
 #[test]
 fn late_questions_do_not_shift_what_follows() {
     let mut world = World::new(figures(50, 0), figures(50, 0), WindowSpec::default());
@@ -261,7 +262,7 @@ fn late_questions_do_not_shift_what_follows() {
     assert_eq!(world.flow.arrived(), 100 * SEGMENT);
 }
 
-// An end stays behind its bytes; a reset takes the place of those that have not left.
+// An end stays behind its bytes; a reset replaces those that have not left.
 #[test]
 fn marks_keep_their_place() {
     let mut world = World::new(figures(50, 0), figures(50, 0), WindowSpec::default());
@@ -280,8 +281,8 @@ fn marks_keep_their_place() {
     assert_eq!(link.counts.dropped, 10 * SEGMENT as u64);
 }
 
-// Random pushes, cuts, mends, changes of figures and late questions: no byte is lost, invented or
-// held beyond the buffer, and after the last mend everything arrives.
+// Random pushes, cuts, repairs, changes of settings and late polls: no byte is lost, invented or
+// held beyond the buffer, and after the last repair everything arrives.
 #[test]
 fn nothing_is_lost_in_any_order_of_events() {
     for seed in 0..300 {

@@ -3,13 +3,13 @@ use std::time::Duration;
 use super::*;
 use crate::wan::Figures;
 
-/// A connection on a clock of its own, over links of 40 ms there and 60 ms back.
+/// A connection with its own clock, over links of 40 ms there and 60 ms back.
 struct World {
     now: Time,
     there: Link,
     back: Link,
     pair: Pair,
-    /// What happened, by ms.
+    /// The actions, by ms.
     seen: Vec<(u64, Step)>,
 }
 
@@ -29,7 +29,7 @@ impl World {
         World { now: Time::ZERO, there, back, pair, seen: Vec::new() }
     }
 
-    /// A connection whose handshake is over: at 140 ms.
+    /// A connection whose handshake is complete: at 140 ms.
     fn open() -> World {
         let mut world = World::new();
         world.run(40);
@@ -62,8 +62,8 @@ impl World {
 
 const RESET_BOTH: Step = Step::Over { reset_near: true, reset_far: true };
 
-// The far side is dialled after the way there, the near side's first byte leaves after a round
-// trip and arrives after one and a half; the far side's own bytes may come from then on.
+// The far side is dialled after one way. The near side's first byte leaves after a round trip and
+// arrives after one and a half; from then on the far side's own bytes may leave.
 #[test]
 fn a_connect_waits_out_its_handshake() {
     let mut world = World::new();
@@ -81,7 +81,7 @@ fn a_connect_waits_out_its_handshake() {
     assert_eq!(world.pair.arrived(Side::Near), 7);
 }
 
-// Where nobody listens, the near side is told after a round trip.
+// If nothing listens, the near side learns of it after a round trip.
 #[test]
 fn a_refusal_takes_a_round_trip() {
     let mut world = World::new();
@@ -93,7 +93,8 @@ fn a_refusal_takes_a_round_trip() {
     assert_eq!((world.there.counts.refused, world.there.counts.open), (1, 0));
 }
 
-// A side that ends first still hears the other one; when both have ended it is over.
+// A side that ends first still receives the other one's bytes; when both have ended, so has the
+// connection.
 #[test]
 fn half_closes_pass_through() {
     let mut world = World::open();
@@ -120,8 +121,8 @@ fn a_reset_travels() {
     assert_eq!(world.pair.held(), 0);
 }
 
-// A side that ended and turns out to be gone altogether, since what is written to it fails, resets
-// the other one: so a cancel gets through to who streams an answer.
+// A side that ended and then turns out to be gone, since writes to it fail, resets the other one:
+// so a cancel reaches the sender of a stream.
 #[test]
 fn a_reset_follows_an_end() {
     let mut world = World::open();
@@ -131,7 +132,7 @@ fn a_reset_follows_an_end() {
     assert_eq!(world.run(500), [(180, Step::End(Side::Far)), (240, RESET_BOTH)]);
 }
 
-// A link that is lost resets its connections at once, and new ones until it is mended.
+// A lost link resets its connections at once, and new ones until it is restored.
 #[test]
 fn a_lost_link_resets_connections() {
     let mut world = World::open();
@@ -143,7 +144,7 @@ fn a_lost_link_resets_connections() {
     assert_eq!(World::over(link(40), world.back.clone()).run(50), [(40, Step::Dial)]);
 }
 
-// A loss and its mend between two questions reset the connection all the same.
+// A loss and its repair between two polls still reset the connection.
 #[test]
 fn a_short_loss_is_not_missed() {
     let mut world = World::open();
@@ -152,7 +153,7 @@ fn a_short_loss_is_not_missed() {
     assert_eq!(world.run(500), [(140, RESET_BOTH)]);
 }
 
-// Over a cut link a connect hangs, in either direction, and goes on at the mend.
+// Over a cut link a connect hangs, in either direction, and continues after the repair.
 #[test]
 fn a_connect_over_a_cut_hangs() {
     let mut world = World::over(link(40), link(60));
@@ -170,8 +171,8 @@ fn a_connect_over_a_cut_hangs() {
     assert_eq!(world.pair.arrived(Side::Far), 5);
 }
 
-// Who gives up a hanging connect never reaches the far side, not after the mend either; who closes
-// one half early over a working link does.
+// A client that gives up a hanging connect never reaches the far side, not even after the repair.
+// One that closes one half early over a working link does.
 #[test]
 fn a_connect_that_was_given_up_stays_so() {
     let mut world = World::new();
@@ -195,7 +196,7 @@ fn a_connect_that_was_given_up_stays_so() {
     assert_eq!(early.run(141)[1], (140, Step::End(Side::Far)));
 }
 
-// A connection that the driver gives up leaves no count behind.
+// A connection that the driver gives up leaves balanced counts.
 #[test]
 fn closing_balances_the_counts() {
     let mut world = World::open();

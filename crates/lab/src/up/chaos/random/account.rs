@@ -1,5 +1,5 @@
-//! What a run of faults by chance came to: how requests ended, how soon TTFT was what it was, and what
-//! is wrong with it.
+//! The results of a run with random faults: how requests ended, how soon TTFT recovered, and all
+//! problems.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,12 @@ use super::clients::Record;
 use super::draw::Kind;
 use crate::page::table;
 
-/// TTFT is back when the P90 of so many requests in a row is at most `BACK` times the calm one.
+/// TTFT has recovered when the P90 of this many consecutive requests is at most `BACK` times the
+/// calm one.
 const IN_A_ROW: usize = 20;
 const BACK: f64 = 1.5;
 
-/// When a fault began and when it was mended.
+/// Start and repair of a fault.
 pub(super) struct Fault {
     pub(super) kind: Kind,
     pub(super) from: Instant,
@@ -26,12 +27,12 @@ pub(super) struct Half {
     pub(super) resume: bool,
     pub(super) records: Vec<Record>,
     pub(super) faults: Vec<Fault>,
-    /// By the engines' own records: requests of the kept tenant that engines elsewhere took, and
-    /// requests of clients that engines took at all.
+    /// From the engines' own logs: requests of the restricted tenant that engines in other regions
+    /// received, and all client requests that engines received.
     pub(super) engines: Taken,
 }
 
-/// What engines noted.
+/// Requests in the engines' logs.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) all: u64,
@@ -57,7 +58,7 @@ impl Half {
         self.records.iter().filter(|record| of(record)).count() as u64
     }
 
-    /// What is wrong, a sentence each.
+    /// All problems, one sentence each.
     pub(super) fn judge(&self, faults: &mut Vec<String>) {
         let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for record in &self.records {
@@ -93,7 +94,7 @@ impl Half {
         Some(why.to_owned())
     }
 
-    /// Whether a gateway that brought it may have been suspended, or a link on its way cut.
+    /// Whether a gateway on its path may have been suspended, or a link cut.
     fn excuses_silence(&self, record: &Record) -> bool {
         let excuse = |fault: &&Fault| {
             matches!(
@@ -111,7 +112,7 @@ impl Half {
         p90(self.records.iter().filter(|record| record.sent < first))
     }
 
-    /// From each mending until the P90 is what it was; none where that was not seen.
+    /// Time from each repair until the P90 recovered; none if that was not observed.
     fn backs(&self) -> Vec<(Kind, Option<Duration>)> {
         let Some(calm) = self.calm() else { return Vec::new() };
         let mut sent: Vec<&Record> = self.records.iter().filter(|r| r.ttft.is_some()).collect();
@@ -134,7 +135,7 @@ fn p90<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Duration> {
     times.get(times.len().saturating_sub(1) * 9 / 10).copied()
 }
 
-/// The faults by kind, and how soon TTFT was back after each.
+/// The faults by kind, and the recovery time of TTFT after each.
 pub(super) fn faults(halves: &[Half]) -> String {
     let mut kinds: BTreeMap<Kind, Vec<Option<Duration>>> = BTreeMap::new();
     for (kind, back) in halves.iter().flat_map(Half::backs) {
@@ -161,7 +162,7 @@ pub(super) fn faults(halves: &[Half]) -> String {
     format!("{shown}\n   {all} faults; TTFT by the wall clock")
 }
 
-/// How requests ended, with and without resume, of each tenant.
+/// The outcomes of requests, with and without resume, for each tenant.
 pub(super) fn requests(halves: &[Half]) -> String {
     let mut shown = table(&[
         "resume",

@@ -1,44 +1,45 @@
-//! Reading an answer, and comparing it with the one that its prompt has.
+//! Reads an answer, and compares it with the expected one for its prompt.
 //!
-//! All replicas give the same answer to a prompt, and each prompt carries a marker of its own, so an
-//! answer that belongs to another prompt, or has a piece twice or not at all, is another text.
+//! All replicas give the same answer to a prompt, and each prompt contains a unique marker. An
+//! answer to another prompt, or one with a duplicate or missing piece, is therefore a different
+//! text.
 
 use std::time::{Duration, Instant};
 
 use crate::{Event, Stream};
 
-/// A client hangs up after so long without a piece.
+/// A client disconnects after this much silence.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How an answer ended.
+/// The outcome of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// Whole, and the right one.
+    /// Complete and as expected.
     Whole,
-    /// With an error event, or a connection that broke: the client knows that it is not whole.
+    /// Ended with an error event or a broken connection: the client knows that it is incomplete.
     Broken,
-    /// The client hung up after a long silence.
+    /// The client disconnected after a long silence.
     Hung,
-    /// Without end mark and without any error.
+    /// Ended without end mark and without any error.
     Silent,
-    /// Another text than this prompt's.
+    /// A text other than this prompt's.
     MixedUp,
     /// More than the text, or more than one end.
     Doubled,
-    /// No answer within the time that the client has.
+    /// No answer within the client's time limit.
     Lost,
-    /// 403, while a permitted replica lives.
+    /// 403, while a permitted replica is alive.
     Denied,
-    /// An answer of a region where the tenant's rule forbids it.
+    /// An answer from a region that the tenant's rule forbids.
     Forbidden,
-    /// Another status, or no answer of this API.
+    /// Another status, or not an answer of this API.
     Odd(String),
 }
 
-/// What was read of one answer.
+/// The result of reading one answer.
 pub(super) struct Read {
     pub(super) end: End,
-    /// When the first piece came.
+    /// Arrival of the first piece.
     pub(super) first: Option<Instant>,
 }
 
@@ -89,7 +90,7 @@ fn piece(event: &Event) -> String {
     value["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// An answer that broke off is the beginning of the right one; a whole one is all of it.
+/// An answer that broke off must be a prefix of the expected one; a complete one must equal it.
 fn compared(end: End, text: &str, expected: &str) -> End {
     match (expected.starts_with(text), end) {
         (true, End::Whole) if text.len() < expected.len() => End::Silent,
@@ -103,7 +104,7 @@ fn compared(end: End, text: &str, expected: &str) -> End {
 mod tests {
     use super::*;
 
-    // Only the whole text is a whole answer, and only its beginning one that broke off.
+    // Only the entire text is a complete answer, and only a prefix of it is one that broke off.
     #[test]
     fn texts_are_compared_exactly() {
         let of = |end, text| compared(end, text, "bad kem");

@@ -1,8 +1,8 @@
-//! Clients that know which answer they must get: they ask one thing after the other, at the gateway
-//! of their region, and where that does not answer at the next nearest.
+//! Clients that know the expected answers. They send one request after the other, to the gateway of
+//! their region, and if that does not answer, to the next nearest.
 //!
-//! They are as patient as an SDK: a refusal that asks to come back (429, 5xx) and a connection that
-//! fails before an answer begins are tried again; an answer that breaks off is not.
+//! They retry like an SDK: a refusal that allows a retry (429, 5xx) and a connection that fails
+//! before an answer starts are retried; an answer that breaks off is not.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,35 +16,35 @@ use super::super::super::tenants;
 use super::answers::{self, End, Read};
 use crate::{Client, Error, Result, Stream};
 
-/// Of each region: clients of the free tenant, and of the one whose requests stay in one region.
+/// Clients per region: of the free tenant, and of the one whose requests stay in one region.
 const CLIENTS: [usize; 2] = [3, 2];
-/// A gateway that says nothing for so long is left.
+/// A silent gateway is left after this time.
 const HEAD: Duration = Duration::from_secs(6);
-/// A request that was not answered after so long is lost.
+/// A request without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two tries.
+/// Pause between two attempts.
 const REST: Duration = Duration::from_millis(300);
-/// How long a client stays away from a gateway that failed it.
+/// How long a client avoids a gateway that failed it.
 const AWAY: Duration = Duration::from_secs(4);
-/// The longest that a client thinks between two requests.
+/// Longest pause of a client between two requests.
 const THINK_MS: usize = 400;
-/// The fewest and the most tokens of an answer.
+/// Fewest and most tokens of an answer.
 const TOKENS: [usize; 2] = [8, 40];
 
-/// How one request went.
+/// The outcome of one request.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// What the engines saw it as.
+    /// Its id at the engines.
     pub(super) id: String,
-    /// Its tenant's requests stay in one region.
+    /// Whether its tenant's requests stay in one region.
     pub(super) kept: bool,
     pub(super) sent: Instant,
     pub(super) ended: Instant,
-    /// From the first try to the first piece; of streams alone.
+    /// From the first attempt to the first piece; only for streams.
     pub(super) ttft: Option<Duration>,
-    /// Tries that brought no answer.
+    /// Attempts without an answer.
     pub(super) moved: u32,
-    /// Of them, refusals.
+    /// Of those, refusals.
     pub(super) refused: u32,
     pub(super) end: End,
 }
@@ -59,13 +59,13 @@ pub(super) struct Crowd {
 struct One {
     name: String,
     kept: bool,
-    /// Gateways, the nearest first.
+    /// Gateways, nearest first.
     gateways: Vec<String>,
-    /// Where the right answers come from.
+    /// Address of the engine with the expected answers.
     reference: String,
     client: Client,
     rng: Rng,
-    /// It asks elsewhere until then.
+    /// The gateway to avoid, and until when.
     away: Option<(usize, Instant)>,
 }
 
@@ -96,7 +96,7 @@ impl Crowd {
         Crowd { tasks, stop, records }
     }
 
-    /// Lets every client end what it asks, and returns how all requests went.
+    /// Waits until every client has finished its request, and returns all outcomes.
     pub(super) async fn end(mut self) -> Vec<Record> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -111,7 +111,7 @@ impl One {
         while !stop.is_cancelled() {
             number += 1;
             let id = format!("{}-{number}", self.name);
-            // Without the right answer there is nothing to compare with.
+            // Without the expected answer there is nothing to compare with.
             let Ok((body, expected)) = self.prepare(&id).await else { continue };
             let record = self.ask(id, &body, &expected).await;
             records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
@@ -120,7 +120,7 @@ impl One {
         }
     }
 
-    /// A prompt with a marker of its own, and the answer that it has.
+    /// A prompt with a unique marker, and its expected answer.
     async fn prepare(&mut self, id: &str) -> Result<(Value, String)> {
         let tokens = TOKENS[0] + self.rng.below(TOKENS[1] - TOKENS[0]);
         let system = format!("You are the assistant of {}. ", &self.name[..4]).repeat(40);
@@ -175,7 +175,7 @@ impl One {
         record
     }
 
-    /// Where it asks first.
+    /// The gateway to try first.
     fn first(&self) -> usize {
         self.away.filter(|(_, until)| *until > Instant::now()).map_or(0, |(at, _)| at)
     }

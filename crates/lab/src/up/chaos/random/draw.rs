@@ -1,10 +1,10 @@
-//! Which faults come when: cards from a deck that is shuffled by the seed, one every few seconds.
+//! Draws faults: cards from a deck that the seed shuffles, one every few seconds.
 //!
-//! A deck holds every kind of fault, so that a short run has most of them and a long one all, in
-//! orders that no table has. What is drawn leaves the fleet able to serve every request some day: one
-//! gateway and one link are broken at a time, and half of a region's replicas. How long a suspended
-//! process stays so lies around the times at which others notice: a probe's timeout and three of
-//! them, `peers.gone`, the lease.
+//! A deck contains every kind of fault, so a short run has most kinds and a long one all, in orders
+//! that no table has. The faults always leave the fleet able to serve every request eventually: at
+//! most one gateway, one link and half of a region's replicas are broken at a time. Processes are
+//! suspended for about as long as others need to notice: a probe's timeout and three of them,
+//! `peers.gone`, the lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use super::super::super::order::{Act, Order, What};
 
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];
 const REPLICAS: usize = 4;
-/// Replicas of a region that are broken at a time.
+/// Most broken replicas of a region at a time.
 const MOST_BROKEN: usize = 2;
-/// Between two faults, seconds.
+/// Seconds between two faults.
 const GAP: [f64; 2] = [3.0, 5.5];
-/// After a gateway is back: it takes its replicas over, and meets its peers.
+/// Seconds after a gateway is back: it takes over its replicas and connects to its peers.
 const SETTLE: f64 = 3.0;
 /// How long replicas are suspended, seconds.
 const STOPS: [f64; 7] = [0.3, 0.9, 1.2, 2.8, 3.4, 4.2, 8.0];
-/// How long gateways and the control plane are.
+/// How long gateways and the control plane are suspended.
 const GATEWAY_STOPS: [f64; 6] = [0.5, 1.8, 2.2, 3.0, 5.5, 9.0];
 
-/// A fault and its mending.
+/// A fault and its repair.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Drawn {
     pub(super) kind: Kind,
-    /// What is ordered when, seconds from the start; the last one mends.
+    /// The orders and their times, seconds from the start; the last one repairs.
     pub(super) orders: Vec<(Duration, Order)>,
 }
 
@@ -41,7 +41,7 @@ macro_rules! kinds {
         pub(super) enum Kind { $($kind),+ }
 
         impl Kind {
-            /// Every kind, as often as a deck has it.
+            /// Every kind, with its number in a deck.
             const DECK: &[(Kind, usize)] = &[$((Kind::$kind, $times)),+];
 
             pub(super) fn name(self) -> &'static str {
@@ -73,7 +73,7 @@ kinds! {
     Rolling 1 "region restarted, one process after the other",
 }
 
-/// What is broken until when, seconds.
+/// Broken parts and when they are repaired, seconds.
 struct Busy {
     gateways: f64,
     links: f64,
@@ -81,7 +81,7 @@ struct Busy {
     replicas: BTreeMap<(usize, usize), f64>,
 }
 
-/// The faults of so many seconds, in the order of their beginnings.
+/// The faults of this many seconds, ordered by start.
 pub(super) fn faults(seconds: f64, rng: &mut Rng) -> Vec<Drawn> {
     let mut busy = Busy { gateways: 0.0, links: 0.0, control: 0.0, replicas: BTreeMap::new() };
     let (mut deck, mut all, mut at) = (Vec::new(), Vec::new(), 0.0);
@@ -112,7 +112,7 @@ fn shuffled(rng: &mut Rng) -> Vec<Kind> {
 }
 
 impl Busy {
-    /// A fault of this kind now, if what it breaks is whole.
+    /// A fault of this kind now, if its target is whole.
     fn play(&mut self, kind: Kind, at: f64, rng: &mut Rng) -> Option<Drawn> {
         let orders = match kind {
             Kind::ReplicaKilled
@@ -224,7 +224,7 @@ impl Busy {
         Some(vec![line(0.0, act), line(broken, Act::Revive)])
     }
 
-    /// A gateway, and then each replica of its region.
+    /// Restarts a gateway, and then each replica of its region.
     fn rolling(&mut self, at: f64, rng: &mut Rng) -> Option<Vec<Line>> {
         let region = rng.below(REGIONS.len());
         let whole = (0..REPLICAS).all(|nth| !self.is_broken(region, nth, at));
@@ -261,8 +261,8 @@ mod tests {
         faults(seconds, &mut Rng::new(seed))
     }
 
-    // Half a minute has five faults, an hour two hundred and many more, of every kind; a seed gives
-    // the same ones, and another seed others.
+    // Half a minute has five faults, an hour many more than two hundred, of every kind; a seed
+    // always yields the same ones, and another seed others.
     #[test]
     fn there_are_enough_of_every_kind() {
         for seed in 0..50 {
@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    // What is broken is mended, and what is broken already is left alone: at most one gateway, one
-    // link and half of a region's replicas are broken at any time.
+    // Everything broken is repaired, and a broken part is left alone: at most one gateway, one link
+    // and half of a region's replicas are broken at any time.
     #[test]
     fn the_fleet_stays_able_to_serve() {
         for seed in 0..50 {
