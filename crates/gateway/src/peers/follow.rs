@@ -1,7 +1,7 @@
 //! The side of a stream that is followed: a peer opened it and receives this region's state.
 //!
-//! Heartbeats are returned at once, before any other waiting message. News are made from the newest
-//! digest when there is capacity to send them, so a slow peer gets fewer news, not later ones.
+//! Heartbeats are returned at once, before any other waiting message. News is made from the newest
+//! digest when there is capacity to send it, so a slow peer gets fewer updates, not later ones.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -511,7 +511,7 @@ async fn held_requests_are_handed_over() {
     for config in &mut world.configs {
         config.policy = steal.as_ref().unwrap().policy.clone();
     }
-    // Its news are so rare that no peer forwards anything to it unasked.
+    // Its news is so rare that no peer forwards anything to it unasked.
     let seldom = peers(&mut world.configs[1]);
     (seldom.push, seldom.beat) = (Span::secs(10), Span::secs(10));
     (seldom.gone, seldom.stale) = (Span::secs(30), Span::secs(30));

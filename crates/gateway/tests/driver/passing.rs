@@ -46,7 +46,7 @@ async fn a_pause_of_the_gateway_refuses_nothing() {
     let world = World::of(2).await.each(|config| kept(config, &["eu"]));
     let regions = world.start().await;
     for seconds in [3, 30] {
-        // Everything is late at once, as after a stop and a continue of the process.
+        // Everything is late at once, as after SIGSTOP and SIGCONT.
         tokio::time::advance(Duration::from_secs(seconds)).await;
         let answer = ask(&regions[0], KEY).await;
         assert_eq!(

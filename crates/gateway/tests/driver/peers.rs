@@ -68,7 +68,7 @@ async fn gateways_see_each_other() {
     eu.until("eu sees that it is gone", sees(0)).await;
 }
 
-// News arrive even without changes: an old digest would be ignored.
+// News arrives even without changes: an old digest would be ignored.
 #[tokio::test(start_paused = true)]
 async fn news_come_all_the_time() {
     let fleet = Fleet::new("prod");

@@ -45,7 +45,7 @@ impl Timer {
             let mut ready = self.file.readable().await?;
             let mut expired = [0; 8];
             let read = ready.try_io(|file| Ok(rustix::io::read(file, &mut expired)?));
-            // An expiry of an earlier setting leaves readiness behind and nothing to read.
+            // An expiry of an earlier setting leaves readiness but nothing to read.
             if let Ok(read) = read {
                 read?;
                 self.set = None;

@@ -31,8 +31,8 @@ struct AnthropicError<'a> {
     message: &'a str,
 }
 
-/// An error body in OpenAI's form. The type follows from the HTTP status; `code` is a word for
-/// programs, `message` names the cause and the remedy.
+/// An error body in OpenAI's form. The type follows from the HTTP status; `code` is for programs,
+/// `message` names the cause and the remedy.
 #[must_use]
 pub fn error_json(status: u16, code: &str, message: &str, param: Option<&str>) -> Bytes {
     let r#type = match status {

@@ -5,7 +5,7 @@
 //! takes two bytes on the wire and some seventy in memory. Reading a message therefore never takes
 //! more than 5 MB.
 
-/// Most bytes of a message: about twice what the most replicas need.
+/// Most bytes of a message: about twice the need of the most replicas.
 pub const MOST_MESSAGE: usize = 128 << 10;
 /// Most replicas that a peer may report.
 pub const MOST_REPLICAS: usize = 1024;

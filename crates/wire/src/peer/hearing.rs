@@ -28,11 +28,11 @@ impl Hearing {
         Hearing { digest, ..Hearing::default() }
     }
 
-    /// The peer's digest after these news, with replicas ordered by id. If the caller has dropped
+    /// The peer's digest after this news, with replicas ordered by id. If the caller has dropped
     /// the previous digest, nothing is copied.
     ///
     /// # Errors
-    /// If the news don't follow the last ones, or report too many replicas. The state is then
+    /// If the news doesn't follow the last one, or reports too many replicas. The state is then
     /// invalid: the stream must be opened again.
     pub fn take(&mut self, news: News) -> Result<Arc<Digest>, PeerError> {
         let have = self.version;

@@ -16,7 +16,7 @@ pub const MAJOR: u32 = 1;
 pub const MINOR: u32 = 6;
 /// The first minor version whose gateways apply the residency rules of a forwarded request.
 pub const RULES_SINCE: u32 = 2;
-/// The first minor version whose news contain the places of replicas.
+/// The first minor version whose news contains the places of replicas.
 pub const PLACES_SINCE: u32 = 5;
 
 /// A gateway's description of itself.

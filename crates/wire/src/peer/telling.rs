@@ -19,7 +19,7 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// The news that bring the peer up to date with a page.
+    /// The news that brings the peer up to date with a page.
     pub fn news(&mut self, page: &Page) -> News {
         let digest = page.digest();
         let base = self.version;

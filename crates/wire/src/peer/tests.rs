@@ -231,7 +231,7 @@ fn models_are_bounded() {
     assert_eq!(models(vec!["m".repeat(257)]), Err("models: 257 bytes, over 256".to_owned()));
 }
 
-// News that do not follow the last ones are refused: they would yield a wrong digest.
+// News that does not follow the last one is refused: it would yield a wrong digest.
 #[test]
 fn news_follow_each_other() {
     let digest =

@@ -15,7 +15,7 @@ use crate::Live;
 /// A region's TTFT has recovered when a second's median is at most this many times the calm one.
 const BACK: f64 = 1.5;
 
-/// The load has started up by this time; the rest of the calm period counts.
+/// The last part of the calm period, when the load has started up.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// One line of one load.

@@ -1,4 +1,4 @@
-//! A peer's replicas as news arrive.
+//! A peer's replicas as news arrives.
 
 use std::ops::Range;
 

@@ -261,7 +261,7 @@ mod tests {
         faults(seconds, &mut Rng::new(seed))
     }
 
-    // Half a minute has five faults, an hour many more than two hundred, of every kind; a seed
+    // Half a minute has at least five faults, an hour at least four hundred, of every kind. A seed
     // always yields the same ones, and another seed others.
     #[test]
     fn there_are_enough_of_every_kind() {
