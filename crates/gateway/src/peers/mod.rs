@@ -2,7 +2,7 @@
 //!
 //! There is one stream per direction. A gateway that wants another region's state dials that
 //! region's gateway (`link.rs`, `session.rs`) and receives it (`follow.rs`). A peer's news
-//! therefore take the same path as requests to it: if the path is broken, the peer is silent and
+//! therefore takes the same path as requests to it: if the path is broken, the peer is silent and
 //! gets no requests. Both sides show a certificate of the fleet (`tls.rs`), on one port
 //! (`port.rs`), and the digest for all followers is read from the machine once (`bulletin.rs`).
 //!
