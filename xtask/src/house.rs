@@ -43,6 +43,19 @@ impl House {
         self.files.iter().find(|file| file.path == path)?.text.as_deref()
     }
 
+    /// The text of a file that must be there.
+    pub(crate) fn file(&self, path: &str) -> anyhow::Result<&str> {
+        self.text(path).with_context(|| format!("the repository has no text file {path}"))
+    }
+
+    /// The value of a key in versions.env.
+    pub(crate) fn pinned(&self, key: &str) -> anyhow::Result<&str> {
+        let lines = self.file("versions.env")?.lines();
+        let mut values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let value = values.next().with_context(|| format!("versions.env has no {key}"))?;
+        Ok(value.trim_matches('"'))
+    }
+
     /// The packages of the workspace.
     pub(crate) fn packages(&self) -> Vec<&Package> {
         self.metadata.workspace_packages()
@@ -114,5 +127,17 @@ mod tests {
         let house = House::open().unwrap();
         assert!(house.text("xtask/src/house.rs").is_some_and(|text| text.contains("fn walk")));
         assert!(!house.files.iter().any(|file| file.path.starts_with("target/")));
+        assert!(house.file("no/such/file").is_err());
+    }
+
+    // A key is the whole word before the equals sign; one that is missing is named.
+    #[test]
+    fn reads_pins() {
+        let text = "DIST_GLIBC_DEBS=\"a b\"\nDIST_GLIBC=\"2.31\"\n";
+        let metadata = House::open().unwrap().metadata;
+        let files = vec![File::of("versions.env", text)];
+        let house = House { root: PathBuf::new(), metadata, files };
+        assert_eq!(house.pinned("DIST_GLIBC").unwrap(), "2.31");
+        assert!(house.pinned("DIST").unwrap_err().to_string().contains("DIST"));
     }
 }

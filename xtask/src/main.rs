@@ -1,11 +1,12 @@
 //! The project's own commands, behind `./x`: the checks and tests that CI runs for a change.
 //!
 //! `check` has the rules that a compiler can't check, one file per rule, each with a test on a bad
-//! input. `test` runs everything in parts and prints how long each took. Nothing here is part of
-//! the product.
+//! input. `test` runs everything in parts and prints how long each took. `dist` makes the
+//! packages of the binary. Nothing here is part of the product.
 
 mod check;
 mod cmd;
+mod dist;
 mod house;
 mod md;
 mod test;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "x", about = "Checks and tests Meridian")]
+#[command(name = "x", about = "Checks, tests and packages Meridian")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,6 +28,8 @@ enum Command {
     Check(check::Args),
     /// Everything CI runs, in parts
     Test(test::Args),
+    /// Packages of the binary, in target/dist
+    Dist(dist::Args),
     /// Write the pages that are made from the binary
     Docs,
 }
@@ -47,6 +50,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Check(args) => check::run(&house, &args),
         Command::Test(args) => test::run(&house, &args),
+        Command::Dist(args) => dist::run(&house, &args),
         Command::Docs => check::write_pages(&house),
     }
 }

@@ -1,0 +1,107 @@
+//! `./x dist`: packages of the binary, all made from one build.
+//!
+//! The binary is built once, against an old glibc, and every kind of package contains it. The same
+//! commit gives the same bytes wherever the tool permits it: files carry the time of the commit,
+//! belong to root and are packed in order. Nothing is signed or published here.
+
+pub(crate) mod archive;
+mod binary;
+mod deb;
+pub(crate) mod debs;
+pub(crate) mod glibc;
+mod image;
+mod layout;
+pub(crate) mod oldest;
+pub(crate) mod place;
+mod sbom;
+mod sums;
+mod tarball;
+mod wheel;
+
+use std::path::PathBuf;
+
+use crate::house::House;
+use binary::Profile;
+use place::Place;
+
+#[derive(Default, clap::Args)]
+pub(crate) struct Args {
+    /// Only these kinds of packages; all of them by default
+    #[arg(value_enum)]
+    kinds: Vec<Kind>,
+    /// How the binary is compiled; dev is quick and is what the tests use
+    #[arg(long, value_enum, default_value_t)]
+    profile: Profile,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Binary, man pages, completions, systemd unit and an example configuration
+    Tarball,
+    /// For pip
+    Wheel,
+    /// For Debian and Ubuntu
+    Deb,
+    /// An OCI image in an archive, for podman, docker, containerd and skopeo
+    Image,
+}
+
+/// What a run made. A kind that was not asked for has no file.
+pub(crate) struct Made {
+    pub(crate) place: Place,
+    pub(crate) binary: PathBuf,
+    pub(crate) tarball: PathBuf,
+    pub(crate) wheel: PathBuf,
+    pub(crate) sbom: PathBuf,
+    pub(crate) deb: PathBuf,
+    pub(crate) image: PathBuf,
+}
+
+/// Makes the packages and prints their sizes.
+pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
+    let place = make(house, &args.kinds, args.profile)?.place;
+    println!("\npackages in {}", place.out.display());
+    for (name, bytes) in sums::sizes(&place)? {
+        println!("  {:6.1} MB  {name}", bytes as f64 / 1e6);
+    }
+    Ok(true)
+}
+
+/// Makes all kinds quickly, for the tests.
+pub(crate) fn for_tests(house: &House) -> anyhow::Result<Made> {
+    make(house, &[], Profile::Dev)
+}
+
+fn make(house: &House, kinds: &[Kind], profile: Profile) -> anyhow::Result<Made> {
+    let place = Place::open(house)?;
+    place.clear()?;
+    let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
+    let rustc_args = oldest::rustc_args(house, &place)?;
+    let binary = binary::build(house, &place, profile, &rustc_args)?;
+    glibc::ensure_runs_on(house, &binary)?;
+    let mut made = Made {
+        binary,
+        tarball: tarball::path(&place),
+        deb: deb::path(&place),
+        image: image::path(&place),
+        wheel: PathBuf::new(),
+        sbom: sbom::path(&place),
+        place,
+    };
+    let (place, binary) = (&made.place, &made.binary);
+    sbom::write(house, place)?;
+    if wanted(Kind::Tarball) {
+        tarball::make(house, place, binary)?;
+    }
+    if wanted(Kind::Deb) {
+        deb::make(house, place, binary)?;
+    }
+    if wanted(Kind::Image) {
+        image::make(house, place, binary)?;
+    }
+    if wanted(Kind::Wheel) {
+        made.wheel = wheel::make(house, place, profile, &rustc_args)?;
+    }
+    sums::write(&made.place)?;
+    Ok(made)
+}

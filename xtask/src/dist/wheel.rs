@@ -1,0 +1,59 @@
+//! The wheel, made by maturin.
+//!
+//! maturin runs the same `cargo rustc` as the build before it, which leaves cargo nothing to
+//! compile; a variable that is set here and not there would have it compile half of the libraries
+//! again. maturin names the wheel after the oldest glibc that the binary's symbols permit.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+use super::binary::Profile;
+use super::place::Place;
+use super::sbom;
+use crate::cmd::{self, cmd, stdout_of};
+use crate::house::House;
+
+/// Where the Python project is, from the root.
+const PROJECT: &str = "packaging/python";
+
+/// Makes the wheel with the SBOM inside; its path, whose name maturin chooses.
+pub(super) fn make(
+    house: &House,
+    place: &Place,
+    profile: Profile,
+    rustc_args: &[String],
+) -> anyhow::Result<PathBuf> {
+    let venv = venv(house)?;
+    let mut maturin = cmd(&house.root.join(PROJECT), venv.join("maturin"), &["build"]);
+    maturin.args(["--profile", profile.name(), "--auditwheel", "check", "--out"]).arg(&place.out);
+    maturin.arg("--sbom-include").arg(sbom::path(place)).arg("--").args(rustc_args);
+    ensure!(cmd::ends_well(maturin)?, "maturin made no wheel, see above");
+    find(&place.out)
+}
+
+/// A Python environment with the pinned maturin; its folder of programs.
+fn venv(house: &House) -> anyhow::Result<PathBuf> {
+    let pins = house.pinned("DIST_PIP")?;
+    let (folder, stamp) = (house.root.join(".venv/dist"), house.root.join(".venv/dist.pins"));
+    let bin = folder.join("bin");
+    if std::fs::read_to_string(&stamp).is_ok_and(|made| made == pins) {
+        return Ok(bin);
+    }
+    let mut make = cmd(&house.root, "python3", &["-m", "venv", "--clear"]);
+    make.arg(&folder);
+    stdout_of(make).context("cannot make .venv/dist; Debian's package is python3-venv")?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let mut install = cmd(&house.root, bin.join("python"), &pip);
+    install.args(pins.split(' '));
+    stdout_of(install)?;
+    std::fs::write(&stamp, pins).context(".venv/dist.pins")?;
+    Ok(bin)
+}
+
+fn find(folder: &Path) -> anyhow::Result<PathBuf> {
+    let files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    let wheel = files.into_iter().map(|one| one.path());
+    let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
+    wheel.with_context(|| format!("maturin left no wheel in {}", folder.display()))
+}
