@@ -4,6 +4,7 @@
 //! part that failed without a failing test counts as one failure, so the line always agrees with
 //! the exit status.
 
+mod dist;
 mod limit;
 mod parts;
 mod tally;
@@ -16,7 +17,7 @@ use tally::Tally;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what needs llama.cpp and what runs a whole region: real and up
+    /// Leave out what needs other software or runs a whole region: real, up and dist
     #[arg(long, conflicts_with = "parts")]
     fast: bool,
     /// Only these parts; all of them by default
@@ -45,11 +46,13 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
     for part in chosen(args) {
         println!("\n== {part}: {}", part.what());
         let unbuilt = outcomes.iter().any(|done| done.part == Part::Build && !done.good());
-        let possible = !unbuilt || part == Part::Check;
+        let possible = !unbuilt || !part.needs_build();
         outcomes.push(if possible { outcome(house, part) } else { not_run(part) });
     }
     if args.fast {
-        println!("\n--fast left out: real (tests/real_*.rs of the cli) and up; ./x test runs them");
+        println!(
+            "\n--fast left out: real (tests/real_*.rs of the cli), up and dist; ./x test runs them"
+        );
     }
     print!("{}", summary(&outcomes));
     Ok(outcomes.iter().all(Outcome::good))
@@ -58,8 +61,8 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
 fn chosen(args: &Args) -> Vec<Part> {
     let all = if args.fast { Part::FAST } else { Part::ALL };
     let asked = if args.parts.is_empty() { all } else { &args.parts };
-    // Everything except the check needs the build, which has its own line in the table of times.
-    let builds = asked.iter().any(|part| *part != Part::Check);
+    // The build has its own line in the table of times.
+    let builds = asked.iter().any(|part| part.needs_build());
     let mut parts: Vec<Part> = builds.then_some(Part::Build).into_iter().collect();
     parts.extend(asked.iter().filter(|part| **part != Part::Build));
     parts
@@ -132,6 +135,7 @@ mod tests {
         let of = |parts: &[Part]| chosen(&Args { fast: false, parts: parts.to_vec() });
         assert_eq!(of(&[Part::Up]), [Part::Build, Part::Up]);
         assert_eq!(of(&[Part::Check]), [Part::Check]);
+        assert_eq!(of(&[Part::Dist]), [Part::Dist]);
         assert_eq!(of(&[]).len(), Part::ALL.len());
     }
 }

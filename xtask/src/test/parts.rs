@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 
+use super::dist;
 use super::limit;
 use super::tally::Tally;
 use crate::check;
@@ -24,6 +25,7 @@ pub(crate) enum Part {
     Sim,
     Real,
     Up,
+    Dist,
     Chaos,
     Reference,
 }
@@ -39,7 +41,7 @@ impl Part {
     /// whose recorded choices are among the unit tests. Without chaos, which takes long and has a
     /// short form among the real ones.
     pub(crate) const ALL: &[Part] =
-        &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up];
+        &[Part::Build, Part::Check, Part::Unit, Part::Sim, Part::Real, Part::Up, Part::Dist];
     pub(crate) const FAST: &[Part] = &[Part::Build, Part::Check, Part::Unit];
 
     /// What the part tests, in a line.
@@ -51,11 +53,18 @@ impl Part {
             Part::Sim => "60 s of simulated worlds from seeds that were never tried",
             Part::Real => "real processes: llama.cpp servers, regions, a browser",
             Part::Up => "three regions of model engines and one of llama.cpp, for 15 s each",
+            Part::Dist => "each package is made, installed and used",
             Part::Chaos => {
                 "every scenario of faults, from a seed; faults by chance; 1,000 kills of the store"
             }
             Part::Reference => "our policies beside the real routers, recorded anew",
         }
+    }
+
+    /// Whether the part runs what the build makes. The check and the packages have builds of their
+    /// own.
+    pub(crate) fn needs_build(self) -> bool {
+        !matches!(self, Part::Check | Part::Dist)
     }
 
     pub(crate) fn run(self, house: &House, tally: &mut Tally) -> anyhow::Result<()> {
@@ -84,6 +93,7 @@ impl Part {
                 let real = up(house, &["up", "--for", "15s", "--engine", "llamacpp"]);
                 model.and(real)?;
             }
+            Part::Dist => dist::run(house, tally)?,
             Part::Chaos => {
                 // The run is named by the seconds since 1970; the suite prints how to repeat it.
                 #[expect(clippy::disallowed_methods, reason = "a seed that was never tried")]
@@ -109,6 +119,7 @@ impl fmt::Display for Part {
             Part::Sim => "sim",
             Part::Real => "real",
             Part::Up => "up",
+            Part::Dist => "dist",
             Part::Chaos => "chaos",
             Part::Reference => "reference",
         })

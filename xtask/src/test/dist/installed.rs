@@ -1,0 +1,112 @@
+//! A `meridian` from a package: its command line, and a request through its gateway.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::running::Running;
+use crate::cmd::stdout_of;
+
+const MODEL: &str = "llama-3.1-8b";
+/// In `packaging/gateway.yaml`: the address of the engine, and those of the gateway.
+const ENGINE: &str = "http://127.0.0.1:8000";
+const LISTENS: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:8081"];
+/// A gateway that gives no answer in this time has failed.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) struct Installed {
+    /// The command line in front of meridian's own arguments.
+    pub(super) command: Vec<String>,
+    /// A folder for files and logs, as it is called here.
+    pub(super) folder: PathBuf,
+    /// The same folder as the program sees it.
+    pub(super) inside: PathBuf,
+}
+
+impl Installed {
+    /// A program that sees the same files as this one.
+    pub(super) fn here(program: &Path, folder: &Path) -> anyhow::Result<Installed> {
+        let program = program.to_str().context("the checkout's path is not text")?.to_owned();
+        let (folder, inside) = (folder.to_owned(), folder.to_owned());
+        Ok(Installed { command: vec![program], folder, inside })
+    }
+
+    /// The program with these arguments, without the environment of this one: cargo's libraries
+    /// are in it.
+    pub(super) fn call(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).args(args).stdin(Stdio::null());
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    }
+
+    /// Ensures that the program starts and is of this version.
+    pub(super) fn is_version(&self, version: &str) -> anyhow::Result<()> {
+        let printed = stdout_of(self.call(&["--version"]))?;
+        let wanted = format!("meridian {version} (");
+        ensure!(printed.starts_with(&wanted), "--version prints {printed:?}, not {wanted}...");
+        Ok(())
+    }
+
+    /// Checks the example configuration and serves with it: a gateway in front of a model engine
+    /// answers a request and ends at SIGTERM.
+    pub(super) fn serves(&self, example: &str) -> anyhow::Result<()> {
+        self.check(example)?;
+        let engine = ["engine", "--model", MODEL, "--gpu", "l4", "--time-scale", "100"];
+        let engine = Running::start(self.call(&engine), &self.folder.join("engine.log"))?;
+        let mut config = example.replace(ENGINE, &format!("http://{}", engine.address));
+        ensure!(config != example, "the example configuration lacks {ENGINE}");
+        for address in LISTENS {
+            ensure!(config.contains(address), "the example configuration lacks {address}");
+            config = config.replace(address, "127.0.0.1:0");
+        }
+        let seen = self.check(&config)?;
+        let gateway = self.call(&["gateway", "-c", &seen]);
+        let gateway = Running::start(gateway, &self.folder.join("gateway.log"))?;
+        let answer = answer(&gateway.address)
+            .with_context(|| format!("the gateway's log: {}", gateway.messages()))?;
+        ensure!(answer.contains("text_completion"), "no completion: {answer}");
+        gateway.stop()?;
+        engine.stop()
+    }
+
+    /// Writes a configuration and runs `meridian check` on it; its path as the program sees it.
+    fn check(&self, config: &str) -> anyhow::Result<String> {
+        let file = self.folder.join("gateway.yaml");
+        std::fs::write(&file, config).with_context(|| file.display().to_string())?;
+        let seen = self.inside.join("gateway.yaml").display().to_string();
+        stdout_of(self.call(&["check", "-c", &seen]))?;
+        Ok(seen)
+    }
+}
+
+/// Sends requests until the gateway has found its replica; the answer with status 200.
+fn answer(address: &str) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    loop {
+        let answer = ask(address)?;
+        if answer.starts_with("HTTP/1.1 200 ") {
+            return Ok(answer);
+        }
+        let early = answer.starts_with("HTTP/1.1 503 ") && begun.elapsed() < LIMIT;
+        ensure!(early, "the gateway answered {answer}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// One request over a connection of its own; the whole answer.
+fn ask(address: &str) -> anyhow::Result<String> {
+    let body = format!(r#"{{"model": "{MODEL}", "prompt": "hello", "max_tokens": 4}}"#);
+    let head = "POST /v1/completions HTTP/1.1\r\nHost: meridian\r\nConnection: close\r\n";
+    let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}", body.len());
+    let mut stream = TcpStream::connect(address).with_context(|| format!("at {address}"))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    write!(stream, "{head}\r\n\r\n{body}")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).context("the answer ends early")?;
+    Ok(answer)
+}
