@@ -68,9 +68,11 @@ impl Inner {
 
 impl Pins {
     /// Sets the location of a response. Returns false and changes nothing if another tenant's
-    /// response has this id.
-    pub(crate) fn set(&self, pin: ResponseKey, home: Home) -> bool {
+    /// response has this id. `home` runs under the lock that [`Pins::forget`] takes, so a replica
+    /// that is present then is forgotten later.
+    pub(crate) fn set(&self, pin: ResponseKey, home: impl FnOnce() -> Home) -> bool {
         let mut inner = self.0.lock();
+        let home = home();
         if let Some((tenant, known)) = inner.homes.get_mut(&pin.response) {
             let is_own = *tenant == pin.tenant;
             if is_own {
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn bounded() {
         let pins = Pins::default();
-        assert!((0..=MOST as u64).all(|n| pins.set(pin(0, n), HOME)));
+        assert!((0..=MOST as u64).all(|n| pins.set(pin(0, n), || HOME)));
         assert_eq!(pins.get(pin(0, 0)), None);
         assert_eq!(pins.get(pin(0, 1)), Some(HOME));
         pins.forget(ReplicaId(1));
@@ -131,11 +133,11 @@ mod tests {
     #[test]
     fn tenants_are_kept_apart() {
         let (pins, moved) = (Pins::default(), Home::At(ReplicaId(2)));
-        assert!(pins.set(pin(1, 7), HOME) && !pins.set(pin(2, 7), moved));
+        assert!(pins.set(pin(1, 7), || HOME) && !pins.set(pin(2, 7), || moved));
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(HOME), None));
-        assert!(pins.set(pin(1, 7), moved));
+        assert!(pins.set(pin(1, 7), || moved));
         pins.forget(ReplicaId(2));
-        assert!(!pins.set(pin(2, 7), HOME));
+        assert!(!pins.set(pin(2, 7), || HOME));
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(Home::Gone), None));
     }
 
@@ -144,8 +146,8 @@ mod tests {
     #[test]
     fn a_tenant_pushes_out_its_own() {
         let pins = Pins::default();
-        assert!((0..10).all(|n| pins.set(pin(1, n), HOME)));
-        assert!((10..2 * MOST as u64).all(|n| pins.set(pin(2, n), HOME)));
+        assert!((0..10).all(|n| pins.set(pin(1, n), || HOME)));
+        assert!((10..2 * MOST as u64).all(|n| pins.set(pin(2, n), || HOME)));
         assert!((0..10).all(|n| pins.get(pin(1, n)) == Some(HOME)));
         let inner = pins.0.lock();
         assert_eq!(inner.homes.len(), MOST);

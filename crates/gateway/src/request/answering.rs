@@ -10,7 +10,6 @@ use meridian_routing::Outcome;
 use meridian_wire::openai::{Answer, Summary, Usage};
 use meridian_wire::peer::usage_of;
 
-use crate::inputs::pins::Home;
 use crate::machine::ticket::{Ticket, Told};
 use crate::request::attempt::{AnsweredBy, Opened};
 use crate::request::choice::Target;
@@ -65,8 +64,8 @@ impl Answering {
         Answering { incoming, reader, ticket, by, sent, told: None, resume }
     }
 
-    pub(crate) fn home(&self) -> Home {
-        self.by.home()
+    pub(crate) fn by(&self) -> &AnsweredBy {
+        &self.by
     }
 
     #[inline]
@@ -144,7 +143,7 @@ impl Answering {
         let usage = usage.map(|usage| delivery.counted(usage));
         delivery.reserved.settle(usage, pieces);
         if let Some(response) = &response_id {
-            delivery.pin(response, by.home());
+            delivery.pin(response, &by);
         }
         let reply = match &continued {
             Some(resume) => resume.thread.text().map(<[u8]>::to_vec),

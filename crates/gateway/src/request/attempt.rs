@@ -1,5 +1,6 @@
 //! One attempt, at a replica or at a peer, up to the first piece of its answer.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ pub(crate) struct Opened {
 
 /// The source of an answer.
 pub(crate) enum AnsweredBy {
-    Replica(ReplicaId),
+    Replica(Arc<Member>),
     Peer {
         peer: PeerId,
         leg: Leg,
@@ -55,10 +56,12 @@ pub(crate) enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// The location for requests that continue the conversation.
+    /// The location for requests that continue the conversation. A replica that left has none: its
+    /// id may be another's.
     pub(crate) fn home(&self) -> Home {
         match self {
-            AnsweredBy::Replica(replica) => Home::At(*replica),
+            AnsweredBy::Replica(member) if member.gone.is_cancelled() => Home::Gone,
+            AnsweredBy::Replica(member) => Home::At(member.id),
             AnsweredBy::Peer { peer, .. } => Home::Away(*peer),
         }
     }
@@ -73,6 +76,15 @@ impl AnsweredBy {
             _ => LegEnd::Failed,
         });
         served
+    }
+}
+
+impl fmt::Display for AnsweredBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnsweredBy::Replica(member) => member.name.fmt(f),
+            AnsweredBy::Peer { peer, .. } => peer.fmt(f),
+        }
     }
 }
 
@@ -183,7 +195,7 @@ async fn at_replica(
     plane: &Worker,
     context: &RequestContext,
     payload: &Payload,
-    member: &Member,
+    member: &Arc<Member>,
 ) -> Result<Begun, Failure> {
     let call = &context.call;
     let body = body(payload, |purpose| match purpose {
@@ -216,7 +228,7 @@ async fn at_replica(
     }
     let first = first(call.endpoint, status, &mut flow).await;
     let first = first.map_err(|e| e.at(Source::Replica))?;
-    let by = AnsweredBy::Replica(member.id);
+    let by = AnsweredBy::Replica(member.clone());
     Ok(Begun { head, opened: Opened { flow, first, sent, by } })
 }
 

@@ -10,9 +10,10 @@ use meridian_base::{Fingerprinter, ModelId};
 use meridian_routing::{Outcome, Usage};
 use meridian_wire::openai::{self, Endpoint, error_event};
 
-use crate::inputs::pins::{Home, ResponseKey};
+use crate::inputs::pins::ResponseKey;
 use crate::machine::ticket::Ticket;
 use crate::peers::report::Report;
+use crate::request::attempt::AnsweredBy;
 use crate::request::context::{Payload, RequestContext};
 use crate::request::incoming::CutShort;
 use crate::request::odd::Odd;
@@ -127,10 +128,10 @@ impl Delivery {
     }
 
     /// Remembers the location of this response, for requests that continue it.
-    pub(crate) fn pin(&self, response: &str, home: Home) {
+    pub(crate) fn pin(&self, response: &str, by: &AnsweredBy) {
         let response = self.plane.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
-        if !self.plane.inputs.pins.set(pin, home) {
+        if !self.plane.inputs.pins.set(pin, || by.home()) {
             self.count(Some(Odd::TakenId));
         }
     }

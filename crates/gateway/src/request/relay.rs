@@ -135,7 +135,7 @@ impl Relay {
 
     /// The replica cut the answer short. Another one resumes it if possible.
     fn cut_short(&mut self, answering: Answering, message: &'static str) -> Piece {
-        tracing::warn!(from = ?answering.home(), message, "answer cut short");
+        tracing::warn!(from = %answering.by(), message, "answer cut short");
         match answering.continued(&mut self.delivery) {
             Ok(search) => {
                 self.state = State::Resuming(search);

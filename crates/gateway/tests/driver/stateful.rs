@@ -107,6 +107,32 @@ async fn gone() {
     region.settled().await;
 }
 
+// A response that ends after its replica was removed belongs to that replica: its continuation is
+// refused as gone, and does not go to another replica that has the same id by now.
+#[tokio::test(start_paused = true)]
+async fn gone_before_its_end() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a]).await;
+    let response = r#"{"id":"resp_a","object":"response"}"#;
+    a.then(
+        Script::head(response.len())
+            .send("{")
+            .wait(std::time::Duration::from_secs(5))
+            .send(&response[1..]),
+    );
+    let mut running =
+        open(region.listen, request("POST", "/v1/responses", &continuing(None))).await;
+    running.read_to("{").await;
+    assert_eq!(region.admin("DELETE", "/admin/replicas/r0", "").await.status, 200);
+    let body = format!(r#"{{"url":"{}"}}"#, b.url());
+    assert_eq!(region.admin("POST", "/admin/replicas", &body).await.status, 201);
+    region.until("it has the id and serves", |s| s.replicas[0].models == ["m"]).await;
+    assert_eq!(running.rest().await.status, 200);
+    region.settled().await;
+    let answer = respond(&region, Some("resp_a")).await;
+    assert_eq!((answer.status, answer.code().as_str(), b.count()), (404, "pinned_gone", 0));
+}
+
 // A draining replica still serves continuations of its responses.
 #[tokio::test(start_paused = true)]
 async fn draining() {
