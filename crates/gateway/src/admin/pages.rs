@@ -23,6 +23,7 @@ use crate::http::limits::Bound;
 use crate::http::refusal::{Refusal, json, text};
 use crate::machine::policy::PolicyNow;
 use crate::metrics::Metrics;
+use crate::replicas::drains::DrainReason;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
 
@@ -183,10 +184,7 @@ fn remove(admin: &Admin, id: &str, query: &Query) -> Result<Response<Body>, Refu
     })?;
     let back = if is_listed(admin, &member) { BACK } else { "" };
     if drain {
-        admin.replicas.drain(&member);
-        tracing::info!(replica = %member.name, "replica drains");
-        let replicas = admin.replicas.clone();
-        tokio::spawn(async move { replicas.leave_when_done(&member).await });
+        admin.replicas.let_go(&member, DrainReason::Removed);
         return Ok(text(StatusCode::ACCEPTED, format!("draining{back}")));
     }
     admin.replicas.leave(&member);

@@ -7,25 +7,21 @@
 //! record was removed leaves in the same way, unless the control plane came back with another
 //! store: a lost file must not empty a fleet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use meridian_wire::registry::{Snapshot, Wanted};
 use tokio::time::sleep;
 
 use super::following::{Following, State};
-use super::ours::{Ours, Standing};
+use super::ours::Ours;
 use super::wanted::{Away, Want, Wants, wants};
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::machine::policy::PolicyNow;
 use crate::peers::all::Peers;
-use crate::replicas::fleet::Member;
-use crate::replicas::membership::Replicas;
-
-/// Polling interval for replicas that should leave.
-const LOOK: Duration = Duration::from_millis(250);
+use crate::replicas::drains::DrainReason::{Elsewhere, Record, Region, Unlisted};
+use crate::replicas::membership::{LOOK, Replicas};
 
 /// The parts of this gateway that a view changes.
 pub(crate) struct Applied {
@@ -42,25 +38,19 @@ pub(crate) struct Applied {
 pub(super) async fn keep(following: Arc<Following>, applied: Applied) {
     let mut view = following.view.subscribe();
     loop {
-        let leaving = {
-            let newest = view.borrow_and_update().clone();
-            let mut state = following.state();
-            if let Some(newest) = newest {
-                apply(&applied, &following, &newest, &mut state);
-            }
-            // More replicas may join meanwhile, which also have to drain.
-            let drains = !state.drained.is_empty();
-            drains || state.ours.values().any(|ours| ours.standing == Standing::Leaves)
-        };
+        let newest = view.borrow_and_update().clone();
+        let changes =
+            newest.is_some_and(|view| apply(&applied, &following, &view, &mut following.state()));
         tokio::select! {
             changed = view.changed() => if changed.is_err() { return },
-            () = sleep(LOOK), if leaving => {}
+            () = sleep(LOOK), if changes => {}
         }
     }
 }
 
-/// Takes one step towards the state in the view.
-fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) {
+/// Takes one step towards the state in the view. Returns whether another step may follow without a new
+/// view: replicas are about to leave, or more may join while the region drains.
+fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut State) -> bool {
     applied.residency.registered(&applied.driver, view);
     if let Some(peers) = &applied.peers {
         let living = view.gateways.iter();
@@ -69,61 +59,33 @@ fn apply(applied: &Applied, following: &Following, view: &Snapshot, state: &mut 
     let replicas = &applied.replicas;
     let mut wants = wants(view, &following.name, &following.region);
     wants.problems.extend(decide(&applied.policy, &following.region, view));
-    let members = replicas.all();
-    let there = |address: &str| members.iter().find(|m| m.authority.as_str() == address).cloned();
     // Forgets replicas that were removed by hand.
     state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
-    let away: Vec<_> =
-        state.ours.keys().filter(|a| !wants.here.contains_key(*a)).cloned().collect();
-    let named = wants.away.keys().filter(|address| there(address).is_some()).cloned();
-    let away: BTreeSet<_> = away.into_iter().chain(named).collect();
-    for address in away {
-        let how = wants.away.get(&address).copied();
-        let known = state.ours.get(&address);
-        if how.is_none() && known.is_some_and(|ours| ours.store != view.store) {
-            continue;
-        }
-        if let Some(member) = there(&address) {
-            let name = known.map_or_else(|| member.id.to_string(), |ours| ours.name.clone());
-            let adopted = known.and_then(|ours| ours.adopted.clone());
-            let standing = known.map_or(Standing::Serves, |ours| ours.standing);
-            let store = view.store.clone();
-            let ours = Ours { name, member, adopted, store, standing };
-            if let Some(ours) = let_go(replicas, ours, how.unwrap_or(Away::Elsewhere)) {
-                state.ours.insert(address, ours);
-                continue;
-            }
-        }
-        state.ours.remove(&address);
-    }
+    let leaving = let_go(replicas, &wants, view, state);
     for (address, want) in std::mem::take(&mut wants.here) {
-        let known = state.ours.remove(&address);
-        match take(replicas, want, there(&address), known, &view.store) {
+        state.ours.remove(&address);
+        match take(replicas, want, &address, &view.store) {
             Ok(ours) => drop(state.ours.insert(address, ours)),
             Err(problem) => drop(wants.problems.insert(problem)),
         }
     }
-    drain_others(replicas, &following.region, view, state);
+    let region = view.regions.get(&following.region);
+    let drains = region.is_some_and(|region| region.wanted != Wanted::Up);
+    drain_others(replicas, drains, state);
     tell(state, wants);
+    leaving || drains
 }
 
-/// Drains replicas without a record when their region drains, and resumes them afterwards.
-fn drain_others(replicas: &Replicas, region: &str, view: &Snapshot, state: &mut State) {
-    let region = view.regions.get(region);
-    if region.is_none_or(|region| region.wanted == Wanted::Up) {
-        for member in std::mem::take(&mut state.drained).into_values() {
-            replicas.resume(&member);
+/// Drains the replicas without a record while their region drains.
+fn drain_others(replicas: &Replicas, drains: bool, state: &State) {
+    for member in replicas.all() {
+        let is_decided = state.ours.contains_key(member.authority.as_str());
+        if drains && !is_decided {
+            replicas.drain(&member, Region);
+        } else {
+            replicas.resume(&member, Region);
         }
-        return;
     }
-    let decided = |member: &Member| state.ours.contains_key(member.authority.as_str());
-    // By name: a replica that joined under the id of one that left is not draining yet.
-    let others = replicas.all().into_iter().filter(|member| !decided(member));
-    let others: BTreeMap<_, _> = others.map(|member| (member.name, member)).collect();
-    for (_, member) in others.iter().filter(|(name, _)| !state.drained.contains_key(*name)) {
-        replicas.drain(member);
-    }
-    state.drained = others;
 }
 
 /// Logs problems, each one once.
@@ -134,61 +96,58 @@ fn tell(state: &mut State, wants: Wants) {
     state.problems = wants.problems;
 }
 
-/// Lets a replica leave; returns it if it is still here.
-fn let_go(replicas: &Replicas, mut ours: Ours, how: Away) -> Option<Ours> {
-    let id = ours.member.id;
-    if how == Away::Removed {
-        replicas.leave(&ours.member);
-        tracing::info!(replica = %id, name = ours.name, "replica removed");
-        return None;
+/// Lets replicas leave that this gateway should not have. Returns whether some are still here.
+fn let_go(replicas: &Arc<Replicas>, wants: &Wants, view: &Snapshot, state: &mut State) -> bool {
+    let ours = state.ours.keys().filter(|address| !wants.here.contains_key(*address));
+    let away: BTreeSet<_> = ours.chain(wants.away.keys()).cloned().collect();
+    let mut leaving = false;
+    for address in away {
+        let known = state.ours.get(&address);
+        let how = wants.away.get(&address).copied();
+        // A store that lost its file has no record of the replica either.
+        if how.is_none() && known.is_some_and(|ours| ours.store != view.store) {
+            continue;
+        }
+        let Some(member) = replicas.at(&address) else { continue };
+        match how {
+            Some(Away::Removed) => {
+                replicas.leave(&member);
+                tracing::info!(replica = %member.name, url = member.spec.url, "replica removed");
+            }
+            Some(Away::Elsewhere) | None => replicas.let_go(&member, Elsewhere),
+        }
+        let known = state.ours.remove(&address);
+        if member.gone.is_cancelled() {
+            continue;
+        }
+        leaving = true;
+        let (name, adopted) = match known {
+            Some(ours) => (ours.name, ours.adopted),
+            None => (member.name.to_string(), None),
+        };
+        let ours = Ours { name, member, adopted, store: view.store.clone() };
+        state.ours.insert(address, ours);
     }
-    if ours.standing == Standing::Serves {
-        replicas.drain(&ours.member);
-        tracing::info!(replica = %id, name = ours.name, "replica drains: others serve it");
-    }
-    ours.standing = Standing::Leaves;
-    if replicas.is_busy(&ours.member) {
-        return Some(ours);
-    }
-    replicas.leave(&ours.member);
-    tracing::info!(replica = %id, name = ours.name, "replica drained and left to others");
-    None
+    leaving
 }
 
 /// Brings a replica to its desired state.
-fn take(
-    replicas: &Replicas,
-    want: Want,
-    there: Option<Arc<Member>>,
-    known: Option<Ours>,
-    store: &str,
-) -> Result<Ours, String> {
-    let standing = known.map_or(Standing::Serves, |ours| ours.standing);
-    // A replica with a changed description leaves and joins again.
-    let fits = |member: &Member| member.spec == want.spec && member.known_rtt == want.rtt;
-    let (member, was) = match there {
-        Some(member) if fits(&member) => (member, standing),
-        there => {
-            if let Some(member) = there {
-                replicas.leave(&member);
-            }
-            let joined = replicas.join_from(want.spec, want.rtt);
-            let member = joined.map_err(|error| format!("replica {}: {error}", want.name))?;
-            let adopted = want.adopted.as_deref();
-            tracing::info!(replica = %member.name, name = want.name, adopted, "replica taken in");
-            (member, Standing::Serves)
-        }
-    };
-    if want.drains && was == Standing::Serves {
-        replicas.drain(&member);
-        tracing::info!(replica = %member.name, name = want.name, "replica drains");
+fn take(replicas: &Replicas, want: Want, address: &str, store: &str) -> Result<Ours, String> {
+    let placed = replicas.place(replicas.at(address), want.spec, want.rtt);
+    let (member, is_new) = placed.map_err(|error| format!("replica {}: {error}", want.name))?;
+    if is_new {
+        let (name, adopted) = (&want.name, want.adopted.as_deref());
+        tracing::info!(replica = %member.name, name, adopted, "replica taken in");
     }
-    if !want.drains && was != Standing::Serves {
-        replicas.resume(&member);
-        tracing::info!(replica = %member.name, name = want.name, "replica serves again");
+    // The record overrides the list of a source and an earlier assignment to another gateway.
+    replicas.resume(&member, Elsewhere);
+    replicas.resume(&member, Unlisted);
+    if want.drains {
+        replicas.drain(&member, Record);
+    } else {
+        replicas.resume(&member, Record);
     }
-    let standing = if want.drains { Standing::Drains } else { Standing::Serves };
-    Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned(), standing })
+    Ok(Ours { name: want.name, member, adopted: want.adopted, store: store.to_owned() })
 }
 
 /// Switches to the view's policy, or to the file's if the view has none. Returns a problem if the

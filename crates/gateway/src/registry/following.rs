@@ -17,8 +17,6 @@ use super::ours::Ours;
 use super::secured::Secured;
 use super::view_file::{Begun, ViewFile};
 use crate::lock::{Mutex, MutexGuard};
-use crate::replicas::fleet::Member;
-use crate::replicas::name::ReplicaName;
 
 /// The first pause after a failure; the longest is the interval between two renewals.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -57,10 +55,15 @@ pub(super) struct State {
     pub(super) lease: Option<String>,
     /// The registry's replicas that are here, by host and port.
     pub(super) ours: BTreeMap<String, Ours>,
-    /// Replicas without a record that drain with their region.
-    pub(super) drained: BTreeMap<ReplicaName, Arc<Member>>,
     /// Parts of the view that can't be applied.
     pub(super) problems: BTreeSet<String>,
+}
+
+impl State {
+    /// The registry's replicas that have not left since the view was applied.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Ours> {
+        self.ours.values().filter(|ours| !ours.member.gone.is_cancelled())
+    }
 }
 
 /// The tasks that send requests to the control plane.
@@ -176,7 +179,9 @@ impl Following {
         };
         let told = || state.told.map(|at| at.elapsed());
         let age = state.begun.as_ref().map(Begun::age).or_else(told);
-        let adopted: BTreeSet<_> = state.ours.values().filter_map(|o| o.adopted.clone()).collect();
+        let adopted: Vec<_> = state.present().filter_map(|o| o.adopted.clone()).collect();
+        let adopted_replicas = adopted.len();
+        let adopted: BTreeSet<_> = adopted.into_iter().collect();
         let trouble = state.trouble.values().chain(&state.unkept).chain(&state.problems).cloned();
         admin::Control {
             url: self.control.config.url.clone(),
@@ -189,7 +194,7 @@ impl Following {
             leased: state.lease.is_some(),
             gateways: view.iter().flat_map(|view| view.gateways.keys().cloned()).collect(),
             adopted: adopted.into_iter().collect(),
-            adopted_replicas: state.ours.values().filter(|o| o.adopted.is_some()).count(),
+            adopted_replicas,
             problems: trouble.collect(),
         }
     }

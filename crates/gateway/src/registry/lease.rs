@@ -126,7 +126,7 @@ fn report(reported: &Reported, following: &Following, lease: String) -> Renew {
     let members: Vec<_> = {
         let state = following.state();
         let one = |o: &Ours| (o.name.clone(), o.member.clone(), o.adopted.is_some());
-        state.ours.values().map(one).collect()
+        state.present().map(one).collect()
     };
     let mut rtt_ms: BTreeMap<String, f64> = BTreeMap::new();
     for peer in reported.peers.iter().flat_map(|peers| peers.status(&reported.driver)) {

@@ -13,14 +13,4 @@ pub(super) struct Ours {
     pub(super) adopted: Option<String>,
     /// The store that contains its record.
     pub(super) store: String,
-    pub(super) standing: Standing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    Serves,
-    /// Stays, and takes no new requests.
-    Drains,
-    /// Drains, then leaves.
-    Leaves,
 }

@@ -3,14 +3,14 @@
 //! The machine uses ids; this file maps them. Readers hold a shared lock just long enough to clone
 //! an `Arc`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
 use http::uri::Authority;
-use meridian_base::{Duration, ModelId, ReplicaId};
+use meridian_base::{Duration, ModelId, ReplicaId, Time};
 use meridian_routing::residency::Place;
 use meridian_wire::admin::AddReplica;
 use meridian_wire::engines::Engine;
@@ -18,6 +18,7 @@ use meridian_wire::peer::{IdentityError, label};
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, RwLock};
+use crate::replicas::drains::Drains;
 use crate::replicas::life::Life;
 use crate::replicas::name::ReplicaName;
 use crate::replicas::rtt::Way;
@@ -48,6 +49,8 @@ pub(crate) struct Member {
     /// The result of discovery.
     pub(crate) found: RwLock<Found>,
     trouble: Mutex<Trouble>,
+    /// The reasons for which it drains; it serves while there is none.
+    pub(crate) drains: Drains,
     /// Ends its discovery and probes.
     pub(crate) gone: CancellationToken,
 }
@@ -131,10 +134,24 @@ pub(crate) struct Fleet {
     version: AtomicU64,
 }
 
+/// The number of departed replicas whose URLs are kept.
+const MOST_LEFT: usize = 1024;
+
 #[derive(Debug, Default)]
 struct Inner {
     slots: Vec<Slot>,
     models: HashMap<String, ModelId>,
+    /// The replicas that left, the oldest first.
+    left: VecDeque<Left>,
+}
+
+/// A replica that left, for explanations of decisions about it.
+#[derive(Debug)]
+struct Left {
+    id: ReplicaId,
+    url: String,
+    /// A time after the last decision about it.
+    at: Time,
 }
 
 /// The slot of one id.
@@ -222,6 +239,7 @@ impl Fleet {
             label: number,
             found,
             trouble: Mutex::default(),
+            drains: Drains::default(),
             gone: self.over.child_token(),
         });
         inner.slots[at].had += 1;
@@ -245,12 +263,27 @@ impl Fleet {
         true
     }
 
-    /// The machine has been informed that it left.
-    pub(crate) fn left(&self, id: ReplicaId) {
+    /// The machine has been informed, not later than `at`, that the replica left.
+    pub(crate) fn left(&self, member: &Member, at: Time) {
         let mut inner = self.inner.write();
-        if let Some(slot) = inner.slots.get_mut(id.index()) {
+        if let Some(slot) = inner.slots.get_mut(member.id.index()) {
             slot.leaving = false;
         }
+        inner.left.push_back(Left { id: member.id, url: member.spec.url.clone(), at });
+        if inner.left.len() > MOST_LEFT {
+            inner.left.pop_front();
+        }
+    }
+
+    /// The URL of the replica that had the id at that time. `None` if it left too long ago.
+    pub(crate) fn url(&self, id: ReplicaId, at: Time) -> Option<String> {
+        let inner = self.inner.read();
+        if let Some(left) = inner.left.iter().find(|left| left.id == id && at <= left.at) {
+            return Some(left.url.clone());
+        }
+        let remembers = inner.left.len() < MOST_LEFT || inner.left.front()?.at < at;
+        let member = inner.slots.get(id.index())?.member.as_ref().filter(|_| remembers)?;
+        Some(member.spec.url.clone())
     }
 
     fn changed(&self) {
@@ -370,7 +403,7 @@ mod tests {
         assert!(fleet.leave(&a) && a.gone.is_cancelled());
         assert!(!fleet.leave(&a));
         assert!(join("http://c:1").is_err(), "the machine does not know yet that r0 left");
-        fleet.left(ReplicaId(0));
+        fleet.left(&a, Time::ZERO);
         let c = join("http://c:1").expect("joins");
         assert_eq!(c.id, ReplicaId(0));
         assert!(!fleet.leave(&a), "its id is another's");
@@ -405,11 +438,35 @@ mod tests {
             assert_eq!(fleet.named(&name).expect("is found").authority, member.authority);
             names.push(name);
             fleet.leave(&member);
-            fleet.left(member.id);
+            fleet.left(&member, Time::ZERO);
         }
         assert_eq!(names, ["r0", "r0.2", "r0.3"]);
         let last = join("http://d:1");
         assert!(names.iter().all(|name| fleet.named(name).is_none()), "they are gone");
         assert_eq!(fleet.named("0").expect("by its id").authority, last.authority);
+    }
+
+    // A decision's replica has the URL of the time of the decision, and none once it is forgotten.
+    #[test]
+    fn addresses_of_their_time() {
+        let (fleet, id) = (empty(), ReplicaId(0));
+        let join = |url| fleet.join(spec(url), Duration::ZERO, 9).expect("joins");
+        for (ms, url) in [(10, "http://a:1"), (20, "http://b:1")] {
+            let member = join(url);
+            fleet.leave(&member);
+            fleet.left(&member, Time::from_millis(ms));
+        }
+        join("http://c:1");
+        let at = |ms| fleet.url(id, Time::from_millis(ms));
+        assert_eq!([at(9), at(10)].map(Option::unwrap), ["http://a:1"; 2]);
+        assert_eq!([at(11), at(20)].map(Option::unwrap), ["http://b:1"; 2]);
+        assert_eq!(at(21).as_deref(), Some("http://c:1"));
+        for n in 0..MOST_LEFT as u64 {
+            let member = join("http://d:1");
+            fleet.leave(&member);
+            fleet.left(&member, Time::from_millis(30 + n));
+        }
+        assert_eq!((at(9), at(29)), (None, None));
+        assert_eq!(at(5000).as_deref(), Some("http://c:1"));
     }
 }

@@ -11,12 +11,13 @@ use crate::inputs::pins::Pins;
 use crate::machine::driver::Driver;
 use crate::replicas::announce::announce;
 use crate::replicas::discovery::watch;
+use crate::replicas::drains::DrainReason;
 use crate::replicas::fleet::{Fleet, Found, JoinError, Member};
 use crate::replicas::handover::Handover;
 use crate::replicas::questions::Questions;
 
 /// Polling interval for a draining replica.
-const LOOK: Duration = Duration::from_millis(250);
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// The replicas of this gateway, for every part that adds or removes some.
 pub(crate) struct Replicas {
@@ -44,6 +45,11 @@ impl Replicas {
 
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
         self.fleet.all()
+    }
+
+    /// The replica with this host and port.
+    pub(crate) fn at(&self, authority: &str) -> Option<Arc<Member>> {
+        self.fleet.at(authority)
     }
 
     /// The replica with a name, or with an id in digits.
@@ -86,49 +92,99 @@ impl Replicas {
         Ok(member)
     }
 
-    /// Removes a replica at once. Its requests in flight continue until they end.
-    pub(crate) fn leave(&self, member: &Member) {
+    /// Adds the described replica, unless the replica `there` at its address has this description
+    /// already; otherwise that one leaves first. Returns whether a replica joined.
+    pub(crate) fn place(
+        &self,
+        there: Option<Arc<Member>>,
+        spec: AddReplica,
+        rtt: Duration,
+    ) -> Result<(Arc<Member>, bool), JoinError> {
+        match there {
+            Some(member) if member.spec == spec && member.known_rtt == rtt => Ok((member, false)),
+            there => {
+                if let Some(member) = there {
+                    self.leave(&member);
+                }
+                Ok((self.join_from(spec, rtt)?, true))
+            }
+        }
+    }
+
+    /// Removes a replica at once. Its requests in flight continue until they end. Returns false if it
+    /// had left before.
+    pub(crate) fn leave(&self, member: &Member) -> bool {
         if !self.fleet.leave(member) {
-            return;
+            return false;
         }
         self.pins.forget(member.id);
         if let Some(handover) = &self.handover {
             handover.leaves(&member.authority, self.driver.holdings(member.id));
         }
         self.driver.tell(Input::Left(member.id));
-        self.fleet.left(member.id);
+        self.fleet.left(member, self.driver.clock.now());
+        true
     }
 
-    /// Drains a replica: it takes no new requests.
-    pub(crate) fn drain(&self, member: &Member) {
-        self.driver.tell_if(|| !member.gone.is_cancelled(), Input::Draining(member.id));
+    /// Drains a replica: it takes no new requests while there is a reason. Returns false if this
+    /// reason was there before.
+    pub(crate) fn drain(&self, member: &Member, reason: DrainReason) -> bool {
+        let is_new = member.drains.add(reason, || self.tell(member, Input::Draining(member.id)));
+        if is_new {
+            tracing::info!(replica = %member.name, url = member.spec.url, ?reason, "replica drains");
+        }
+        is_new
     }
 
-    /// Ends the draining of a replica.
-    pub(crate) fn resume(&self, member: &Member) {
-        self.driver.tell_if(|| !member.gone.is_cancelled(), Input::Resumed(member.id));
+    /// Withdraws a reason to drain. Without any reason the replica takes requests again.
+    pub(crate) fn resume(&self, member: &Member, reason: DrainReason) {
+        member.drains.withdraw(reason, || {
+            self.tell(member, Input::Resumed(member.id));
+            tracing::info!(replica = %member.name, url = member.spec.url, "replica serves again");
+        });
+    }
+
+    fn tell(&self, member: &Member, input: Input) {
+        self.driver.tell_if(|| !member.gone.is_cancelled(), input);
+    }
+
+    /// Drains a replica and removes it once this gateway has no request there, unless the reason is
+    /// withdrawn first.
+    pub(crate) fn let_go(self: &Arc<Self>, member: &Arc<Member>, reason: DrainReason) {
+        if !self.drain(member, reason) || self.is_let_go(member, reason) {
+            return;
+        }
+        let (replicas, member) = (self.clone(), member.clone());
+        tokio::spawn(async move {
+            while !replicas.is_let_go(&member, reason) {
+                tokio::select! {
+                    () = member.gone.cancelled() => return,
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            }
+        });
+    }
+
+    /// Removes a draining replica if this gateway has no request there. Returns false if it has.
+    fn is_let_go(&self, member: &Member, reason: DrainReason) -> bool {
+        let is_over = || {
+            let is_over = !self.is_busy(member);
+            if is_over && self.leave(member) {
+                tracing::info!(replica = %member.name, url = member.spec.url, ?reason, "replica drained and removed");
+            }
+            is_over
+        };
+        member.drains.while_has(reason, is_over).unwrap_or(true)
     }
 
     /// Whether a request of this gateway is running there. False for a replica that has left: its
     /// id may be another's.
-    pub(crate) fn is_busy(&self, member: &Member) -> bool {
+    fn is_busy(&self, member: &Member) -> bool {
         if member.gone.is_cancelled() {
             return false;
         }
         let now = self.driver.clock.now();
         let inner = self.driver.lock();
         inner.routing.replicas().status(member.id, now).is_some_and(|s| s.own_outstanding > 0)
-    }
-
-    /// Removes a draining replica once this gateway has no request there.
-    pub(crate) async fn leave_when_done(&self, member: &Member) {
-        while self.is_busy(member) {
-            tokio::select! {
-                () = member.gone.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        }
-        self.leave(member);
-        tracing::info!(replica = %member.name, "replica drained and removed");
     }
 }

@@ -2,6 +2,7 @@
 
 mod announce;
 mod discovery;
+pub(crate) mod drains;
 pub(crate) mod fleet;
 pub(crate) mod handover;
 pub(crate) mod life;

@@ -11,14 +11,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::lock::{Mutex, MutexGuard};
 use crate::registry::following::Following;
+use crate::replicas::drains::DrainReason::Unlisted;
 use crate::replicas::fleet::Member;
 use crate::replicas::membership::Replicas;
 
 /// The contents of a file, or why it can't be read.
 pub(super) type Read = Result<String, String>;
-
-/// Polling interval for replicas that should leave.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// One source.
 pub(crate) struct Source {
@@ -35,7 +33,7 @@ pub(crate) struct Source {
 #[derive(Default)]
 struct State {
     /// The replicas that it added, by host and port.
-    ours: BTreeMap<String, Ours>,
+    ours: BTreeMap<String, Arc<Member>>,
     /// Why the newest poll failed.
     trouble: Option<String>,
     failures: u64,
@@ -45,11 +43,6 @@ struct State {
     read: Option<Read>,
     /// Parts of the result that can't be applied.
     problems: BTreeSet<String>,
-}
-
-struct Ours {
-    member: Arc<Member>,
-    leaves: bool,
 }
 
 impl Source {
@@ -76,7 +69,7 @@ impl Source {
         let state = self.state();
         admin::Source {
             name: self.label.clone(),
-            replicas: state.ours.values().filter(|ours| !ours.leaves).count(),
+            replicas: state.ours.values().filter(|member| !member.drains.has(Unlisted)).count(),
             failures: state.failures,
             good_s: state.good.map(|at| at.elapsed().as_secs_f64()),
             trouble: state.trouble.clone(),
@@ -133,24 +126,24 @@ impl Source {
 
     /// Applies the replicas that were found.
     fn apply(&self, replicas: Vec<AddReplica>, state: &mut State) {
-        // A replica that was removed or replaced by other means no longer belongs to this source.
-        state.ours.retain(|_, ours| !ours.member.gone.is_cancelled());
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
+        // A replica that was removed or replaced by other means no longer belongs to this source, nor
+        // does one of which the registry has a record.
+        state
+            .ours
+            .retain(|address, member| !member.gone.is_cancelled() && !decided.contains(address));
         let (mut found, mut problems) = (BTreeSet::new(), BTreeSet::new());
         for spec in replicas {
             let Some(address) = config::authority(&spec.url) else { continue };
-            if decided.contains(&address) {
-                state.ours.remove(&address);
-            } else if let Err(problem) = self.take(&address, spec, state) {
+            if !decided.contains(&address)
+                && let Err(problem) = self.take(&address, spec, state)
+            {
                 problems.insert(problem);
             }
             found.insert(address);
         }
-        for (address, ours) in &mut state.ours {
-            if !found.contains(address) && !std::mem::replace(&mut ours.leaves, true) {
-                self.replicas.drain(&ours.member);
-                tracing::info!(source = self.label, replica = %ours.member.id, url = address, "replica drains: it is listed no more");
-            }
+        for (_, member) in state.ours.iter().filter(|(address, _)| !found.contains(*address)) {
+            self.replicas.let_go(member, Unlisted);
         }
         for problem in problems.difference(&state.problems) {
             tracing::warn!(source = self.label, problem, "a replica is left out");
@@ -160,52 +153,24 @@ impl Source {
 
     /// Adds a replica, or leaves it as it is.
     fn take(&self, address: &str, spec: AddReplica, state: &mut State) -> Result<(), String> {
-        if let Some(ours) = state.ours.get_mut(address) {
-            if ours.member.spec == spec {
-                if std::mem::take(&mut ours.leaves) {
-                    self.replicas.resume(&ours.member);
-                    tracing::info!(source = self.label, replica = %ours.member.id, url = address, "replica is listed again");
-                }
-                return Ok(());
-            }
-            // A replica with a changed description leaves and joins again.
-            self.replicas.leave(&ours.member);
-            state.ours.remove(address);
-        }
-        if self.replicas.all().iter().any(|member| member.authority.as_str() == address) {
+        let known = state.ours.remove(address);
+        if known.is_none() && self.replicas.at(address).is_some() {
             return Ok(());
         }
-        let member = self.replicas.join(spec).map_err(|error| error.to_string())?;
-        tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
-        state.ours.insert(address.to_owned(), Ours { member, leaves: false });
+        let placed = self.replicas.place(known, spec, meridian_base::Duration::ZERO);
+        let (member, is_new) = placed.map_err(|error| error.to_string())?;
+        if is_new {
+            tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
+        }
+        self.replicas.resume(&member, Unlisted);
+        state.ours.insert(address.to_owned(), member);
         Ok(())
     }
 
-    /// Removes leaving replicas whose requests have ended; returns whether some are left.
-    fn let_go(&self) -> bool {
-        let mut state = self.state();
-        state.ours.retain(|address, ours| {
-            if ours.member.gone.is_cancelled() {
-                return false;
-            }
-            if !ours.leaves || self.replicas.is_busy(&ours.member) {
-                return true;
-            }
-            self.replicas.leave(&ours.member);
-            tracing::info!(source = self.label, replica = %ours.member.id, url = address, "replica drained and removed");
-            false
-        });
-        state.ours.values().any(|ours| ours.leaves)
-    }
-
-    /// Waits, removing replicas that should leave.
+    /// Waits until the next poll.
     pub(super) async fn rest(&self, pause: Duration) {
-        let until = Instant::now() + pause;
-        while self.let_go() && Instant::now() + LOOK < until {
-            sleep(LOOK).await;
-        }
         tokio::select! {
-            () = tokio::time::sleep_until(until) => {}
+            () = sleep(pause) => {}
             () = self.again.notified() => {}
         }
     }

@@ -42,10 +42,10 @@ async fn failing(region: &Region, why: &str) -> SourceStatus {
 }
 
 /// A list in its own file, deleted after the test.
-struct List(PathBuf);
+pub(crate) struct List(PathBuf);
 
 impl List {
-    fn new(name: &str) -> List {
+    pub(crate) fn new(name: &str) -> List {
         let id = std::process::id();
         List(std::env::temp_dir().join(format!("meridian-discovery-{id}-{name}.yaml")))
     }
@@ -57,12 +57,12 @@ impl List {
         std::fs::rename(&beside, &self.0).unwrap();
     }
 
-    fn of(&self, replicas: &[&Replica]) {
+    pub(crate) fn of(&self, replicas: &[&Replica]) {
         let lines: Vec<String> = replicas.iter().map(|r| format!("- url: {}", r.url())).collect();
         self.write(&if lines.is_empty() { "[]".to_owned() } else { lines.join("\n") });
     }
 
-    fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         Source { file: Some(self.0.clone()), ..Source::default() }
     }
 }

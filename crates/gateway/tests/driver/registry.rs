@@ -8,7 +8,8 @@ use meridian_wire::config::Gateway as Config;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::common::{Region, Replica, Script, call, chat, config, eventually};
+use crate::common::{Open, Region, Replica, Script, call, chat, config, eventually, open};
+use crate::discovery::List;
 use crate::plane::Plane;
 
 /// The gateway of a region, named after it, which follows the control plane.
@@ -371,4 +372,66 @@ async fn the_token_is_not_shown() {
         |s: &Status| s.control.as_ref().unwrap().problems.iter().any(|p| p.contains("401"));
     us.until("it is refused", refused).await;
     assert!(!us.status().await.control.unwrap().leased);
+}
+
+/// A request that runs at the replica until the test drops it.
+async fn hang(region: &Region, replica: &Replica) -> Open {
+    replica.then(Script::head(2).send("{").hang());
+    let mut running = open(region.listen, chat("long")).await;
+    running.read_to("{").await;
+    running
+}
+
+fn state_of<'a>(status: &'a Status, replica: &Replica) -> &'a str {
+    let row = status.replicas.iter().find(|row| row.url == replica.url());
+    row.map_or("", |row| row.state.as_str())
+}
+
+// A replica that an operator removes keeps draining when its region drains and serves again.
+#[tokio::test(start_paused = true)]
+async fn a_region_that_serves_again_resumes_no_removed_replica() {
+    let plane = Plane::start("").await;
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let eu = Region::with(&[&a, &b], |config| *config = follower(&plane, "eu", &[&a, &b])).await;
+    eu.until("the control plane is followed", |s| word(s) == "up").await;
+    let running = hang(&eu, &a).await;
+    assert_eq!(eu.admin("DELETE", "/admin/replicas/r0?drain=true", "").await.status, 202);
+    eu.until("it drains", |s| states(s) == ["draining", "up"]).await;
+    change(&plane, "POST", "/admin/regions/eu/drain").await;
+    eu.until("its region drains", |s| states(s) == ["draining"; 2]).await;
+    change(&plane, "POST", "/admin/regions/eu/undrain").await;
+    let status = eu.until("the other serves again", |s| state_of(s, &b) == "up").await;
+    assert_eq!(state_of(&status, &a), "draining");
+    drop(running);
+    eu.until("it is gone", |s| states(s) == ["up"]).await;
+}
+
+// A replica that a source removes and lists again keeps draining while its region drains, and one that
+// the source removes keeps draining when the region serves again.
+#[tokio::test(start_paused = true)]
+async fn a_source_and_a_region_drain_apart() {
+    let plane = Plane::start("").await;
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let list = List::new("region-drains");
+    list.of(&[&a, &b]);
+    let mut config = follower(&plane, "eu", &[]);
+    config.discovery = vec![list.source()];
+    let eu = Region::start(config).await;
+    eu.until("both serve", |s| states(s) == ["up", "up"]).await;
+    let running = [hang(&eu, &a).await, hang(&eu, &b).await];
+    let listed = |n: usize| move |s: &Status| s.discovery[0].replicas == n;
+    list.of(&[&b]);
+    eu.until("a is listed no more", listed(1)).await;
+    change(&plane, "POST", "/admin/regions/eu/drain").await;
+    eu.until("the region drains", |s| states(s) == ["draining"; 2]).await;
+    list.of(&[&a, &b]);
+    let status = eu.until("a is listed again", listed(2)).await;
+    assert_eq!(states(&status), ["draining"; 2]);
+    list.of(&[&a]);
+    eu.until("b is listed no more", listed(1)).await;
+    change(&plane, "POST", "/admin/regions/eu/undrain").await;
+    let status = eu.until("a serves again", |s| state_of(s, &a) == "up").await;
+    assert_eq!(state_of(&status, &b), "draining");
+    drop(running);
+    eu.until("b is gone", |s| states(s) == ["up"]).await;
 }
