@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use meridian_base::RequestId;
+use meridian_base::{RequestId, Time};
 use meridian_routing::residency::Residence;
 use meridian_routing::{CandidateRow, Decision, Ineligible, Request, Routing, Target};
 use meridian_wire::admin::{Candidate, Decided, Explanation, PeerCandidate};
@@ -98,7 +98,7 @@ impl Explain {
             at_s: decision.at.as_secs_f64(),
             attempt: decision.attempt,
             resumed: decision.resumed,
-            picked: decision.pick.map(|(target, _)| self.name(target)),
+            picked: decision.pick.map(|(target, _)| self.name(target, decision.at)),
             reason: reason(decision).to_owned(),
             prompt_tokens: decision.candidates.first().map_or(0, |c| c.prompt_tokens),
             matched_tokens: matched.unwrap_or_default(),
@@ -106,12 +106,10 @@ impl Explain {
         }
     }
 
-    /// The replica's address, or the peer as `region/name`.
-    fn name(&self, target: Target) -> String {
+    /// The address of the replica at that time, or the peer as `region/name`.
+    fn name(&self, target: Target, at: Time) -> String {
         match target {
-            Target::Replica(id) => {
-                self.fleet.get(id).map_or_else(String::new, |m| m.spec.url.clone())
-            }
+            Target::Replica(id) => self.fleet.url(id, at).unwrap_or_default(),
             Target::Peer(id) => {
                 self.peers.as_ref().map_or_else(|| id.to_string(), |peers| peers.name(id))
             }
@@ -119,15 +117,16 @@ impl Explain {
     }
 
     fn explanation(&self, routing: &Routing, decision: &Decision, shown: &str) -> Explanation {
-        let url = |c: &CandidateRow| self.name(Target::Replica(c.replica));
-        let peer = |c: &meridian_routing::PeerCandidate| self.name(Target::Peer(c.peer));
+        let name = |target| self.name(target, decision.at);
+        let url = |c: &CandidateRow| name(Target::Replica(c.replica));
+        let peer = |c: &meridian_routing::PeerCandidate| name(Target::Peer(c.peer));
         Explanation {
             id: shown.to_owned(),
             logged_as: self.ids.show(decision.id),
             policy: routing.config().policy.name.to_owned(),
             attempt: decision.attempt,
             resumed: decision.resumed,
-            picked: decision.pick.map(|(target, _)| self.name(target)),
+            picked: decision.pick.map(|(target, _)| name(target)),
             reason: reason(decision).to_owned(),
             rules: self.rules(decision.id),
             candidates: decision

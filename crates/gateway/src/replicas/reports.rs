@@ -34,6 +34,8 @@ pub(crate) fn piggyback(driver: &Driver, member: &Member, headers: &HeaderMap) {
     if load.pending.is_some() {
         let asked = driver.clock.now() - (ON_THE_WAY + member.rtt());
         let load = load_of(&load, None);
-        driver.tell(Input::Reported { id: member.id, asked, load });
+        // The answer of a replica that left may come when another one has its id.
+        let is_there = || !member.gone.is_cancelled();
+        driver.tell_if(is_there, Input::Reported { id: member.id, asked, load });
     }
 }

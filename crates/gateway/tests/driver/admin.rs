@@ -380,3 +380,28 @@ async fn paths_without_a_model() {
     let answer = post(region.listen, "/tokenize", "{}").await;
     assert_eq!((answer.status, b.count()), (200, 1), "{}", answer.text());
 }
+
+// An explanation names the replicas of its time: one that left keeps its address there, also when
+// another replica has its id.
+#[tokio::test(start_paused = true)]
+async fn explanations_name_the_replicas_of_their_time() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a]).await;
+    let first = call(region.listen, chat("hi")).await.header("x-request-id").to_owned();
+    let of = async |id: &str| {
+        let answer = get(region.admin, &format!("/admin/explain/{id}")).await;
+        let why: Explanation = serde_json::from_slice(&answer.body).unwrap();
+        let newest = get(region.admin, "/admin/decisions").await.json();
+        let newest = newest.as_array().unwrap().iter().find(|d| d["id"] == id).unwrap().clone();
+        assert_eq!(newest["picked"].as_str(), why.picked.as_deref());
+        (why.picked.unwrap(), why.candidates[0].url.clone())
+    };
+    assert_eq!(region.admin("DELETE", "/admin/replicas/r0", "").await.status, 200);
+    assert_eq!(of(&first).await, (a.url(), a.url()), "it left");
+    tokio::time::sleep(10 * MS).await;
+    assert_eq!(add(&region, &b).await.id, 0);
+    tokio::time::sleep(10 * MS).await;
+    let second = call(region.listen, chat("hi")).await.header("x-request-id").to_owned();
+    assert_eq!(of(&first).await, (a.url(), a.url()), "its id is another's");
+    assert_eq!(of(&second).await, (b.url(), b.url()));
+}

@@ -187,3 +187,22 @@ async fn late_replicas_join() {
     let row = region.status().await.replicas[0].clone();
     assert_eq!((row.engine.as_str(), row.models.as_slice()), ("vllm", &["m".to_owned()][..]));
 }
+
+// A load report in an answer's header counts for the replica that sent it, and not for another one
+// that has its id by the time the answer comes.
+#[tokio::test(start_paused = true)]
+async fn a_late_report_of_a_replica_that_left() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::of(&[&a]).await;
+    let head = "HTTP/1.1 200 OK\r\nendpoint-load-metrics: TEXT named_metrics.num_requests_waiting=30, named_metrics.kv_cache_usage_perc=0.9\r\ncontent-length: 2\r\n\r\n{}";
+    a.then(Script::default().wait(5000 * MS).send(head));
+    let listen = region.listen;
+    let running = tokio::spawn(async move { call(listen, chat("hi")).await.status });
+    region.until("it runs", |s| s.replicas[0].outstanding == 1).await;
+    assert_eq!(region.admin("DELETE", "/admin/replicas/r0", "").await.status, 200);
+    let body = format!(r#"{{"url":"{}"}}"#, b.url());
+    assert_eq!(region.admin("POST", "/admin/replicas", &body).await.status, 201);
+    region.until("it has the id and serves", |s| s.replicas[0].models == ["m"]).await;
+    assert_eq!(running.await.unwrap(), 200);
+    assert_eq!(region.status().await.replicas[0].pending, 0);
+}
