@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::request::incoming::{CutShort, Event, Incoming};
+use crate::request::incoming::CutShort;
 use crate::request::relay::Relay;
+use crate::request::unread::Unread;
 
 /// The body sent to a client.
 pub(crate) enum AnswerBody {
@@ -17,7 +18,7 @@ pub(crate) enum AnswerBody {
     /// A replica's or a peer's answer, scanned on its way.
     Relay(Box<Relay>),
     /// An error answer, which passes unread.
-    Unread(Box<Incoming>),
+    Unread(Box<Unread>),
 }
 
 impl From<Bytes> for AnswerBody {
@@ -37,7 +38,7 @@ impl http_body::Body for AnswerBody {
         match self.get_mut() {
             AnswerBody::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             AnswerBody::Relay(relay) => relay.poll(cx),
-            AnswerBody::Unread(incoming) => incoming.poll(cx).map(unread),
+            AnswerBody::Unread(unread) => unread.poll(cx),
         }
     }
 
@@ -45,7 +46,7 @@ impl http_body::Body for AnswerBody {
         match self {
             AnswerBody::Whole(bytes) => bytes.is_none(),
             AnswerBody::Relay(relay) => relay.is_over(),
-            AnswerBody::Unread(incoming) => incoming.is_end_stream(),
+            AnswerBody::Unread(unread) => unread.is_over(),
         }
     }
 
@@ -56,14 +57,5 @@ impl http_body::Body for AnswerBody {
             }
             AnswerBody::Relay(_) | AnswerBody::Unread(_) => SizeHint::default(),
         }
-    }
-}
-
-fn unread(event: Event) -> Option<Result<Frame<Bytes>, CutShort>> {
-    match event {
-        Event::Piece(piece) => Some(Ok(Frame::data(piece))),
-        Event::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
-        Event::End => None,
-        Event::Broken(_) => Some(Err(CutShort)),
     }
 }

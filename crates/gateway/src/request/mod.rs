@@ -22,3 +22,4 @@ mod reserved;
 mod respond;
 pub(crate) mod resume;
 pub(crate) mod silence;
+mod unread;

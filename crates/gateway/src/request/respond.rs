@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::{HeaderMap, Response, response};
 use meridian_base::Duration;
 use meridian_routing::{Outcome, RejectWhy};
-use meridian_wire::config::Timeouts;
 use meridian_wire::openai::Answer;
 
 use crate::http::headers;
@@ -28,6 +27,7 @@ use crate::request::plane::{DataPlane, Worker};
 use crate::request::relay::Relay;
 use crate::request::reserved::Reserved;
 use crate::request::silence::Silence;
+use crate::request::unread::Unread;
 
 /// An answer has started: its head, with the gateway's own headers, and the body that follows.
 pub(crate) fn answered(
@@ -47,10 +47,11 @@ pub(crate) fn answered(
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     if !ok {
         reserved.unserved();
-        return Response::from_parts(
-            head,
-            client_error(&plane.settings.timeouts, &choice.target, opened, ticket),
-        );
+        let Opened { flow, first, by, .. } = opened;
+        let silence = Silence::new(&plane.settings.timeouts, choice.target.member());
+        let incoming = Incoming::new(flow, first, silence, None);
+        let unread = Unread::new(incoming, ticket, by, reserved);
+        return Response::from_parts(head, AnswerBody::Unread(Box::new(unread)));
     }
     let endpoint = context.call.endpoint;
     let here = matches!(choice.target, Target::Replica(_));
@@ -80,20 +81,6 @@ fn form(context: &RequestContext, target: &Target, head: &response::Parts) -> Fo
         true => Form::UntilClose,
         false => Form::Whole,
     }
-}
-
-/// A client's mistake: the engine's own message is returned, and nothing is learned from it.
-fn client_error(
-    timeouts: &Timeouts,
-    target: &Target,
-    opened: Opened,
-    ticket: Ticket,
-) -> AnswerBody {
-    let Opened { flow, first, by, .. } = opened;
-    by.end(Outcome::ClientError);
-    ticket.finish(Outcome::ClientError, Told::default());
-    let silence = Silence::new(timeouts, target.member());
-    AnswerBody::Unread(Box::new(Incoming::new(flow, first, silence, None)))
 }
 
 /// Prepares the headers of an answer for the client, with those of the gateway.
@@ -131,7 +118,7 @@ pub(crate) fn unanswered(
             ticket.finish(Outcome::ClientError, Told::default());
             match said.is_redirect() {
                 true => Refusal::redirected(said.head.status),
-                false => return engine_failed(plane, context, &choice, &said),
+                false => return engine_failed(plane, context, &reserved, &choice, &said),
             }
         }
         Unanswered::Refused { why, retry_after, last } => {
@@ -179,11 +166,13 @@ fn refusal(
 fn engine_failed(
     plane: &DataPlane,
     context: &RequestContext,
+    reserved: &Reserved,
     choice: &Choice,
     said: &EngineError,
 ) -> Response<AnswerBody> {
     let EngineError { mut head, body, .. } = said.clone();
     dress(plane, context, choice, &mut head.headers, true);
+    reserved.write(&mut head.headers);
     head.headers.insert(headers::REQUEST_ID, context.call.shown_id.clone());
     Response::from_parts(head, AnswerBody::from(body))
 }

@@ -61,6 +61,25 @@ async fn requests() {
     assert_eq!(region.settled().await.requests.accepted, 3);
 }
 
+// An engine's 4xx counts in limits.requests, and as a request in flight, until its body is out.
+#[tokio::test(start_paused = true)]
+async fn passed_on_errors_count() {
+    let replica = Replica::start().await;
+    let region = Region::with(&[&replica], |c| c.limits.requests = 1).await;
+    let head =
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{";
+    replica.then(Script::default().send(head).wait(1000 * MS).send("}"));
+    let mut first = open(region.listen, chat("1")).await;
+    first.read_to("{").await;
+    assert_eq!(call(region.listen, chat("2")).await.code(), "gateway_full");
+    assert_eq!(region.status().await.requests.in_flight, 1);
+    let answer = first.rest().await;
+    assert_eq!((answer.status, answer.text()), (400, "}"));
+    assert_eq!(call(region.listen, chat("3")).await.status, 200);
+    let requests = region.settled().await.requests;
+    assert_eq!((requests.client_error, requests.done, requests.cancelled), (1, 1, 0));
+}
+
 // Limit on the bytes of all bodies in the gateway.
 #[tokio::test(start_paused = true)]
 async fn bodies() {

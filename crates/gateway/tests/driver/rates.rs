@@ -198,3 +198,15 @@ async fn counted_once() {
     regions[1].settled().await;
     assert_eq!(ask(&regions[1], KEY, None).await.status, 200, "each gateway counts for itself");
 }
+
+// An engine's failure that is passed on tells its tenant what is left, as every other answer does.
+#[tokio::test(start_paused = true)]
+async fn an_engines_failure_tells_what_is_left() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let region = Region::with(&[&a, &b], |c| limited(c, Some(2), None)).await;
+    for replica in [&a, &b] {
+        replica.always(Script::json(500, r#"{"error":{"message":"index out of range"}}"#));
+    }
+    let answer = ask(&region, KEY, None).await;
+    assert_eq!((answer.status, left(&answer, "requests")), (500, 1));
+}
