@@ -204,6 +204,14 @@ impl Actives {
         self.map.values().filter(|a| a.place == Place::Held).count()
     }
 
+    /// The requests at replicas, in the order of their dispatch.
+    pub(crate) fn dispatched(&self) -> Vec<&Active> {
+        let all = self.map.values().map(|active| &**active);
+        let mut there: Vec<_> = all.filter(|a| matches!(a.place, Place::At(_))).collect();
+        there.sort_unstable_by_key(|active| (active.dispatched, active.number));
+        there
+    }
+
     /// Discards the kept prefix matches of held requests.
     pub(crate) fn forget_matches(&mut self) {
         self.map.values_mut().for_each(|active| active.recall = None);

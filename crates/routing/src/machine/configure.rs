@@ -1,8 +1,9 @@
 //! Hot reload: changes the policy or its weights while requests are in progress.
 //!
 //! The machine's own state stays: replicas, load, held requests, and the prefix index if the new
-//! policy requires the same one. A different index starts empty, and so does the policy's own
-//! state, such as a counter or a ring. Earlier requests were fingerprinted for the old policy. If
+//! policy requires the same one. A different index starts empty. The policy's own state, such as a
+//! counter or a ring, starts with the requests that are at replicas, which the new policy receives
+//! as if it had dispatched them. Earlier requests were fingerprinted for the old policy. If
 //! the block size differs they match nothing, which costs them one prefill.
 //!
 //! Deliberately not here: topology, the bounds of the held queue and the pace of probes.
@@ -11,9 +12,10 @@ use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
 use super::Routing;
+use crate::active::Place;
 use crate::admission::Admission;
 use crate::index::{Insert, PrefixIndex};
-use crate::policy::{Params, Spec};
+use crate::policy::{Dispatched, Params, Spec};
 
 impl Routing {
     pub(super) fn configured(
@@ -47,7 +49,19 @@ impl Routing {
         }
         self.replicas_changed();
         self.peers_changed();
+        self.replay_dispatches();
         self.release(now);
+    }
+
+    /// Reports the requests at replicas to a new policy, in the order of their dispatch. The policy
+    /// hears of their ends, and may count what it hears.
+    fn replay_dispatches(&mut self) {
+        for active in self.actives.dispatched() {
+            let Place::At(replica) = active.place else { continue };
+            let prefill_ms = active.unmatched * self.replicas.row(replica).ms_per_token;
+            let sent = Dispatched { request: &active.request, replica, prefill_ms };
+            self.policy.on_dispatched(active.dispatched, sent);
+        }
     }
 
     /// Builds an empty index as the policy requires.

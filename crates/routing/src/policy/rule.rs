@@ -50,7 +50,8 @@ pub trait Policy: Send {
         Vec::new()
     }
 
-    /// A request was sent to a replica.
+    /// A request was sent to a replica. A policy that is configured while requests are at replicas
+    /// gets this event for each of them first, in the order and with the times of their dispatch.
     fn on_dispatched(&mut self, _now: Time, _sent: Dispatched<'_>) {}
 
     /// The first token of an answer arrived `ttft_ms` after the request was sent, for policies that
