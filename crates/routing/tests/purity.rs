@@ -1,13 +1,15 @@
 //! Dry runs change nothing: a region with dry runs between all events decides the same as one
-//! without, with every policy.
+//! without, and explains it in the same way, with every policy.
 
-use meridian_base::{Duration, ModelId, ReplicaId, RequestId, Rng, Time};
+use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Rng, Time};
 use meridian_routing::policy::{self, Spec};
 use meridian_routing::{
-    Admission, Config, Input, Load, Outcome, Output, Priority, ReplicaSpec, Request, Routing,
+    Admission, Config, Digest, Input, Load, Outcome, Output, PeerSpec, Priority, Remote,
+    ReplicaSpec, Request, Routing, Why,
 };
 
 const REPLICAS: u16 = 4;
+const PEERS: u16 = 2;
 const EVENTS: usize = 400;
 
 fn request(id: u64, rng: &mut Rng) -> Request {
@@ -27,22 +29,28 @@ fn request(id: u64, rng: &mut Rng) -> Request {
         pinned: None,
         streams: true,
         hops: 0,
-        peers: 0,
+        peers: u64::MAX,
         here: true,
         residence: Default::default(),
         elsewhere: false,
     }
 }
 
-/// A region of four replicas that take two requests each.
-fn region(policy: &'static Spec) -> Routing {
+/// A region of four replicas and two peers. The replicas take two requests each, or those that fit
+/// into their KV and that are promised capacity.
+fn region(policy: &'static Spec, by_kv: bool) -> Routing {
     let mut config = Config::new(policy);
-    config.admission = Admission::Outstanding { max: 2 };
+    config.admission = if by_kv { Admission::PendingKv } else { Admission::Outstanding { max: 2 } };
+    config.held.promise = Duration::from_millis(100);
     let mut routing = Routing::new(config, 7);
+    for id in (0..PEERS).map(PeerId) {
+        let spec = PeerSpec { rtt: Duration::from_millis(20), near: true, name_hash: id.0.into() };
+        routing.handle(Time::ZERO, Input::PeerJoined { id, spec });
+    }
     for id in (0..REPLICAS).map(ReplicaId) {
         let spec = ReplicaSpec {
             models: vec![ModelId(0)],
-            kv_tokens: Some(10_000),
+            kv_tokens: Some(if by_kv { 400 } else { 10_000 }),
             slots: None,
             weight: 1,
             rtt: Duration::ZERO,
@@ -53,18 +61,53 @@ fn region(policy: &'static Spec) -> Routing {
     routing
 }
 
-/// A request at a replica, or held.
+/// A peer's digest with one replica, which may be full.
+fn digest(rng: &mut Rng) -> Digest {
+    let eligible = rng.below(3) > 0;
+    let kv_free = if eligible { 3000.0 } else { 0.0 };
+    let replica = Remote {
+        id: ReplicaId(0),
+        eligible,
+        room: if eligible { kv_free } else { -1.0 },
+        front_tokens: 16.0 * rng.below(20) as f32,
+        running: 1,
+        outstanding: 1,
+        outstanding_tokens: 100.0,
+        reported_pending: 0,
+        utilisation: 0.5,
+        kv_used: 0.5,
+        kv_free,
+        kv_tokens: 10_000.0,
+        ms_per_token: 0.1,
+        trust: 1.0,
+    };
+    Digest {
+        held: rng.below(3) as u32,
+        eligible: eligible.into(),
+        usable: 1,
+        utilisation: 0.5,
+        kv_tokens: 10_000,
+        learned_ms_per_token: 0.0,
+        whole: true,
+        places: Vec::new(),
+        replicas: vec![replica],
+    }
+}
+
+/// A request at a replica or a peer, or held.
 struct Open {
     id: RequestId,
     dispatched: bool,
 }
 
-/// A region's decisions in a random run; if `asked`, dry runs come between all events.
-fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
-    let mut routing = region(policy);
+/// A region's decisions in a random run, with their explanations; if `asked`, dry runs come between
+/// all events.
+fn run(policy: &'static Spec, seed: u64, asked: bool) -> (Vec<Output>, Vec<String>) {
+    let mut routing = region(policy, seed.is_multiple_of(2));
     let (mut rng, mut curious) = (Rng::new(seed), Rng::new(seed + 1));
     let mut open: Vec<Open> = Vec::new();
     let (mut outputs, mut now) = (Vec::new(), Time::from_millis(1));
+    let mut explained = Vec::new();
     for event in 0..EVENTS {
         now = now + Duration::from_millis(rng.below(40) as u64);
         if asked {
@@ -74,7 +117,7 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
                 assert_eq!(decision.candidates.len(), usize::from(REPLICAS));
             }
         }
-        match rng.below(5) {
+        match rng.below(6) {
             0 | 1 => {
                 let id = event as u64;
                 open.push(Open { id: RequestId(id), dispatched: false });
@@ -102,6 +145,12 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
                     routing.handle(now, end);
                 }
             }
+            4 => {
+                let peer = PeerId(rng.below(PEERS.into()) as u16);
+                let digest = digest(&mut rng).into();
+                routing
+                    .handle(now, Input::Digested { peer, sent: event as u64, rtt: None, digest });
+            }
             _ => {
                 let id = ReplicaId(rng.below(REPLICAS.into()) as u16);
                 let pending = Some(rng.below(2) as u32);
@@ -114,7 +163,7 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
         }
         while let Some(output) = routing.poll() {
             match &output {
-                Output::Dispatch { id, .. } => {
+                Output::Dispatch { id, .. } | Output::Forward { id, .. } => {
                     let sent = open.iter_mut().find(|open| open.id == *id);
                     sent.expect("it arrived").dispatched = true;
                 }
@@ -123,19 +172,29 @@ fn run(policy: &'static Spec, seed: u64, asked: bool) -> Vec<Output> {
             }
             outputs.push(output);
         }
+        explained.push(format!("{:?}", routing.decisions().next()));
         routing.check_invariants();
     }
-    outputs
+    (outputs, explained)
 }
 
-// Dry runs between all events of a random run leave every output as it is without them.
+// Dry runs between all events of a random run leave every output and every explanation as it is
+// without them, whether requests go to replicas or to peers, or are promised capacity.
 #[test]
 fn a_dry_run_changes_nothing() {
+    let (mut forwards, mut promises) = (0, 0);
     for policy in policy::ALL {
         for seed in 1..=5 {
             let (alone, asked) = (run(policy, seed, false), run(policy, seed, true));
-            assert!(alone.len() > EVENTS / 4, "{}: something happens", policy.name);
-            assert_eq!(alone, asked, "{} with seed {seed}", policy.name);
+            let (outputs, explained) = &alone;
+            assert!(outputs.len() > EVENTS / 4, "{}: something happens", policy.name);
+            assert_eq!(*outputs, asked.0, "{} with seed {seed}", policy.name);
+            assert_eq!(*explained, asked.1, "{} with seed {seed}", policy.name);
+            forwards += outputs.iter().filter(|o| matches!(o, Output::Forward { .. })).count();
+            let is_promise =
+                |o: &&Output| matches!(o, Output::Dispatch { why: Why::Promised { .. }, .. });
+            promises += outputs.iter().filter(is_promise).count();
         }
     }
+    assert!(forwards > 100 && promises > 10, "{forwards} forwards, {promises} promises");
 }

@@ -114,6 +114,7 @@ impl Routing {
         self.write_dispatch();
         self.places.refresh(&mut active.permitted, &active.request, &self.peers);
         let mut scratch = core::mem::take(&mut self.scratch);
+        scratch.beyond.clear();
         scratch.recall = active.recall.take();
         if active.place == Place::Held && scratch.recall.is_none() && !self.forgetful {
             scratch.recall = Some(Box::default());

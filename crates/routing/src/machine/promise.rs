@@ -73,6 +73,7 @@ impl Routing {
         self.write_dispatch();
         self.places.refresh(&mut active.permitted, &active.request, &self.peers);
         let mut scratch = core::mem::take(&mut self.scratch);
+        scratch.beyond.clear();
         self.match_prefix(active, &mut scratch);
         let sorted = self.sort_out(active, &mut scratch);
         let takes = |id: &ReplicaId| {

@@ -34,7 +34,8 @@ pub(crate) struct Beyond {
 }
 
 impl Beyond {
-    fn clear(&mut self) {
+    /// Forgets the previous decision's lists and matches.
+    pub(crate) fn clear(&mut self) {
         self.reachable.clear();
         self.available.clear();
         self.matched.fill(0);
@@ -58,7 +59,6 @@ impl Routing {
         local: Result<Pick, Choice>,
     ) -> Choice {
         let stay = Choice::of(local);
-        scratch.beyond.clear();
         let request = &active.request;
         if request.hops > 0 || request.pinned.is_some() {
             return stay;
