@@ -31,7 +31,7 @@ pub(crate) enum Part {
 }
 
 /// The prefix of the file names of test programs that start real processes.
-const REAL: &str = "real_";
+const REAL: &str = "real";
 
 /// Timeout of each program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -85,8 +85,8 @@ impl Part {
             Part::Sim => search(house)?,
             Part::Real => {
                 let there = programs(house).iter().any(|name| name.starts_with(REAL));
-                ensure!(there, "no crate has a tests/{REAL}*.rs, so nothing real was tested");
-                cargo_test(house, &["--test", "real_*"], tally)?;
+                ensure!(there, "no crate has a tests/{REAL}, so nothing real was tested");
+                cargo_test(house, &["--test", "real*"], tally)?;
             }
             Part::Up => {
                 let model = up(house, &["up", "--for", "15s"]);
@@ -157,7 +157,8 @@ fn count(command: Command, tally: &mut Tally) -> anyhow::Result<u64> {
 
 /// Kills a process that writes to the embedded store, a thousand times.
 fn kills(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
-    let args = ["test", "--package", "meridian-control", "--test", "kill", "--", "--nocapture"];
+    let args =
+        ["test", "--package", "meridian-control", "--test", "all", "kill::", "--", "--nocapture"];
     let mut kills = cargo(&house.root, &args);
     kills.env("MERIDIAN_KILLS", "1000");
     ensure!(count(kills, tally)? > 0, "no test ran");
@@ -172,7 +173,7 @@ fn reference(house: &House, tally: &mut Tally) -> anyhow::Result<()> {
     let record = cmd(&house.root, "python3", &args);
     let status = limit::run(record, LIMIT, |line| println!("{line}"))?;
     ensure!(status.success(), "the routers could not be recorded, see above");
-    let args = ["test", "--workspace", "--test", "reference", "--", "--nocapture"];
+    let args = ["test", "--workspace", "--test", "all", "reference::", "--", "--nocapture"];
     let mut replay = cargo(&house.root, &args);
     replay.env("REFERENCE", to);
     ensure!(count(replay, tally)? > 0, "no test ran");

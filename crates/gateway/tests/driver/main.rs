@@ -34,7 +34,7 @@ mod ocean;
 mod passing;
 mod passthrough;
 mod peers;
-#[path = "../../../control/tests/plane/mod.rs"]
+#[path = "../../../control/tests/all/plane/mod.rs"]
 mod plane;
 mod policy_peers;
 mod priority;

@@ -8,7 +8,7 @@
 //! and must not matter.
 //!
 //! Nothing here asserts durations: the recovery time of TTFT is reported, and is asserted in
-//! simulated time (`crates/sim/tests/heal.rs`).
+//! simulated time (`crates/sim/tests/all/heal.rs`).
 
 mod books;
 mod left;

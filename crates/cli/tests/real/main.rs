@@ -1,0 +1,20 @@
+//! Fleets of real processes: llama.cpp servers, regions, a browser.
+//!
+//! One test program, so that the libraries are linked once.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
+mod browser;
+mod chaos;
+mod common;
+mod control;
+mod faults;
+mod kill;
+mod live;
+mod peers;
+mod prefix;
+mod regions;
+mod reload;
+mod residency;
+mod resume;
+mod up;

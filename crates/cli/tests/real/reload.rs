@@ -1,0 +1,130 @@
+//! SIGHUP as service managers and log rotation send it: processes reload and nothing ends.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::common::{LIMIT, chat, fleet, must, status_when, up};
+use meridian_lab::{Client, EngineSpec, Gateway, Process, Stream};
+
+const KEYS: [&str; 2] = ["a-key-of-one-0123456789", "a-key-of-two-0123456789"];
+
+fn hash(key: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    let mut child = command
+        .arg("tenant-key")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("is a pipe");
+    stdin.write_all(key.as_bytes()).expect("is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8(output.stdout).expect("is text").trim().to_owned()
+}
+
+/// A gateway's file with these tenants and this many connections.
+fn gateway_file(path: &Path, tenants: &[&str], connections: u32, replicas: &Path) {
+    let mut yaml = format!(
+        "version: 1\nlisten: 127.0.0.1:0\nadmin: 127.0.0.1:0\n\
+         limits: {{connections: {connections}}}\ndiscovery: [{{file: {}}}]\ntenants:\n",
+        replicas.display()
+    );
+    for (n, key) in tenants.iter().enumerate() {
+        yaml.push_str(&format!("  - {{name: t{n}, keys: [\"{}\"]}}\n", hash(key)));
+    }
+    std::fs::write(path, yaml).expect("writes");
+}
+
+async fn log_has(process: &Process, text: &str, times: usize) {
+    let start = Instant::now();
+    let log = || std::fs::read_to_string(process.log()).expect("there is a log");
+    while log().matches(text).count() < times {
+        assert!(start.elapsed() < LIMIT, "{text:?} is not there {times} times: {}", log());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+async fn code(client: &Client, gateway: &Gateway, key: &str) -> u16 {
+    open(client, gateway, key, 2).await.status
+}
+
+async fn open(client: &Client, gateway: &Gateway, key: &str, tokens: u32) -> Stream {
+    let body = chat("hello", tokens, true).replace("meridian-tiny", "llama-3.1-8b");
+    let bearer = format!("Bearer {key}");
+    let headers = [("authorization", bearer.as_str())];
+    must(client.open(&format!("{}/v1/chat/completions", gateway.url), body, &headers).await)
+}
+
+// A stream runs from before the first SIGHUP to after the last: to its gateway, its engine and the
+// control plane, several of them in a row. A tenant that was added is served at once, a replica too;
+// what needs a restart and what is wrong is in the log, and changes nothing. Logs have no colours.
+#[tokio::test]
+async fn hangups_reload_and_end_nothing() {
+    let (fleet, client) = (fleet(), Client::new());
+    let engine = must(fleet.engine("engine", &EngineSpec::default()).await);
+    let second = must(fleet.engine("second", &EngineSpec::default()).await);
+    let (file, list) = (fleet.dir().join("gateway.yaml"), fleet.dir().join("replicas.yaml"));
+    std::fs::write(&list, format!("- url: {}\n", engine.said(0))).expect("writes");
+    gateway_file(&file, &KEYS[..1], 64, &list);
+    let args = ["gateway".as_ref(), "-c".as_ref(), file.as_os_str()];
+    let process = must(fleet.meridian("gateway", args, &["listening on ", "admin on "]).await);
+    let (url, admin) = (process.said(0).to_owned(), process.said(1).to_owned());
+    let mut gateway = Gateway { process, url, admin, peers: None };
+    let store = fleet.dir().join("control.yaml");
+    let yaml = "version: 1\nadmin: 127.0.0.1:0\nstore: ";
+    let yaml = format!("{yaml}{}\n", fleet.dir().join("control.redb").display());
+    std::fs::write(&store, &yaml).expect("writes");
+    let args = ["control".as_ref(), "-c".as_ref(), store.as_os_str()];
+    let mut control = must(fleet.meridian("control", args, &["admin on "]).await);
+    status_when(&client, &gateway, "the replica is up", up(1)).await;
+
+    let tokens = 200;
+    let mut stream = open(&client, &gateway, KEYS[0], tokens).await;
+    assert_eq!(stream.status, 200);
+    let mut pieces = u32::from(must(stream.next().await).is_some());
+    assert_eq!(code(&client, &gateway, KEYS[1]).await, 401);
+
+    // Both changes at once: what can be reloaded is, the other one is for a restart.
+    gateway_file(&file, &KEYS, 65, &list);
+    let both = format!("- url: {}\n- url: {}\n", engine.said(0), second.said(0));
+    std::fs::write(&list, both).expect("writes");
+    for process in [&gateway.process, &engine, &control] {
+        process.hang_up();
+    }
+    log_has(&gateway.process, "reloaded on SIGHUP changed=\"tenants and residency, file", 1).await;
+    log_has(&gateway.process, "restart the gateway for them sections=\"limits\"", 1).await;
+    assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
+    status_when(&client, &gateway, "the second replica is up", up(2)).await;
+    log_has(&control, "there are no certificates to reload", 1).await;
+    log_has(&control, "the rest of the configuration did not change", 1).await;
+    log_has(&engine, "a model engine has nothing to reload", 1).await;
+
+    // Several in a row, and a file that is wrong.
+    std::fs::write(&file, "version: 1\ntenants: [").expect("writes");
+    std::fs::write(&store, format!("{yaml}target: 0.5\n")).expect("writes");
+    for _ in 0..5 {
+        for process in [&gateway.process, &engine, &control] {
+            process.hang_up();
+        }
+        log_has(&gateway.process, "part=\"tenants and residency\"", 1).await;
+    }
+    log_has(&gateway.process, "cannot be reloaded; what was in force stays", 1).await;
+    log_has(&control, "restart the control plane for them sections=\"target\"", 1).await;
+    assert_eq!(code(&client, &gateway, KEYS[1]).await, 200);
+
+    let mut done = false;
+    while let Some(event) = must(stream.next().await) {
+        assert!(!event.is_error(), "{}", event.data);
+        done |= event.is_done();
+        pieces += 1;
+    }
+    assert!(done && pieces > tokens, "{pieces} pieces of {tokens} tokens");
+    assert!(gateway.process.ended().is_none() && control.ended().is_none());
+    for process in [&gateway.process, &control] {
+        let log = std::fs::read_to_string(process.log()).expect("there is a log");
+        assert!(!log.contains('\u{1b}'), "the log has colours: {log}");
+    }
+}

@@ -1,0 +1,121 @@
+//! `meridian up`, as a user runs it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::llamacpp_home;
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+    command.arg("up").args(args).arg("--llamacpp-home").arg(llamacpp_home());
+    command
+}
+
+fn up(args: &[&str]) -> Output {
+    command(args).output().expect("the binary runs")
+}
+
+fn ends_well(args: &[&str]) -> String {
+    let output = up(args);
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "up {args:?}: {}\n{out}\n{err}", output.status);
+    assert!(out.contains("every request ended well, and all counts agree"), "{out}");
+    assert!(!out.contains("DIFFER"), "{out}");
+    // A run in which nothing was asked proves nothing.
+    let row = out.lines().find(|line| line.contains("requests done"));
+    let client = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<u64>().ok());
+    assert!(client.is_some_and(|client| client > 0), "{out}");
+    out.into_owned()
+}
+
+// Regions of model engines under load end by themselves, with every request well and the three
+// counts equal; the tenant that is to stay in eu was served, and nowhere else.
+#[test]
+fn model_engines_end_well_and_counts_agree() {
+    let out = ends_well(&["--for", "5s", "--time-scale", "4"]);
+    let rule = out.lines().find_map(|line| line.strip_prefix("residency rule eu-only: "));
+    let rule = rule.unwrap_or_else(|| panic!("no rule is told of: {out}"));
+    assert!(!rule.starts_with("0 ") && rule.ends_with(", 0 refused"), "{rule}");
+    assert!(out.contains("answers given where a rule forbids: 0"), "{out}");
+}
+
+// The same with real llama.cpp servers, which it sets up itself.
+#[test]
+fn llamacpp_servers_end_well_and_counts_agree() {
+    ends_well(&["--for", "5s", "--engine", "llamacpp", "--replicas", "3"]);
+}
+
+/// The command behind `control` lists the replicas; without certificates the same port says nothing.
+fn the_control_plane_wants_certificates(said: &str) {
+    let shown = said.lines().find_map(|line| line.trim().strip_prefix("control  meridian "));
+    let shown = shown.unwrap_or_else(|| panic!("no control plane is told of: {said}"));
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
+        command.args(args).output().expect("the binary runs")
+    };
+    let args: Vec<&str> = shown.split_whitespace().collect();
+    let output = run(&args);
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && listed.contains("us-engine-0"), "{shown}: {output:?}");
+    let plain = args[3].replace("https://", "http://");
+    let output = run(&["replicas", "list", "--control", &plain]);
+    assert!(!output.status.success(), "{plain}: {output:?}");
+}
+
+// Ctrl-C stops a run without an end of its own: requests in flight end, the summary is printed, and
+// the run is judged like any other. Until then its control plane answers who has a certificate.
+#[test]
+fn an_interrupt_ends_a_run_in_good_order() {
+    let mut up = command(&["--time-scale", "4", "--replicas", "2", "--load", "light"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(up.stdout.take().unwrap());
+    let (mut line, mut said) = (String::new(), String::new());
+    // Interrupted while there is something to end: a line tells of requests that were answered.
+    while !line.contains(" done, ") || line.contains(" 0 done, ") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "ended by itself");
+        said.push_str(&line);
+    }
+    the_control_plane_wants_certificates(&said);
+    let id = up.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let (mut rest, mut err) = (String::new(), String::new());
+    out.read_to_string(&mut rest).unwrap();
+    up.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(up.wait().unwrap().success(), "{rest}\n{err}");
+    assert!(rest.contains("every request ended well, and all counts agree"), "{rest}\n{err}");
+}
+
+// Where somebody listens at the usual address, another is taken and told of.
+#[test]
+fn the_usual_port_may_be_taken() {
+    // Should it be another program's already, that is as good.
+    let _taken = TcpListener::bind("127.0.0.1:8080");
+    let out = ends_well(&["--for", "2s", "--time-scale", "4", "--regions", "us"]);
+    let gateway = out.lines().find_map(|line| line.trim().strip_prefix("gateway  http://"));
+    let gateway = gateway.unwrap_or_else(|| panic!("no gateway is told of: {out}"));
+    assert!(gateway.starts_with("127.0.0.1:") && !gateway.contains(":8080/"), "{gateway}");
+}
+
+// What makes no sense is refused with the name of the setting and what to do.
+#[test]
+fn senseless_settings_are_refused() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
+        (&["--regions", ""], "--regions \"\": region: `` is no name; use a letter"),
+        (&["--regions", "us,us"], "--regions us,us: name each region once"),
+        (&["--regions", "us,atlantis"], "atlantis"),
+        (&["--policy", "best"], "best"),
+        (&["--time-scale", "0"], "--time-scale"),
+    ];
+    for (args, expected) in cases {
+        let output = up(&[args, &["--for", "1s"]].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && err.contains(expected), "{args:?}: {err}");
+    }
+}

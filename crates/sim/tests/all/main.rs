@@ -1,0 +1,15 @@
+//! Simulated worlds: what they keep, how they heal, what they cost.
+//!
+//! One test program, so that the libraries are linked once.
+
+#![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
+
+mod cold_burst;
+mod heal;
+mod herding;
+mod news;
+mod preempted;
+mod residency;
+mod swarm;
+mod traces;
+mod world;
