@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     Image,
 }
 
-/// What a run made. A kind that was not asked for has no file.
+/// The files of a run. A kind that was not requested has none.
 pub(crate) struct Made {
     pub(crate) place: Place,
     pub(crate) binary: PathBuf,

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::place::Place;
 use crate::cmd::{cmd, stdout_of};
 
-/// Packs what is in the folder: in order, owned by root, with the time of the commit.
+/// Packs the folder's contents: in order, owned by root, with the time of the commit.
 pub(crate) fn tar(place: &Place, folder: &Path, to: &Path) -> anyhow::Result<()> {
     settle_modes(folder)?;
     let time = format!("--mtime=@{}", place.epoch);
@@ -38,7 +38,7 @@ pub(crate) fn sha256(file: &Path) -> anyhow::Result<String> {
     hex.with_context(|| format!("sha256sum printed {printed}"))
 }
 
-/// The modes that files and folders have in a package, whatever the umask here is.
+/// Sets the modes that files and folders have in a package, since the umask differs by machine.
 pub(crate) fn settle_modes(folder: &Path) -> anyhow::Result<()> {
     let of_folder = if folder.ends_with("tmp") { 0o1777 } else { 0o755 };
     set_mode(folder, of_folder)?;

@@ -1,4 +1,4 @@
-//! Which glibc a program needs: the highest version among the symbols that it imports.
+//! The glibc that a program needs: the highest version among the symbols that it imports.
 
 use std::path::Path;
 

@@ -60,7 +60,7 @@ pub(super) fn make(house: &House, place: &Place, binary: &Path) -> anyhow::Resul
     tar(place, &layout, &path(place))
 }
 
-/// What a container engine knows of the image: how it starts, and of which layers it is.
+/// The image's configuration: how a container starts, and the layers it consists of.
 fn config(house: &House, place: &Place, layers: &[Layer]) -> anyhow::Result<Value> {
     let time = format!("--date=@{}", place.epoch);
     let created = stdout_of(cmd(&house.root, "date", &["--utc", "+%FT%TZ", &time]))?;

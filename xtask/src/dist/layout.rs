@@ -1,4 +1,4 @@
-//! Where the files of a package go: the tarball's places and Debian's.
+//! The folders of a package: the tarball's differ from Debian's.
 //!
 //! Man pages and completions come from the binary itself, so they describe the commands it has.
 
@@ -27,7 +27,7 @@ pub(super) struct Layout {
 const IN_UNIT: &str = "/usr/bin/meridian";
 
 impl Layout {
-    /// Puts the binary and all that goes with it into these folders.
+    /// Puts the binary, its pages, its completions and its service into these folders.
     pub(super) fn fill(&self, house: &House, binary: &Path) -> anyhow::Result<()> {
         let program = self.bin.join("meridian");
         copy(binary, &program)?;

@@ -1,4 +1,4 @@
-//! Where packages are made, and the two facts that all of them carry: version and time.
+//! The folders where packages are made, and what all packages carry: version and time.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Makes the folder, without what it held.
+/// Makes an empty folder, and deletes one that is there.
 pub(crate) fn fresh(folder: &Path) -> anyhow::Result<()> {
     let place = || folder.display().to_string();
     if folder.exists() {

@@ -1,7 +1,7 @@
 //! The files of the image's two layers.
 //!
-//! Of Debian's packages the libraries that the binary loads are taken, with their licences and with
-//! the control files that tell vulnerability scanners their versions.
+//! The first layer takes from Debian's packages the libraries that the binary loads, their licences,
+//! and the control files from which vulnerability scanners read the versions.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::house::House;
 
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 const LOADER: &str = "ld-linux-x86-64.so.2";
-/// The binary's own, and those by which the C library looks names up.
+/// The libraries that the binary loads, and those with which the C library resolves names.
 const TAKEN: [&str; 9] = [
     "libc.so.6",
     "libm.so.6",
