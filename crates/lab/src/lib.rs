@@ -30,6 +30,7 @@ mod sse;
 mod stage;
 mod total;
 pub mod up;
+pub mod venv;
 pub mod wan;
 
 pub use certs::Certificates;

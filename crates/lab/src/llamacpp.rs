@@ -7,10 +7,9 @@
 //!
 //! llama.cpp counts tokens, not requests: computed prompt tokens, cached ones, and generated ones.
 
-mod venv;
-
 use std::path::{Path, PathBuf};
 
+use crate::venv::{self, Pins};
 use crate::{Error, Fleet, Process, Program, Result};
 
 const MODEL_TOOL: &str = include_str!("../llamacpp/model.py");
@@ -41,14 +40,11 @@ impl Default for ServerSpec {
     }
 }
 
-/// The installation directory: `$MERIDIAN_HOME/llamacpp`, or `.venv/llamacpp` in the nearest
-/// directory at or above `start` that contains a `Cargo.lock`, or in `start` itself.
+const PINS: Pins = Pins { name: "llama.cpp for Python", key: "LLAMACPP_PIP", module: "xllamacpp" };
+
+/// The installation directory; see [`venv::home`].
 pub fn home(start: &Path) -> PathBuf {
-    if let Some(home) = std::env::var_os("MERIDIAN_HOME") {
-        return PathBuf::from(home).join("llamacpp");
-    }
-    let root = start.ancestors().find(|dir| dir.join("Cargo.lock").is_file());
-    root.unwrap_or(start).join(".venv").join("llamacpp")
+    venv::home(start, "llamacpp")
 }
 
 /// Installs the missing parts. If several processes ask at once, one installs and the others wait.
@@ -59,13 +55,9 @@ pub async fn install(home: &Path) -> Result<LlamaCpp> {
 }
 
 fn install_blocking(home: &Path) -> Result<LlamaCpp> {
-    std::fs::create_dir_all(home).map_err(Error::file("making", home))?;
-    let home = &home.canonicalize().map_err(Error::file("finding", home))?;
-    let lock = home.join("lock");
-    let guard = std::fs::File::create(&lock).map_err(Error::file("making", &lock))?;
-    guard.lock().map_err(Error::file("locking", &lock))?;
-
-    let python = venv::ensure(home)?;
+    let (home, _guard) = venv::locked(home)?;
+    let home = &home;
+    let python = venv::ensure(home, PINS)?;
     let serve = tool(home, "serve.py", SERVE_TOOL)?;
     let maker = tool(home, "model.py", MODEL_TOOL)?;
     // A changed tool makes a new model.
