@@ -9,6 +9,7 @@ mod explain;
 mod gateway;
 mod hangup;
 mod http;
+mod import;
 #[cfg(feature = "lab")]
 mod lab;
 mod logs;
@@ -38,6 +39,7 @@ enum Command {
     /// Shows a gateway's configuration
     #[command(subcommand)]
     Config(check::Show),
+    Import(import::Args),
     /// Tells why a request went where it did
     Explain(explain::Args),
     /// Lists the routing policies
@@ -74,6 +76,7 @@ fn main() -> std::process::ExitCode {
         Command::Gateway(args) => gateway::run(args),
         Command::Check(args) => check::run(&args),
         Command::Config(show) => check::show(&show),
+        Command::Import(args) => import::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Engines(args) => engines::run(&args),

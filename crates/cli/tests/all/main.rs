@@ -6,6 +6,7 @@
 
 mod check;
 mod flow;
+mod import;
 mod plan;
 mod wan;
 mod workload;

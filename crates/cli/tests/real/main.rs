@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -9,6 +9,7 @@ mod chaos;
 mod common;
 mod control;
 mod faults;
+mod import;
 mod kill;
 mod live;
 mod peers;

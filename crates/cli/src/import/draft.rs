@@ -1,0 +1,409 @@
+//! A gateway's configuration in the making: settings, each with the place that it comes from.
+//!
+//! A draft holds no value that the gateway's own check refuses: what would be refused becomes a note.
+//! It also keeps a gateway closed that was closed before. Where access control is not converted, the
+//! drafted gateway listens on loopback only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use meridian_wire::config::{ConfigError, Gateway};
+
+use super::key::Key;
+use super::note::{Found, Note};
+use super::value;
+
+/// The sections of the file, in order. Settings inside a section keep the order of their discovery.
+const SECTIONS: [&str; 18] = [
+    "listen",
+    "admin",
+    "tls",
+    "cors",
+    "policy",
+    "admission",
+    "replicas",
+    "discovery",
+    "paths",
+    "keys",
+    "tenants",
+    "attempts",
+    "timeouts",
+    "limits",
+    "held",
+    "breaker",
+    "probe",
+    "threads",
+];
+/// Column at which comments start, where the line is not longer.
+const COMMENTS: usize = 36;
+
+#[derive(Default)]
+pub(super) struct Draft {
+    settings: Vec<Setting>,
+    replicas: Vec<Replica>,
+    sources: Vec<(String, Found)>,
+    tenants: BTreeMap<String, (Vec<String>, Found)>,
+    listen: Option<(SocketAddr, Found)>,
+    /// Access control that is not converted.
+    unguarded: Option<Found>,
+    notes: Vec<Note>,
+    /// Names of settings that need no counterpart.
+    needless: BTreeSet<String>,
+}
+
+struct Setting {
+    /// `attempts`, or `timeouts.connect`.
+    path: &'static str,
+    value: String,
+    from: Found,
+}
+
+struct Replica {
+    url: String,
+    weight: u32,
+    engine: Option<&'static str>,
+    from: Found,
+}
+
+impl Draft {
+    /// Notes a setting that is not converted.
+    pub(super) fn note(
+        &mut self,
+        found: &Found,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let note = Note::new(found, why, remedy);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Notes a setting that Meridian does by itself or has no use for; all of them share a line.
+    pub(super) fn needless(&mut self, name: &str) {
+        self.needless.insert(name.to_owned());
+    }
+
+    /// Notes access control that is not converted, and keeps the gateway on loopback.
+    pub(super) fn unguarded(&mut self, found: &Found, why: &str, remedy: &str) {
+        self.note(found, why, remedy);
+        self.unguarded.get_or_insert_with(|| found.clone());
+    }
+
+    /// A setting, written as YAML. The first one found is in force, a different second one a note; so
+    /// is one that the gateway's check refuses.
+    pub(super) fn set(&mut self, path: &'static str, value: impl Display, from: &Found) {
+        let value = value.to_string();
+        if let Some(first) = self.settings.iter().find(|setting| setting.path == path) {
+            if first.value != value {
+                let why = format!("{path} is {} already, from {}", first.value, first.from);
+                self.note(from, why, "choose one of the two in the file");
+            }
+            return;
+        }
+        self.settings.push(Setting { path, value, from: from.clone() });
+        if let Err(problem) = self.try_section(path) {
+            self.settings.pop();
+            self.note(from, format!("the gateway refuses it ({problem})"), format!("set {path}"));
+        }
+    }
+
+    /// Whether the gateway accepts the section of a setting. TLS needs two settings, and is checked
+    /// when both are known.
+    fn try_section(&self, path: &str) -> Result<(), String> {
+        let section = path.split('.').next().unwrap_or(path);
+        if section == "tls" {
+            return Ok(());
+        }
+        let mut yaml = String::from("version: 1\n");
+        self.section(section, &mut yaml);
+        match Gateway::read(&yaml) {
+            Ok(_) => Ok(()),
+            Err(ConfigError::Invalid(problems)) => Err(problems.join(", ")),
+            Err(ConfigError::Unreadable(_)) => Err("its form is wrong".to_owned()),
+        }
+    }
+
+    /// Whether a setting is there.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.settings.iter().any(|setting| setting.path == path)
+    }
+
+    /// A setting that is a length of time.
+    pub(super) fn span(&mut self, path: &'static str, time: Option<Duration>, from: &Found) {
+        match time {
+            Some(time) if !time.is_zero() => self.set(path, value::span(time), from),
+            _ => self.note(from, "it is no time above 0", format!("set {path}, as in 30s")),
+        }
+    }
+
+    /// A setting that is a number from 1 to `most`.
+    pub(super) fn count(&mut self, path: &'static str, n: Option<u64>, most: u64, from: &Found) {
+        match n {
+            Some(n) if (1..=most).contains(&n) => self.set(path, n, from),
+            _ => {
+                self.note(from, format!("it is no number from 1 to {most}"), format!("set {path}"))
+            }
+        }
+    }
+
+    /// How long a breaker stays open; the longest such time follows it.
+    pub(super) fn breaker_open(&mut self, time: Option<Duration>, from: &Found) {
+        const OPEN_MAX: Duration = Duration::from_secs(30);
+        if let Some(time) = time.filter(|time| *time > OPEN_MAX && !self.has("breaker.open")) {
+            self.span("breaker.open_max", Some(time), from);
+        }
+        self.span("breaker.open", time, from);
+    }
+
+    /// Where clients connect.
+    pub(super) fn listen(&mut self, address: SocketAddr, from: &Found) {
+        match &self.listen {
+            None => self.listen = Some((address, from.clone())),
+            Some((first, _)) if *first == address => {}
+            Some((first, _)) => {
+                let why = format!("a gateway has one address for clients, here {first}");
+                self.note(from, why, "change `listen`, or run a second gateway");
+            }
+        }
+    }
+
+    /// Whether clients connect at this port.
+    pub(super) fn listens_on(&self, port: u16) -> bool {
+        self.listen.as_ref().is_some_and(|(address, _)| address.port() == port)
+    }
+
+    /// A server of the OpenAI API. One that is there already is not added again.
+    pub(super) fn replica(&mut self, url: &str, weight: u32, from: &Found) -> bool {
+        self.replica_of(url, weight, None, from)
+    }
+
+    /// The same, with the engine's name where it is known.
+    pub(super) fn replica_of(
+        &mut self,
+        url: &str,
+        weight: u32,
+        engine: Option<&'static str>,
+        from: &Found,
+    ) -> bool {
+        let url = match value::address(url) {
+            Ok(url) => url,
+            Err((why, remedy)) => {
+                // A user name may come with a password, and a word that is no URL may be anything.
+                let is_url = ["http://", "https://", "grpc://"].iter().any(|s| url.starts_with(s));
+                let is_shown = is_url && !url.contains('@');
+                let from = if is_shown { from.clone() } else { from.hide() };
+                self.note(&from, why, remedy);
+                return false;
+            }
+        };
+        if !self.replicas.iter().any(|replica| replica.url == url) {
+            self.replicas.push(Replica { url, weight: weight.max(1), engine, from: from.clone() });
+        }
+        true
+    }
+
+    /// A DNS name with the replicas' addresses: `kind` is `dns` or `srv`.
+    pub(super) fn source(&mut self, kind: &str, name: &str, from: &Found) {
+        let line = format!("{kind}: {}", value::quoted(name));
+        if !self.sources.iter().any(|(known, _)| *known == line) {
+            self.sources.push((line, from.clone()));
+        }
+    }
+
+    /// A client that sends a key. Where the key cannot be hashed, the tenant has none yet, and the
+    /// gateway refuses its requests until it has one.
+    pub(super) fn tenant(&mut self, name: &str, key: &Key, from: &Found) {
+        let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let name: String = name.chars().map(fits).take(64).collect();
+        let name = if name.is_empty() { "client".to_owned() } else { name };
+        let hash = key.hash();
+        let others = self.tenants.iter().filter(|(known, _)| **known != name);
+        let taken = |hash: &String| others.clone().any(|(_, (keys, _))| keys.contains(hash));
+        let (hash, why) = match hash {
+            Ok(hash) if taken(&hash) => (None, Some("another tenant has this key".to_owned())),
+            Ok(hash) => (Some(hash), None),
+            Err(why) => (None, Some(why)),
+        };
+        let (keys, _) = self.tenants.entry(name.clone()).or_insert((Vec::new(), from.clone()));
+        keys.extend(hash.filter(|hash| !keys.contains(hash)));
+        if let Some(why) = why {
+            let remedy =
+                format!("add a hash from `meridian tenant-key` to the keys of tenant {name}");
+            self.note(from, why, remedy);
+        }
+    }
+
+    /// The configuration's text and the notes, a line each.
+    pub(super) fn finish(
+        mut self,
+        format: &str,
+        file: &str,
+    ) -> anyhow::Result<(String, Vec<String>)> {
+        ensure!(
+            !self.replicas.is_empty() || !self.sources.is_empty(),
+            "no address of a replica was found{}",
+            self.reasons()
+        );
+        self.close();
+        self.separate_ports();
+        self.complete_tls();
+        self.weigh();
+        if self.replicas.len() > 1024 {
+            let from = Found::new("replicas", &self.replicas.len().to_string(), "");
+            self.count("limits.replicas", Some(self.replicas.len() as u64), 65_535, &from);
+        }
+        let file: String = file.chars().filter(|c| !c.is_control()).collect();
+        let mut yaml = format!("# From {file} by `meridian import {format}`.\nversion: 1\n");
+        for section in SECTIONS {
+            self.section(section, &mut yaml);
+        }
+        Gateway::read(&yaml).context("the converted file is no working configuration")?;
+        let mut lines: Vec<String> = self.notes.iter().map(Note::to_string).collect();
+        if !self.needless.is_empty() {
+            let names: Vec<&str> = self.needless.iter().map(String::as_str).collect();
+            lines.push(format!("without a counterpart, nothing to do: {}", names.join(", ")));
+        }
+        Ok((yaml, lines))
+    }
+
+    fn reasons(&self) -> String {
+        let lines: Vec<String> = self.notes.iter().map(Note::to_string).collect();
+        match lines.is_empty() {
+            true => "; name the file that lists the engines".to_owned(),
+            false => format!("\n{}", lines.join("\n")),
+        }
+    }
+
+    /// A gateway that loses its access control is reachable from this machine only.
+    fn close(&mut self) {
+        let (Some(from), true) = (self.unguarded.take(), self.tenants.is_empty()) else { return };
+        let port = self.listen.as_ref().map_or(8080, |(address, _)| address.port());
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let was = self.listen.as_ref().map_or(loopback, |(address, _)| *address);
+        if was.ip().is_loopback() {
+            return;
+        }
+        let why =
+            format!("access control is not converted, so listen is {loopback} instead of {was}");
+        self.note(&from, why, "add tenants (`meridian tenant-key --new`), then change listen");
+        self.listen = Some((loopback, Found::new("access control", "is missing", "see the notes")));
+    }
+
+    /// The admin port, which is 8081 by default, is not the clients' port.
+    fn separate_ports(&mut self) {
+        let Some((listen, from)) = self.listen.clone() else { return };
+        let admin = self.settings.iter().find(|setting| setting.path == "admin");
+        let admin = admin.and_then(|setting| setting.value.parse::<SocketAddr>().ok());
+        let port = admin.map_or(8081, |admin| admin.port());
+        if port == listen.port() && port != 0 {
+            let other = if port == 8081 { 8082 } else { 8081 };
+            self.settings.retain(|setting| setting.path != "admin");
+            self.set("admin", SocketAddr::from((Ipv4Addr::LOCALHOST, other)), &from);
+        }
+    }
+
+    /// Weights count where the policy hashes.
+    fn weigh(&mut self) {
+        let hashes = self.settings.iter().any(|setting| {
+            let is_policy = ["policy", "policy.name"].contains(&setting.path);
+            is_policy && ["consistent_hash", "chwbl"].contains(&setting.value.as_str())
+        });
+        let first = self.replicas.iter().find(|replica| replica.weight != 1 && !hashes);
+        if let Some(from) = first.map(|replica| replica.from.clone()) {
+            let why = "weights count for hashing policies, and others go by load";
+            self.note(&from, why, "nothing to do, or set policy to consistent_hash");
+        }
+    }
+
+    /// A certificate and its key are of use together only.
+    fn complete_tls(&mut self) {
+        for (one, other) in [("tls.certificate", "tls.key"), ("tls.key", "tls.certificate")] {
+            if self.has(other) {
+                continue;
+            }
+            let Some(at) = self.settings.iter().position(|setting| setting.path == one) else {
+                continue;
+            };
+            let from = self.settings.remove(at).from;
+            let why = format!("there is no {other}, so clients connect without TLS");
+            self.note(&from, why, "set tls.certificate and tls.key");
+        }
+    }
+
+    fn section(&self, section: &str, yaml: &mut String) {
+        match section {
+            "listen" => {
+                if let Some((address, from)) = &self.listen {
+                    let value = match address.ip() {
+                        IpAddr::V4(_) => address.to_string(),
+                        IpAddr::V6(_) => value::quoted(&address.to_string()),
+                    };
+                    line(yaml, &format!("listen: {value}"), Some(from));
+                }
+            }
+            "replicas" => self.replicas(yaml),
+            "discovery" => {
+                heading(yaml, "discovery:", self.sources.is_empty());
+                for (source, from) in &self.sources {
+                    line(yaml, &format!("  - {source}"), Some(from));
+                }
+            }
+            "tenants" => {
+                heading(yaml, "tenants:", self.tenants.is_empty());
+                for (name, (keys, from)) in &self.tenants {
+                    line(yaml, &format!("  - name: {}", value::quoted(name)), Some(from));
+                    let keys = value::list(keys.iter().map(String::as_str));
+                    line(yaml, &format!("    keys: {keys}"), None);
+                }
+            }
+            name => self.plain(name, yaml),
+        }
+    }
+
+    fn plain(&self, section: &str, yaml: &mut String) {
+        let mut inside = false;
+        for setting in &self.settings {
+            let Setting { path, value, from } = setting;
+            match path.split_once('.') {
+                None if *path == section => line(yaml, &format!("{path}: {value}"), Some(from)),
+                Some((first, rest)) if first == section => {
+                    heading(yaml, &format!("{section}:"), inside);
+                    inside = true;
+                    line(yaml, &format!("  {rest}: {value}"), Some(from));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn replicas(&self, yaml: &mut String) {
+        heading(yaml, "replicas:", self.replicas.is_empty());
+        for Replica { url, weight, engine, from } in &self.replicas {
+            line(yaml, &format!("  - url: {}", value::quoted(url)), Some(from));
+            if let Some(engine) = engine {
+                line(yaml, &format!("    engine: {engine}"), None);
+            }
+            if *weight != 1 {
+                line(yaml, &format!("    weight: {weight}"), None);
+            }
+        }
+    }
+}
+
+fn heading(yaml: &mut String, text: &str, leave_out: bool) {
+    if !leave_out {
+        line(yaml, text, None);
+    }
+}
+
+fn line(yaml: &mut String, text: &str, from: Option<&Found>) {
+    // Writing to a string cannot fail.
+    let _ = match from {
+        Some(from) => writeln!(yaml, "{text:<COMMENTS$} # {from}"),
+        None => writeln!(yaml, "{text}"),
+    };
+}

@@ -1,0 +1,36 @@
+//! Keys in files to import: only their hashes are printed.
+
+/// A key of clients, as another program's file has it.
+pub(super) enum Key {
+    /// The key itself.
+    Text(String),
+    /// The environment variable that holds it.
+    Variable(String),
+}
+
+/// The shortest key that is hashed: a hash of a shorter one could be guessed back.
+const LEAST: usize = 20;
+const MOST: usize = 1024;
+
+impl Key {
+    /// Its hash, as `tenants[].keys` takes it.
+    ///
+    /// # Errors
+    /// Why there is none, without the key.
+    pub(super) fn hash(&self) -> Result<String, String> {
+        let key = match self {
+            Key::Text(text) => text.clone(),
+            Key::Variable(name) => std::env::var(name)
+                .map_err(|_| format!("the environment variable {name} is not set here"))?,
+        };
+        if key.len() < LEAST {
+            return Err(format!(
+                "the key has under {LEAST} characters, so its hash could be guessed"
+            ));
+        }
+        if key.len() > MOST || !key.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("the key has spaces, is not ASCII, or is too long for a header".to_owned());
+        }
+        Ok(meridian_gateway::hash_key(key.as_bytes()))
+    }
+}

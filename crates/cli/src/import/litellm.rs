@@ -1,0 +1,91 @@
+//! LiteLLM: deployments with an `api_base` of one's own become replicas.
+//!
+//! Models of a cloud stay with LiteLLM, which then runs in front of Meridian (docs/migration.md). The
+//! YAML is read without a schema: LiteLLM's has hundreds of keys, and it changes. A key that is not in
+//! the tables becomes a note without its value.
+
+mod deployment;
+mod settings;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Map, Value};
+
+use super::draft::Draft;
+use super::note::Found;
+use super::source::Source;
+
+type Section = Map<String, Value>;
+type Read = fn(&Section, &mut Draft);
+
+const SECTIONS: [(&str, Read); 3] = [
+    ("router_settings", settings::router),
+    ("litellm_settings", settings::litellm),
+    ("general_settings", settings::general),
+];
+
+/// Reads LiteLLM's config.yaml.
+pub(super) fn read(source: &Source, draft: &mut Draft) -> anyhow::Result<()> {
+    let config = super::source::yaml(&source.text)?;
+    let Value::Object(config) = config else {
+        anyhow::bail!("it is no map; name the file that `litellm --config` reads");
+    };
+    let models = config.get("model_list").and_then(Value::as_array);
+    let models =
+        models.context("model_list is missing; name the file that `litellm --config` reads")?;
+    ensure!(!models.is_empty(), "model_list is empty; list at least one model with an api_base");
+    let default = Found::new("litellm", "port 4000, its default", "");
+    draft.listen(([0, 0, 0, 0], 4000).into(), &default);
+    deployment::read(models, draft);
+    // Where sections set the same, the router's come first, as in LiteLLM.
+    for (name, read) in SECTIONS {
+        if let Some(section) = config.get(name).and_then(Value::as_object) {
+            read(section, draft);
+        }
+    }
+    for name in config.keys() {
+        match name.as_str() {
+            "model_list" => {}
+            name if SECTIONS.iter().any(|(known, _)| *known == name) => {}
+            "environment_variables" => draft.needless(name),
+            "include" => {
+                let found = Found::hidden(name, "");
+                let remedy = "put its contents into this file and import again";
+                draft.note(&found, "other files are not read", remedy);
+            }
+            _ => {
+                let found = Found::hidden(name, "");
+                draft.note(&found, "the import does not know it", KEEP);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The remedy for everything that LiteLLM does better.
+const KEEP: &str = "keep LiteLLM in front for it: docs/migration.md";
+
+/// A reference to the environment, as in `os.environ/NAME`.
+fn variable(text: &str) -> Option<&str> {
+    text.strip_prefix("os.environ/")
+}
+
+/// A scalar as text, for a note.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// A number, also one written as a string.
+fn number(value: &Value) -> Option<f64> {
+    let text = value.as_str().and_then(|text| text.trim().parse().ok());
+    value.as_f64().or(text)
+}
+
+/// A whole number that is not negative.
+fn whole(value: &Value) -> Option<u64> {
+    let n = number(value)?;
+    (n >= 0.0 && n.fract() == 0.0 && n < 1e15).then_some(n as u64)
+}

@@ -1,0 +1,78 @@
+//! Where a setting stands in the file, and what to say about one that is not converted.
+
+use std::fmt;
+
+/// A setting in the file to import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its name: a directive, a flag, a path in the YAML.
+    field: String,
+    /// Its value where it can be shown.
+    value: Option<String>,
+    /// File and line; empty where the field says enough.
+    place: String,
+}
+
+impl Found {
+    /// A setting whose value cannot be a secret.
+    pub(super) fn new(field: &str, value: &str, place: &str) -> Found {
+        Found { value: Some(cut(value)), ..Found::hidden(field, place) }
+    }
+
+    /// A setting whose value may be a secret: it is not shown.
+    pub(super) fn hidden(field: &str, place: &str) -> Found {
+        Found { field: cut(field), value: None, place: cut(place) }
+    }
+
+    /// The same without its value.
+    pub(super) fn hide(&self) -> Found {
+        Found { value: None, ..self.clone() }
+    }
+}
+
+/// One line of it: values can be long, and a comment ends with its line.
+fn cut(text: &str) -> String {
+    const MOST: usize = 60;
+    let plain =
+        |c: char| if c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric() { c } else { '?' };
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut words: String = words.chars().map(plain).collect();
+    if let Some((at, _)) = words.char_indices().nth(MOST) {
+        words.truncate(at);
+        words.push_str("...");
+    }
+    words
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.field)?;
+        if let Some(value) = self.value.as_deref().filter(|value| !value.is_empty()) {
+            write!(f, " {value}")?;
+        }
+        match self.place.as_str() {
+            "" => Ok(()),
+            place => write!(f, " ({place})"),
+        }
+    }
+}
+
+/// A setting that is not converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    found: Found,
+    why: String,
+    remedy: String,
+}
+
+impl Note {
+    pub(super) fn new(found: &Found, why: impl Into<String>, remedy: impl Into<String>) -> Note {
+        Note { found: found.clone(), why: why.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not converted: {}: {}; {}", self.found, self.why, self.remedy)
+    }
+}

@@ -1,0 +1,85 @@
+//! The flags of a command line with their values.
+
+use super::super::note::Found;
+use super::words::unset;
+
+/// The flags that were given, in order; a repeated one has the values of all its places.
+pub(super) struct Given {
+    pub(super) flags: Vec<(String, Vec<String>)>,
+    /// Whether the program is vllm-router.
+    pub(super) is_vllm: bool,
+    /// Variables without a value.
+    pub(super) unset: Vec<String>,
+}
+
+/// Flags with any number of values. A word after the value of another flag belongs to none.
+const LISTS: [&str; 10] = [
+    "--worker-urls",
+    "--cors-allowed-origins",
+    "--routing-key-headers",
+    "--prefill",
+    "--encode",
+    "--selector",
+    "--control-plane-api-keys",
+    "--ca-cert-paths",
+    "--mesh-peer-urls",
+    "--jwt-role-mapping",
+];
+
+impl Given {
+    pub(super) fn of(words: &[String], is_vllm: bool) -> Given {
+        let mut given = Given { flags: Vec::new(), is_vllm, unset: Vec::new() };
+        let mut at: Option<usize> = None;
+        for word in words {
+            if let Some(flag) = word.strip_prefix("--") {
+                let (name, value) = match flag.split_once('=') {
+                    Some((name, value)) => (name, Some(value)),
+                    None => (flag, None),
+                };
+                at = Some(given.flag(name));
+                if let Some(value) = value {
+                    given.value(at.take(), value);
+                }
+            } else {
+                let is_list = at.is_some_and(|at| LISTS.contains(&given.flags[at].0.as_str()));
+                given.value(if is_list { at } else { at.take() }, word);
+            }
+        }
+        given
+    }
+
+    /// The place of a flag. sglang's own launcher puts `router-` before the router's flags.
+    fn flag(&mut self, name: &str) -> usize {
+        let name = format!("--{}", name.strip_prefix("router-").unwrap_or(name));
+        let known = self.flags.iter().position(|(known, _)| *known == name);
+        known.unwrap_or_else(|| {
+            self.flags.push((name, Vec::new()));
+            self.flags.len() - 1
+        })
+    }
+
+    fn value(&mut self, at: Option<usize>, word: &str) {
+        let Some(at) = at else { return };
+        match unset(word) {
+            Some(name) if !self.unset.iter().any(|known| known == name) => {
+                self.unset.push(name.to_owned());
+            }
+            Some(_) => {}
+            None => self.flags[at].1.push(word.to_owned()),
+        }
+    }
+
+    /// The last value of a flag, which is the one that counts.
+    pub(super) fn last(&self, flag: &str) -> Option<&str> {
+        let values = self.flags.iter().find(|(name, _)| name == flag).map(|(_, values)| values);
+        values.and_then(|values| values.last()).map(String::as_str)
+    }
+
+    pub(super) fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|(name, _)| name == flag)
+    }
+
+    pub(super) fn found(&self, flag: &str) -> Found {
+        Found::new(flag, self.last(flag).unwrap_or_default(), "")
+    }
+}

@@ -1,0 +1,112 @@
+//! Values of other programs, as Meridian writes them.
+
+use std::time::Duration;
+
+use meridian_wire::config::{Size, Span, base_url};
+
+/// A string in YAML. Double quotes take every text, with what YAML cannot hold escaped.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            c if c.is_alphanumeric() => out.push(c),
+            c => out.push_str(&format!("\\U{:08X}", u32::from(c))),
+        }
+    }
+    out + "\""
+}
+
+/// A list of strings in YAML.
+pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A length of time in the configuration's form.
+pub(super) fn span(time: Duration) -> String {
+    plain(&Span(time))
+}
+
+/// A size in the configuration's form.
+pub(super) fn size(bytes: u64) -> String {
+    plain(&Size(bytes))
+}
+
+/// Spans and sizes are written as strings of letters and digits, which need no quotes.
+fn plain(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+/// Seconds, possibly with a fraction; none for any other number.
+pub(super) fn seconds(seconds: f64) -> Option<Duration> {
+    // Longer than any timeout, and far from where milliseconds would be lost.
+    const MOST: f64 = 1e8;
+    let fits = (0.0..=MOST).contains(&seconds);
+    fits.then(|| Duration::from_millis((seconds * 1e3).round() as u64))
+}
+
+/// The address of an OpenAI-compatible server as a replica's, without the API's path.
+///
+/// # Errors
+/// Why it cannot be a replica, and the remedy.
+pub(super) fn address(url: &str) -> Result<String, (&'static str, &'static str)> {
+    const FORM: &str = "write http://HOST:PORT in replicas[].url";
+    let uri: http::Uri = url.trim().parse().map_err(|_| ("it is no URL", FORM))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => {
+            let remedy = "let the engine serve http inside the network, or put a TLS tunnel beside the gateway";
+            return Err(("Meridian connects to replicas over http", remedy));
+        }
+        Some("grpc" | "grpcs") => {
+            return Err((
+                "Meridian connects to replicas over HTTP, not gRPC",
+                "start the engine's HTTP server and name its address",
+            ));
+        }
+        _ => return Err(("it has no scheme that Meridian knows", FORM)),
+    }
+    let authority = uri.authority().ok_or(("it has no host", FORM))?.as_str();
+    if authority.contains('@') {
+        let remedy = "set engine_key, which the gateway sends as `Authorization: Bearer`";
+        return Err(("it contains a user name or a data-parallel rank", remedy));
+    }
+    if !matches!(uri.path().trim_end_matches('/'), "" | "/v1") || uri.query().is_some() {
+        let remedy = "serve the API at /v1 of its port, or keep a proxy that rewrites the path";
+        return Err(("the path of a replica cannot be configured", remedy));
+    }
+    let url = format!("http://{authority}");
+    base_url(&url).map(|_| url).map_err(|_| ("it is no address", FORM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Every text comes back from YAML as it was; addresses lose the API's path and nothing else.
+    #[test]
+    fn texts_and_addresses() {
+        for text in ["", "a b", "\"\\'#: {}", "ü\u{2028}\u{7f}\u{1f600}", "null", "1e3"] {
+            let back: String = serde_saphyr::from_str(&quoted(text)).expect("is a string");
+            assert_eq!(back, text);
+        }
+        for url in ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"] {
+            assert_eq!(address(url).as_deref(), Ok("http://a:1"));
+        }
+        assert_eq!(address("http://[::1]:8000").as_deref(), Ok("http://[::1]:8000"));
+        for url in
+            ["https://a", "http://u:p@a", "http://a/x", "http://a?q", "a:1", "", "grpc://a:1"]
+        {
+            assert!(address(url).is_err(), "{url}");
+        }
+        assert_eq!(
+            (span(Duration::from_secs(90)), size(64 << 20)),
+            ("1m 30s".into(), "64MiB".into())
+        );
+    }
+}
