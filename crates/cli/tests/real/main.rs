@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx.
+//! Fleets of real processes: llama.cpp servers, regions, a browser, nginx, LiteLLM.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -11,6 +11,7 @@ mod control;
 mod faults;
 mod import;
 mod kill;
+mod litellm;
 mod live;
 mod peers;
 mod prefix;
