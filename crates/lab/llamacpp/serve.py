@@ -1,8 +1,9 @@
 """Serves a GGUF file with llama.cpp's own HTTP server, embedded in this process by xllamacpp.
 
-    serve.py MODEL PORT SLOTS CONTEXT [--until-stdin-closes]
+    serve.py MODEL PORT SLOTS CONTEXT [--alias NAME] [--until-stdin-closes]
 
-PORT 0 means any free port. CONTEXT is the number of tokens of one slot. Once the server answers,
+PORT 0 means any free port. CONTEXT is the number of tokens of one slot. NAME is the model's
+name in the API, `meridian-tiny` by default. Once the server answers,
 one line goes to stdout: `listening on http://127.0.0.1:PORT`. SIGTERM and SIGINT end it.
 
 The prefix cache is llama.cpp's own: each slot keeps the tokens that it served last, and what a
@@ -27,7 +28,7 @@ def parameters(args):
     """llama.cpp's own parameters, for a server that shares a small machine with others."""
     p = xllamacpp.CommonParams()
     p.model.path = args.model
-    p.model_alias = {"meridian-tiny"}
+    p.model_alias = {args.alias}
     p.hostnames = ["127.0.0.1"]
     p.port = args.port
     p.n_parallel = args.slots
@@ -62,6 +63,7 @@ def main():
     parser.add_argument("port", type=int)
     parser.add_argument("slots", type=int)
     parser.add_argument("context", type=int)
+    parser.add_argument("--alias", default="meridian-tiny")
     parser.add_argument("--until-stdin-closes", action="store_true")
     args = parser.parse_args()
 

@@ -8,6 +8,7 @@ mod deb;
 mod image;
 mod installed;
 mod oldest;
+mod quickstart;
 mod root;
 mod running;
 mod tarball;
@@ -31,6 +32,7 @@ const CASES: &[Case] = &[
     ("unit", unit::is_valid_and_confined),
     ("image", image::is_unpacked_and_serves),
     ("oldest glibc", oldest::serves_with_debian_11),
+    ("quickstart", quickstart::leads_to_an_answer),
     ("checksums", tarball::checksums_hold),
 ];
 
